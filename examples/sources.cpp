@@ -88,8 +88,8 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
         }
         ranks.together();
         double seconds = 0, solver_seconds = 0;
-        if (milcgpu_solve_sources(connection.context(), connection.links(), &spec, way, n, from.data(), to.data(),
-                                  reports.data()) != MILCGPU_OK) {
+        if (milcgpu_staggered_solve_sources(connection.links(), &spec, way, n, from.data(), to.data(),
+                                            reports.data()) != MILCGPU_OK) {
             std::printf("  %s\n", milcgpu_last_error());
             out.well = false;
         }
@@ -102,7 +102,7 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
     for (int k = 0; k < n; ++k) {
         double residual = NAN;
         const milcgpu_field from = examples::field_of(b[k]), to = examples::field_of(x[k]);
-        milcgpu_residual(connection.context(), connection.links(), spec.parity, spec.mass, &from, &to, &residual);
+        milcgpu_staggered_residual(connection.links(), spec.parity, spec.mass, &from, &to, &residual);
         out.well = out.well && residual < spec.tolerance &&
                    std::fabs(residual - reports[k].true_residual) < 1e-3 * spec.tolerance;
         out.worst = residual <= out.worst || out.worst != out.worst ? out.worst : residual; // NaN is the worst

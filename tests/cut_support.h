@@ -103,10 +103,10 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
             Here &here;
             ~Close() {
                 milcgpu_links_destroy(here.links);
-                milcgpu_finalize(here.context);
+                milcgpu_context_destroy(here.context);
             }
         } close{here};
-        demand(milcgpu_init(&layout, &options, &here.context));
+        demand(milcgpu_context_create(&layout, &options, &here.context));
         demand(milcgpu_links_create(here.context, &f, &l, &here.links));
         work(here, ending);
     });

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include "milc_glue/api/milcgpu.h"
+#include "milc_glue/api/test_hooks.h"
 #include "reorder/resident_links.h"
 #include "tests/catch.h"
 #include "tests/reference/gauge.h"
@@ -134,12 +135,12 @@ template <class Real> struct Session {
         options.user = this;
         options.message = [](void *user, const char *line) { static_cast<Session *>(user)->messages.push_back(line); };
         CAPTURE(milcgpu_last_error());
-        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
     }
     Session(const Session &) = delete;
     ~Session() {
         milcgpu_links_destroy(links);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     }
     milcgpu_status load(const reference::Gauge &fat_links, const reference::Gauge &long_links) {
         fat = reference::links_to_milc<Real>(lattice, fat_links);

@@ -19,7 +19,7 @@ Solved solve(Session<double> &session, const milcgpu_solve_spec &spec, const ref
     Solved s{MILCGPU_OK, sized<milcgpu_solve_report>(), reference::vector_to_milc<double>(session.lattice, guess)};
     auto b = reference::vector_to_milc<double>(session.lattice, source);
     const milcgpu_field from = session.field(b), to = session.field(s.x);
-    s.status = milcgpu_solve(session.context, session.links, &spec, &from, &to, &s.report);
+    s.status = milcgpu_staggered_solve(session.links, &spec, &from, &to, &s.report);
     return s;
 }
 
@@ -343,7 +343,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         auto options = sized<milcgpu_options>();
         options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
         std::vector<float> site(volume * 160, 5), vectors(volume * 9, 5), result(volume * 9, 5);
         for (int s = 0; s < volume; ++s)
             for (int k = 0; k < 72; ++k) {
@@ -362,7 +362,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         milcgpu_links *handle = nullptr;
         REQUIRE(milcgpu_links_create(context, &fat, &lng, &handle) == MILCGPU_OK);
         const milcgpu_field source{vectors.data(), MILCGPU_SINGLE, 36}, x{result.data(), MILCGPU_SINGLE, 36};
-        CHECK(milcgpu_solve(context, handle, &spec, &source, &x, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_staggered_solve(handle, &spec, &source, &x, nullptr) == MILCGPU_OK);
         double difference = 0, size = 0;
         for (int s = 0; s < volume; ++s)
             for (int k = 0; k < 9; ++k) {
@@ -375,7 +375,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
             }
         CHECK(std::sqrt(difference / size) <= times_measured * 9.1e-8); // links and source rounded to single
         milcgpu_links_destroy(handle);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     }
 }
 

@@ -199,7 +199,7 @@ template <class Real> struct Solving {
     }
     milcgpu_status solve(milcgpu_solve_spec spec) {
         const milcgpu_field from = session.field(source), to = session.field(x);
-        return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr);
+        return milcgpu_staggered_solve(session.links, &spec, &from, &to, nullptr);
     }
     const LinkField &field(bool fat) const {
         const LinkPair full = session.links->links->full();

@@ -91,16 +91,18 @@ TEST_CASE("agreement: words are those of the lowest rank that has some, with its
 TEST_CASE("agreement: the worst status, with the words of the rank that has it", "[ranks][plugin]") {
     const auto of = [](const std::function<milcgpu_status(int)> &status) {
         return texts_of(agreeing(3, [&](Collective &collective, Ending &ending) {
-            set_last_error("milcgpu_solve", format("words of %d", collective.rank()).c_str());
+            set_last_error("milcgpu_staggered_solve", format("words of %d", collective.rank()).c_str());
             const int worst = collective(status(collective.rank()));
             ending.text = format("%s, %s", milcgpu_status_name(worst), milcgpu_last_error());
         }));
     };
     const auto alike = of([](int) { return MILCGPU_NO_MEMORY; }); // each has said it already
     for (int rank = 0; rank < 3; ++rank)
-        CHECK(alike[rank] == format("%s, milcgpu_solve: words of %d", milcgpu_status_name(MILCGPU_NO_MEMORY), rank));
+        CHECK(alike[rank] ==
+              format("%s, milcgpu_staggered_solve: words of %d", milcgpu_status_name(MILCGPU_NO_MEMORY), rank));
     CHECK(of([](int rank) { return rank == 1 ? MILCGPU_DEVICE_LOST : MILCGPU_OK; }) ==
-          all(3, format("%s, rank 1 of 3: milcgpu_solve: words of 1", milcgpu_status_name(MILCGPU_DEVICE_LOST))));
+          all(3, format("%s, rank 1 of 3: milcgpu_staggered_solve: words of 1",
+                        milcgpu_status_name(MILCGPU_DEVICE_LOST))));
 }
 
 TEST_CASE("agreement: a rank that gives up takes all out of the call, and the next call is as ever",
@@ -264,7 +266,7 @@ TEST_CASE("links on ranks: no memory on one rank is none on all, and a set goes 
             x += 0.5;
         text += links.ready(0);
         if (links.collective.rank() == 1)
-            milcgpu_inject_fault(links.session.context, MILCGPU_FAULT_ALLOCATION);
+            milcgpu_fault_inject(links.session.context, MILCGPU_FAULT_ALLOCATION);
         text += links.ready(1).find("old") == std::string::npos ? "new " : "old ";
         LinkSet *first = nullptr;
         const LinkSet *kept = links.seen.back();
@@ -336,7 +338,7 @@ TEST_CASE("gauge field on ranks: an old copy that was written on one rank, or ca
         text += to_host().substr(0, 70);
         gauge.links[5] = 0.5;
         if (gauge.collective.rank() == 0)
-            milcgpu_inject_fault(gauge.session.context, MILCGPU_FAULT_ALLOCATION);
+            milcgpu_fault_inject(gauge.session.context, MILCGPU_FAULT_ALLOCATION);
         text += tests::has(to_host(), "could not be copied: rank 0 of 2: milcgpu_gauge_save: ") ? ", not copied, "
                                                                                                 : ", wrong, ";
         text += to_host();

@@ -61,11 +61,11 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
             for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
                 for (const int reals : {18, 12, 8}) {
                     const milcgpu_laplace_spec spec{sizeof spec, directions, 0.1, {precision, 0, reals}};
-                    demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN, 1, &from, &to));
-                    demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_ODD, 1, &from, &to));
+                    demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN, 1, &from, &to));
+                    demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_ODD, 1, &from, &to));
                     Fields::put(results[next++], bench.out[0], here.places);
-                    demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN + MILCGPU_ODD, 3, &from,
-                                           &to));
+                    demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN + MILCGPU_ODD, 3,
+                                                 &from, &to));
                     for (int k = 0; k < 3; ++k)
                         Fields::put(results[next++], bench.out[k], here.places);
                 }
@@ -78,8 +78,8 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
             for (int k = 0; k < 2; ++k)
                 demand(milcgpu_vectors_load(resident, k, parity, &bench.from[k]));
         for (int step = 0; step < 2; ++step)
-            demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 2, &on_device,
-                                   &on_device));
+            demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 2,
+                                         &on_device, &on_device));
         demand(milcgpu_vectors_save(resident, 1, MILCGPU_EVEN + MILCGPU_ODD, &bench.to[0]));
         Fields::put(results[next++], bench.out[0], here.places);
     });
@@ -214,8 +214,8 @@ TEST_CASE("Laplace over ranks: what one rank cannot do fails on all, and one bad
                                            spoil(bench, own, applied);
                                        const milcgpu_quarks from = bench.sources(), to = bench.results();
                                        demand(milcgpu_laplace_solve(bench.links, &own, 3, &from, &to, nullptr));
-                                       demand(milcgpu_laplace(bench.links, &applied, MILCGPU_LAPLACE_M, MILCGPU_EVEN, 1,
-                                                              &from, &to));
+                                       demand(milcgpu_laplace_apply(bench.links, &applied, MILCGPU_LAPLACE_M,
+                                                                    MILCGPU_EVEN, 1, &from, &to));
                                    }),
                             status, words));
         };

@@ -24,8 +24,8 @@ std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backe
         for (size_t k = 0; k < results.size(); ++k) {
             std::vector<double> out(here.source.size());
             const milcgpu_field from = field_of(here.source), to = field_of(out);
-            demand(milcgpu_dslash(here.context, here.links, &operators[k / 2], k % 2 ? MILCGPU_ODD : MILCGPU_EVEN,
-                                  &from, &to));
+            demand(milcgpu_staggered_dslash(here.links, &operators[k / 2], k % 2 ? MILCGPU_ODD : MILCGPU_EVEN, &from,
+                                            &to));
             Fields::put(results[k], out, here.places);
         }
     });
@@ -113,7 +113,7 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
         auto report = sized<milcgpu_solve_report>();
         std::vector<double> x(here.source.size(), 0.0);
         const milcgpu_field b = field_of(here.source), to = field_of(x);
-        demand(milcgpu_solve(here.context, here.links, &spec, &b, &to, &report));
+        demand(milcgpu_staggered_solve(here.links, &spec, &b, &to, &report));
         Fields::put(solved.x, x, here.places);
         const int rank = here.rank();
         iterations[rank] = report.iterations, residuals[rank] = report.true_residual;
@@ -180,12 +180,12 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
             for (int k = 0; k < masses; ++k)
                 to[k] = field_of(x[k]);
             const milcgpu_field b = field_of(here.source);
-            demand(milcgpu_multi_mass(here.context, here.links, &spec, &b, to, &report));
+            demand(milcgpu_staggered_multi_mass(here.links, &spec, &b, to, &report));
             for (int k = 0; k < masses; ++k) {
                 Fields::put(solutions[k], x[k], here.places);
                 double residual = 1;
-                demand(milcgpu_residual(here.context, here.links, MILCGPU_ODD, 0.5 * std::sqrt(shifts[k].offset), &b,
-                                        &to[k], &residual));
+                demand(milcgpu_staggered_residual(here.links, MILCGPU_ODD, 0.5 * std::sqrt(shifts[k].offset), &b,
+                                                  &to[k], &residual));
                 if (!(residual < shifts[k].tolerance))
                     throw Error(Status::not_converged, format("shift %d: %.1e", k, residual));
             }
@@ -228,7 +228,7 @@ CutResult links_on(const Fields &fields, const std::vector<double> &gauge, const
     std::vector<uint64_t> counts(cut.ranks());
     const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
         milcgpu_fatlink_spec spec;
-        hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(0.9, &spec);
+        hisq ? milcgpu_hisq_defaults(&spec, sizeof spec) : milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.svd_relative = 1e-15; // so that some links go by singular values
         const std::vector<double> own = Fields::part(gauge, here.places, 72);
         const milcgpu_field u = field_of(own);
@@ -240,7 +240,7 @@ CutResult links_on(const Fields &fields, const std::vector<double> &gauge, const
         const milcgpu_fatlink_set sets[2] = {{0, &to[2], &to[4], &handle}, {-0.3, &to[3], &to[5], nullptr}};
         const milcgpu_hisq_links wanted{&to[0], nullptr, &to[1]};
         auto report = sized<milcgpu_fatlink_report>();
-        demand(milcgpu_fat_links(here.context, &spec, &u, sets, hisq ? 2 : 1, hisq ? &wanted : nullptr, &report));
+        demand(milcgpu_links_make(here.context, &spec, &u, sets, hisq ? 2 : 1, hisq ? &wanted : nullptr, &report));
         milcgpu_links_destroy(handle);
         counts[here.rank()] = report.svd_links;
         std::vector<double> *whole[] = {&made.v, &made.w, &made.fat[0], &made.fat[1], &made.lng[0], &made.lng[1]};

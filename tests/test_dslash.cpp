@@ -326,7 +326,7 @@ TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash]
             std::vector<double> result(source.size(), 0);
             const milcgpu_field from = session.field(source), to = session.field(result);
             const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
-            REQUIRE(milcgpu_dslash(session.context, session.links, &what, parity, &from, &to) == MILCGPU_OK);
+            REQUIRE(milcgpu_staggered_dslash(session.links, &what, parity, &from, &to) == MILCGPU_OK);
             return reference::vector_from_milc<double>(lattice, result);
         };
         const auto dot = [&](const reference::Fermion &a, const reference::Fermion &b) {
@@ -363,8 +363,7 @@ TEST_CASE("D on the device is gauge covariant", "[dslash][physics]") {
                     reference::vector_to_milc<double>(lattice, turned ? reference::transform_fermion(g, x) : x);
                 const milcgpu_field field = session.field(source); // in place
                 const milcgpu_storage what{precision, 0, 13};
-                REQUIRE(milcgpu_dslash(session.context, session.links, &what, MILCGPU_EVEN, &field, &field) ==
-                        MILCGPU_OK);
+                REQUIRE(milcgpu_staggered_dslash(session.links, &what, MILCGPU_EVEN, &field, &field) == MILCGPU_OK);
                 results[turned] = reference::vector_from_milc<double>(lattice, source);
             }
             const double difference =

@@ -43,8 +43,8 @@ struct Calls {
         lng = reference::links_to_milc<double>(lattice, made.lng);
         for (int k = 0; k < 6; ++k)
             x.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 20 + k)));
-        milcgpu_hisq_spec(&hisq);
-        milcgpu_asqtad_spec(0.9, &asqtad);
+        milcgpu_hisq_defaults(&hisq, sizeof hisq);
+        milcgpu_asqtad_defaults(0.9, &asqtad, sizeof asqtad);
     }
     ~Calls() {
         milcgpu_gauge_destroy(gauge), milcgpu_gauge_destroy(copy);
@@ -106,13 +106,13 @@ struct Calls {
         spec.links = &links, spec.eps = 0.03, spec.n_terms = 2, spec.residues = residues;
         spec.n_sets = links.hisq ? 2 : 0, spec.sets = sets;
         const milcgpu_field from[] = {field(x[0]), field(x[1])};
-        return milcgpu_fermion_force(gauge, &spec, from, nullptr);
+        return milcgpu_momenta_add_fermion_force(gauge, &spec, from, nullptr);
     }
     milcgpu_status flow(int integrator, int action) {
         milcgpu_flow_spec spec;
-        milcgpu_flow_defaults(&spec);
+        milcgpu_flow_defaults(&spec, sizeof spec);
         spec.integrator = integrator, spec.action = action, spec.step = 0.02, spec.stop = 0.04;
-        return milcgpu_gradient_flow(gauge, &spec, nullptr, nullptr, nullptr);
+        return milcgpu_gauge_flow(gauge, &spec, nullptr, nullptr, nullptr);
     }
 };
 
@@ -131,10 +131,10 @@ milcgpu_status solved(Calls &c, Reals &x, int n, int precise, int sloppy, int to
     for (int k = 0; k < n; ++k)
         from.push_back(c.field(c.x[k])), to.push_back(c.field(made[k]));
     const milcgpu_solve_spec spec = solve_spec(0.3, precise == MILCGPU_HALF ? 1e-3 : 1e-10, precise, sloppy);
-    const milcgpu_status status =
-        n == 1 ? milcgpu_solve(c.session.context, c.session.links, &spec, &from[0], &to[0], &reports[0])
-               : milcgpu_solve_sources(c.session.context, c.session.links, &spec, together, n, from.data(), to.data(),
-                                       reports.data());
+    const milcgpu_status status = n == 1
+                                      ? milcgpu_staggered_solve(c.session.links, &spec, &from[0], &to[0], &reports[0])
+                                      : milcgpu_staggered_solve_sources(c.session.links, &spec, together, n,
+                                                                        from.data(), to.data(), reports.data());
     for (const Reals &one : made)
         x.insert(x.end(), one.begin(), one.end());
     return status;
@@ -187,8 +187,8 @@ std::vector<Family> families() {
                             lng{r.data() + c.u.size(), MILCGPU_DOUBLE, 0};
         milcgpu_fatlink_set set{};
         set.fat = &fat, set.lng = &lng;
-        return resident ? milcgpu_gauge_links(c.gauge, &spec, &set, 1, nullptr, nullptr)
-                        : milcgpu_fat_links(c.session.context, &spec, &from, &set, 1, nullptr, nullptr);
+        return resident ? milcgpu_gauge_make_links(c.gauge, &spec, &set, 1, nullptr, nullptr)
+                        : milcgpu_links_make(c.session.context, &spec, &from, &set, 1, nullptr, nullptr);
     };
     std::vector<Family> all;
     const double exact = 1e-13, as_solved = 1e-8;
@@ -202,7 +202,8 @@ std::vector<Family> families() {
                    [](Calls &c, Reals &r) {
                        milcgpu_fatlink_set set{};
                        set.links = &c.session.links;
-                       const milcgpu_status status = milcgpu_gauge_links(c.gauge, &c.hisq, &set, 1, nullptr, nullptr);
+                       const milcgpu_status status =
+                           milcgpu_gauge_make_links(c.gauge, &c.hisq, &set, 1, nullptr, nullptr);
                        return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
                    },
                    as_solved});
@@ -213,7 +214,7 @@ std::vector<Family> families() {
              const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &c.zero}, {0, nullptr, nullptr, &c.derivative}};
              milcgpu_fatlink_spec spec = c.hisq;
              spec.derivative = 1;
-             c.must(milcgpu_fat_links(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
+             c.must(milcgpu_links_make(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
          },
          [](Calls &c, Reals &r) {
              const milcgpu_status status = milcgpu_links_add(c.zero, -0.3, c.derivative, &c.session.links);
@@ -240,7 +241,7 @@ std::vector<Family> families() {
                        const milcgpu_fatlink_set sets[] = {{0, nullptr, &to[0], nullptr},
                                                            {-0.1, &to[1], &to[2], nullptr},
                                                            {0.2, &to[3], &to[4], nullptr}};
-                       return milcgpu_fat_links(c.session.context, &c.hisq, &from, sets, 3, nullptr, nullptr);
+                       return milcgpu_links_make(c.session.context, &c.hisq, &from, sets, 3, nullptr, nullptr);
                    },
                    exact});
     all.push_back({"asqtad links of a handle", gauge,
@@ -262,13 +263,14 @@ std::vector<Family> families() {
                    exact});
     all.push_back({"HISQ force", gauge, pushed([](Calls &c) { return c.force(c.hisq); }), exact});
     all.push_back({"asqtad force", gauge, pushed([](Calls &c) { return c.force(c.asqtad); }), exact});
-    all.push_back({"gauge force", gauge,
-                   pushed([](Calls &c) { return milcgpu_gauge_force(c.gauge, &c.loops, 5, 0.01, nullptr); }), exact});
     all.push_back(
-        {"update", gauge, moved([](Calls &c) { return milcgpu_update_links(c.gauge, 0.01, 8, nullptr); }), exact});
+        {"gauge force", gauge,
+         pushed([](Calls &c) { return milcgpu_momenta_add_gauge_force(c.gauge, &c.loops, 5, 0.01, nullptr); }), exact});
+    all.push_back(
+        {"update", gauge, moved([](Calls &c) { return milcgpu_gauge_update(c.gauge, 0.01, 8, nullptr); }), exact});
     all.push_back({"reunitarization", gauge, moved([](Calls &c) {
                        milcgpu_reunitarize_report report{sizeof report, 0, 0, 0, 0};
-                       return milcgpu_reunitarize(c.gauge, 0, &report);
+                       return milcgpu_gauge_reunitarize(c.gauge, 0, &report);
                    }),
                    exact});
     all.push_back({"actions and loops", gauge,
@@ -276,11 +278,11 @@ std::vector<Family> families() {
                        r.assign(6, 0.0);
                        milcgpu_status status = milcgpu_gauge_action(c.gauge, &c.loops, &r[0]);
                        if (status == MILCGPU_OK)
-                           status = milcgpu_momentum_action(c.gauge, &r[1]);
+                           status = milcgpu_momenta_action(c.gauge, &r[1]);
                        if (status == MILCGPU_OK)
-                           status = milcgpu_plaquettes(c.gauge, &r[2], &r[3]);
+                           status = milcgpu_gauge_plaquettes(c.gauge, &r[2], &r[3]);
                        if (status == MILCGPU_OK)
-                           status = milcgpu_polyakov_loop(c.gauge, &r[4], &r[5]);
+                           status = milcgpu_gauge_polyakov_loop(c.gauge, &r[4], &r[5]);
                        return status;
                    },
                    exact});
@@ -291,7 +293,7 @@ std::vector<Family> families() {
     all.push_back({"measurement of the gauge field", gauge,
                    [](Calls &c, Reals &r) {
                        milcgpu_observables o{};
-                       const milcgpu_status status = milcgpu_measure(c.gauge, 0, &o);
+                       const milcgpu_status status = milcgpu_gauge_measure(c.gauge, 0, &o);
                        r = {o.clover_t,    o.clover_s,    o.plaquette_t, o.plaquette_s,
                             o.rectangle_t, o.rectangle_s, o.charge};
                        return status;
@@ -299,18 +301,18 @@ std::vector<Family> families() {
                    exact});
     all.push_back({"stout smearing", gauge, moved([](Calls &c) {
                        const milcgpu_stout_spec spec{sizeof spec, 0.1, 3, 4, 0};
-                       return milcgpu_stout(c.gauge, &spec, nullptr);
+                       return milcgpu_gauge_stout_smear(c.gauge, &spec, nullptr);
                    }),
                    exact});
     all.push_back({"APE smearing", gauge, moved([](Calls &c) {
                        auto spec = sized<milcgpu_ape_spec>();
                        spec.weight = 0.2, spec.times = 2;
-                       return milcgpu_ape_smear(c.gauge, &spec, nullptr, nullptr);
+                       return milcgpu_gauge_ape_smear(c.gauge, &spec, nullptr, nullptr);
                    }),
                    exact});
     all.push_back({"HYP smearing", gauge, moved([](Calls &c) {
                        const milcgpu_hyp_spec spec{sizeof spec, 0.75, 0.6, 0.3, 1, 4, 0, 0};
-                       return milcgpu_hyp_smear(c.gauge, &spec, nullptr);
+                       return milcgpu_gauge_hyp_smear(c.gauge, &spec, nullptr);
                    }),
                    exact});
     all.push_back({"gauge fixing", gauge, moved([](Calls &c) {
@@ -328,7 +330,8 @@ std::vector<Family> families() {
              r = c.x[0];
              const milcgpu_field field = c.field(r);
              const milcgpu_quarks quarks{&field, nullptr, 0};
-             return status != MILCGPU_OK ? status : milcgpu_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
+             return status != MILCGPU_OK ? status
+                                         : milcgpu_quarks_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
          },
          exact});
     for (const auto &[name, operation] : {std::pair("spin-taste operators", "G5-G5X"), {"four-link operator", "G1-G5"}})
@@ -336,8 +339,8 @@ std::vector<Family> families() {
                        [operation = operation](Calls &c, Reals &r) {
                            return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
                                const int origin[4] = {0, 0, 0, 0};
-                               return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index(operation),
-                                                         origin, 1, &from, &to);
+                               return milcgpu_quarks_spin_taste(
+                                   c.meson_links, nullptr, milcgpu_spin_taste_index(operation), origin, 1, &from, &to);
                            });
                        },
                        exact});

@@ -42,14 +42,14 @@ Exchanged made_on(const Fields &fields, const Cut &cut, Backend backend,
             spec.max_iterations = 500, spec.max_restarts = 5;
             spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
             milcgpu_fatlink_spec paths;
-            milcgpu_asqtad_spec(0.9, &paths);
+            milcgpu_asqtad_defaults(0.9, &paths, sizeof paths);
             paths.unitarity = -1;
             const milcgpu_fatlink_set set{0, &to_fat, &to_lng, nullptr};
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-                demand(milcgpu_dslash(here.context, here.links, &what, parity, &b, &to));
-            demand(milcgpu_fat_links(here.context, &paths, &u, &set, 1, nullptr, nullptr));
-            demand(milcgpu_solve_sources(here.context, here.links, &spec, MILCGPU_TOGETHER_AUTO, 2, sources, solutions,
-                                         nullptr));
+                demand(milcgpu_staggered_dslash(here.links, &what, parity, &b, &to));
+            demand(milcgpu_links_make(here.context, &paths, &u, &set, 1, nullptr, nullptr));
+            demand(milcgpu_staggered_solve_sources(here.links, &spec, MILCGPU_TOGETHER_AUTO, 2, sources, solutions,
+                                                   nullptr));
             Fields::put(made.d, d, here.places);
             Fields::put(made.solution, x[0], here.places);
             Fields::put(made.others, x[1], here.places);
@@ -94,7 +94,7 @@ Started started(const std::function<void(Mailroom &)> &prepare) {
             const milcgpu_field b = field_of(here.source), to = field_of(d);
             milcgpu_storage what{};
             what.precision = MILCGPU_DOUBLE;
-            demand(milcgpu_dslash(here.context, here.links, &what, MILCGPU_ODD, &b, &to));
+            demand(milcgpu_staggered_dslash(here.links, &what, MILCGPU_ODD, &b, &to));
             here.context->ranks->gathered("a test", 1);
             after[here.rank()] = here.room->gpu_messages();
         },
@@ -273,7 +273,7 @@ TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that arrive
                 const milcgpu_field b = field_of(here.source), to = field_of(d);
                 milcgpu_storage what{};
                 what.precision = MILCGPU_DOUBLE;
-                ending.status = milcgpu_dslash(here.context, here.links, &what, MILCGPU_ODD, &b, &to);
+                ending.status = milcgpu_staggered_dslash(here.links, &what, MILCGPU_ODD, &b, &to);
                 ending.text = ending.status == MILCGPU_OK ? "" : milcgpu_last_error();
             },
             [](Mailroom &room) { all_say_gpu_memory(room, 2); });
@@ -296,9 +296,9 @@ TEST_CASE("a table of message functions from before messages in GPU memory is ta
             milcgpu_context *context = nullptr;
             auto options = sized<milcgpu_options>();
             options.backend = MILCGPU_HOST;
-            demand(milcgpu_init(&layout, &options, &context));
+            demand(milcgpu_context_create(&layout, &options, &context));
             ending.text = context->halo->how_messages_travel();
-            milcgpu_finalize(context);
+            milcgpu_context_destroy(context);
         });
     };
     const size_t old = offsetof(milcgpu_messages, gpu_memory);

@@ -175,7 +175,7 @@ template <class Real> struct Laplace : Measurement<Real> {
     Fermion apply(const milcgpu_laplace_spec &spec, int matrix, const Fermion &field,
                   int parity = MILCGPU_EVEN + MILCGPU_ODD) {
         return Measurement<Real>::apply(field, [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_laplace(this->links, &spec, matrix, parity, n, from, to);
+            return milcgpu_laplace_apply(this->links, &spec, matrix, parity, n, from, to);
         });
     }
     Fermion matrix(int directions, double kappa, const Fermion &field) {
@@ -307,7 +307,7 @@ TEST_CASE("Laplace: M and D are the reference's, on one parity or both, in every
         }
 }
 
-TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_laplacian are made of D",
+TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_quarks_laplacian are made of D",
           "[operators][laplace]") {
     const reference::Lattice lattice{{4, 6, 2, 6}};
     const auto g = reference::random_transformation(lattice, 20);
@@ -520,17 +520,17 @@ TEST_CASE("Laplace: several sources together, one by one, on the device, with gu
         CHECK(milcgpu_laplace_solve(m.links, &spec, 2, &sources, &over, nullptr) == MILCGPU_BAD_ARGUMENT);
         const auto what = m.spec(4, spec.kappa);
         // M x is b; in place.
-        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &solutions, &solutions));
+        m.must(milcgpu_laplace_apply(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &solutions, &solutions));
         const auto back = reference::vector_from_milc<double>(lattice, resident.saved(3, reals));
         CHECK(reference::relative_difference(back, b[1]) < 1e-11);
         // What is read is read before anything is written.
-        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over));
+        m.must(milcgpu_laplace_apply(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over));
         for (int k = 0; k < 2; ++k)
             CHECK(reference::relative_difference(
                       reference::vector_from_milc<double>(lattice, resident.saved(1 + k, reals)),
                       reference::laplace_matrix(lattice, u, 4, spec.kappa, b[k])) <= times_measured * row_error[0]);
         const milcgpu_quarks empty = resident.from(4);
-        CHECK(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 1, &empty, &empty) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_laplace_apply(m.links, &what, MILCGPU_LAPLACE_M, 3, 1, &empty, &empty) == MILCGPU_BAD_ARGUMENT);
     }
 }
 
@@ -709,7 +709,7 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
         const milcgpu_quarks source{&from, nullptr, 0}, made{&to, nullptr, 0}, neither{nullptr, nullptr, 0};
         const auto apply = [&](milcgpu_laplace_spec spec, int matrix, int parity, int n, const milcgpu_quarks *f,
                                const milcgpu_quarks *t) {
-            return milcgpu_laplace(m.links, &spec, matrix, parity, n, f, t);
+            return milcgpu_laplace_apply(m.links, &spec, matrix, parity, n, f, t);
         };
         CHECK(apply(m.spec(4, 0.2), MILCGPU_LAPLACE_M, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
         CHECK(apply(m.spec(6, 0.01), MILCGPU_LAPLACE_D, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);

@@ -154,7 +154,7 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);
             milcgpu_fatlink_spec spec;
-            hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(0.9, &spec);
+            hisq ? milcgpu_hisq_defaults(&spec, sizeof spec) : milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
             spec.unitarity = -1;
             // Of two gauge fields what the CPU makes of them.
             std::vector<double> gauge[2], made_fat[2], made_lng[2];

@@ -44,7 +44,7 @@ Result solve(Session<double> &session, milcgpu_multi_mass_spec spec, const std::
     spec.n_shifts = static_cast<int>(shifts.size());
     spec.shifts = shifts.data();
     result.report.shifts = result.shifts.data();
-    result.status = milcgpu_multi_mass(session.context, session.links, &spec, &from, fields.data(), &result.report);
+    result.status = milcgpu_staggered_multi_mass(session.links, &spec, &from, fields.data(), &result.report);
     return result;
 }
 
@@ -261,10 +261,8 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
         auto spec = multi_mass_spec(MILCGPU_DOUBLE);
         spec.n_shifts = 2;
         const milcgpu_field from = Session<double>::field(b);
-        CHECK(milcgpu_multi_mass(session.context, session.links, &spec, &from, nullptr, nullptr) ==
-              MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_multi_mass(session.context, session.links, nullptr, &from, nullptr, nullptr) ==
-              MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_multi_mass(session.links, &spec, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_multi_mass(session.links, nullptr, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     }
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
             },
             [] { return true; });
         milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_spec(0.9, &spec);
+        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.unitarity = -1;
         std::vector<double> fat(milc.fat.size()), lng(milc.lng.size());
         void *fats = fat.data(), *lngs = lng.data();
@@ -98,7 +98,7 @@ TEST_CASE("links for the device alone: fields are not filled, solves find them, 
         said_by([&] { REQUIRE(milc.start() == 1); });
         const std::vector<double> gauge = milc.fat, empty(gauge.size(), -7);
         milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_spec(0.9, &spec);
+        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.unitarity = -1;
         const auto make = [&](int n, int alone) {
             const std::vector<double> eps(n);
@@ -137,7 +137,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         said_by([&] { REQUIRE(milc.start() == 1); });
         const std::vector<double> gauge = milc.fat, empty(gauge.size(), -7);
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         spec.unitarity = -1;
         constexpr int n = MILCGPU_MOST_LINK_SETS + 2;
         std::vector<double> eps;
@@ -326,7 +326,7 @@ TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "
             for (size_t k = 0; k < links.size(); ++k)
                 sites[pitch * (k / 72) + k % 72] = Real(links[k]);
             milcgpu_flow_spec spec;
-            milcgpu_flow_defaults(&spec);
+            milcgpu_flow_defaults(&spec, sizeof spec);
             spec.integrator = integrator;
             spec.stop = 0.4, spec.tolerance = 1e-3;
             spec.phases_out = spec.as_milc = 1;
@@ -471,7 +471,7 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
         CHECK_FALSE(judged(3, 6, less, 6));
         // V = diag(1, 1, s): rounding by the square of 1 / s; singular values know no such error.
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         for (const auto &[s, only, allowed] :
              {std::tuple(1.0, 0, false), {2e-3, 0, true}, {2e-3, 1, false}, {0.0, 0, false}}) {
             std::vector<double> v(milc.fat.size(), 0), links = milc.fat;

@@ -225,7 +225,7 @@ TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measure
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
         milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_spec(0.9, &spec);
+        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.unitarity = -1;
         const std::vector<double> gauge = milc.fat;
         const auto links_of = [&](const std::vector<double> &lattice) {

@@ -24,7 +24,7 @@ struct Solve {
     }
     milcgpu_status operator()(const Here &here) {
         const milcgpu_field b = field_of(source), to = field_of(x);
-        return milcgpu_solve(here.context, here.links, &spec, &b, &to, &report);
+        return milcgpu_staggered_solve(here.links, &spec, &b, &to, &report);
     }
     bool untouched() const {
         return std::all_of(x.begin(), x.end(), [](double v) { return v == 0; });
@@ -56,7 +56,7 @@ std::vector<Ending> spoiled(const std::function<void(Here &, Solve &)> &spoil, m
 
 TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the next solve works",
           "[ranks][faults][sanitize]") {
-    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); }),
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); }),
                     Status::no_memory, "rank 1 of 2: "));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.source[0] = NAN; }), Status::nan_or_inf,
                     "rank 1 of 2: source: site 0 of the even sites"));
@@ -67,14 +67,14 @@ TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the 
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.sloppy.precision = MILCGPU_HALF; }),
                     Status::bad_argument, "spec.sloppy.precision is "));
     // On rank 0, too.
-    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); },
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); },
                             MILCGPU_OK, 0),
                     Status::no_memory, "rank 0 of 2: "));
 }
 
 TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {
     // They are empty there from then on, until all update them.
-    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_FLIP_LINKS); },
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_FLIP_LINKS); },
                             MILCGPU_BAD_ARGUMENT),
                     Status::corrupted, "rank 1 of 2: the device no longer holds what was loaded: fat links"));
 }

@@ -24,7 +24,7 @@ struct Given {
     bool comes = true;
 };
 
-// milcgpu_init on all ranks of a grid. look: with every context that was made.
+// milcgpu_context_create on all ranks of a grid. look: with every context that was made.
 std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::function<void(Given &)> &spoil = {},
                           const std::function<void(int, milcgpu_context &)> &look = {}) {
     const int size = ranks_of_grid(grid);
@@ -39,14 +39,14 @@ std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::
         if (!given.comes)
             return;
         milcgpu_context *context = nullptr;
-        ending.status = milcgpu_init(&given.layout, &given.options, &context);
+        ending.status = milcgpu_context_create(&given.layout, &given.options, &context);
         ending.text = ending.status != MILCGPU_OK ? milcgpu_last_error() : "";
         given.messages = {}; // the context has a copy
         if (look && context != nullptr)
             look(rank, *context);
         if ((context != nullptr) != (ending.status == MILCGPU_OK))
             ending.text = "a status does not tell of the context", ending.status = -1;
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     });
 }
 
@@ -101,8 +101,8 @@ TEST_CASE("start on ranks: one rank alone needs no more than it did", "[ranks][s
     options.verbosity = 0;
     const auto start_alone = [&] {
         milcgpu_context *context = nullptr;
-        const milcgpu_status status = milcgpu_init(&layout, &options, &context);
-        milcgpu_finalize(context);
+        const milcgpu_status status = milcgpu_context_create(&layout, &options, &context);
+        milcgpu_context_destroy(context);
         return status == MILCGPU_OK ? std::string() : std::string(milcgpu_last_error());
     };
     CHECK(start_alone().empty());
@@ -225,7 +225,7 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
         milcgpu_layout layout = layout_on_grid({4, 4, 4, 12}, {1, 1, 1, size}, rank);
         layout.messages = &table;
         milcgpu_context *context = nullptr;
-        ending.status = milcgpu_init(&layout, nullptr, &context);
+        ending.status = milcgpu_context_create(&layout, nullptr, &context);
         ending.text = milcgpu_last_error();
     });
     for (const int rank : {0, 2}) {
@@ -298,12 +298,12 @@ TEST_CASE("a context whose ranks have lost each other says so in every call", "[
             lost[rank] = error.what();
         }
         double number = 0;
-        status[rank] = milcgpu_pin(&context, &number, sizeof number);
+        status[rank] = milcgpu_memory_pin(&context, &number, sizeof number);
         text[rank] = milcgpu_last_error();
     })));
     CHECK(status[1] == MILCGPU_TIMED_OUT);
     CHECK(has(lost[1], "a sum of a test, rank 1 of 2: waited 0.3 s for messages with rank 0"));
-    CHECK(text[1] == "milcgpu_pin: " + lost[1]);
+    CHECK(text[1] == "milcgpu_memory_pin: " + lost[1]);
 }
 
 TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut", "[ranks][errors][smoke][sanitize]") {
@@ -385,11 +385,11 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
               "ranks 0 and 2 of 3 are both on GPU a of host h: "));
 }
 
-TEST_CASE("milcgpu_backend_of says on which backend a context works", "[api][smoke]") {
+TEST_CASE("milcgpu_context_backend says on which backend a context works", "[api][smoke]") {
     for (const Backend backend : backends()) {
         const Session<double> session(reference::Lattice{{4, 4, 4, 4}}, backend);
         int said = -1;
-        CHECK(milcgpu_backend_of(session.context, &said) == MILCGPU_OK);
+        CHECK(milcgpu_context_backend(session.context, &said) == MILCGPU_OK);
         CHECK(said == (backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST));
     }
 }

@@ -209,8 +209,9 @@ TEST_CASE("a name of the environment that is not known is named at the start, wi
     auto layout = sized<milcgpu_layout>();
     std::fill(layout.extent, layout.extent + 4, 4);
     milcgpu_context *context = nullptr; // a program without MILC
-    CHECK(has(said_by([&] { CHECK(milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK); }), line.substr(0, 40)));
-    milcgpu_finalize(context);
+    CHECK(has(said_by([&] { CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK); }),
+              line.substr(0, 40)));
+    milcgpu_context_destroy(context);
 }
 
 TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {

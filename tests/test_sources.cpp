@@ -28,8 +28,8 @@ struct Sources {
         std::vector<milcgpu_field> from, to;
         for (int k = 0; k < count(); ++k)
             from.push_back(session.field(b[k])), to.push_back(session.field(x[k]));
-        return milcgpu_solve_sources(session.context, session.links, &spec, together, count(), from.data(), to.data(),
-                                     reports.data());
+        return milcgpu_staggered_solve_sources(session.links, &spec, together, count(), from.data(), to.data(),
+                                               reports.data());
     }
     reference::Fermion solution(int k) const { return reference::vector_from_milc<double>(lattice, x[k]); }
 };
@@ -411,8 +411,8 @@ TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one
             for (int k = 0; k < count; ++k)
                 from.push_back(field_of(b[k])), to.push_back(field_of(x[k]));
             std::vector<milcgpu_solve_report> reports(count, sized<milcgpu_solve_report>());
-            demand(milcgpu_solve_sources(here.context, here.links, &spec, together, count, from.data(), to.data(),
-                                         reports.data()));
+            demand(milcgpu_staggered_solve_sources(here.links, &spec, together, count, from.data(), to.data(),
+                                                   reports.data()));
             for (int k = 0; k < count; ++k)
                 Fields::put(solutions[k], x[k], here.places);
             steps[here.rank()] = reports[0].steps;
@@ -519,18 +519,18 @@ TEST_CASE("what several sources are refused with", "[sources]") {
     own.source_max_iterations = none_left;
     says(all.solve(session, own, 0), "source 1: spec.max_iterations is 0");
     const milcgpu_field alone = session.field(all.b[0]), to = session.field(all.x[0]);
-    says(milcgpu_solve(session.context, session.links, &own, &alone, &to, nullptr), "for several sources");
+    says(milcgpu_staggered_solve(session.links, &own, &alone, &to, nullptr), "for several sources");
     const milcgpu_field field = session.field(all.b[0]);
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, -1, &field, &field, nullptr),
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, -1, &field, &field, nullptr),
          "number of sources is -1");
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 1, nullptr, &field, nullptr), "sources");
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 1, &field, nullptr, nullptr), "solutions");
-    says(milcgpu_solve_sources(session.context, session.links, nullptr, 0, 1, &field, &field, nullptr), "spec");
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 1, nullptr, &field, nullptr), "sources");
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 1, &field, nullptr, nullptr), "solutions");
+    says(milcgpu_staggered_solve_sources(session.links, nullptr, 0, 1, &field, &field, nullptr), "spec");
     milcgpu_field half = field;
     half.precision = MILCGPU_HALF;
     const milcgpu_field two[] = {field, half};
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 2, two, two, nullptr), "sources[1]");
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 2, two, two, nullptr), "sources[1]");
     all.reports[1].struct_size = 3;
     says(all.solve(session, spec, 0), "struct_size is 3");
-    CHECK(milcgpu_solve_sources(session.context, session.links, &spec, 0, 0, nullptr, nullptr, nullptr) == MILCGPU_OK);
+    CHECK(milcgpu_staggered_solve_sources(session.links, &spec, 0, 0, nullptr, nullptr, nullptr) == MILCGPU_OK);
 }

@@ -56,13 +56,17 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
 
 void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->tag()); }
 
+ResidentLinks &milcgpu::resident(milcgpu_links &links) {
+    if (!links.links || links.links->empty())
+        refuse("the links are empty: the last update failed");
+    return *links.links;
+}
+
 ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links) {
     require(links, "links", "the handle");
     if (links->context != context)
         refuse("the links belong to another context");
-    if (!links->links || links->links->empty())
-        refuse("the links are empty: the last update failed");
-    return *links->links;
+    return resident(*links);
 }
 
 namespace {

@@ -191,14 +191,6 @@ inline void require(const void *pointer, const char *of, const char *what) {
         refuse((std::string(of).rfind("milcgpu_", 0) == 0 ? "" : format("%s: ", of)) + format("%s is NULL", what));
 }
 
-inline void require_size(size_t given, size_t known, const char *what) {
-    if (given != known)
-        refuse(format(
-            "%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
-            "the library that is linked",
-            what, given, MILCGPU_VERSION, known));
-}
-
 inline Precision precision_of(int code, const char *what) {
     if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
         refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
@@ -236,7 +228,8 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
 
 int parity_index(int parity); // 0 even, 1 odd
 OperatorSpec operator_of(const milcgpu_storage &given, const char *what);
-ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
+ResidentLinks &resident(milcgpu_links &links);                           // throws where there are none
+ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // of another handle's context
 // With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
 // granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
@@ -292,8 +285,8 @@ template <class Make> void make_for_most(int most, const Make &make) {
                 throw;
         }
 }
-// milcgpu_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
-milcgpu_status true_residuals(milcgpu_context *, milcgpu_links *, int parity, double mass, const milcgpu_field *source,
+// milcgpu_staggered_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_links *, int parity, double mass, const milcgpu_field *source,
                               const milcgpu_field *solution, double *residual, double *relative);
 // The caller's progress function, of a specification that stays as long as the solve.
 template <class Spec> CgProgress progress_of(milcgpu_context &context, const Spec &spec) {
@@ -330,17 +323,6 @@ void fill_plan(const milcgpu_context &, MemoryPlan plan, char *text, size_t text
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);
-
-// The end of an entry with a report: fills the caller's, where there is one of the known size, and returns the status.
-template <class Report> milcgpu_status report_to_caller(milcgpu_status status, Report &filled, Report *report) {
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
-}
 
 // Seconds of a call, and bytes over the bus, for its report.
 class CallMeter {
@@ -402,6 +384,14 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
     } catch (...) { // of a function that the caller has lent
         return failed(Status::bad_argument, "a function of the caller's threw an exception of an unknown type");
     }
+}
+
+// The same with a handle of links: body(context).
+template <class Body> milcgpu_status with_links(milcgpu_links *links, const char *function, const Body &body) {
+    return guarded(links != nullptr ? links->context : nullptr, function, [&] {
+        require(links, function, "links");
+        return body(*links->context);
+    });
 }
 
 } // namespace milcgpu

@@ -368,9 +368,6 @@ int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, 
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 
-/* For tests of the error paths, as milcgpu_inject_fault. */
-void milcgpu_plugin_inject_fault(int fault);
-
 #ifdef __cplusplus
 }
 #endif

@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/api/settings.h"
+#include "milc_glue/api/sized.h"
 #include "milc_glue/solve/verify.h"
 #include <algorithm>
 #include <cmath>
@@ -170,10 +171,8 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     ranks.collective(phase, [&] {
         options.struct_size = sizeof options;
         options.verbosity = -1;
-        if (given != nullptr) {
-            require_size(given->struct_size, sizeof options, "milcgpu_options");
-            options = *given;
-        }
+        if (given != nullptr)
+            options = full_copy(given);
         choose_time_limit();
         context.verbosity = choose_verbosity(options.verbosity);
         context.verify = setting("MILCGPU_VERIFY") == "1";

@@ -79,8 +79,8 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     for (const auto &[field, of] : {std::pair(&gpu, &s.gpu), std::pair(&cpu, &s.cpu)}) {
         *of = {}; // stays NaN where the solution has NaN
         const milcgpu_status status =
-            p.collective(true_residuals(p.context, links->handle, call.parity, call.mass, &call.source, field,
-                                        &of->residual, call.relative_tolerance > 0 ? &of->relative : nullptr));
+            p.collective(true_residuals(links->handle, call.parity, call.mass, &call.source, field, &of->residual,
+                                        call.relative_tolerance > 0 ? &of->relative : nullptr));
         if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
             throw Error(Status::device_lost, reason());
     }

@@ -56,8 +56,9 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             report->struct_size = sizeof *report;
             const int n_sets = static_cast<int>(sets.size());
             const milcgpu_status status = p.collective(
-                gauge != nullptr ? milcgpu_fat_links(p.context, &how, &gauge_field, sets.data(), n_sets, &hisq, report)
-                                 : milcgpu_gauge_links(p.gauge->handle(), &how, sets.data(), n_sets, &hisq, report));
+                gauge != nullptr
+                    ? milcgpu_links_make(p.context, &how, &gauge_field, sets.data(), n_sets, &hisq, report)
+                    : milcgpu_gauge_make_links(p.gauge->handle(), &how, sets.data(), n_sets, &hisq, report));
             for (size_t k = 0; k < made.size() && status == MILCGPU_OK; ++k)
                 if (kept[k] != nullptr)
                     device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)

@@ -5,10 +5,12 @@ namespace milcgpu {
 
 namespace {
 
-bool is_packed(const HostRecords &field) { return field.pitch == field.bytes; }
+// Links and momenta are hashed record by record: a copy with another stride has the same hash. Of vectors that takes
+// longer, and they are packed.
+bool by_records(const HostRecords &field) { return field.bytes >= 128 || field.pitch != field.bytes; }
 
 uint64_t hash_whole(const HostRecords &field) {
-    return is_packed(field) ? hash_bytes(field.data, field.count * field.bytes) : hash_records(field);
+    return by_records(field) ? hash_records(field) : hash_bytes(field.data, field.count * field.bytes);
 }
 
 } // namespace
@@ -36,9 +38,7 @@ Mirror::Tag Mirror::tag_now() const {
 }
 
 bool Mirror::has_copy(const HostRecords &copy) const {
-    const bool in_records = !is_packed(field_); // the hash is of records then
-    return newest_ == Newest::both && (in_records || is_packed(copy)) &&
-           tag_[0] == (in_records ? hash_records(copy) : hash_whole(copy));
+    return newest_ == Newest::both && by_records(field_) == by_records(copy) && tag_[0] == hash_whole(copy);
 }
 
 bool Mirror::is_same() const {

@@ -100,8 +100,8 @@ bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_s
         sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
     }
     const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-        return milcgpu_solve_sources(p.context, links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
-                                     solutions.data(), of_sources);
+        return milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(), solutions.data(),
+                                               of_sources);
     };
     if (solve_until_done(p, account, {*calls, n, reports, once, false, 0, links}) != Outcome::done)
         return false;
@@ -270,10 +270,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 *report = {};
                 report->struct_size = sizeof *report;
                 report->shifts = shifts;
-                return resident >= 0 ? milcgpu_multi_mass_to(p.context, links->handle, &spec, &call->source,
-                                                             p.vectors.handle(), resident, report)
-                                     : milcgpu_multi_mass(p.context, links->handle, &spec, &call->source,
-                                                          call->solutions, report);
+                return resident >= 0
+                           ? milcgpu_staggered_multi_mass_vectors(links->handle, &spec, &call->source,
+                                                                  p.vectors.handle(), resident, report)
+                           : milcgpu_staggered_multi_mass(links->handle, &spec, &call->source, call->solutions, report);
             });
             add(account, *report);
             if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
@@ -335,7 +335,7 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         milcgpu_storage what{};
         what.precision = p.real();
         const milcgpu_status status =
-            p.collective(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
+            p.collective(milcgpu_staggered_dslash(links->handle, &what, parity, &source, &destination));
         if (status != MILCGPU_OK) {
             if (status == MILCGPU_CORRUPTED)
                 links->mirror.forget_copy();

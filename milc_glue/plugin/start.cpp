@@ -2,6 +2,7 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/wake.h"
 #include "milc_glue/api/start_context.h"
+#include "milc_glue/api/test_hooks.h"
 #include "milc_glue/host/host_pool.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
@@ -35,7 +36,7 @@ const char *rest_of(milcgpu_routine routine) {
 }
 
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
-    const std::string device = milcgpu_device_name(p.context);
+    const std::string device = milcgpu_context_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
     const std::string wilson_dslash =
         p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is as fast here";
@@ -310,7 +311,7 @@ int milcgpu_plugin_retreat(void) {
     return common_answer_of("host backend", "It could not be done", 0, [&] {
         int backend = MILCGPU_CUDA;
         if (p.context != nullptr)
-            milcgpu_backend_of(p.context, &backend);
+            milcgpu_context_backend(p.context, &backend);
         if (backend == MILCGPU_HOST) // what it cannot do now, for want of memory, it may do in the next call
             return false;
         p.close();
@@ -377,6 +378,6 @@ void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why) {
 }
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }
-void milcgpu_plugin_inject_fault(int fault) { milcgpu_inject_fault(plugin().context, fault); }
+void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
 
 } // extern "C"

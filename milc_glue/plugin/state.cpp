@@ -79,9 +79,9 @@ bool Plugin::open(int backend) {
     options.device = device_number();
     options.verbosity = verbosity;
     layout.site_map = site_map.data();
-    if (collective(milcgpu_init(&layout, &options, &context)) != MILCGPU_OK)
+    if (collective(milcgpu_context_create(&layout, &options, &context)) != MILCGPU_OK)
         return false;
-    milcgpu_backend_of(context, &backend);
+    milcgpu_context_backend(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
         precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
@@ -162,7 +162,7 @@ void Plugin::drop() {
     links.reset();
     known.clear();
     links_made_of.clear();
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     context = nullptr;
 }
 

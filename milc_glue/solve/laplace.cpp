@@ -323,9 +323,10 @@ class LaplaceSources : public SourcesOfCall {
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix,
-                                          int parity, int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    constexpr const char *function = "milcgpu_laplace";
+extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec,
+                                                int matrix, int parity, int n, const milcgpu_quarks *from,
+                                                const milcgpu_quarks *to) {
+    constexpr const char *function = "milcgpu_laplace_apply";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const bool whole = matrix == MILCGPU_LAPLACE_M;
         milcgpu_laplace_spec full{};
@@ -362,29 +363,26 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
         std::optional<SolveTask> task;
         Places from, to;
         std::vector<milcgpu_solve_report> filled;
+        milcgpu_laplace_solve_spec full{};
         same_on_all_ranks(*l.context, function, [&](CallArguments &call) {
             need_links(l);
             call("n", n, from_to(1, 1000));
-            task = checked(call.copy_of("spec", spec), n);
-            task->progress = progress_of(*l.context, *spec);
+            full = call.copy_of("spec", spec);
+            task = checked(full, n);
+            task->progress = progress_of(*l.context, full);
             from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
             for (int k = 0; k < n; ++k)
                 for (int j = 0; j < n; ++j)
                     if (to[k].is(from[j]))
                         refuse(format("solutions[%d]: that vector is a source, too", k));
-            filled.resize(n);
-            for (int k = 0; k < n; ++k) {
-                if (reports != nullptr)
-                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
-                filled[k].struct_size = sizeof *reports;
-            }
+            filled = empty_reports(n);
+            require_sizes(reports, n);
             look_at(call, "sources", sources), look_at(call, "solutions", solutions);
         });
-        LaplaceFamily family(l, spec->directions, spec->kappa);
-        LaplaceSources fields(l, *spec, from, to);
+        LaplaceFamily family(l, full.directions, full.kappa);
+        LaplaceSources fields(l, full, from, to);
         outcome = solve(family, fields, *task, filled);
-        for (int k = 0; k < n && reports != nullptr; ++k)
-            reports[k] = filled[k];
+        copy_to_caller(filled, reports);
         return [n] { return format("Laplace solve of %d sources", n); };
     });
     return status == MILCGPU_OK ? static_cast<milcgpu_status>(outcome) : status;

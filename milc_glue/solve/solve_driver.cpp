@@ -1,5 +1,6 @@
 #include "milc_glue/solve/solve_driver.h"
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/api/sized.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -101,38 +101,39 @@ struct Places {
 
 // places(): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
-Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                 int together, int n, bool numbered, std::vector<milcgpu_solve_report> &reports,
-                 const PlacesOf &places_of) {
-    require(context, function, "context");
+Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve_spec *given, int together, int n,
+                 bool numbered, std::vector<milcgpu_solve_report> &reports, const PlacesOf &places_of) {
+    milcgpu_context &context = *links.context;
     SolveTask task{function, {}, {}, together, numbered, {}};
     Places places;
-    same_on_all_ranks(*context, function, [&](CallArguments &call) {
-        call.copy_of("spec", spec), call("together", together), call("n", n);
-        resident(context, links);
+    milcgpu_solve_spec spec{};
+    same_on_all_ranks(context, function, [&](CallArguments &call) {
+        spec = call.copy_of("spec", given), call("together", together), call("n", n);
+        resident(links);
         check_together(together, n);
+        if (!numbered)
+            check_one_source(spec);
         places = places_of();
-        task.a = checked_sources(*spec, n, task.each);
-        check_version(spec->links_version, *links->links);
+        task.a = checked_sources(spec, n, task.each);
+        check_version(spec.links_version, *links.links);
         reports = empty_reports(n);
         if (numbered)
             call.of_entries = numbers_of(task.each);
     });
     if (n == 0)
         return Status::ok;
-    task.progress = progress_of(*context, *spec);
-    StaggeredFamily family(*links, task.a.parity);
-    StaggeredSources sources(*links, task.a.parity, spec->mass, std::move(places.sources), std::move(places.solutions));
+    task.progress = progress_of(context, spec);
+    StaggeredFamily family(links, task.a.parity);
+    StaggeredSources sources(links, task.a.parity, spec.mass, std::move(places.sources), std::move(places.solutions));
     return solve(family, sources, task, reports);
 }
 
 // Of several. place(given, name): of each.
 template <class Given, class Place>
-milcgpu_status solve_sources(const char *function, milcgpu_context *context, milcgpu_links *links,
-                             const milcgpu_solve_spec *spec, int together, int n, const Given *sources,
-                             const Given *solutions, milcgpu_solve_report *reports, const Place &place,
-                             const std::function<void(const Places &)> &look) {
-    return guarded(context, function, [&] {
+milcgpu_status solve_sources(const char *function, milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
+                             int n, const Given *sources, const Given *solutions, milcgpu_solve_report *reports,
+                             const Place &place, const std::function<void(const Places &)> &look) {
+    return with_links(links, function, [&](milcgpu_context &) {
         std::vector<milcgpu_solve_report> filled;
         const auto places_of = [&] {
             Places places;
@@ -143,55 +144,51 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
             for (int k = 0; k < n; ++k) {
                 places.sources.push_back(place(sources[k], format("sources[%d]", k).c_str()));
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
-                if (reports != nullptr)
-                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
             }
+            require_sizes(reports, n);
             look(places);
             return places;
         };
-        const Status status = solve_all(function, context, links, spec, together, n, true, filled, places_of);
-        for (int k = 0; k < n && reports != nullptr; ++k)
-            reports[k] = filled[k];
+        const Status status = solve_all(function, *links, spec, together, n, true, filled, places_of);
+        copy_to_caller(filled, reports);
         return status;
     });
 }
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                                        const milcgpu_field *source, const milcgpu_field *solution,
-                                        milcgpu_solve_report *report) {
-    constexpr const char *function = "milcgpu_solve";
+extern "C" milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                                  const milcgpu_field *source, const milcgpu_field *solution,
+                                                  milcgpu_solve_report *report) {
+    constexpr const char *function = "milcgpu_staggered_solve";
     std::vector<milcgpu_solve_report> filled;
-    const milcgpu_status status = guarded(context, function, [&] {
+    const milcgpu_status status = with_links(links, function, [&](milcgpu_context &) {
         const auto places_of = [&] {
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
-            check_one_source(*spec);
+            require_sizes(report, 1);
             return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
         };
-        return solve_all(function, context, links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
+        return solve_all(function, *links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
     });
     return hand_back_one(status, filled, report);
 }
 
-extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_solve_spec *spec, int together, int n,
-                                                const milcgpu_field *sources, const milcgpu_field *solutions,
-                                                milcgpu_solve_report *reports) {
+extern "C" milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                                          int together, int n, const milcgpu_field *sources,
+                                                          const milcgpu_field *solutions,
+                                                          milcgpu_solve_report *reports) {
     const auto place = [](const milcgpu_field &field, const char *what) {
         return VectorPlace(host_field(&field, 6, what));
     };
-    return solve_sources("milcgpu_solve_sources", context, links, spec, together, n, sources, solutions, reports, place,
-                         [](const Places &) {});
+    return solve_sources("milcgpu_staggered_solve_sources", links, spec, together, n, sources, solutions, reports,
+                         place, [](const Places &) {});
 }
 
-extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_solve_spec *spec, int together, int n,
-                                                const milcgpu_vector *sources, const milcgpu_vector *solutions,
-                                                milcgpu_solve_report *reports) {
+extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                                          int together, int n, const milcgpu_vector *sources,
+                                                          const milcgpu_vector *solutions,
+                                                          milcgpu_solve_report *reports) {
     const auto place = [&](const milcgpu_vector &vector, const char *what) {
-        return VectorPlace(context, vector, what);
+        return VectorPlace(links->context, vector, what);
     };
     const auto look = [](const Places &places) {
         const std::vector<VectorPlace> &to = places.solutions;
@@ -202,8 +199,8 @@ extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgp
                 refuse(format("solutions[%d]: that vector is another solution, too, or a source", static_cast<int>(k)));
         }
     };
-    return solve_sources("milcgpu_solve_vectors", context, links, spec, together, n, sources, solutions, reports, place,
-                         look);
+    return solve_sources("milcgpu_staggered_solve_vectors", links, spec, together, n, sources, solutions, reports,
+                         place, look);
 }
 
 MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
@@ -232,7 +229,7 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         require(context, "milcgpu_sources_plan", "context");
         require(spec, "milcgpu_sources_plan", "spec");
         check_together(together, n);
-        const SolveArguments a = checked_solve(*spec);
+        const SolveArguments a = checked_solve(full_copy(spec));
         fill_plan(*context,
                   solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise,
                              a.sloppy, n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1),

@@ -38,7 +38,7 @@ static int say_point(void *labels, const milcgpu_flow_point *point) {
 
 static milcgpu_flow_spec spec_of_flow(void) {
     milcgpu_flow_spec spec;
-    milcgpu_flow_defaults(&spec);
+    milcgpu_flow_defaults(&spec, sizeof spec);
     spec.action = stapleflag == WILSON ? MILCGPU_FLOW_WILSON : MILCGPU_FLOW_SYMANZIK;
     spec.integrator = GF_INTEGRATOR; /* the library's numbers are MILC's */
     spec.exp_order = exp_order;

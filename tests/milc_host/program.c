@@ -21,6 +21,7 @@
 #include "../include/umethod.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
+#include "test_hooks.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <quark_action.h>
@@ -431,7 +432,7 @@ static void try_many_sets(su3_matrix *links) {
     milcgpu_fatlink_spec spec;
     milcgpu_fatlink_report report;
     int i, k;
-    milcgpu_hisq_spec(&spec);
+    milcgpu_hisq_defaults(&spec, sizeof spec);
     spec.unitarity = -1;
     for (i = 0; i < kept + last - 1; i++)
         fn[i] = create_fn_links();

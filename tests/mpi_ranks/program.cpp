@@ -19,6 +19,7 @@
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/api/start_context.h"
+#include "milc_glue/api/test_hooks.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
 #include "tests/sized.h"
@@ -52,10 +53,10 @@ milcgpu_layout layout_of(const milcgpu_messages &table) {
 std::string started(const milcgpu_layout &layout, milcgpu_status expected) {
     auto options = tests::sized<milcgpu_options>();
     milcgpu_context *context = nullptr;
-    const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+    const milcgpu_status status = milcgpu_context_create(&layout, &options, &context);
     const std::string text = status == MILCGPU_OK ? "" : milcgpu_last_error();
     check(status == expected, std::string(milcgpu_status_name(status)) + ": " + text);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return text;
 }
 
@@ -95,8 +96,8 @@ void start(const milcgpu_messages &table) {
 void memory(const milcgpu_messages &table) {
     setenv("MILCGPU_TIMEOUT", "0.3", 1);
     const int last = table.size - 1;
-    const std::string agreed = "milcgpu_init: rank " + std::to_string(last) + " of " + std::to_string(table.size) +
-                               ": host memory is exhausted";
+    const std::string agreed = "milcgpu_context_create: rank " + std::to_string(last) + " of " +
+                               std::to_string(table.size) + ": host memory is exhausted";
     int heard = 0, missed = 0;
     long failures = 1;
     for (int news = 0; failures != 0; news += 5) {
@@ -109,10 +110,10 @@ void memory(const milcgpu_messages &table) {
         milcgpu_context *context = nullptr;
         tests::failed_news = 0;
         tests::news_left = table.rank == last ? news : -1;
-        const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+        const milcgpu_status status = milcgpu_context_create(&layout, &options, &context);
         tests::news_left = -1;
         const std::string text = status == MILCGPU_OK ? "" : milcgpu_last_error();
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
         check(status == MILCGPU_OK || status == MILCGPU_NO_MEMORY ||
                   status == (table.rank == last ? MILCGPU_COMM : MILCGPU_TIMED_OUT),
               text);
@@ -220,12 +221,12 @@ Solved solved_on(const milcgpu_layout &layout) {
     spec.tolerance = 1e-10;
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE;
-    const bool done = milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+    const bool done = milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK &&
                       milcgpu_links_create(context, &f, &l, &links) == MILCGPU_OK &&
-                      milcgpu_solve(context, links, &spec, &source, &x, &solved.report) == MILCGPU_OK;
+                      milcgpu_staggered_solve(links, &spec, &source, &x, &solved.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return solved;
 }
 
@@ -282,20 +283,20 @@ Measured measured_on(const milcgpu_layout &layout) {
     milcgpu_context *context = nullptr;
     milcgpu_meson_links *links = nullptr;
     const bool done =
-        milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+        milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK &&
         milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_OK &&
         milcgpu_meson_links_load(links, &spec, &u) == MILCGPU_OK &&
-        milcgpu_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) ==
+        milcgpu_quarks_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) ==
             MILCGPU_OK &&
-        milcgpu_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
-        milcgpu_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
-        milcgpu_laplace(links, &laplace, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 1, &quark, &quark) ==
+        milcgpu_quarks_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
+        milcgpu_quarks_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
+        milcgpu_laplace_apply(links, &laplace, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 1, &quark, &quark) ==
             MILCGPU_OK &&
-        milcgpu_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK &&
+        milcgpu_quarks_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK &&
         milcgpu_laplace_solve(links, &solve, 1, &second, &solution, &made.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_meson_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return made;
 }
 
@@ -341,13 +342,13 @@ WilsonSolved wilson_on(const milcgpu_layout &layout) {
     how.precise.precision = MILCGPU_DOUBLE, how.sloppy.precision = MILCGPU_SINGLE;
     milcgpu_context *context = nullptr;
     milcgpu_wilson *wilson = nullptr;
-    const bool done = milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+    const bool done = milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK &&
                       milcgpu_wilson_create(context, &wilson) == MILCGPU_OK &&
                       milcgpu_wilson_load(wilson, &u) == MILCGPU_OK &&
                       milcgpu_wilson_solve(wilson, &spec, &how, &b, &x, &made.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_wilson_destroy(wilson);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return made;
 }
 
@@ -402,12 +403,12 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
     milcgpu_context *context = nullptr;
     milcgpu_wilson *alone = nullptr;
-    check(milcgpu_init(&whole, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&whole, nullptr, &context) == MILCGPU_OK &&
               milcgpu_wilson_create(context, &alone) == MILCGPU_OK && milcgpu_wilson_load(alone, &u) == MILCGPU_OK &&
               milcgpu_wilson_dslash(alone, &what, -1, MILCGPU_EVEN_AND_ODD, &of_all, &of_all) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_wilson_destroy(alone);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     std::vector<double> d = source;
     check(milcgpu_plugin_wilson_dslash(field(gauge), -1, MILCGPU_EVEN_AND_ODD, field(d), field(d)) == 1, "D");
     check(distance(d, d_of_all, table.rank) < 1e-14, "D has the numbers of one rank");
@@ -469,7 +470,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
                         x[2] = {b, b}, to = dirac, links = gauge;
 
     milcgpu_fatlink_spec paths;
-    milcgpu_asqtad_spec(0.9, &paths);
+    milcgpu_asqtad_defaults(0.9, &paths, sizeof paths);
     paths.unitarity = -1;
     const double eps[2] = {0, -0.1};
     void *const fats[2] = {fat[0].data(), fat[1].data()}, *const lngs[2] = {lng[0].data(), lng[1].data()};
@@ -567,7 +568,7 @@ int main(int argc, char **argv) {
     int node_rank, node_size;
     milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
     const milcgpu_messages table = milcgpu_mpi_messages(&communicator, node_rank, node_size);
-    const auto ranks = [&] { // as milcgpu_init makes them
+    const auto ranks = [&] { // as milcgpu_context_create makes them
         std::unique_ptr<Ranks> made = ranks_of(&table);
         if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
             made->set_time_limit(std::atof(limit));

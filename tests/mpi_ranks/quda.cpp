@@ -183,19 +183,19 @@ void measurements(const Field &gauge, const Field &quark, const Field &other, co
     std::vector<double> sums(2 * n_mom * nt), sums_here(sums);
     milcgpu_context *context = nullptr;
     milcgpu_meson_links *bare = nullptr, *with_phases = nullptr;
-    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&alone, nullptr, &context) == MILCGPU_OK &&
               milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &bare) == MILCGPU_OK &&
               milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &with_phases) == MILCGPU_OK &&
               milcgpu_meson_links_load(bare, &as_they_are, &u) == MILCGPU_OK &&
               milcgpu_meson_links_load(with_phases, &phased, &u) == MILCGPU_OK &&
-              milcgpu_shift_quarks(bare, 3, MILCGPU_SYMMETRIC, nullptr, 1, &from, &of_shift) == MILCGPU_OK &&
-              milcgpu_spin_taste(with_phases, nullptr, milcgpu_spin_taste_index("GX-GZT"), origin, 1, &from,
-                                 &of_operator) == MILCGPU_OK &&
-              milcgpu_gauss_smear(bare, 2, 0.8, 2, slice, 1, &of_smearing) == MILCGPU_OK &&
-              milcgpu_contract(bare, &spec, nullptr, nullptr, 1, &from, &second, sums.data()) == MILCGPU_OK,
+              milcgpu_quarks_shift(bare, 3, MILCGPU_SYMMETRIC, nullptr, 1, &from, &of_shift) == MILCGPU_OK &&
+              milcgpu_quarks_spin_taste(with_phases, nullptr, milcgpu_spin_taste_index("GX-GZT"), origin, 1, &from,
+                                        &of_operator) == MILCGPU_OK &&
+              milcgpu_quarks_gauss_smear(bare, 2, 0.8, 2, slice, 1, &of_smearing) == MILCGPU_OK &&
+              milcgpu_quarks_contract(bare, &spec, nullptr, nullptr, 1, &from, &second, sums.data()) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_meson_links_destroy(bare), milcgpu_meson_links_destroy(with_phases);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
 
     std::vector<double> here(quark.mine.size());
     const void *const links = gauge.mine.data();
@@ -242,12 +242,12 @@ void clover(const Field &gauge, const Field &source, const std::vector<size_t> &
     auto report = tests::sized<milcgpu_solve_report>();
     milcgpu_context *context = nullptr;
     milcgpu_wilson *handle = nullptr;
-    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&alone, nullptr, &context) == MILCGPU_OK &&
               milcgpu_wilson_create(context, &handle) == MILCGPU_OK && milcgpu_wilson_load(handle, &u) == MILCGPU_OK &&
               milcgpu_wilson_solve(handle, &spec, &how, &b, &solution, &report) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_wilson_destroy(handle);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
 
     QudaInvertArgs_t invert{};
     invert.max_iter = 1000;
@@ -312,14 +312,14 @@ void quda_door(const milcgpu_messages &table, void *job) {
     std::vector<double> made_fat(gauge.all.size()), made_long(gauge.all.size());
     const milcgpu_field u = lent(gauge.all), to_fat = lent(made_fat), to_long = lent(made_long);
     const milcgpu_fatlink_set set{0, &to_fat, &to_long, nullptr};
-    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&alone, nullptr, &context) == MILCGPU_OK &&
               milcgpu_links_create(context, &f, &l, &links) == MILCGPU_OK &&
-              milcgpu_solve(context, links, &spec, &source, &solution, &report) == MILCGPU_OK &&
-              milcgpu_dslash(context, links, &what, MILCGPU_ODD, &source, &image) == MILCGPU_OK &&
-              milcgpu_fat_links(context, &paths, &u, &set, 1, nullptr, nullptr) == MILCGPU_OK,
+              milcgpu_staggered_solve(links, &spec, &source, &solution, &report) == MILCGPU_OK &&
+              milcgpu_staggered_dslash(links, &what, MILCGPU_ODD, &source, &image) == MILCGPU_OK &&
+              milcgpu_links_make(context, &paths, &u, &set, 1, nullptr, nullptr) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
 
     QudaInvertArgs_t invert{};
     invert.max_iter = 1000;
