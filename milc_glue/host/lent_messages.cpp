@@ -57,6 +57,11 @@ std::optional<double> seconds_of(const std::string &text) {
     return seconds;
 }
 
+double time_limit() {
+    const char *text = std::getenv("MILCGPU_TIMEOUT");
+    return seconds_of(text != nullptr ? text : "").value_or(Ranks::default_time_limit);
+}
+
 milcgpu_messages whole_table(const milcgpu_messages *given) {
     milcgpu_messages table{};
     if (given->struct_size != offsetof(milcgpu_messages, gpu_memory)) // of glue from before it
