@@ -34,6 +34,9 @@ int threads_of(const char *said, const milcgpu_messages *messages, int now, int 
 
 // What MILCGPU_TIMEOUT says; nothing where the text is none of its values.
 std::optional<double> seconds_of(const std::string &text);
+// The same of the environment, for waits of before the settings are read: where it says none of its values, they refuse
+// it.
+double time_limit();
 
 // A table as this library knows it, of one that may be older. Throws Error(bad_argument).
 milcgpu_messages whole_table(const milcgpu_messages *given);

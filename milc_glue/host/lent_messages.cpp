@@ -55,6 +55,11 @@ std::optional<double> seconds_of(const std::string &text) {
     return seconds;
 }
 
+double time_limit() {
+    const char *text = std::getenv("MILCGPU_TIMEOUT");
+    return seconds_of(text != nullptr ? text : "").value_or(Ranks::default_time_limit);
+}
+
 milcgpu_messages whole_table(const milcgpu_messages *given) { return full_copy(given); }
 
 std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *given, size_t most_bytes) {

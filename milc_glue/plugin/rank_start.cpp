@@ -10,12 +10,6 @@ namespace milcgpu {
 
 namespace {
 
-// Of the environment; a value that is none is refused with the other settings.
-double time_limit() {
-    const char *text = std::getenv("MILCGPU_TIMEOUT");
-    return seconds_of(text != nullptr ? text : "").value_or(Ranks::default_time_limit);
-}
-
 // Variables that all ranks share, as NAME=value in lines, where they are set.
 std::string shared_environment() {
     std::string text;

@@ -266,8 +266,7 @@ void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box) {
             next += reinterpret_cast<const milcgpu_messages *>(next)->struct_size;
         }
         lattice.messenger = milcgpu::ranks_of(&lattice.messages[MILCGPU_QUDA_TABLES - 1]);
-        if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
-            lattice.messenger->set_time_limit(milcgpu::seconds_of(limit).value_or(milcgpu::Ranks::default_time_limit));
+        lattice.messenger->set_time_limit(milcgpu::time_limit());
         lattice.box = *box;
         return true;
     });
