@@ -1,5 +1,7 @@
 #include "milc_glue/solve/solve_driver.h"
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>
