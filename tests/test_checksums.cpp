@@ -1,6 +1,7 @@
 // Checksums of device memory: in a pass of its own and by the residual that reads the links anyway, and what a solve
 // makes of them.
 #include "gpu_kernels/operators/staggered.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/verify.h"
 #include "tests/support.h"
 

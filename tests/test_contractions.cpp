@@ -1,5 +1,6 @@
 // Contractions through the C interface; fields on the device, links that change, and what is refused, of shifts,
 // operators and smearing too.
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/meson_links.h"
 #include "tests/mesons_support.h"
 #include <utility>

@@ -1,4 +1,5 @@
 // How soon the plugin sees that MILC's links are no longer those on the device.
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/solve/verify.h"
 #include "tests/support.h"

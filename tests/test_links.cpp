@@ -3,6 +3,7 @@
 #include "examples/lattice_file.h"
 #include "gpu_kernels/links/links.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/links/links_handle.h"
 #include "tests/support.h"
 
 using namespace milcgpu;

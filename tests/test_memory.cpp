@@ -2,6 +2,8 @@
 // and who may call from where.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 #include <cstdlib>

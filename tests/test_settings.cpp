@@ -1,6 +1,7 @@
 // What the plugin makes of the environment and the lattice: settings, precisions and their order, the table at the
 // start.
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/memory_plan.h"
 #include "tests/plugin_support.h"
 #include "tests/source_text.h"
 #include <filesystem>

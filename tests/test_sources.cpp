@@ -2,6 +2,7 @@
 // other, zero, NaN, statuses.
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "tests/cut_support.h"
 #include "tests/support.h"
 #include <algorithm>

@@ -17,8 +17,6 @@
 
 namespace milcgpu {
 
-using Operator = std::shared_ptr<const NormalOperator>;
-
 // An iteration. A is applied to v, which is the direction p or the residual r. r_new may be the same field as r.
 //   B v                                2 spinors, and the links    <p, A p>, alpha
 //   s = A v (+ beta s), r -= alpha s   5 spinors, and the links    |r|^2, beta; judged

@@ -1,10 +1,14 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/verify.h"
 #include <cmath>
 

@@ -261,8 +261,7 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
  * was said, and MILC cannot go on. */
 int milcgpu_plugin_vectors_need(void);
 
-int milcgpu_plugin_resident(
-    void); /* 0: MILCGPU_AUTO=0, or no device; 2: what is not filled is to be NaN, for tests */
+int milcgpu_plugin_resident(void); /* 0: MILCGPU_AUTO=0, or no device; 2: what is not filled is to be NaN, for tests */
 /* Those of `what` of which the device has the newest. */
 int milcgpu_plugin_newer_on_device(int what);
 /* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */

@@ -1,6 +1,7 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/api/start_context.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/sized.h"

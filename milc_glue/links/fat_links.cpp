@@ -4,6 +4,7 @@
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/verify.h"
 #include <cmath>
 

@@ -4,6 +4,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include <cmath>
 
 using namespace milcgpu;

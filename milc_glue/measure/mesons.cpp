@@ -3,7 +3,9 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/links_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>

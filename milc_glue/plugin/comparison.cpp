@@ -3,6 +3,7 @@
 #include "milc_glue/links/fat_links.h"
 #include "milc_glue/plugin/clover.h"
 #include "milc_glue/plugin/state.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
 

@@ -3,6 +3,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/plugin/retry.h"
+#include "milc_glue/solve/memory_plan.h"
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -4,6 +4,9 @@
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/mesons.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/solve_driver.h"
 #include <cmath>
 #include <optional>

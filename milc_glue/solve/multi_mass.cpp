@@ -2,7 +2,11 @@
 #include "milc_glue/solve/multi_mass.h"
 #include "gpu_kernels/blas/blas.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 // Arguments and report of the calls for several masses.
 #pragma once
 #include "milc_glue/api/arguments.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/solve_driver.h"
 
 namespace milcgpu {

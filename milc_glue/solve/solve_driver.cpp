@@ -1,6 +1,8 @@
 #include "milc_glue/solve/solve_driver.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/sized.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>

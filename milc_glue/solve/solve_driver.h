@@ -7,6 +7,8 @@
 // guesses there, of all families, has these places.
 #pragma once
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/verify.h"
 #include <optional>
 

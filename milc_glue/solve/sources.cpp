@@ -1,7 +1,10 @@
 // The C interface to solves of staggered fermions, of one source and of several.
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
 

@@ -2,7 +2,9 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/mesons/mesons.h"
 #include "gpu_kernels/su3/asked_fields.h"
+#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/wilson_calls.h"
 #include <cmath>
 

@@ -4,6 +4,9 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/links/fat_links.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
+#include "reorder/resident_field.h"
 #include <memory>
 
 namespace milcgpu {

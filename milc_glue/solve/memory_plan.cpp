@@ -1,5 +1,5 @@
 // Plans of memory as tables.
-#include "milc_glue/api/context.h"
+#include "milc_glue/solve/memory_plan.h"
 
 using namespace milcgpu;
 
