@@ -2,6 +2,7 @@
 // and what is said on stderr. One plugin a process: every test starts it anew.
 #pragma once
 #include "milc_glue/plugin/solve.h"
+#include "tests/environment.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstdlib>
@@ -11,27 +12,6 @@
 namespace tests {
 
 using namespace milcgpu;
-
-// Variables of the environment, for as long as this lives.
-class Environment {
-  public:
-    Environment(std::initializer_list<std::pair<std::string, std::string>> variables) : variables_(variables) {
-        for (auto &[name, value] : variables_) {
-            const char *const before = std::getenv(name.c_str());
-            const std::string kept = before != nullptr ? before : "";
-            setenv(name.c_str(), (name == "MILCGPU_TEST" && !kept.empty() ? kept + "," + value : value).c_str(), 1);
-            value = kept;
-        }
-    }
-    Environment(const Environment &) = delete;
-    ~Environment() {
-        for (const auto &[name, before] : variables_)
-            before.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), before.c_str(), 1);
-    }
-
-  private:
-    std::vector<std::pair<std::string, std::string>> variables_;
-};
 
 // What `work` writes to stderr.
 inline std::string said_by(const std::function<void()> &work) {

@@ -421,7 +421,7 @@ TEST_CASE("a context works in another thread than that which made it", "[faults]
         CHECK(status == MILCGPU_OK);
         CHECK(p.x == expected);
         CHECK(ended == MILCGPU_BAD_ARGUMENT);
-        CHECK(message.find("the handle is NULL") != std::string::npos);
+        CHECK(message.find("links is NULL") != std::string::npos);
         CHECK(std::string(milcgpu_last_error()) != message);
     }
 }

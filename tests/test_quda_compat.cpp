@@ -2,6 +2,7 @@
 // lattice and one precision there, as MILC has, so the tests marked "alone" are run by others in a program of their
 // own.
 #include "milc_glue/api/plugin.h"
+#include "tests/environment.h"
 #include "tests/failing_new.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"
@@ -83,7 +84,7 @@ TEST_CASE("quda_compat: the headers stand alone, in C99 and in C++11, in any ord
 }
 
 TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them", "[quda_compat][sanitize]") {
-    setenv("MILCGPU_VERBOSE", "0", 1);
+    const Environment quiet{{"MILCGPU_VERBOSE", "0"}};
     reference::Rng rng(77);
     reference::Gauge u(4 * lattice.volume());
     for (auto &link : u)
@@ -286,7 +287,7 @@ TEST_CASE("quda_compat: fields in single precision", "[quda_compat][sanitize]") 
 }
 
 TEST_CASE("quda_compat alone: fields in single precision", "[.][quda_compat_single]") {
-    setenv("MILCGPU_VERBOSE", "0", 1);
+    const Environment quiet{{"MILCGPU_VERBOSE", "0"}};
     reference::Rng rng(78);
     reference::Gauge u(4 * lattice.volume());
     for (auto &link : u)
@@ -381,7 +382,7 @@ TEST_CASE("quda_compat: without memory every entry marks what it could not do, a
 }
 
 TEST_CASE("quda_compat alone: without memory", "[.][quda_compat_memory]") {
-    setenv("MILCGPU_VERBOSE", "0", 1);
+    const Environment quiet{{"MILCGPU_VERBOSE", "0"}};
     const int size[4] = {4, 4, 4, 4}, ranks[4] = {1, 1, 1, 1};
     const size_t volume = 4 * 4 * 4 * 4;
     std::vector<double> u(72 * volume, 0.0), fat(u), lng(u), x(6 * volume, 2.0), b(6 * volume, 1.0);
