@@ -2,6 +2,7 @@
 #include "examples/bench.h"
 #include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/operators/normal_operator.h"
+#include "milc_glue/links/links_handle.h"
 #include "reorder/resident_links.h"
 #include <algorithm>
 #include <tuple>

@@ -87,7 +87,8 @@ void time_calls(const Bench &bench) {
         const auto wanted_long = deal_links<double>(ranks, system.lattice, is_hisq ? hisq.lng : system.lng);
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
             milcgpu_fatlink_spec spec;
-            is_hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(system.u0, &spec);
+            is_hisq ? milcgpu_hisq_defaults(&spec, sizeof spec)
+                    : milcgpu_asqtad_defaults(system.u0, &spec, sizeof spec);
             spec.precision = precision;
             const Precision p = static_cast<Precision>(precision - 1);
             const Operation what{"links", format("%s call 18", is_hisq ? "hisq" : "asqtad"), name(p)};
@@ -97,7 +98,7 @@ void time_calls(const Bench &bench) {
                 milcgpu_fatlink_report report{};
                 report.struct_size = sizeof report;
                 ranks.together();
-                if (milcgpu_fat_links(&bench.context(), &spec, &from, &set, 1, nullptr, &report) != MILCGPU_OK)
+                if (milcgpu_links_make(&bench.context(), &spec, &from, &set, 1, nullptr, &report) != MILCGPU_OK)
                     bench.table.wrong(what, report.message);
                 seconds.push_back(ranks.slowest(report.kernel_seconds));
                 flops = ranks.sum(report.flops);

@@ -13,8 +13,8 @@ double checked_residual(const Connection &connection, double mass, std::vector<d
                         double reported) {
     double residual = NAN;
     const milcgpu_field from = field_of(source), solution = field_of(x);
-    const bool known = milcgpu_residual(connection.context(), connection.links(), MILCGPU_EVEN, mass, &from, &solution,
-                                        &residual) == MILCGPU_OK;
+    const bool known =
+        milcgpu_staggered_residual(connection.links(), MILCGPU_EVEN, mass, &from, &solution, &residual) == MILCGPU_OK;
     return known && std::fabs(residual - reported) <= 0.01 * reported + 1e-14 ? residual : NAN;
 }
 
@@ -51,8 +51,7 @@ void bench_solves(const Bench &bench) {
                 x.assign(source.size(), 0.0);
                 const milcgpu_field from = field_of(source), to = field_of(x);
                 ranks.together();
-                if (milcgpu_solve(bench.connection.context(), bench.connection.links(), &spec, &from, &to, &report) !=
-                    MILCGPU_OK)
+                if (milcgpu_staggered_solve(bench.connection.links(), &spec, &from, &to, &report) != MILCGPU_OK)
                     bench.table.wrong(what, report.message);
                 over_ranks(ranks, report);
                 if (run > 0 || !bench.on_gpu()) // the first packs links and records the graph
@@ -116,8 +115,8 @@ void bench_masses(const Bench &bench) {
             report.shifts = each.data();
             const milcgpu_field from = field_of(source);
             ranks.together();
-            if (milcgpu_multi_mass(bench.connection.context(), bench.connection.links(), &spec, &from, fields.data(),
-                                   &report) != MILCGPU_OK)
+            if (milcgpu_staggered_multi_mass(bench.connection.links(), &spec, &from, fields.data(), &report) !=
+                MILCGPU_OK)
                 bench.table.wrong(what, report.message);
             report.shared_seconds = ranks.slowest(report.shared_seconds);
             over_ranks(ranks, report);
@@ -183,8 +182,8 @@ void bench_sources(const Bench &bench) {
                     reports[k].struct_size = sizeof reports[k];
                 }
                 ranks.together();
-                if (milcgpu_solve_sources(bench.connection.context(), bench.connection.links(), &spec, way.together, n,
-                                          from.data(), to.data(), reports.data()) != MILCGPU_OK)
+                if (milcgpu_staggered_solve_sources(bench.connection.links(), &spec, way.together, n, from.data(),
+                                                    to.data(), reports.data()) != MILCGPU_OK)
                     bench.table.wrong(what, milcgpu_last_error());
                 Cost cost{0, 0, 0};
                 for (milcgpu_solve_report &report : reports) {

@@ -64,7 +64,7 @@ void make(const examples::Job &ranks, milcgpu_context *context, const examples::
                         to_long = examples::field_of(lng);
     std::vector<Real> *const fields[] = {&gauge, &fat, &lng};
     for (std::vector<Real> *field : fields)
-        if (s.pin && milcgpu_pin(context, field->data(), field->size() * sizeof(Real)) != MILCGPU_OK)
+        if (s.pin && milcgpu_memory_pin(context, field->data(), field->size() * sizeof(Real)) != MILCGPU_OK)
             throw std::runtime_error(milcgpu_last_error());
     milcgpu_fatlink_spec spec = examples::link_spec(system);
     spec.reconstruct = reals;
@@ -75,7 +75,7 @@ void make(const examples::Job &ranks, milcgpu_context *context, const examples::
         milcgpu_fatlink_report report{};
         report.struct_size = sizeof report;
         ranks.together();
-        milcgpu_fat_links(context, &spec, &from, &set, 1, nullptr, &report);
+        milcgpu_links_make(context, &spec, &from, &set, 1, nullptr, &report);
         const double flops = ranks.sum(report.gflops * report.kernel_seconds),
                      bytes = ranks.sum(report.gbytes_per_second * report.kernel_seconds);
         report.kernel_seconds = ranks.slowest(report.kernel_seconds);
@@ -89,7 +89,7 @@ void make(const examples::Job &ranks, milcgpu_context *context, const examples::
     milcgpu_links_destroy(links);
     for (std::vector<Real> *field : fields)
         if (s.pin)
-            milcgpu_unpin(context, field->data());
+            milcgpu_memory_unpin(context, field->data());
     double fat_error = NAN, long_error = NAN;
     const std::vector<Real> all_fat = ranks.collect(system.lattice, fat, 72),
                             all_long = ranks.collect(system.lattice, lng, 72);
@@ -133,13 +133,13 @@ int run(const Settings &s, examples::Job &ranks) {
             const milcgpu_layout layout = ranks.layout(lattice);
             const milcgpu_options options = examples::options_for(backend);
             milcgpu_context *context = nullptr;
-            if (milcgpu_init(&layout, &options, &context) != MILCGPU_OK)
+            if (milcgpu_context_create(&layout, &options, &context) != MILCGPU_OK)
                 throw std::runtime_error(milcgpu_last_error());
             for (const int reals : {18, 12}) {
                 make<double>(ranks, context, system, reals, examples::backend_name(backend), s, out);
                 make<float>(ranks, context, system, reals, examples::backend_name(backend), s, out);
             }
-            milcgpu_finalize(context);
+            milcgpu_context_destroy(context);
         }
     }
     out.csv.finish();

@@ -114,16 +114,16 @@ struct Field {
     milcgpu_gauge *gauge = nullptr;
     Field(const milcgpu_layout &layout, int backend, int precision) {
         const milcgpu_options options = examples::options_for(backend);
-        must(milcgpu_init(&layout, &options, &context));
+        must(milcgpu_context_create(&layout, &options, &context));
         if (milcgpu_gauge_create(context, precision, &gauge) != MILCGPU_OK) {
-            milcgpu_finalize(context);
+            milcgpu_context_destroy(context);
             throw std::runtime_error(milcgpu_last_error());
         }
     }
     Field(const Field &) = delete;
     ~Field() {
         milcgpu_gauge_destroy(gauge);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     }
 };
 
@@ -135,11 +135,11 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
     const milcgpu_field host = examples::field_of(own);
     must(milcgpu_gauge_load(field.gauge, &host, 0));
     const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.phases_out};
-    must(milcgpu_stout(field.gauge, &stout, nullptr));
-    Record record(ranks, s, csv, examples::origin_cells(lattice.n, milcgpu_device_name(field.context)));
+    must(milcgpu_gauge_stout_smear(field.gauge, &stout, nullptr));
+    Record record(ranks, s, csv, examples::origin_cells(lattice.n, milcgpu_context_device_name(field.context)));
     milcgpu_flow_report report{};
     report.struct_size = sizeof report;
-    const milcgpu_status status = milcgpu_gradient_flow(field.gauge, &spec, Record::take, &record, &report);
+    const milcgpu_status status = milcgpu_gauge_flow(field.gauge, &spec, Record::take, &record, &report);
     record.end();
     must(status);
     const double seconds = ranks.slowest(report.seconds);
@@ -171,7 +171,7 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
 
 int run(const Settings &s, examples::Job &ranks) {
     milcgpu_flow_spec spec;
-    milcgpu_flow_defaults(&spec);
+    milcgpu_flow_defaults(&spec, sizeof spec);
     spec.action = number_of(s.action, actions);
     spec.integrator = number_of(s.integrator, integrators);
     const int precision = number_of(s.precision, precisions);

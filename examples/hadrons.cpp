@@ -36,7 +36,7 @@ Hadrons::Hadrons(const Job &ranks, const reference::Lattice &lattice, Action act
     }
     const milcgpu_options options = options_for(backend);
     milcgpu_context *context;
-    must(milcgpu_init(&layout, &options, &context));
+    must(milcgpu_context_create(&layout, &options, &context));
     context_.reset(context);
     milcgpu_gauge *gauge;
     must(milcgpu_gauge_create(context, MILCGPU_DOUBLE, &gauge));
@@ -82,7 +82,7 @@ Hadrons::Loaded Hadrons::load(reference::Gauge gauge) {
         const milcgpu_fatlink_spec how = link_spec(system);
         milcgpu_links *handle = links_.release();
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &handle};
-        const milcgpu_status status = milcgpu_gauge_links(gauge_.get(), &how, &set, 1, nullptr, nullptr);
+        const milcgpu_status status = milcgpu_gauge_make_links(gauge_.get(), &how, &set, 1, nullptr, nullptr);
         links_.reset(handle);
         must(status);
         must(milcgpu_gauge_save(gauge_.get(), &field));
@@ -111,7 +111,7 @@ double Hadrons::norm2(const Field &v, bool even_sites_only) const {
 void Hadrons::apply_d(Field &from, Field &to, int parity) {
     const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
     const milcgpu_field source = field_of(from), destination = field_of(to);
-    must(milcgpu_dslash(context_.get(), links_.get(), &what, parity, &source, &destination));
+    must(milcgpu_staggered_dslash(links_.get(), &what, parity, &source, &destination));
 }
 
 std::vector<Hadrons::Field> Hadrons::wall_source(int slice) const {
@@ -137,7 +137,7 @@ std::vector<Hadrons::Field> Hadrons::smeared_source(int slice) {
     }
     const milcgpu_quarks sources{fields.data(), nullptr, 0};
     timed(smearing, [&] {
-        must(milcgpu_gauss_smear(meson_links_.get(), 2, spec_.width, spec_.smear_steps, slice, 3, &sources));
+        must(milcgpu_quarks_gauss_smear(meson_links_.get(), 2, spec_.width, spec_.smear_steps, slice, 3, &sources));
     });
     return eta;
 }
@@ -185,8 +185,8 @@ std::vector<HadronResult> Hadrons::solve(double mass, std::vector<Field> &g) {
         reports[k].struct_size = sizeof reports[k];
     }
     timed(solves, [&] {
-        must(milcgpu_solve_sources(context_.get(), links_.get(), &spec, MILCGPU_TOGETHER_AUTO, int(n), from.data(),
-                                   to.data(), reports.data()));
+        must(milcgpu_staggered_solve_sources(links_.get(), &spec, MILCGPU_TOGETHER_AUTO, int(n), from.data(), to.data(),
+                                             reports.data()));
     });
     std::vector<HadronResult> results(n / 3);
     timed(residuals, [&] {
@@ -228,7 +228,7 @@ void Hadrons::contract(std::vector<Field> &g, size_t first, bool smeared, Hadron
     });
     if (smeared)
         timed(smearing, [&] {
-            must(milcgpu_gauss_smear(meson_links_.get(), 2, spec_.width, spec_.smear_steps, -1, 3, &quarks));
+            must(milcgpu_quarks_gauss_smear(meson_links_.get(), 2, spec_.width, spec_.smear_steps, -1, 3, &quarks));
             for (int c = 0; c < 3; ++c)
                 for (const int parity : parities) {
                     const milcgpu_field field = field_of(g[first + c]);
@@ -242,7 +242,7 @@ void Hadrons::contract(std::vector<Field> &g, size_t first, bool smeared, Hadron
         for (const char *each : {"rhox", "rhoy", "rhoz"})
             terms.push_back({milcgpu_spin_taste_index(each), 0, 0, 1.0 / 3, rho});
         const milcgpu_meson_spec spec{sizeof spec, {}, 1, int(terms.size()), n_mesons, &at_rest, terms.data()};
-        must(milcgpu_contract(meson_links_.get(), &spec, nullptr, nullptr, 3, &quarks, &quarks, sums.data()));
+        must(milcgpu_quarks_contract(meson_links_.get(), &spec, nullptr, nullptr, 3, &quarks, &quarks, sums.data()));
         const Field on_host = slice_sums([&](size_t k) {
             double sum = 0;
             for (int j = 0; j < 18; ++j)

@@ -76,7 +76,7 @@ class Hadrons {
     // A result a source. The sink of the smeared one is smeared, too.
     std::vector<HadronResult> measure(double mass);
 
-    const char *device_name() const { return milcgpu_device_name(context_.get()); }
+    const char *device_name() const { return milcgpu_context_device_name(context_.get()); }
     const double *seconds() const { return seconds_; } // of each part, since the beginning
 
   private:
@@ -97,7 +97,7 @@ class Hadrons {
     HadronSpec spec_;
     std::vector<std::array<int, 4>> sites_; // in the order of this rank's fields
     size_t even_ = 0;                       // of them, which come first
-    Owned<milcgpu_context> context_{nullptr, milcgpu_finalize};
+    Owned<milcgpu_context> context_{nullptr, milcgpu_context_destroy};
     Owned<milcgpu_gauge> gauge_{nullptr, milcgpu_gauge_destroy};
     Owned<milcgpu_links> links_{nullptr, milcgpu_links_destroy};
     Owned<milcgpu_meson_links> meson_links_{nullptr, milcgpu_meson_links_destroy};

@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     examples::Arguments arguments("list_kernels", "prints every kernel that the library holds");
     return examples::run_program([&] {
         if (arguments.parse(argc, argv))
-            milcgpu_list_kernels([](void *, const char *line) { std::puts(line); }, nullptr);
+            milcgpu_kernels_list([](void *, const char *line) { std::puts(line); }, nullptr);
         return 0;
     });
 }

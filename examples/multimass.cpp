@@ -121,7 +121,7 @@ int run(const Settings &s, examples::Job &ranks) {
             report.shifts = each.data();
             const milcgpu_field from = examples::field_of(source);
             ranks.together();
-            milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report);
+            milcgpu_staggered_multi_mass(connection.links(), &spec, &from, fields.data(), &report);
             report.shared_seconds = ranks.slowest(report.shared_seconds);
             examples::over_ranks(ranks, report);
             std::printf("\n%s, %s: %s, %d shared steps, %.4f s (shared %.4f), %.1f GFLOPS\n",

@@ -17,7 +17,7 @@ inline Cells with_card(Cells columns) {
     columns.insert(columns.end(), {"card", "date"});
     return columns;
 }
-// device: as milcgpu_device_name() has it.
+// device: as milcgpu_context_device_name() has it.
 inline Cells card_cells(const std::string &device) {
     const std::string card = device.substr(0, device.find(','));
     const std::time_t now = std::time(nullptr);

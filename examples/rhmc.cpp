@@ -37,7 +37,7 @@ class Rhmc {
     Rhmc(const examples::Job &ranks, const examples::System &system, int backend, const Settings &s)
         : ranks_(ranks), settings_(s), lattice_(system.lattice), connection_(ranks, system, backend),
           context_(connection_.context()), solver_links_(connection_.links()), how_(examples::link_spec(system)),
-          origin_(examples::origin_cells(lattice_.n, milcgpu_device_name(context_))), rng_(s.seed) {
+          origin_(examples::origin_cells(lattice_.n, milcgpu_context_device_name(context_))), rng_(s.seed) {
         for (const size_t place : examples::places_of(ranks.layout(lattice_)))
             even_ += place < size_t(lattice_.volume() / 2) ? 6 : 0;
         // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours. Digits as in MILC's actions.
@@ -93,14 +93,14 @@ class Rhmc {
         if (result.accepted) {
             milcgpu_reunitarize_report unitary{};
             unitary.struct_size = sizeof unitary;
-            must(milcgpu_reunitarize(gauge_, 0, &unitary));
+            must(milcgpu_gauge_reunitarize(gauge_, 0, &unitary));
             const milcgpu_field to = examples::field_of(saved_);
             must(milcgpu_gauge_save(gauge_, &to));
         } else {
             load_links();
         }
         double space, time;
-        must(milcgpu_plaquettes(gauge_, &space, &time));
+        must(milcgpu_gauge_plaquettes(gauge_, &space, &time));
         result.plaquette = -(space + time) / 6; // phases are in
         std::transform(seconds_, seconds_ + parts, result.seconds.begin(), [&](double s) { return ranks_.slowest(s); });
         result.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -124,7 +124,7 @@ class Rhmc {
             return;
         timed(links, [&] {
             const milcgpu_fatlink_set set{0, nullptr, nullptr, &solver_links_};
-            must(milcgpu_gauge_links(gauge_, &how_, &set, 1, nullptr, nullptr));
+            must(milcgpu_gauge_make_links(gauge_, &how_, &set, 1, nullptr, nullptr));
         });
         links_version_ = milcgpu_gauge_version(gauge_);
     }
@@ -148,7 +148,7 @@ class Rhmc {
         spec.shared.precision = MILCGPU_DOUBLE;
         spec.sloppy.precision = MILCGPU_SINGLE;
         const milcgpu_field from = examples::field_of(source);
-        timed(solves, [&] { must(milcgpu_multi_mass(context_, solver_links_, &spec, &from, to.data(), nullptr)); });
+        timed(solves, [&] { must(milcgpu_staggered_multi_mass(solver_links_, &spec, &from, to.data(), nullptr)); });
         return solutions_;
     }
     // r(A) source on even sites.
@@ -201,7 +201,7 @@ class Rhmc {
         double g = 0, h = 0;
         timed(actions, [&] {
             must(milcgpu_gauge_action(gauge_, &loops_, &g));
-            must(milcgpu_momentum_action(gauge_, &h));
+            must(milcgpu_momenta_action(gauge_, &h));
         });
         return settings_.beta / 3 * g + h + norm2(apply(action_, phi_));
     }
@@ -214,15 +214,16 @@ class Rhmc {
         const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         timed(solves, [&] {
             for (const milcgpu_field &each : x)
-                must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_ODD, &each, &each));
+                must(milcgpu_staggered_dslash(solver_links_, &what, MILCGPU_ODD, &each, &each));
         });
         const milcgpu_force_spec spec{sizeof spec,           &how_, eps, static_cast<int>(x.size()),
                                       force_.residue.data(), 0,     {},  0};
-        timed(fermion_force, [&] { must(milcgpu_fermion_force(gauge_, &spec, x.data(), nullptr)); });
-        timed(gauge_force, [&] { must(milcgpu_gauge_force(gauge_, &loops_, settings_.beta, eps, nullptr)); });
+        timed(fermion_force, [&] { must(milcgpu_momenta_add_fermion_force(gauge_, &spec, x.data(), nullptr)); });
+        timed(gauge_force,
+              [&] { must(milcgpu_momenta_add_gauge_force(gauge_, &loops_, settings_.beta, eps, nullptr)); });
     }
     void move(double eps) {
-        timed(updates, [&] { must(milcgpu_update_links(gauge_, eps, 8, nullptr)); });
+        timed(updates, [&] { must(milcgpu_gauge_update(gauge_, eps, 8, nullptr)); });
     }
 
     // The largest eigenvalue of -D D, from below, by 60 steps of the power method.
@@ -235,8 +236,8 @@ class Rhmc {
         double eigenvalue = 0;
         for (int step = 0; step < 60; ++step) {
             const double before = size();
-            must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_ODD, &field, &field));
-            must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_EVEN, &field, &field));
+            must(milcgpu_staggered_dslash(solver_links_, &what, MILCGPU_ODD, &field, &field));
+            must(milcgpu_staggered_dslash(solver_links_, &what, MILCGPU_EVEN, &field, &field));
             const double after = size();
             eigenvalue = after / before;
             for (double &each : v)

@@ -152,9 +152,9 @@ int run(const Settings &s, examples::Job &ranks) {
             spec.sloppy.link_precision = s.sloppy_link;
             spec.reliable_delta = s.reliable_delta;
             spec.jump_limit = s.jump_limit;
-            Progress progress{std::string(examples::backend_name(backend)) + " " + pair.name,
-                              examples::origin_cells(system.lattice.n, milcgpu_device_name(connection.context())),
-                              &history};
+            Progress progress{
+                std::string(examples::backend_name(backend)) + " " + pair.name,
+                examples::origin_cells(system.lattice.n, milcgpu_context_device_name(connection.context())), &history};
             spec.progress = ranks.is_first() ? Progress::report : nullptr;
             spec.user = &progress;
             milcgpu_solve_report report{}, best{};
@@ -164,7 +164,7 @@ int run(const Settings &s, examples::Job &ranks) {
                 report.struct_size = sizeof report;
                 const milcgpu_field from = examples::field_of(source), to = examples::field_of(x);
                 ranks.together();
-                milcgpu_solve(connection.context(), connection.links(), &spec, &from, &to, &report);
+                milcgpu_staggered_solve(connection.links(), &spec, &from, &to, &report);
                 examples::over_ranks(ranks, report);
                 if (k == 0 || report.seconds < best.seconds)
                     best = report;

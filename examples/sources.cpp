@@ -91,8 +91,8 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
         }
         ranks.together();
         double seconds = 0, solver_seconds = 0;
-        if (milcgpu_solve_sources(connection.context(), connection.links(), &spec, way, n, from.data(), to.data(),
-                                  reports.data()) != MILCGPU_OK) {
+        if (milcgpu_staggered_solve_sources(connection.links(), &spec, way, n, from.data(), to.data(),
+                                            reports.data()) != MILCGPU_OK) {
             std::printf("  %s\n", milcgpu_last_error());
             out.well = false;
         }
@@ -105,7 +105,7 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
     for (int k = 0; k < n; ++k) {
         double residual = NAN;
         const milcgpu_field from = examples::field_of(b[k]), to = examples::field_of(x[k]);
-        milcgpu_residual(connection.context(), connection.links(), spec.parity, spec.mass, &from, &to, &residual);
+        milcgpu_staggered_residual(connection.links(), spec.parity, spec.mass, &from, &to, &residual);
         out.well = out.well && residual < spec.tolerance &&
                    std::fabs(residual - reports[k].true_residual) < 1e-3 * spec.tolerance;
         out.worst = residual <= out.worst || out.worst != out.worst ? out.worst : residual; // NaN is the worst
@@ -122,12 +122,11 @@ class Eigenvectors {
         if (count == 0)
             return;
         milcgpu_eigen_spec spec;
-        milcgpu_eigen_defaults(&spec);
+        milcgpu_eigen_defaults(&spec, sizeof spec);
         spec.count = count;
         milcgpu_eigen_report report{};
         report.struct_size = sizeof report;
-        if (milcgpu_eigenvectors_compute(connection.context(), connection.links(), &spec, &vectors_, &report) !=
-            MILCGPU_OK)
+        if (milcgpu_eigenvectors_compute(connection.links(), &spec, &vectors_, &report) != MILCGPU_OK)
             throw std::runtime_error(milcgpu_last_error());
         std::vector<double> values(report.count), residuals(report.count);
         milcgpu_eigenvectors_values(vectors_, values.data(), residuals.data());

@@ -37,9 +37,9 @@ System make_system(const Job &ranks, const reference::Lattice &lattice, referenc
 milcgpu_fatlink_spec link_spec(const System &system) {
     milcgpu_fatlink_spec spec;
     if (system.action == Action::hisq)
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
     else
-        milcgpu_asqtad_spec(system.u0, &spec);
+        milcgpu_asqtad_defaults(system.u0, &spec, sizeof spec);
     return spec;
 }
 
@@ -98,21 +98,21 @@ Connection::Connection(const Job &ranks, const System &system, int backend, int 
     const milcgpu_layout layout = ranks.layout(system.lattice);
     milcgpu_options options = options_for(backend);
     options.block_size = block_size;
-    if (milcgpu_init(&layout, &options, &context_) != MILCGPU_OK)
+    if (milcgpu_context_create(&layout, &options, &context_) != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
     auto gauge = deal_links<double>(ranks, system.lattice, system.gauge);
     const milcgpu_field from = field_of(gauge);
     const milcgpu_fatlink_spec spec = link_spec(system);
     const milcgpu_fatlink_set set{0, nullptr, nullptr, &links_};
-    if (milcgpu_fat_links(context_, &spec, &from, &set, 1, nullptr, nullptr) != MILCGPU_OK) {
-        milcgpu_finalize(context_);
+    if (milcgpu_links_make(context_, &spec, &from, &set, 1, nullptr, nullptr) != MILCGPU_OK) {
+        milcgpu_context_destroy(context_);
         throw std::runtime_error(milcgpu_last_error());
     }
 }
 
 Connection::~Connection() {
     milcgpu_links_destroy(links_);
-    milcgpu_finalize(context_);
+    milcgpu_context_destroy(context_);
 }
 
 milcgpu_field field_of(std::vector<double> &data) { return {data.data(), MILCGPU_DOUBLE, 0}; }
@@ -138,8 +138,8 @@ bool opens(int backend) {
     milcgpu_options options = options_for(backend);
     options.verbosity = 0;
     milcgpu_context *context = nullptr;
-    const bool well = milcgpu_init(&layout, &options, &context) == MILCGPU_OK;
-    milcgpu_finalize(context);
+    const bool well = milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK;
+    milcgpu_context_destroy(context);
     return well;
 }
 

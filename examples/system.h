@@ -92,7 +92,7 @@ void add_backend(Arguments &arguments, std::string &choice, bool all);
 // MILCGPU_HOST, and MILCGPU_CUDA where a GPU answers rank 0; only what `choice` names. Throws where there is none, or
 // where the library does not take the settings of the environment: to be called before any work.
 std::vector<int> backends_of(const Job &ranks, const std::string &choice);
-// Options of milcgpu_init(); MILCGPU_VERBOSE says how much the library says.
+// Options of milcgpu_context_create(); MILCGPU_VERBOSE says how much the library says.
 milcgpu_options options_for(int backend);
 const char *backend_name(int backend);
 // A number as tables show it, 1.23e-04; a dash where it is not known, as without a reference.

@@ -37,6 +37,14 @@ ResidentField::Held ResidentField::version(Precision precision, int reals) {
     return packed_[key] = std::make_shared<const LinkField>(std::move(packed.field));
 }
 
+size_t ResidentField::bytes_of(const Versions &versions, Precision given, const Geometry &geometry) {
+    size_t bytes = 0;
+    for (const auto &[precision, reals] : versions)
+        if (precision != given || reals != 18)
+            bytes += Device::allocated_bytes(LinkField::bytes_of(precision, reals, geometry));
+    return bytes;
+}
+
 bool ResidentField::drop_unused() {
     const size_t before = packed_.size();
     for (auto entry = packed_.begin(); entry != packed_.end();)

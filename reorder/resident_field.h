@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace milcgpu {
 
@@ -15,6 +16,7 @@ class ResidentField {
   public:
     using Held = std::shared_ptr<const LinkField>; // what is packed is not given back while somebody holds it
     using Warn = std::function<void(const std::string &)>;
+    using Versions = std::set<std::pair<Precision, int>>; // by precision and reals a link
 
     // name: in messages. hops: of a link, the layers of ghosts that `halo` fills; nullptr: there are none. All ranks
     // then call what is not const together.
@@ -34,6 +36,8 @@ class ResidentField {
     // In that precision with so many reals a link. 18 reals where the packed form does not hold the links to
     // accepted_error(), which is said once; what was granted is in the result's reals().
     Held version(Precision, int reals);
+    // What these take on the device beside a field that was given in `given`.
+    static size_t bytes_of(const Versions &, Precision given, const Geometry &);
     // Gives back what is packed and held by nobody. Returns whether there was anything.
     bool drop_unused();
 

@@ -15,6 +15,10 @@ ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, const Geometry 
       fat_links_(device, geometry, "fat links", warn, fat_layers, halo),
       long_links_(device, geometry, "long links", warn, long_layers, halo), changes_(changes) {}
 
+size_t ResidentLinks::bytes_as_given(Precision host, const Geometry &geometry) {
+    return 2 * Device::allocated_bytes(LinkField::bytes_of(host, 18, geometry));
+}
+
 bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
     return update([&](const LinkField &fat_field, const LinkField &long_field) {
         links_to_device(device_, fat, map_, geometry_, fat_field);
@@ -56,6 +60,13 @@ HeldLinks ResidentLinks::held_version(Precision precision, int reals) {
     HeldLinks held{fat_links_.version(precision, 18), long_links_.version(precision, reals), {}};
     held.pair = {held.fat.get(), held.lng.get()};
     return held;
+}
+
+size_t ResidentLinks::packed_bytes(const ResidentField::Versions &versions, Precision host, const Geometry &geometry) {
+    ResidentField::Versions fat;
+    for (const auto &[precision, reals] : versions)
+        fat.insert({precision, 18});
+    return ResidentField::bytes_of(fat, host, geometry) + ResidentField::bytes_of(versions, host, geometry);
 }
 
 bool ResidentLinks::drop_unused() {

@@ -36,6 +36,9 @@ class ResidentLinks {
     // A version with `reals` reals a long link, or 18 (ResidentField::version).
     LinkPair version(Precision precision, int reals) { return held_version(precision, reals).pair; }
     HeldLinks held_version(Precision precision, int reals);
+    // What both fields as handed over take on the device, in bytes; and what these versions take beside them.
+    static size_t bytes_as_given(Precision host, const Geometry &);
+    static size_t packed_bytes(const ResidentField::Versions &, Precision host, const Geometry &);
     // Gives back what is packed and held by nobody. Returns whether there was anything.
     bool drop_unused();
     // As handed over.

@@ -2,46 +2,13 @@
 #pragma once
 #include "gpu_kernels/wilson/clover.h"
 #include "milc_glue/api/milcgpu_wilson.h"
-#include "reorder/link_reorder.h"
+#include "tests/bench.h"
 #include "tests/reference/wilson.h"
-#include "tests/support.h"
 
 namespace tests {
 
-struct WilsonBench {
-    reference::Lattice lattice;
-    milcgpu::Geometry geometry;
-    milcgpu::Device device;
-    milcgpu::SiteMap map;
-    milcgpu::SpinorReorder reorder;
-
-    WilsonBench(const std::array<int, 4> &n, milcgpu::Backend backend, int block = 0)
-        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry, 4) {
-        device.set_block(block);
-    }
-    milcgpu::LinkField upload(const reference::Gauge &links, milcgpu::Precision p = milcgpu::Precision::double_) {
-        milcgpu::LinkField field(device, p, 18, geometry, "test");
-        const auto load = [&](auto milc) {
-            links_to_device(device, {milc.data(), p, 72 * sizeof milc[0]}, map, geometry, field);
-        };
-        if (p == milcgpu::Precision::double_)
-            load(reference::links_to_milc<double>(lattice, links));
-        else
-            load(reference::links_to_milc<float>(lattice, links));
-        return field;
-    }
-    milcgpu::SpinorField upload(const reference::WilsonField &psi, int parity, milcgpu::Precision p) {
-        milcgpu::SpinorField field(device, p, geometry, parity, "test", 1, 4);
-        auto milc = reference::field_to_milc<double>(lattice, psi, 1);
-        reorder.to_device({milc.data(), milcgpu::Precision::double_, 192}, parity, field);
-        return field;
-    }
-    // Zero on the other parity.
-    reference::WilsonField download(const milcgpu::SpinorBlock &field, int parity) {
-        std::vector<double> milc(24 * lattice.volume(), 0);
-        reorder.to_host(field, parity, {milc.data(), milcgpu::Precision::double_, 192});
-        return reference::field_from_milc<reference::WilsonVector>(lattice, milc.data(), 1);
-    }
+struct WilsonBench : Bench<reference::WilsonVector> {
+    using Bench::Bench;
     milcgpu::CloverField clover(const reference::Gauge &links, double cku0) {
         milcgpu::CloverField r(device, milcgpu::Precision::double_, geometry, "test");
         make_clover(device, geometry, upload(links), cku0, r);
@@ -95,7 +62,7 @@ struct CloverSession {
     };
     Solved solve(milcgpu_wilson_method by, const milcgpu_solve_spec &how, const reference::WilsonField &b,
                  const reference::WilsonField &guess) {
-        Solved s{MILCGPU_OK, empty_report(), {}, 0};
+        Solved s{MILCGPU_OK, sized<milcgpu_solve_report>(), {}, 0};
         auto source = reference::field_to_milc<double>(session.lattice, b, 1),
              x = reference::field_to_milc<double>(session.lattice, guess, 1);
         const milcgpu_field from = session.field(source), to = session.field(x);

@@ -41,13 +41,6 @@ inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-inline double difference(const std::vector<double> &a, const std::vector<double> &b) {
-    double off = 0, size = 0;
-    for (size_t k = 0; k < a.size(); ++k)
-        off += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
-    return std::sqrt(off / size);
-}
-
 // Values of MILCGPU_DIRECT that make a difference: GPUs store into each other's memory, or all goes over the host.
 inline std::vector<const char *> ways(milcgpu::Backend backend) {
     return backend == milcgpu::Backend::cuda ? std::vector<const char *>{"1", "0"} : std::vector<const char *>{"1"};
@@ -82,7 +75,7 @@ inline milcgpu_field field_of(const std::vector<double> &data) {
 inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backend backend,
                                   const std::function<void(Here &, Ending &)> &work,
                                   const std::function<void(Mailroom &)> &prepare = {}) {
-    const Environment environment{{"MILCGPU_SHARE_GPU", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "share_gpu"}};
     Mailroom room(cut.ranks());
     if (prepare)
         prepare(room);
@@ -96,8 +89,7 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
             layout.extent[3] += first ? cut.shift : -cut.shift;
             layout.origin[3] += first ? 0 : cut.shift;
         }
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = sized<milcgpu_options>();
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         options.device = -1; // as many GPUs as there are
         Here here;
@@ -111,10 +103,10 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
             Here &here;
             ~Close() {
                 milcgpu_links_destroy(here.links);
-                milcgpu_finalize(here.context);
+                milcgpu_context_destroy(here.context);
             }
         } close{here};
-        demand(milcgpu_init(&layout, &options, &here.context));
+        demand(milcgpu_context_create(&layout, &options, &here.context));
         demand(milcgpu_links_create(here.context, &f, &l, &here.links));
         work(here, ending);
     });
@@ -124,8 +116,8 @@ inline Fields fields_on(const Extents &whole, bool rough) {
     const reference::Lattice lattice{whole};
     Fields fields{lattice, {}, {}, {}};
     // Rough: long links c * +-SU(3), which every reconstruction holds.
-    const AsqtadLinks links = rough ? AsqtadLinks{random_links(lattice, 3), unitary_links(lattice, 4, 0.2, false)}
-                                    : asqtad_links(lattice, 5);
+    const AsqtadLinks links =
+        rough ? AsqtadLinks{random_links(lattice, 3), unitary_links(lattice, 4, 0.2, false)} : asqtad_links(lattice, 5);
     fields.fat = reference::links_to_milc<double>(lattice, links.fat);
     fields.lng = reference::links_to_milc<double>(lattice, links.lng);
     fields.source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 6));
@@ -137,15 +129,6 @@ inline const Cut over_ranks[] = {{{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
                                  {{6, 10, 4, 4}, {2, 2, 1, 1}, 0},
                                  {{4, 4, 6, 8}, {1, 1, 2, 1}, 0},
                                  {{4, 4, 4, 8}, {1, 1, 1, 2}, 0, 1}};
-
-// The largest difference of count elements from a to b, relative to the largest element of b.
-inline double largest_difference(const std::vector<double> &a, const std::vector<double> &b, size_t first,
-                                 size_t count) {
-    double off = 0, largest = 0;
-    for (size_t k = first; k < first + count; ++k)
-        off = worse(off, std::fabs(a[k] - b[k])), largest = std::fmax(largest, std::fabs(b[k]));
-    return off / largest;
-}
 
 // compare(what make finds on a cut lattice, and on a whole one), over ranks and emulated with every mask. Inputs are
 // made for a lattice; where nothing was written there is -7.

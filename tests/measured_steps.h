@@ -4,6 +4,7 @@
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_mesons.h"
+#include "tests/sized.h"
 #include <vector>
 
 namespace measured_steps {
@@ -23,24 +24,23 @@ inline milcgpu_status measure_quarks(OfQuarks what, milcgpu_context *context, co
     const milcgpu_quarks quarks = {&from, nullptr, 0}, to = {&made, nullptr, 0};
     const int origin[4] = {0, 1, 0, 0};
     milcgpu_meson_links *links = nullptr;
-    milcgpu_meson_links_spec load{};
-    load.struct_size = sizeof load, load.antiperiodic = 1;
+    auto load = tests::sized<milcgpu_meson_links_spec>();
+    load.antiperiodic = 1;
     milcgpu_status status = milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links);
     status = status != MILCGPU_OK ? status : milcgpu_meson_links_load(links, &load, &u);
     if (status != MILCGPU_OK) {
     } else if (what == OfQuarks::four_link_operator) {
-        status = milcgpu_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quarks, &to);
+        status = milcgpu_quarks_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quarks, &to);
     } else if (what == OfQuarks::smearing) {
-        status = milcgpu_gauss_smear(links, 2, 2.0, 3, -1, 1, &to);
+        status = milcgpu_quarks_gauss_smear(links, 2, 2.0, 3, -1, 1, &to);
     } else {
         const milcgpu_momentum momentum = {{1, 0, 0}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN, MILCGPU_EVEN}};
         const milcgpu_meson_term terms[correlators] = {{milcgpu_spin_taste_index("pion5"), 0, 0, 1.0, 0},
                                                        {milcgpu_spin_taste_index("rhois"), 0, 0, 1.0, 1}};
-        milcgpu_meson_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = tests::sized<milcgpu_meson_spec>();
         spec.n_momenta = 1, spec.n_terms = spec.n_correlators = correlators;
         spec.momenta = &momentum, spec.terms = terms;
-        status = milcgpu_contract(links, &spec, nullptr, nullptr, 1, &quarks, &quarks, out.data());
+        status = milcgpu_quarks_contract(links, &spec, nullptr, nullptr, 1, &quarks, &quarks, out.data());
     }
     milcgpu_meson_links_destroy(links);
     return status;
@@ -59,26 +59,24 @@ inline milcgpu_status smooth_links(milcgpu_context *context, const Reals &gauge,
         return milcgpu_gauge_load(handle, &from, 0);
     });
     then([&] {
-        milcgpu_gauge_fix_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = tests::sized<milcgpu_gauge_fix_spec>();
         spec.direction = 3, spec.most_steps = 2, spec.tolerance = -1, spec.phases_out = 1;
         return milcgpu_gauge_fix(handle, &spec, nullptr);
     });
     then([&] {
-        milcgpu_ape_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = tests::sized<milcgpu_ape_spec>();
         spec.weight = 0.1, spec.times = 2, spec.phases_out = 1;
-        return milcgpu_ape_smear(handle, &spec, nullptr, nullptr);
+        return milcgpu_gauge_ape_smear(handle, &spec, nullptr, nullptr);
     });
     then([&] {
         const milcgpu_stout_spec spec = {sizeof spec, 0.1, 1, 4, 1};
-        return milcgpu_stout(handle, &spec, nullptr);
+        return milcgpu_gauge_stout_smear(handle, &spec, nullptr);
     });
     then([&] {
         milcgpu_flow_spec spec;
-        milcgpu_flow_defaults(&spec);
+        milcgpu_flow_defaults(&spec, sizeof spec);
         spec.step = 0.05, spec.stop = 0.1, spec.phases_out = 1;
-        return milcgpu_gradient_flow(handle, &spec, nullptr, nullptr, nullptr);
+        return milcgpu_gauge_flow(handle, &spec, nullptr, nullptr, nullptr);
     });
     then([&] {
         const milcgpu_field to = {out.data(), MILCGPU_DOUBLE, 0};

@@ -68,12 +68,12 @@ template <class Real> struct Measurement {
     }
     Fermion shift(int dir, int way, const int *origin, const Fermion &field) {
         return apply(field, [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_shift_quarks(links, dir, way, origin, n, from, to);
+            return milcgpu_quarks_shift(links, dir, way, origin, n, from, to);
         });
     }
     Fermion spin_taste(int index, const Origin &origin, const Fermion &field, milcgpu_links *fat = nullptr) {
         return apply(field, [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_spin_taste(links, fat, index, origin.data(), n, from, to);
+            return milcgpu_quarks_spin_taste(links, fat, index, origin.data(), n, from, to);
         });
     }
     // call(n, quarks), in place
@@ -86,12 +86,12 @@ template <class Real> struct Measurement {
     }
     Fermion smear(int hop, double width, int steps, int slice, const Fermion &field) {
         return in_place(field, [&](int n, const milcgpu_quarks *quarks) {
-            return milcgpu_gauss_smear(links, hop, width, steps, slice, n, quarks);
+            return milcgpu_quarks_gauss_smear(links, hop, width, steps, slice, n, quarks);
         });
     }
     Fermion laplacian(int hop, int slice, const Fermion &field) {
         return in_place(field, [&](int n, const milcgpu_quarks *quarks) {
-            return milcgpu_laplacian(links, hop, slice, n, quarks);
+            return milcgpu_quarks_laplacian(links, hop, slice, n, quarks);
         });
     }
     std::vector<reference::Complex> contract(const milcgpu_meson_spec &spec, const std::vector<Fermion> &a,
@@ -106,8 +106,8 @@ template <class Real> struct Measurement {
         }
         const milcgpu_quarks left{host[0].data(), nullptr, 0}, right{host[1].data(), nullptr, 0};
         std::vector<reference::Complex> sums(size_t(spec.n_correlators) * lattice().n[3], {0.5, -2});
-        must(milcgpu_contract(links, &spec, fat, fat, int(a.size()), &left, &right,
-                              reinterpret_cast<double *>(sums.data())));
+        must(milcgpu_quarks_contract(links, &spec, fat, fat, int(a.size()), &left, &right,
+                                     reinterpret_cast<double *>(sums.data())));
         for (auto &z : sums)
             z -= reference::Complex(0.5, -2); // it is added to
         return sums;

@@ -2,6 +2,7 @@
 // and what is said on stderr. One plugin a process: every test starts it anew.
 #pragma once
 #include "milc_glue/plugin/solve.h"
+#include "tests/environment.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstdlib>
@@ -11,23 +12,6 @@
 namespace tests {
 
 using namespace milcgpu;
-
-// Variables of the environment, for as long as this lives.
-class Environment {
-  public:
-    Environment(std::initializer_list<std::pair<std::string, std::string>> variables) : variables_(variables) {
-        for (const auto &[name, value] : variables_)
-            setenv(name.c_str(), value.c_str(), 1);
-    }
-    Environment(const Environment &) = delete;
-    ~Environment() {
-        for (const auto &[name, value] : variables_)
-            unsetenv(name.c_str());
-    }
-
-  private:
-    std::vector<std::pair<std::string, std::string>> variables_;
-};
 
 // What `work` writes to stderr.
 inline std::string said_by(const std::function<void()> &work) {
@@ -77,8 +61,7 @@ struct Milc {
     }
 
     milcgpu_milc described() const {
-        milcgpu_milc milc{};
-        milc.struct_size = sizeof milc;
+        auto milc = sized<milcgpu_milc>();
         milc.header_version = MILCGPU_VERSION;
         milc.milc = "a test";
         milc.precision = 2;

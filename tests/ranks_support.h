@@ -27,8 +27,7 @@ class Mailroom {
     Mailroom(const Mailroom &) = delete;
 
     milcgpu_messages table(int rank) {
-        milcgpu_messages table{};
-        table.struct_size = sizeof table;
+        auto table = sized<milcgpu_messages>();
         table.rank = table.node_rank = rank;
         table.size = table.node_size = size_;
         table.gpu_memory = says_gpu_memory_[rank];

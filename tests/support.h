@@ -2,10 +2,12 @@
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include "milc_glue/api/milcgpu.h"
+#include "milc_glue/api/test_hooks.h"
 #include "reorder/resident_links.h"
 #include "tests/catch.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include "tests/sized.h"
 #include <algorithm>
 #include <omp.h>
 
@@ -21,6 +23,17 @@ using reference::random_fermion;
 
 // The larger of two errors; NaN is larger than any number. (std::max and std::fmax drop it.)
 inline double worse(double a, double b) { return a != a || b <= a ? a : b; }
+
+// The largest |a - b| relative to the largest |b|, of all numbers or of `count` from `first` on; NaN where the arrays
+// are not of one size.
+template <class Number>
+double largest_difference(const std::vector<Number> &a, const std::vector<Number> &b, size_t first = 0,
+                          size_t count = size_t(-1)) {
+    double off = a.size() == b.size() ? 0 : NAN, largest = 0;
+    for (size_t k = first; a.size() == b.size() && k < b.size() && k - first < count; ++k)
+        off = worse(off, std::abs(a[k] - b[k])), largest = std::fmax(largest, std::abs(b[k]));
+    return off / largest;
+}
 
 // Tolerances are this many times what was measured on the host backend. On the GPU, reciprocals and roots in single
 // precision are off by two units in the last place, and sums are contracted in other places.
@@ -97,8 +110,7 @@ inline double parity_difference(const reference::Lattice &lattice, const referen
 
 // One rank.
 inline milcgpu_layout layout_of(const reference::Lattice &lattice, const int *site_map = nullptr) {
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
+    auto layout = sized<milcgpu_layout>();
     std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
     layout.site_map = site_map;
     return layout;
@@ -116,20 +128,19 @@ template <class Real> struct Session {
     explicit Session(const reference::Lattice &on, milcgpu::Backend backend, int block = 0, int verbosity = 1)
         : lattice(on) {
         const milcgpu_layout layout = layout_of(on);
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = sized<milcgpu_options>();
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         options.block_size = block;
         options.verbosity = verbosity;
         options.user = this;
         options.message = [](void *user, const char *line) { static_cast<Session *>(user)->messages.push_back(line); };
         CAPTURE(milcgpu_last_error());
-        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
     }
     Session(const Session &) = delete;
     ~Session() {
         milcgpu_links_destroy(links);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     }
     milcgpu_status load(const reference::Gauge &fat_links, const reference::Gauge &long_links) {
         fat = reference::links_to_milc<Real>(lattice, fat_links);
@@ -142,8 +153,7 @@ template <class Real> struct Session {
 };
 
 inline milcgpu_solve_spec solve_spec(double mass, double tolerance, int precise, int sloppy) {
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_solve_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.mass = mass;
     spec.tolerance = tolerance;
@@ -152,12 +162,6 @@ inline milcgpu_solve_spec solve_spec(double mass, double tolerance, int precise,
     spec.precise.precision = precise;
     spec.sloppy.precision = sloppy;
     return spec;
-}
-
-inline milcgpu_solve_report empty_report() {
-    milcgpu_solve_report report{};
-    report.struct_size = sizeof report;
-    return report;
 }
 
 } // namespace tests

@@ -70,8 +70,7 @@ struct World {
     }
     static milcgpu_multi_mass_spec masses(Progress progress, void *user) {
         static const milcgpu_pole shifts[sources] = {{0.3, 1e-9, 0}, {0.05, 1e-9, 0}, {2, 1e-9, 0}};
-        milcgpu_multi_mass_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_multi_mass_spec>();
         spec.parity = MILCGPU_EVEN;
         spec.n_shifts = sources, spec.shifts = shifts;
         spec.max_iterations = 500, spec.max_restarts = 5;
@@ -97,18 +96,18 @@ std::vector<Family> families(const World &world) {
         {"staggered, one source", false, 0,
          [](World &w, Progress p, void *user, Fields &b, Fields &x) {
              const milcgpu_solve_spec spec = World::how(0.2, p, user);
-             return milcgpu_solve(w.session.context, w.session.links, &spec, &b[1], &x[1], nullptr);
+             return milcgpu_staggered_solve(w.session.links, &spec, &b[1], &x[1], nullptr);
          }},
         {"staggered, several masses", false, 0,
          [](World &w, Progress p, void *user, Fields &b, Fields &x) {
              const milcgpu_multi_mass_spec spec = World::masses(p, user);
-             return milcgpu_multi_mass(w.session.context, w.session.links, &spec, &b[1], x.data(), nullptr);
+             return milcgpu_staggered_multi_mass(w.session.links, &spec, &b[1], x.data(), nullptr);
          }},
         {"staggered, several masses to vectors", false, 0,
          [](World &w, Progress p, void *user, Fields &b, Fields &x) {
              const milcgpu_multi_mass_spec spec = World::masses(p, user);
              const milcgpu_status status =
-                 milcgpu_multi_mass_to(w.session.context, w.session.links, &spec, &b[1], w.vectors, 0, nullptr);
+                 milcgpu_staggered_multi_mass_vectors(w.session.links, &spec, &b[1], w.vectors, 0, nullptr);
              for (int k = 0; k < sources && status == MILCGPU_OK; ++k)
                  milcgpu_vectors_save(w.vectors, k, MILCGPU_EVEN, &x[k]);
              return status;
@@ -118,15 +117,14 @@ std::vector<Family> families(const World &world) {
         const std::string way = format(", %d sources, way %d", sources, together);
         all.push_back({"staggered" + way, false, 0, [together](World &w, Progress p, void *user, Fields &b, Fields &x) {
                            const milcgpu_solve_spec spec = World::how(0.2, p, user);
-                           return milcgpu_solve_sources(w.session.context, w.session.links, &spec, together, sources,
-                                                        b.data(), x.data(), nullptr);
+                           return milcgpu_staggered_solve_sources(w.session.links, &spec, together, sources, b.data(),
+                                                                  x.data(), nullptr);
                        }});
         for (const int site : {0, odd}) {
             const std::string where = way + (site == 0 ? ", even site" : ", odd site");
             all.push_back(
                 {"Laplace" + where, false, site, [together](World &w, Progress p, void *user, Fields &b, Fields &x) {
-                     milcgpu_laplace_solve_spec spec{};
-                     spec.struct_size = sizeof spec;
+                     auto spec = sized<milcgpu_laplace_solve_spec>();
                      spec.directions = 3, spec.kappa = 0.12, spec.tolerance = 1e-9;
                      spec.max_iterations = 500, spec.max_restarts = 5;
                      spec.precise.precision = MILCGPU_DOUBLE;
@@ -227,8 +225,8 @@ TEST_CASE("a source that changes on the device is loaded and solved for again, a
         Changes once{*w.session.context->device, 1};
         const milcgpu_solve_spec spec = World::how(0.2, Changes::progress, &once);
         const milcgpu_vector source{w.vectors, 0}, solution{w.vectors, 1};
-        CHECK(milcgpu_solve_vectors(w.session.context, w.session.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &source,
-                                    &solution, nullptr) == MILCGPU_CORRUPTED);
+        CHECK(milcgpu_staggered_solve_vectors(w.session.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &source, &solution,
+                                              nullptr) == MILCGPU_CORRUPTED);
         CHECK(has(milcgpu_last_error(), "vector 0 on even sites is no longer what was put there"));
     }
 }
@@ -246,9 +244,9 @@ struct Nested {
         const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         double action = 0;
         for (const milcgpu_status status :
-             {milcgpu_solve(w.session.context, w.session.links, &spec, &b, &to, nullptr),
-              milcgpu_dslash(w.session.context, w.session.links, &what, MILCGPU_EVEN, &b, &to),
-              milcgpu_vectors_load(w.vectors, 0, MILCGPU_EVEN, &b), milcgpu_momentum_action(w.gauge, &action)}) {
+             {milcgpu_staggered_solve(w.session.links, &spec, &b, &to, nullptr),
+              milcgpu_staggered_dslash(w.session.links, &what, MILCGPU_EVEN, &b, &to),
+              milcgpu_vectors_load(w.vectors, 0, MILCGPU_EVEN, &b), milcgpu_momenta_action(w.gauge, &action)}) {
             ++calls;
             refused += status == MILCGPU_BAD_ARGUMENT && has(milcgpu_last_error(), "called inside a callback");
         }
@@ -258,7 +256,7 @@ struct Nested {
         milcgpu_meson_links_destroy(w.meson);
         milcgpu_vectors_destroy(w.vectors);
         milcgpu_gauge_destroy(w.gauge);
-        milcgpu_finalize(w.session.context);
+        milcgpu_context_destroy(w.session.context);
     }
     static void progress(void *user, int, double) { static_cast<Nested *>(user)->call(); }
 };
@@ -314,11 +312,11 @@ TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside an
         Nested nested{w};
         Thrower thrower{1, 0, true};
         milcgpu_flow_spec flow;
-        milcgpu_flow_defaults(&flow);
+        milcgpu_flow_defaults(&flow, sizeof flow);
         flow.stop = 0.1, flow.step = 0.05, flow.phases_out = 1;
         const auto flows = [&](auto *user) {
             using User = std::remove_pointer_t<decltype(user)>;
-            return milcgpu_gradient_flow(
+            return milcgpu_gauge_flow(
                 w.gauge, &flow,
                 [](void *of, const milcgpu_flow_point *) {
                     static_cast<User *>(of)->call();
@@ -326,8 +324,7 @@ TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside an
                 },
                 user, nullptr);
         };
-        milcgpu_gauge_fix_spec fix{};
-        fix.struct_size = sizeof fix;
+        auto fix = sized<milcgpu_gauge_fix_spec>();
         fix.direction = MILCGPU_LANDAU, fix.phases_out = 1, fix.most_steps = 3, fix.tolerance = -1;
         const auto fixes = [&](auto *user) {
             using User = std::remove_pointer_t<decltype(user)>;
@@ -352,8 +349,8 @@ TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside an
         w.session.context->message = [](void *, const char *) { throw 42; };
         const Family one = families(w)[0];
         CHECK(run(w, one, nullptr, nullptr).status == MILCGPU_OK);
-        milcgpu_list_kernels([](void *, const char *) { throw 42; }, nullptr);
-        CHECK(has(milcgpu_last_error(), "milcgpu_list_kernels: a function of the caller's threw an exception"));
+        milcgpu_kernels_list([](void *, const char *) { throw 42; }, nullptr);
+        CHECK(has(milcgpu_last_error(), "milcgpu_kernels_list: a function of the caller's threw an exception"));
     }
 }
 
@@ -374,9 +371,9 @@ TEST_CASE("a source 1e-20 of its guess converges in every precision, by each sol
                 milcgpu_solve_spec how = solve_spec(0.3, 1e-8, MILCGPU_DOUBLE, sloppy);
                 double residual = 1;
                 CAPTURE(milcgpu::name(backend), size, sloppy);
-                CHECK(milcgpu_solve(w.session.context, w.session.links, &how, &from, &to, nullptr) == MILCGPU_OK);
-                REQUIRE(milcgpu_residual(w.session.context, w.session.links, how.parity, how.mass, &from, &to,
-                                         &residual) == MILCGPU_OK);
+                CHECK(milcgpu_staggered_solve(w.session.links, &how, &from, &to, nullptr) == MILCGPU_OK);
+                REQUIRE(milcgpu_staggered_residual(w.session.links, how.parity, how.mass, &from, &to, &residual) ==
+                        MILCGPU_OK);
                 CHECK(residual < 1e-8);
                 how.mass = 0;
                 for (const int method : {int(MILCGPU_WILSON_CG), int(MILCGPU_WILSON_BICGSTAB)}) {
@@ -412,20 +409,19 @@ TEST_CASE("the message of a Wilson or Laplace solve names the residual and the t
                     Words x(w.dirac[0].size());
                     const milcgpu_field b = w.session.field(w.dirac[0]), to = w.session.field(x);
                     const milcgpu_wilson_spec spec{sizeof spec, 0.12, 1, even_odd, method};
-                    auto report = empty_report();
+                    auto report = sized<milcgpu_solve_report>();
                     CHECK(milcgpu_wilson_solve(w.wilson, &spec, &how, &b, &to, &report) == expected);
                     CAPTURE(method, even_odd, report.message, report.true_residual);
                     CHECK(says(report));
                 }
-            milcgpu_laplace_solve_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_laplace_solve_spec>();
             spec.directions = 4, spec.kappa = 0.12, spec.tolerance = how.tolerance;
             spec.max_iterations = how.max_iterations, spec.max_restarts = how.max_restarts;
             spec.precise.precision = MILCGPU_DOUBLE;
             Words x(w.colour[0].size());
             const milcgpu_field b = w.session.field(w.colour[0]), to = w.session.field(x);
             const milcgpu_quarks from{&b, nullptr, 0}, made{&to, nullptr, 0};
-            auto report = empty_report();
+            auto report = sized<milcgpu_solve_report>();
             CHECK(milcgpu_laplace_solve(w.meson, &spec, 1, &from, &made, &report) == expected);
             CAPTURE(report.message, report.true_residual);
             CHECK(says(report));

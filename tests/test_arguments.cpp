@@ -2,14 +2,35 @@
 // error on all ranks that names the member, for every struct of the C interface that calls of all ranks take.
 #include "milc_glue/api/members.h"
 #include "tests/cut_support.h"
-#include <fstream>
-#include <iterator>
+#include "tests/source_text.h"
+#include <algorithm>
 #include <map>
-#include <regex>
-#include <set>
 
 using namespace milcgpu;
 using namespace tests;
+
+// A struct of an interface that has grown: 24 bytes at first, then 32, 40 and 48.
+struct Grown {
+    size_t struct_size;
+    int first;
+    int second;
+    double third;
+    int added, beside;
+    double again;
+    double last;
+};
+namespace milcgpu {
+template <> struct Sized<Grown> {
+    static constexpr const char *name = "Grown";
+    static constexpr size_t first = 24;
+};
+// clang-format off
+TABLE(Grown, SIZE,
+    NUMBERS(first, any_finite), NUMBERS(second, any_finite), NUMBERS(third, any_finite),
+    NUMBERS(added, at_least(1).or_0_for(7)), NUMBERS(beside, unchecked), NUMBERS(again, unchecked),
+    NUMBERS(last, any_finite));
+// clang-format on
+} // namespace milcgpu
 
 namespace {
 
@@ -105,35 +126,31 @@ class OneByOne {
     void *somewhere_[16] = {};
 };
 
-// Its defaults are legal, and what they do not name is 0.
-template <class Spec> bool good_defaults(void (*defaults)(Spec *)) {
-    Spec spec;
-    std::memset(&spec, 0x55, sizeof spec);
-    defaults(&spec);
-    checked_copy("spec", spec);
+// What a caller has to fill in before its defaults are legal; empty: nothing. Other members begin as the table says,
+// and of a smaller struct no more than that is written.
+template <class Spec> std::string to_be_set(void (*defaults)(Spec *, size_t)) {
+    struct {
+        Spec spec;
+        unsigned char behind[8];
+    } filled;
+    std::memset(&filled, 0x55, sizeof filled);
+    defaults(&filled.spec, sizeof(Spec) - 8);
+    CHECK(*(reinterpret_cast<unsigned char *>(&filled.spec) + sizeof(Spec) - 8) == 0x55);
+    defaults(&filled.spec, sizeof(Spec));
+    CHECK(filled.behind[0] == 0x55);
+    CHECK(filled.spec.struct_size == sizeof(Spec));
     for (const Member &m : Members<Spec>::list)
-        if (m.kind == Member::numbers && m.get(reinterpret_cast<unsigned char *>(&spec) + m.offset) != m.may.start)
-            return false;
-    return spec.struct_size == sizeof spec;
-}
-
-template <class Spec> Spec sized() {
-    Spec spec{};
-    spec.struct_size = sizeof spec;
-    return spec;
-}
-
-std::string text_of(const char *path) {
-    std::ifstream file(path);
-    REQUIRE(file);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-std::set<std::string> names_in(const std::string &text, const char *pattern) {
-    const std::regex name(pattern);
-    std::set<std::string> names;
-    for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found)
-        names.insert((*found)[1]);
-    return names;
+        if (m.kind == Member::numbers)
+            CHECK(m.get(reinterpret_cast<unsigned char *>(&filled.spec) + m.offset) == m.may.start);
+    defaults(&filled.spec, sizeof filled); // of a header that is newer than the library
+    CHECK((filled.behind[0] == 0 && filled.spec.struct_size == sizeof filled));
+    defaults(&filled.spec, sizeof(Spec));
+    try {
+        checked_copy("spec", filled.spec);
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "";
 }
 
 } // namespace
@@ -186,21 +203,21 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         fix.direction = 2, fix.boost = 1.5, fix.most_steps = 1, fix.tolerance = -1;
         walk("spec", fix, [&] { return milcgpu_gauge_fix(to.gauge, &fix, nullptr); });
         auto ape = sized<milcgpu_ape_spec>();
-        walk("spec", ape, [&] { return milcgpu_ape_smear(to.gauge, &ape, nullptr, nullptr); });
+        walk("spec", ape, [&] { return milcgpu_gauge_ape_smear(to.gauge, &ape, nullptr, nullptr); });
         auto hyp = sized<milcgpu_hyp_spec>();
         hyp.directions = 4;
-        walk("spec", hyp, [&] { return milcgpu_hyp_smear(to.gauge, &hyp, nullptr); });
+        walk("spec", hyp, [&] { return milcgpu_gauge_hyp_smear(to.gauge, &hyp, nullptr); });
         auto stout = sized<milcgpu_stout_spec>();
         stout.directions = 4;
-        walk("spec", stout, [&] { return milcgpu_stout(to.gauge, &stout, nullptr); });
+        walk("spec", stout, [&] { return milcgpu_gauge_stout_smear(to.gauge, &stout, nullptr); });
         milcgpu_flow_spec flow;
-        milcgpu_flow_defaults(&flow);
+        milcgpu_flow_defaults(&flow, sizeof flow);
         flow.stop = 0, flow.exp_order = 3;
-        walk("spec", flow, [&] { return milcgpu_gradient_flow(to.gauge, &flow, nullptr, nullptr, nullptr); });
+        walk("spec", flow, [&] { return milcgpu_gauge_flow(to.gauge, &flow, nullptr, nullptr, nullptr); });
 
         // milcgpu.h, milcgpu_md.h
         milcgpu_fatlink_spec hisq;
-        milcgpu_hisq_spec(&hisq);
+        milcgpu_hisq_defaults(&hisq, sizeof hisq);
         milcgpu_links *made = nullptr;
         std::vector<double> fat(u.size());
         const milcgpu_field fat_field = field_of(fat);
@@ -208,7 +225,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         milcgpu_hisq_links wanted{};
         const auto fat_links = [&] {
             const milcgpu_status status =
-                milcgpu_fat_links(here.context, &hisq, &u_field, sets.data(), 2, &wanted, nullptr);
+                milcgpu_links_make(here.context, &hisq, &u_field, sets.data(), 2, &wanted, nullptr);
             milcgpu_links_destroy(made);
             made = nullptr;
             return status;
@@ -220,7 +237,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         milcgpu_force_set force_sets[3] = {{0, 1}, {-0.2, 1}, {0.1, 0}};
         const milcgpu_field both[3] = {x, x, x};
         milcgpu_force_spec force{sizeof force, &hisq, 0.01, 2, residues, 2, force_sets, 0};
-        walk("spec", force, [&] { return milcgpu_fermion_force(to.gauge, &force, both, nullptr); }, {},
+        walk("spec", force, [&] { return milcgpu_momenta_add_fermion_force(to.gauge, &force, both, nullptr); }, {},
              {"spec.n_terms", "spec.sets[0].n_terms", "spec.sets[1].n_terms"});
         milcgpu_loops loops{1, -0.05, 0.01, 0};
         double action;
@@ -238,7 +255,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         const milcgpu_quarks quarks{&x, nullptr, 0};
         const std::map<std::string, double> firsts{{"spec.terms[0].momentum", 0}, {"spec.terms[0].correlator", 0}};
         const auto contract = [&] {
-            return milcgpu_contract(to.meson, &mesons, nullptr, nullptr, 1, &quarks, &quarks, out.data());
+            return milcgpu_quarks_contract(to.meson, &mesons, nullptr, nullptr, 1, &quarks, &quarks, out.data());
         };
         walk("spec", mesons, contract, firsts);
         milcgpu_dirac_spec slices{sizeof slices, 0, {}, 1, momenta};
@@ -252,16 +269,15 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         auto solve = solve_spec(0.5, 1e-4, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         solve.sloppy = {}, solve.reliable_delta = 0.1;
         const milcgpu_field into_out = field_of(out);
-        walk("spec", solve, [&] { return milcgpu_solve(here.context, here.links, &solve, &x, &into_out, nullptr); },
+        walk("spec", solve, [&] { return milcgpu_staggered_solve(here.links, &solve, &x, &into_out, nullptr); },
              {{"spec.precise.reconstruct", 12}});
         milcgpu_eigen_spec lowest;
-        milcgpu_eigen_defaults(&lowest);
+        milcgpu_eigen_defaults(&lowest, sizeof lowest);
         lowest.count = 1;
         walk("spec", lowest,
              [&] {
                  milcgpu_eigenvectors *made = nullptr;
-                 const milcgpu_status status =
-                     milcgpu_eigenvectors_compute(here.context, here.links, &lowest, &made, nullptr);
+                 const milcgpu_status status = milcgpu_eigenvectors_compute(here.links, &lowest, &made, nullptr);
                  milcgpu_eigenvectors_destroy(made);
                  return status;
              },
@@ -276,7 +292,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         const milcgpu_field into_solutions[3] = {field_of(solutions[0]), field_of(solutions[1]),
                                                  field_of(solutions[2])};
         const auto several = [&] {
-            return milcgpu_multi_mass(here.context, here.links, &masses, &x, into_solutions, nullptr);
+            return milcgpu_staggered_multi_mass(here.links, &masses, &x, into_solutions, nullptr);
         };
         walk("spec", masses, several,
              {{"spec.shared.reconstruct", 12},
@@ -293,7 +309,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         milcgpu_laplace_spec laplace{sizeof laplace, 3, 0.1, what};
         const milcgpu_quarks into_host{&into_out, nullptr, 0};
         const auto apply = [&] {
-            return milcgpu_laplace(to.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &quarks, &into_host);
+            return milcgpu_laplace_apply(to.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &quarks, &into_host);
         };
         walk("spec", laplace, apply,
              {{"spec.kappa", 0.05}, {"spec.what.reconstruct", 12}, {"spec.what.link_precision", 1}});
@@ -308,11 +324,11 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
 
         // milcgpu_md.h, milcgpu_mesons.h: what is handed in by value or with a host's pointer
         milcgpu_vector a{to.vectors, 0}, b{to.vectors, 1}, sum{to.vectors, 2};
-        const auto minus = [&] { return milcgpu_vector_minus_dslash(here.links, MILCGPU_EVEN, 1, 0.1, a, b, sum); };
+        const auto minus = [&] { return milcgpu_vectors_minus_dslash(here.links, MILCGPU_EVEN, 1, 0.1, a, b, sum); };
         walk("x", a, minus), walk("y", b, minus), walk("to", sum, minus);
         milcgpu_quarks from{nullptr, to.vectors, 0};
         const milcgpu_quarks into{nullptr, to.vectors, 2};
-        walk("from", from, [&] { return milcgpu_shift_quarks(to.meson, 0, 0, nullptr, 1, &from, &into); }, {},
+        walk("from", from, [&] { return milcgpu_quarks_shift(to.meson, 0, 0, nullptr, 1, &from, &into); }, {},
              {"from.host != NULL", "from.device != NULL"});
         wrong[here.rank()] = walk.wrong, walked[here.rank()] = walk.walked, changes[here.rank()] = walk.changes;
     });
@@ -332,11 +348,77 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
     CHECK(names == tables);
 }
 
-TEST_CASE("what functions _defaults fill in is legal", "[errors]") {
-    CHECK(good_defaults(milcgpu_eigen_defaults));
-    CHECK(good_defaults(milcgpu_gauge_fix_defaults));
-    CHECK(good_defaults(milcgpu_ape_defaults));
-    CHECK(good_defaults(milcgpu_hyp_defaults));
-    CHECK(good_defaults(milcgpu_flow_defaults));
-    CHECK(good_defaults(milcgpu_stout_defaults));
+TEST_CASE("what functions _defaults fill in is legal, but for what only the caller knows", "[errors]") {
+    CHECK(to_be_set(milcgpu_solve_defaults).empty());
+    CHECK(to_be_set(milcgpu_multi_mass_defaults).empty());
+    CHECK(to_be_set(milcgpu_fatlink_defaults).empty());
+    CHECK(to_be_set(milcgpu_force_defaults) == "spec.links is NULL");
+    CHECK(to_be_set(milcgpu_eigen_defaults).empty());
+    CHECK(to_be_set(milcgpu_gauge_fix_defaults).empty());
+    CHECK(to_be_set(milcgpu_ape_defaults).empty());
+    CHECK(to_be_set(milcgpu_hyp_defaults).empty());
+    CHECK(to_be_set(milcgpu_flow_defaults).empty());
+    CHECK(to_be_set(milcgpu_stout_defaults).empty());
+    CHECK(to_be_set(milcgpu_meson_links_defaults).empty());
+    CHECK(to_be_set(milcgpu_meson_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
+    CHECK(to_be_set(milcgpu_dirac_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
+    CHECK(to_be_set(milcgpu_dirac_meson_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
+    CHECK(to_be_set(milcgpu_laplace_defaults).empty());
+    CHECK(to_be_set(milcgpu_laplace_solve_defaults) == "spec.tolerance is 0: must be above 0");
+    CHECK(to_be_set(milcgpu_wilson_defaults) == "spec.kappa is 0: must be above 0 and below 1");
+}
+
+TEST_CASE("a struct of an older header is taken whole, with 0 for members that it ends before", "[errors]") {
+    const Grown whole{0, 1, 2, 3, 4, 5, 6, 7};
+    std::vector<size_t> taken;
+    for (size_t size = 0; size <= sizeof(Grown) + 8; ++size) {
+        std::vector<unsigned char> memory(sizeof(Grown) + 8, 0x55); // behind `size` is no member
+        Grown *const given = reinterpret_cast<Grown *>(memory.data());
+        std::memcpy(given, &whole, std::min(size, sizeof whole));
+        given->struct_size = size;
+        Grown full{};
+        try {
+            full = checked_copy("spec", *given);
+        } catch (const Error &error) {
+            CHECK(error.status() == Status::bad_argument);
+            CHECK(std::string(error.what()) == format("Grown.struct_size is %zu, this library (%s) knows 24 to 48: set "
+                                                      "it to sizeof, and compile against the header of the library "
+                                                      "that is linked",
+                                                      size, MILCGPU_VERSION));
+            continue;
+        }
+        taken.push_back(size);
+        CHECK(full.struct_size == sizeof(Grown));
+        CHECK((full.first == 1 && full.second == 2 && full.third == 3));
+        CHECK((full.added == (size > 24 ? 4 : 7) && full.beside == (size > 24 ? 5 : 0)));
+        CHECK((full.again == (size > 32 ? 6 : 0) && full.last == (size > 40 ? 7 : 0)));
+    }
+    CHECK(taken == std::vector<size_t>{24, 32, 40, 48});
+}
+
+TEST_CASE("a report of an older header gets the members that it has, and so does each of several", "[errors]") {
+    for (size_t size = 24; size <= sizeof(Grown); size += 8) {
+        std::vector<unsigned char> memory(3 * sizeof(Grown), 0x55);
+        Grown *const reports = reinterpret_cast<Grown *>(memory.data());
+        const std::vector<Grown> filled = {{sizeof(Grown), 1, 2, 3, 4, 5, 6, 7},
+                                           {sizeof(Grown), 8, 9, 10, 11, 12, 13, 14}};
+        for (int k = 0; k < 2; ++k)
+            std::memcpy(&memory[k * size], &size, sizeof size);
+        require_sizes(reports, 2);
+        copy_to_caller(filled, reports);
+        for (int k = 0; k < 2; ++k) {
+            size_t kept;
+            std::memcpy(&kept, &memory[k * size], sizeof kept);
+            CHECK(kept == size);
+            CHECK(std::memcmp(&memory[k * size + sizeof size], &filled[k].first, size - sizeof size) == 0);
+        }
+        CHECK(std::all_of(memory.begin() + 2 * size, memory.end(), [](unsigned char byte) { return byte == 0x55; }));
+        memory[size] ^= 8; // another size in the second one
+        try {
+            require_sizes(reports, 2);
+            CHECK(false);
+        } catch (const Error &error) {
+            CHECK(error.status() == Status::bad_argument);
+        }
+    }
 }

@@ -58,17 +58,11 @@ class ShiftedStaggered : public LinearOperator {
     DeviceArray<BicgState> state_, begins_; // begins_: for the operator, for its adjoint
 };
 
-struct StaggeredBench {
-    reference::Lattice lattice;
-    Geometry geometry;
-    Device device;
-    SiteMap map;
+struct StaggeredBench : Bench<reference::Vector> {
     ResidentLinks links;
-    SpinorReorder reorder;
     StaggeredBench(const std::array<int, 4> &n, Backend backend, const reference::Gauge &fat,
                    const reference::Gauge &lng)
-        : lattice{n}, geometry(n), device(backend, 0), links(device, map, geometry, Precision::double_),
-          reorder(device, map, geometry) {
+        : Bench(n, backend), links(device, map, geometry, Precision::double_) {
         auto f = reference::links_to_milc<double>(lattice, fat), l = reference::links_to_milc<double>(lattice, lng);
         links.update({f.data(), Precision::double_, 576}, {l.data(), Precision::double_, 576});
     }
@@ -77,15 +71,6 @@ struct StaggeredBench {
         const LinkPair pair = p == Precision::double_ ? links.full() : links.version(p, 18);
         const auto A = std::make_shared<StaggeredOperator>(geometry, 0, spec, pair);
         return std::make_shared<ShiftedStaggered>(device, A, shift);
-    }
-    void put(const reference::Fermion &field, const SpinorField &to) {
-        auto milc = reference::vector_to_milc<double>(lattice, field);
-        reorder.to_device({milc.data(), Precision::double_, 48}, 0, to);
-    }
-    reference::Fermion get(const SpinorField &from) {
-        std::vector<double> milc(6 * lattice.volume(), 0);
-        reorder.to_host(from, 0, {milc.data(), Precision::double_, 48});
-        return reference::vector_from_milc<double>(lattice, milc);
     }
 };
 
@@ -154,14 +139,14 @@ TEST_CASE("BiCGstab with an operator that is not hermitian: a complex shift of D
         int steps_in_double = 0;
         for (const Precision p : {Precision::double_, Precision::single, Precision::half}) {
             BicgstabSolver solver(bench.device, {full, p == Precision::double_ ? full : bench.matrix(p, shift)});
-            bench.put(b, solver.source());
+            bench.put(b, 0, solver.source());
             bench.device.fill_zero(solver.solution().data(), solver.solution().bytes());
             const BicgReport report = solver.solve(limits_of(1e-10), {});
             CAPTURE(name(backend), name(p), report.steps, report.restarts, report.reliable_updates,
                     report.true_residual, report.message);
             CHECK(report.status == Status::ok);
             // The residual by the reference: M = shift.re - D D + i shift.im.
-            const reference::Fermion x = bench.get(solver.solution());
+            const reference::Fermion x = bench.download(solver.solution(), 0);
             reference::Fermion mx =
                 reference::normal_operator(lattice, links.fat, links.lng, std::sqrt(shift.real()) / 2, 0, x);
             for (int s = 0; s < lattice.volume(); ++s)
@@ -331,7 +316,7 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is said, limits are checked",
         point[0].c[1] = 1;
         const auto matrix = staggered.matrix(Precision::double_, -8);
         BicgstabSolver stuck(staggered.device, {matrix, matrix});
-        staggered.put(point, stuck.source());
+        staggered.put(point, 0, stuck.source());
         staggered.device.fill_zero(stuck.solution().data(), stuck.solution().bytes());
         const BicgReport said = stuck.solve(limits_of(1e-8), {});
         CAPTURE(said.message, said.steps);

@@ -1,6 +1,7 @@
 // Conjugate gradient through the C interface: all precision pairs, stopping rules, determinism, MILC's samples.
 #include "examples/lattice_file.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "tests/support.h"
 
 using namespace tests;
@@ -16,10 +17,10 @@ struct Solved {
 
 Solved solve(Session<double> &session, const milcgpu_solve_spec &spec, const reference::Fermion &source,
              const reference::Fermion &guess) {
-    Solved s{MILCGPU_OK, empty_report(), reference::vector_to_milc<double>(session.lattice, guess)};
+    Solved s{MILCGPU_OK, sized<milcgpu_solve_report>(), reference::vector_to_milc<double>(session.lattice, guess)};
     auto b = reference::vector_to_milc<double>(session.lattice, source);
     const milcgpu_field from = session.field(b), to = session.field(s.x);
-    s.status = milcgpu_solve(session.context, session.links, &spec, &from, &to, &s.report);
+    s.status = milcgpu_staggered_solve(session.links, &spec, &from, &to, &s.report);
     return s;
 }
 
@@ -212,10 +213,12 @@ TEST_CASE("the same solve is bitwise the same twice and however many threads wor
         int sloppy, parts_below;
     };
     const std::array<int, 4> small{8, 8, 8, 8}, two_groups{16, 12, 12, 16}; // of tiles
-    for (const Case &c : {Case{small, MILCGPU_DOUBLE, both_ways[1]}, {small, MILCGPU_HALF, both_ways[0]},
-                          {two_groups, MILCGPU_DOUBLE, both_ways[0]}, {two_groups, MILCGPU_HALF, both_ways[1]}}) {
+    for (const Case &c : {Case{small, MILCGPU_DOUBLE, both_ways[1]},
+                          {small, MILCGPU_HALF, both_ways[0]},
+                          {two_groups, MILCGPU_DOUBLE, both_ways[0]},
+                          {two_groups, MILCGPU_HALF, both_ways[1]}}) {
         const reference::Lattice lattice{c.extents};
-        const AsqtadLinks links = asqtad_links(lattice, 61);
+        const AsqtadLinks links{unitary_links(lattice, 61, 0.3, false), unitary_links(lattice, 63, 0.05, false)};
         const auto b = random_fermion(lattice, 62);
         for (const Backend backend : backends()) {
             std::vector<double> first;
@@ -338,11 +341,10 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         const int volume = lattice.volume();
         const std::vector<int> map = reference::milc_order(lattice);
         const milcgpu_layout layout = layout_of({{4, 4, 4, 6}}, map.data());
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = sized<milcgpu_options>();
         options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
         std::vector<float> site(volume * 160, 5), vectors(volume * 9, 5), result(volume * 9, 5);
         for (int s = 0; s < volume; ++s)
             for (int k = 0; k < 72; ++k) {
@@ -361,7 +363,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         milcgpu_links *handle = nullptr;
         REQUIRE(milcgpu_links_create(context, &fat, &lng, &handle) == MILCGPU_OK);
         const milcgpu_field source{vectors.data(), MILCGPU_SINGLE, 36}, x{result.data(), MILCGPU_SINGLE, 36};
-        CHECK(milcgpu_solve(context, handle, &spec, &source, &x, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_staggered_solve(handle, &spec, &source, &x, nullptr) == MILCGPU_OK);
         double difference = 0, size = 0;
         for (int s = 0; s < volume; ++s)
             for (int k = 0; k < 9; ++k) {
@@ -374,7 +376,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
             }
         CHECK(std::sqrt(difference / size) <= times_measured * 9.1e-8); // links and source rounded to single
         milcgpu_links_destroy(handle);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     }
 }
 

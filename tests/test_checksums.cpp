@@ -1,6 +1,7 @@
 // Checksums of device memory: in a pass of its own and by the residual that reads the links anyway, and what a solve
 // makes of them.
 #include "gpu_kernels/operators/staggered.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/verify.h"
 #include "tests/support.h"
 
@@ -199,7 +200,7 @@ template <class Real> struct Solving {
     }
     milcgpu_status solve(milcgpu_solve_spec spec) {
         const milcgpu_field from = session.field(source), to = session.field(x);
-        return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr);
+        return milcgpu_staggered_solve(session.links, &spec, &from, &to, nullptr);
     }
     const LinkField &field(bool fat) const {
         const LinkPair full = session.links->links->full();

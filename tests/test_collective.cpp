@@ -91,16 +91,18 @@ TEST_CASE("agreement: words are those of the lowest rank that has some, with its
 TEST_CASE("agreement: the worst status, with the words of the rank that has it", "[ranks][plugin]") {
     const auto of = [](const std::function<milcgpu_status(int)> &status) {
         return texts_of(agreeing(3, [&](Collective &collective, Ending &ending) {
-            set_last_error("milcgpu_solve", format("words of %d", collective.rank()).c_str());
+            set_last_error("milcgpu_staggered_solve", format("words of %d", collective.rank()).c_str());
             const int worst = collective(status(collective.rank()));
             ending.text = format("%s, %s", milcgpu_status_name(worst), milcgpu_last_error());
         }));
     };
     const auto alike = of([](int) { return MILCGPU_NO_MEMORY; }); // each has said it already
     for (int rank = 0; rank < 3; ++rank)
-        CHECK(alike[rank] == format("%s, milcgpu_solve: words of %d", milcgpu_status_name(MILCGPU_NO_MEMORY), rank));
+        CHECK(alike[rank] ==
+              format("%s, milcgpu_staggered_solve: words of %d", milcgpu_status_name(MILCGPU_NO_MEMORY), rank));
     CHECK(of([](int rank) { return rank == 1 ? MILCGPU_DEVICE_LOST : MILCGPU_OK; }) ==
-          all(3, format("%s, rank 1 of 3: milcgpu_solve: words of 1", milcgpu_status_name(MILCGPU_DEVICE_LOST))));
+          all(3, format("%s, rank 1 of 3: milcgpu_staggered_solve: words of 1",
+                        milcgpu_status_name(MILCGPU_DEVICE_LOST))));
 }
 
 TEST_CASE("agreement: a rank that gives up takes all out of the call, and the next call is as ever",
@@ -193,14 +195,8 @@ struct RankLinks {
         const long number = found - seen.begin();
         if (found == seen.end())
             seen.push_back(set);
-        return format("%ld%s ", number, set->hash == hash_now(s) ? "" : " old");
-    }
-    PartHashes hash_now(int s) const {
-        PartHashes hash = hash_all_parts(cache.records(fat[s].data()));
-        const PartHashes other = hash_all_parts(cache.records(lng[s].data()));
-        for (int part = 0; part < hash_parts; ++part)
-            hash[part] = combined(hash[part], other[part]);
-        return hash;
+        const bool is_new = set->mirror.has(cache.mirror_of(fat[s].data(), lng[s].data()).tag_now());
+        return format("%ld%s ", number, is_new ? "" : " old");
     }
     std::vector<const LinkSet *> seen;
 };
@@ -270,7 +266,7 @@ TEST_CASE("links on ranks: no memory on one rank is none on all, and a set goes 
             x += 0.5;
         text += links.ready(0);
         if (links.collective.rank() == 1)
-            milcgpu_inject_fault(links.session.context, MILCGPU_FAULT_ALLOCATION);
+            milcgpu_fault_inject(links.session.context, MILCGPU_FAULT_ALLOCATION);
         text += links.ready(1).find("old") == std::string::npos ? "new " : "old ";
         LinkSet *first = nullptr;
         const LinkSet *kept = links.seen.back();
@@ -342,7 +338,7 @@ TEST_CASE("gauge field on ranks: an old copy that was written on one rank, or ca
         text += to_host().substr(0, 70);
         gauge.links[5] = 0.5;
         if (gauge.collective.rank() == 0)
-            milcgpu_inject_fault(gauge.session.context, MILCGPU_FAULT_ALLOCATION);
+            milcgpu_fault_inject(gauge.session.context, MILCGPU_FAULT_ALLOCATION);
         text += tests::has(to_host(), "could not be copied: rank 0 of 2: milcgpu_gauge_save: ") ? ", not copied, "
                                                                                                 : ", wrong, ";
         text += to_host();

@@ -1,5 +1,6 @@
 // Contractions through the C interface; fields on the device, links that change, and what is refused, of shifts,
 // operators and smearing too.
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/meson_links.h"
 #include "tests/mesons_support.h"
 #include <utility>
@@ -71,8 +72,8 @@ TEST_CASE("results have the same bits whatever the launch shape", "[measurements
             Measurement<double> m(lattice, backend, u, true, threads.block);
             sums.push_back(m.contract(c.spec, a, b));
             shifted.push_back(m.apply(a, [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-                return milcgpu_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GZ-GT"), c.origin.data(), n, from,
-                                          to);
+                return milcgpu_quarks_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GZ-GT"), c.origin.data(),
+                                                 n, from, to);
             })[1]);
             CHECK(shifted.back() == shifted.front());
             CHECK(sums.back() == sums.front());
@@ -92,11 +93,11 @@ TEST_CASE("vectors that stay on the device give the bits of the host's fields", 
         }
         const int index = milcgpu_spin_taste_index("GX-GZ");
         const auto op = [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_spin_taste(m.links, nullptr, index, origins[1].data(), n, from, to);
+            return milcgpu_quarks_spin_taste(m.links, nullptr, index, origins[1].data(), n, from, to);
         };
         const Origin origin = {1, 0, 3, 1};
         const auto at_origin = [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_spin_taste(m.links, nullptr, index, origin.data(), n, from, to);
+            return milcgpu_quarks_spin_taste(m.links, nullptr, index, origin.data(), n, from, to);
         };
         const auto quarks = r.from(1), elsewhere = other.from(0), overlapping = r.from(2);
         CHECK(op(3, &quarks, &elsewhere) == MILCGPU_BAD_ARGUMENT); // t 5 is outside
@@ -112,18 +113,18 @@ TEST_CASE("vectors that stay on the device give the bits of the host's fields", 
         for (const int steps : {2, 3}) {
             r.load(0, reference::vector_to_milc<double>(lattice, fields[0]));
             const auto first = r.from(0);
-            m.must(milcgpu_gauss_smear(m.links, 2, 1.5, steps, 1, 1, &first));
+            m.must(milcgpu_quarks_gauss_smear(m.links, 2, 1.5, steps, 1, 1, &first));
             CHECK(r.saved(0, size) == reference::vector_to_milc<double>(lattice, m.smear(2, 1.5, steps, 1, fields[0])));
         }
-        m.must(milcgpu_laplacian(m.links, 2, -1, 1, &quarks));
+        m.must(milcgpu_quarks_laplacian(m.links, 2, -1, 1, &quarks));
         CHECK(r.saved(1, size) == reference::vector_to_milc<double>(lattice, m.laplacian(2, -1, fields[1])));
         const Correlators c({0, 0, 1, 0}, {{"GX-GX", 'g', 0, false}, {"GX-G1", 'g', 0, false}});
         for (int k = 0; k < 5; ++k)
             r.load(k, reference::vector_to_milc<double>(lattice, fields[k]));
         std::vector<reference::Complex> sums(size_t(c.spec.n_correlators) * lattice.n[3], {0.5, -2});
         const auto left = r.from(0), right = r.from(2);
-        m.must(milcgpu_contract(m.links, &c.spec, nullptr, nullptr, 2, &left, &right,
-                                reinterpret_cast<double *>(sums.data())));
+        m.must(milcgpu_quarks_contract(m.links, &c.spec, nullptr, nullptr, 2, &left, &right,
+                                       reinterpret_cast<double *>(sums.data())));
         for (auto &z : sums)
             z -= reference::Complex(0.5, -2);
         CHECK(sums == m.contract(c.spec, {fields[0], fields[1]}, {fields[2], fields[3]}));
@@ -180,13 +181,14 @@ TEST_CASE("local operators and their contractions need no links, all others do",
             CHECK(std::string(milcgpu_last_error()).find("load them first") != std::string::npos);
         };
         const int *const origin = c.origin.data();
-        refused(milcgpu_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GX-G1"), origin, 1, &quarks, &quarks));
-        refused(milcgpu_shift_quarks(m.links, 0, 0, origin, 1, &quarks, &quarks));
-        refused(milcgpu_gauss_smear(m.links, 2, 1, 1, -1, 1, &quarks));
-        refused(milcgpu_laplacian(m.links, 1, -1, 1, &quarks));
+        refused(milcgpu_quarks_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GX-G1"), origin, 1, &quarks,
+                                          &quarks));
+        refused(milcgpu_quarks_shift(m.links, 0, 0, origin, 1, &quarks, &quarks));
+        refused(milcgpu_quarks_gauss_smear(m.links, 2, 1, 1, -1, 1, &quarks));
+        refused(milcgpu_quarks_laplacian(m.links, 1, -1, 1, &quarks));
         c.terms[3].spin_taste = milcgpu_spin_taste_index("GX-G1");
         std::vector<double> sums(2 * size_t(c.spec.n_correlators) * small.n[3], 3);
-        refused(milcgpu_contract(m.links, &c.spec, nullptr, nullptr, 1, &quarks, &quarks, sums.data()));
+        refused(milcgpu_quarks_contract(m.links, &c.spec, nullptr, nullptr, 1, &quarks, &quarks, sums.data()));
         CHECK(sums == std::vector<double>(sums.size(), 3));
         c.terms[3].spin_taste = c.terms[2].spin_taste;
         milcgpu_meson_links_destroy(std::exchange(m.links, loaded));
@@ -216,7 +218,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
             CHECK(out == std::vector<double>(host.size(), -7));
         };
         const auto op = [&](int index, const int *about = nullptr) {
-            return milcgpu_spin_taste(m.links, nullptr, index, about, 1, &from, &to);
+            return milcgpu_quarks_spin_taste(m.links, nullptr, index, about, 1, &from, &to);
         };
         refused(op(milcgpu_spin_taste_index("rhots"), origin), "rhots has a name in MILC and no definition");
         refused(op(milcgpu_spin_taste_index("rhoxsape"), origin), "operator of two fields");
@@ -233,7 +235,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         char label[4];
         refused(milcgpu_spin_taste_label(0, label, sizeof label), "needs 6 characters");
         const auto shift = [&](int dir, int way, int n, const milcgpu_quarks *a, const milcgpu_quarks *b) {
-            return milcgpu_shift_quarks(m.links, dir, way, origin, n, a, b);
+            return milcgpu_quarks_shift(m.links, dir, way, origin, n, a, b);
         };
         refused(shift(4, 0, 1, &from, &to), "dir is 4");
         refused(shift(0, 3, 1, &from, &to), "way is 3");
@@ -244,7 +246,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         refused(shift(0, 0, 1, &no_content, &to), "is empty");
         refused(shift(0, 0, 1, &from, &outside), "this set has vectors 0 to 1");
         const auto smear = [&](int hop, double width, int steps, int slice) {
-            return milcgpu_gauss_smear(m.links, hop, width, steps, slice, 1, &to);
+            return milcgpu_quarks_gauss_smear(m.links, hop, width, steps, slice, 1, &to);
         };
         refused(smear(3, 1, 2, -1), "hop is 3");
         refused(smear(2, -1, 2, -1), "width is -1");
@@ -253,14 +255,14 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         refused(smear(2, 1, -2, -1), "steps is -2");
         refused(smear(2, 1, 2, 6), "slice is 6");
         refused(smear(2, 1, 2, -2), "slice is -2");
-        refused(milcgpu_laplacian(m.links, 2, 6, 1, &to), "slice is 6");
-        refused(milcgpu_laplacian(m.links, 0, 0, 1, &to), "hop is 0");
+        refused(milcgpu_quarks_laplacian(m.links, 2, 6, 1, &to), "slice is 6");
+        refused(milcgpu_quarks_laplacian(m.links, 0, 0, 1, &to), "hop is 0");
         // Contractions.
         Correlators c({0, 0, 0, 0}, {{"GX-G1", 'g', 0, false}, {"GX-GX", 'g', 0, false}});
         std::vector<double> correlators(2 * size_t(c.spec.n_correlators) * small.n[3], 3);
         const auto contract = [&](const char *what, milcgpu_status as = MILCGPU_BAD_ARGUMENT) {
-            refused(milcgpu_contract(m.links, &c.spec, nullptr, nullptr, 1, &from, &from, correlators.data()), what,
-                    as);
+            refused(milcgpu_quarks_contract(m.links, &c.spec, nullptr, nullptr, 1, &from, &from, correlators.data()),
+                    what, as);
             CHECK(correlators == std::vector<double>(correlators.size(), 3));
         };
         const auto with = [&](auto &place, auto value, const char *what) {
@@ -295,7 +297,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         milcgpu_meson_links *none = m.links;
         CHECK(milcgpu_meson_links_create(m.session.context, MILCGPU_HALF, &none) == MILCGPU_BAD_ARGUMENT);
         CHECK(none == nullptr);
-        CHECK(milcgpu_laplacian(nullptr, 2, -1, 1, &to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_quarks_laplacian(nullptr, 2, -1, 1, &to) == MILCGPU_BAD_ARGUMENT);
     }
 }
 
@@ -328,10 +330,10 @@ TEST_CASE("a bit that flips in the links of a measurement or in their products i
             const milcgpu_quarks quarks{&of_host, nullptr, 0};
             CAPTURE(name(backend), c.what);
             const int after = milcgpu_spin_taste_index(c.after);
-            CHECK(milcgpu_spin_taste(m.links, nullptr, after, origins[0].data(), 1, &quarks, &quarks) ==
+            CHECK(milcgpu_quarks_spin_taste(m.links, nullptr, after, origins[0].data(), 1, &quarks, &quarks) ==
                   MILCGPU_CORRUPTED);
             CHECK(host == before);
-            CHECK(milcgpu_laplacian(m.links, 2, -1, 1, &quarks) == MILCGPU_BAD_ARGUMENT); // empty now
+            CHECK(milcgpu_quarks_laplacian(m.links, 2, -1, 1, &quarks) == MILCGPU_BAD_ARGUMENT); // empty now
             m.must(m.load(m.u, true));
             m.spin_taste(after, origins[0], psi);
         }
@@ -346,10 +348,10 @@ TEST_CASE("a bit that flips in the links of a measurement or in their products i
         auto host = reference::vector_to_milc<double>(small, psi);
         const milcgpu_field of_host = Session<double>::field(host);
         const milcgpu_quarks quarks{&of_host, nullptr, 0};
-        CHECK(milcgpu_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
+        CHECK(milcgpu_quarks_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
               MILCGPU_CORRUPTED);
         CHECK(std::string(milcgpu_last_error()).find("fat links") != std::string::npos);
-        CHECK(milcgpu_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
+        CHECK(milcgpu_quarks_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
               MILCGPU_BAD_ARGUMENT); // empty now
     }
 }

@@ -61,11 +61,11 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
             for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
                 for (const int reals : {18, 12, 8}) {
                     const milcgpu_laplace_spec spec{sizeof spec, directions, 0.1, {precision, 0, reals}};
-                    demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN, 1, &from, &to));
-                    demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_ODD, 1, &from, &to));
+                    demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN, 1, &from, &to));
+                    demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_ODD, 1, &from, &to));
                     Fields::put(results[next++], bench.out[0], here.places);
-                    demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN + MILCGPU_ODD, 3, &from,
-                                           &to));
+                    demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN + MILCGPU_ODD, 3,
+                                                 &from, &to));
                     for (int k = 0; k < 3; ++k)
                         Fields::put(results[next++], bench.out[k], here.places);
                 }
@@ -78,8 +78,8 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
             for (int k = 0; k < 2; ++k)
                 demand(milcgpu_vectors_load(resident, k, parity, &bench.from[k]));
         for (int step = 0; step < 2; ++step)
-            demand(milcgpu_laplace(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 2, &on_device,
-                                   &on_device));
+            demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 2,
+                                         &on_device, &on_device));
         demand(milcgpu_vectors_save(resident, 1, MILCGPU_EVEN + MILCGPU_ODD, &bench.to[0]));
         Fields::put(results[next++], bench.out[0], here.places);
     });
@@ -126,14 +126,12 @@ Solved laplace_solved(const Inputs &inputs, const Cut &cut, milcgpu::Backend bac
                       const milcgpu_laplace_solve_spec &spec, int n, bool &well) {
     Solved solved;
     solved.x.assign(n, std::vector<double>(inputs.vectors[0].size()));
-    std::vector<std::vector<milcgpu_solve_report>> reports(cut.ranks(), std::vector<milcgpu_solve_report>(n));
+    std::vector<std::vector<milcgpu_solve_report>> reports(
+        cut.ranks(), std::vector<milcgpu_solve_report>(n, sized<milcgpu_solve_report>()));
     const std::vector<Ending> endings = on_cut(inputs.fields, cut, backend, [&](Here &here, Ending &) {
         Bench bench(here, inputs);
         const milcgpu_quarks from = bench.sources(), to = bench.results();
-        std::vector<milcgpu_solve_report> &own = reports[here.rank()];
-        for (milcgpu_solve_report &report : own)
-            report.struct_size = sizeof report;
-        demand(milcgpu_laplace_solve(bench.links, &spec, n, &from, &to, own.data()));
+        demand(milcgpu_laplace_solve(bench.links, &spec, n, &from, &to, reports[here.rank()].data()));
         for (int k = 0; k < n; ++k)
             Fields::put(solved.x[k], bench.out[k], here.places);
     });
@@ -148,8 +146,7 @@ Solved laplace_solved(const Inputs &inputs, const Cut &cut, milcgpu::Backend bac
 }
 
 milcgpu_laplace_solve_spec laplace_spec(int directions, int precise, int sloppy, double tolerance, int together) {
-    milcgpu_laplace_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_laplace_solve_spec>();
     spec.directions = directions, spec.kappa = 1 / (2 * directions + 0.05);
     spec.tolerance = tolerance;
     spec.max_iterations = 2000, spec.max_restarts = 5;
@@ -193,7 +190,7 @@ TEST_CASE("Laplace solves over ranks: iterations and solutions of one rank, the 
                         CHECK(std::abs(many.reports[k].iterations - one.reports[k].iterations) <= 1);
                         CHECK(many.reports[k].true_residual < c.tolerance);
                         CHECK(many.reports[k].sloppy_reconstruct == 12);
-                        CHECK(difference(many.x[k], one.x[k]) < 20 * c.tolerance);
+                        CHECK(reference::relative_difference(many.x[k], one.x[k]) < 20 * c.tolerance);
                     }
                 }
             }
@@ -217,8 +214,8 @@ TEST_CASE("Laplace over ranks: what one rank cannot do fails on all, and one bad
                                            spoil(bench, own, applied);
                                        const milcgpu_quarks from = bench.sources(), to = bench.results();
                                        demand(milcgpu_laplace_solve(bench.links, &own, 3, &from, &to, nullptr));
-                                       demand(milcgpu_laplace(bench.links, &applied, MILCGPU_LAPLACE_M, MILCGPU_EVEN, 1,
-                                                              &from, &to));
+                                       demand(milcgpu_laplace_apply(bench.links, &applied, MILCGPU_LAPLACE_M,
+                                                                    MILCGPU_EVEN, 1, &from, &to));
                                    }),
                             status, words));
         };

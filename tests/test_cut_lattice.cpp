@@ -24,8 +24,8 @@ std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backe
         for (size_t k = 0; k < results.size(); ++k) {
             std::vector<double> out(here.source.size());
             const milcgpu_field from = field_of(here.source), to = field_of(out);
-            demand(milcgpu_dslash(here.context, here.links, &operators[k / 2], k % 2 ? MILCGPU_ODD : MILCGPU_EVEN,
-                                  &from, &to));
+            demand(milcgpu_staggered_dslash(here.links, &operators[k / 2], k % 2 ? MILCGPU_ODD : MILCGPU_EVEN, &from,
+                                            &to));
             Fields::put(results[k], out, here.places);
         }
     });
@@ -104,18 +104,16 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
     std::vector<int> iterations(cut.ranks());
     std::vector<double> residuals(cut.ranks());
     const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
-        milcgpu_solve_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_solve_spec>();
         spec.parity = MILCGPU_EVEN;
         spec.mass = 0.2;
         spec.tolerance = tolerance;
         spec.max_iterations = 2000, spec.max_restarts = 5;
         spec.precise.precision = precise, spec.sloppy.precision = sloppy;
-        milcgpu_solve_report report{};
-        report.struct_size = sizeof report;
+        auto report = sized<milcgpu_solve_report>();
         std::vector<double> x(here.source.size(), 0.0);
         const milcgpu_field b = field_of(here.source), to = field_of(x);
-        demand(milcgpu_solve(here.context, here.links, &spec, &b, &to, &report));
+        demand(milcgpu_staggered_solve(here.links, &spec, &b, &to, &report));
         Fields::put(solved.x, x, here.places);
         const int rank = here.rank();
         iterations[rank] = report.iterations, residuals[rank] = report.true_residual;
@@ -155,7 +153,7 @@ TEST_CASE("solves over ranks: iterations and solutions of one rank, the same num
                     CHECK(well);
                     CHECK(std::abs(many.iterations - one.iterations) <= 1);
                     CHECK(many.residual < tolerance);
-                    CHECK(difference(many.x, one.x) < 20 * tolerance);
+                    CHECK(reference::relative_difference(many.x, one.x) < 20 * tolerance);
                 }
             }
     }
@@ -169,26 +167,25 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
         std::vector<std::vector<double>> solutions(masses, std::vector<double>(fields.source.size()));
         const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
             milcgpu_pole shifts[masses] = {{0.8, 1e-8, 0}, {0.4, 1e-8, 0}, {2.0, 1e-8, 0}};
-            milcgpu_multi_mass_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_multi_mass_spec>();
             spec.parity = MILCGPU_ODD;
             spec.n_shifts = masses, spec.shifts = shifts;
             spec.max_iterations = 1000, spec.max_restarts = 5;
             spec.shared.precision = precision;
             milcgpu_shift_report each[masses];
-            milcgpu_multi_mass_report report{};
-            report.struct_size = sizeof report, report.shifts = each;
+            auto report = sized<milcgpu_multi_mass_report>();
+            report.shifts = each;
             std::vector<std::vector<double>> x(masses, std::vector<double>(here.source.size()));
             milcgpu_field to[masses];
             for (int k = 0; k < masses; ++k)
                 to[k] = field_of(x[k]);
             const milcgpu_field b = field_of(here.source);
-            demand(milcgpu_multi_mass(here.context, here.links, &spec, &b, to, &report));
+            demand(milcgpu_staggered_multi_mass(here.links, &spec, &b, to, &report));
             for (int k = 0; k < masses; ++k) {
                 Fields::put(solutions[k], x[k], here.places);
                 double residual = 1;
-                demand(milcgpu_residual(here.context, here.links, MILCGPU_ODD, 0.5 * std::sqrt(shifts[k].offset), &b,
-                                        &to[k], &residual));
+                demand(milcgpu_staggered_residual(here.links, MILCGPU_ODD, 0.5 * std::sqrt(shifts[k].offset), &b,
+                                                  &to[k], &residual));
                 if (!(residual < shifts[k].tolerance))
                     throw Error(Status::not_converged, format("shift %d: %.1e", k, residual));
             }
@@ -207,7 +204,7 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
                 const auto one = solve({whole, {1, 1, 1, 1}, 0}, backend, precision, steps_one);
                 const auto many = solve(cut, backend, precision, steps);
                 for (int k = 0; k < masses; ++k)
-                    CHECK(difference(many[k], one[k]) < 2e-8);
+                    CHECK(reference::relative_difference(many[k], one[k]) < 2e-8);
                 for (int rank = 0; rank < cut.ranks(); ++rank) {
                     CHECK(steps[rank] == steps[0]);
                     CHECK(std::abs(steps[rank] - steps_one[0]) <= 1);
@@ -231,7 +228,7 @@ CutResult links_on(const Fields &fields, const std::vector<double> &gauge, const
     std::vector<uint64_t> counts(cut.ranks());
     const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
         milcgpu_fatlink_spec spec;
-        hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(0.9, &spec);
+        hisq ? milcgpu_hisq_defaults(&spec, sizeof spec) : milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.svd_relative = 1e-15; // so that some links go by singular values
         const std::vector<double> own = Fields::part(gauge, here.places, 72);
         const milcgpu_field u = field_of(own);
@@ -242,9 +239,8 @@ CutResult links_on(const Fields &fields, const std::vector<double> &gauge, const
         milcgpu_links *handle = nullptr;
         const milcgpu_fatlink_set sets[2] = {{0, &to[2], &to[4], &handle}, {-0.3, &to[3], &to[5], nullptr}};
         const milcgpu_hisq_links wanted{&to[0], nullptr, &to[1]};
-        milcgpu_fatlink_report report{};
-        report.struct_size = sizeof report;
-        demand(milcgpu_fat_links(here.context, &spec, &u, sets, hisq ? 2 : 1, hisq ? &wanted : nullptr, &report));
+        auto report = sized<milcgpu_fatlink_report>();
+        demand(milcgpu_links_make(here.context, &spec, &u, sets, hisq ? 2 : 1, hisq ? &wanted : nullptr, &report));
         milcgpu_links_destroy(handle);
         counts[here.rank()] = report.svd_links;
         std::vector<double> *whole[] = {&made.v, &made.w, &made.fat[0], &made.fat[1], &made.lng[0], &made.lng[1]};
@@ -303,7 +299,7 @@ TEST_CASE(
         return why[0];
     };
     CHECK(said(5, false, "").find("there are boxes of several sizes") != std::string::npos);
-    CHECK(said(4, true, "").find("MILCGPU_CHECK_HALO=1") != std::string::npos);
+    CHECK(said(4, true, "").find("MILCGPU_TEST=check_halo") != std::string::npos);
     CHECK(said(4, false, "ranks share a GPU").find("ranks share a GPU") != std::string::npos);
     CHECK(said(4, false, "").find("cut in t: ghosts and sums go over the host: ") == 0); // the host backend
 }

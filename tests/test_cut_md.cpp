@@ -57,16 +57,15 @@ struct Handle {
     milcgpu_status force(bool hisq, milcgpu_force_report &report, double eps = 0.03,
                          const milcgpu_vectors *vectors = nullptr) {
         milcgpu_fatlink_spec how;
-        hisq ? milcgpu_hisq_spec(&how) : milcgpu_asqtad_spec(0.9, &how);
+        hisq ? milcgpu_hisq_defaults(&how, sizeof how) : milcgpu_asqtad_defaults(0.9, &how, sizeof how);
         how.svd_relative = 1e-15; // so that some links go by singular values
         const double residues[terms] = {0.7, -0.2, 1.3};
         const milcgpu_force_set sets[2] = {{0, 1}, {-0.2, 2}};
         const milcgpu_force_spec spec{sizeof spec, &how, eps, terms, residues, hisq ? 2 : 0, sets, 0.02};
         const milcgpu_field fields[terms] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
-        report = {};
-        report.struct_size = sizeof report;
-        return vectors != nullptr ? milcgpu_force_of_vectors(gauge, &spec, vectors, &report)
-                                  : milcgpu_fermion_force(gauge, &spec, fields, &report);
+        report = sized<milcgpu_force_report>();
+        return vectors != nullptr ? milcgpu_momenta_add_force_of_vectors(gauge, &spec, vectors, &report)
+                                  : milcgpu_momenta_add_fermion_force(gauge, &spec, fields, &report);
     }
 };
 
@@ -103,15 +102,15 @@ CutForces made_on(const State &state, const Cut &cut, Backend backend, bool &wel
 
         h.load();
         n.resize(4);
-        demand(milcgpu_plaquettes(h.gauge, &n[0], &n[1]));
-        demand(milcgpu_polyakov_loop(h.gauge, &n[2], &n[3]));
+        demand(milcgpu_gauge_plaquettes(h.gauge, &n[0], &n[1]));
+        demand(milcgpu_gauge_polyakov_loop(h.gauge, &n[2], &n[3]));
         number([&](double *value) { return milcgpu_gauge_action(h.gauge, &rough_loops, value); });
-        number([&](double *value) { return milcgpu_momentum_action(h.gauge, value); });
-        demand(milcgpu_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
+        number([&](double *value) { return milcgpu_momenta_action(h.gauge, value); });
+        demand(milcgpu_momenta_add_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
         put(made.by_gauge, h.saved_momenta());
         h.load();
         const milcgpu_loops plaquettes_alone{1, 0, 0, 0};
-        demand(milcgpu_gauge_force(h.gauge, &plaquettes_alone, 5.5, 0.01, nullptr));
+        demand(milcgpu_momenta_add_gauge_force(h.gauge, &plaquettes_alone, 5.5, 0.01, nullptr));
         put(made.by_plaquettes, h.saved_momenta());
         h.load();
         demand(h.force(false, report));
@@ -121,21 +120,21 @@ CutForces made_on(const State &state, const Cut &cut, Backend backend, bool &wel
         put(made.by_hisq, h.saved_momenta());
         counts[here.rank()] = {report.svd_links, report.filtered_links};
 
-        demand(milcgpu_update_links(h.gauge, 0.1, 4, nullptr));
+        demand(milcgpu_gauge_update(h.gauge, 0.1, 4, nullptr));
         demand(milcgpu_gauge_save(h.gauge, &to));
         put(made.updated, room);
         milcgpu_reunitarize_report unitary{sizeof unitary, 0, 0, 0, 0};
-        demand(milcgpu_reunitarize(h.gauge, 0.5, &unitary));
+        demand(milcgpu_gauge_reunitarize(h.gauge, 0.5, &unitary));
         n.insert(n.end(), {double(unitary.failed), unitary.largest_deviation, unitary.mean_square_deviation});
         demand(milcgpu_gauge_save(h.gauge, &to));
         put(made.unitary, room);
 
         milcgpu_fatlink_spec how;
-        milcgpu_hisq_spec(&how);
+        milcgpu_hisq_defaults(&how, sizeof how);
         std::vector<double> fat(h.links.size()), lng(h.links.size());
         const milcgpu_field fat_field = field_of(fat), lng_field = field_of(lng);
         const milcgpu_fatlink_set set{-0.1, &fat_field, &lng_field, nullptr};
-        demand(milcgpu_gauge_links(h.gauge, &how, &set, 1, nullptr, nullptr));
+        demand(milcgpu_gauge_make_links(h.gauge, &how, &set, 1, nullptr, nullptr));
         put(made.fat, fat), put(made.lng, lng);
     });
     well = all_well(endings);
@@ -368,22 +367,22 @@ std::vector<Call> all_calls() {
             return h.force(hisq, report);
         };
     };
-    return {{"update", true, true, [](Handle &h) { return milcgpu_update_links(h.gauge, 0.01, 8, nullptr); }},
+    return {{"update", true, true, [](Handle &h) { return milcgpu_gauge_update(h.gauge, 0.01, 8, nullptr); }},
             {"gauge force", true, true,
-             [](Handle &h) { return milcgpu_gauge_force(h.gauge, &rough_loops, 5, 0.01, nullptr); }},
+             [](Handle &h) { return milcgpu_momenta_add_gauge_force(h.gauge, &rough_loops, 5, 0.01, nullptr); }},
             {"asqtad force", true, true, force(false)},
             {"HISQ force", true, true, force(true)},
             {"reunitarization", true, false,
              [](Handle &h) {
                  milcgpu_reunitarize_report report{sizeof report, 0, 0, 0, 0};
-                 return milcgpu_reunitarize(h.gauge, 0, &report);
+                 return milcgpu_gauge_reunitarize(h.gauge, 0, &report);
              }},
             {"gauge action", true, false, number(milcgpu_gauge_action, &rough_loops)},
-            {"momentum action", false, true, number(milcgpu_momentum_action)},
+            {"momentum action", false, true, number(milcgpu_momenta_action)},
             {"plaquettes", true, false,
              [](Handle &h) {
                  double space, time;
-                 return milcgpu_plaquettes(h.gauge, &space, &time);
+                 return milcgpu_gauge_plaquettes(h.gauge, &space, &time);
              }},
             {"saved links", true, false, save(milcgpu_gauge_save, 72)},
             {"saved momenta", false, true, save(milcgpu_momenta_save, 40)}};
@@ -460,21 +459,21 @@ TEST_CASE("ranks: numbers that differ among the ranks are refused by name", "[ra
         const milcgpu_loops loops{1, here.rank() * 0.5, 0, 0};
         double value;
         for (const milcgpu_status status :
-             {h.force(true, report, eps), milcgpu_gauge_force(h.gauge, &loops, 5, 0.01, nullptr),
-              milcgpu_gauge_action(h.gauge, &loops, &value), milcgpu_update_links(h.gauge, eps, 8, nullptr)})
+             {h.force(true, report, eps), milcgpu_momenta_add_gauge_force(h.gauge, &loops, 5, 0.01, nullptr),
+              milcgpu_gauge_action(h.gauge, &loops, &value), milcgpu_gauge_update(h.gauge, eps, 8, nullptr)})
             said[here.rank()] += format("%d ", status);
         said[here.rank()] += milcgpu_last_error();
     });
     CHECK(all_well(endings));
     for (const std::string &words : said)
-        CHECK(words == format("%d %d %d %d milcgpu_update_links: eps is 0.02 on rank 1 of 2 and 0.029999999999999999 "
+        CHECK(words == format("%d %d %d %d milcgpu_gauge_update: eps is 0.02 on rank 1 of 2 and 0.029999999999999999 "
                               "on rank 0: all ranks must ask for the same",
                               MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT));
 }
 
-TEST_CASE("ranks: with MILCGPU_CHECK_HALO links of a margin that arrive changed end a force on all",
+TEST_CASE("ranks: with MILCGPU_TEST=check_halo links of a margin that arrive changed end a force on all",
           "[ranks][cut][md][faults]") {
-    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     const State state(two_ranks.whole);
     std::vector<std::string> said(2);
     const auto endings = on_cut(state.fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
@@ -483,7 +482,7 @@ TEST_CASE("ranks: with MILCGPU_CHECK_HALO links of a margin that arrive changed 
         const std::vector<double> before = h.saved_momenta();
         if (here.rank() == 1) // two layers of 64 sites
             here.room->corrupt(1, 2 * 64 * 4 * 18 * sizeof(double));
-        const milcgpu_status status = milcgpu_gauge_force(h.gauge, &rough_loops, 5, 0.01, nullptr);
+        const milcgpu_status status = milcgpu_momenta_add_gauge_force(h.gauge, &rough_loops, 5, 0.01, nullptr);
         said[here.rank()] = format("%d %s", status, milcgpu_last_error());
         if (h.saved_momenta() != before)
             said[here.rank()] += ", momenta changed";
@@ -491,9 +490,10 @@ TEST_CASE("ranks: with MILCGPU_CHECK_HALO links of a margin that arrive changed 
     CHECK(all_well(endings));
     for (const std::string &words : said) {
         CAPTURE(words);
-        CHECK(
-            has(words, format("%d milcgpu_gauge_force: rank 1 of 2: the margin of links: 73728 bytes from rank 0 of 2",
-                              MILCGPU_COMM)));
+        CHECK(has(
+            words,
+            format("%d milcgpu_momenta_add_gauge_force: rank 1 of 2: the margin of links: 73728 bytes from rank 0 of 2",
+                   MILCGPU_COMM)));
         CHECK_FALSE(has(words, "momenta changed"));
     }
 }

@@ -113,22 +113,23 @@ template <class Real> void make_fields(Bench<Real> &b, int n, Results &results) 
     for (int dir = 0; dir < 4; ++dir)
         for (const int way : {MILCGPU_FORWARD, MILCGPU_BACKWARD, MILCGPU_SYMMETRIC})
             to_other([&](const milcgpu_quarks *from, const milcgpu_quarks *to) {
-                return milcgpu_shift_quarks(b.links, dir, way, way == MILCGPU_FORWARD ? nullptr : origin.data(), n,
+                return milcgpu_quarks_shift(b.links, dir, way, way == MILCGPU_FORWARD ? nullptr : origin.data(), n,
                                             from, to);
             });
     for (const char *label : {"GX-GX", "GT-G1", "GX-G1", "GXY-G5T", "G1-GZX", "G5-GXT", "GYZ-GT", "G1-G5", "rhoxsffn",
                               "rhotsbfn", "rhozsfape"})
         to_other([&](const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_spin_taste(b.links, b.here.links, milcgpu_spin_taste_index(label), origin.data(), n, from,
-                                      to);
+            return milcgpu_quarks_spin_taste(b.links, b.here.links, milcgpu_spin_taste_index(label), origin.data(), n,
+                                             from, to);
         });
     for (const int hop : {1, 2})
         for (const int slice : {-1, 0, 5}) {
             for (const int steps : {1, 2, 3})
                 in_place([&](const milcgpu_quarks *quarks) {
-                    return milcgpu_gauss_smear(b.links, hop, 1.3, steps, slice, n, quarks);
+                    return milcgpu_quarks_gauss_smear(b.links, hop, 1.3, steps, slice, n, quarks);
                 });
-            in_place([&](const milcgpu_quarks *quarks) { return milcgpu_laplacian(b.links, hop, slice, n, quarks); });
+            in_place(
+                [&](const milcgpu_quarks *quarks) { return milcgpu_quarks_laplacian(b.links, hop, slice, n, quarks); });
         }
 }
 
@@ -143,16 +144,9 @@ template <class Real> std::vector<reference::Complex> correlators(Bench<Real> &b
     const auto first = host_fields(left), second = host_fields(right);
     const milcgpu_quarks src1{first.data(), nullptr, 0}, src2{second.data(), nullptr, 0};
     std::vector<reference::Complex> sums(size_t(c.spec.n_correlators) * b.inputs.fields.lattice.n[3]);
-    demand(milcgpu_contract(b.links, &c.spec, b.here.links, b.here.links, n, &src1, &src2,
-                            reinterpret_cast<double *>(sums.data())));
+    demand(milcgpu_quarks_contract(b.links, &c.spec, b.here.links, b.here.links, n, &src1, &src2,
+                                   reinterpret_cast<double *>(sums.data())));
     return sums;
-}
-
-double apart(const std::vector<reference::Complex> &a, const std::vector<reference::Complex> &b) {
-    double largest = 0, difference = 0;
-    for (size_t k = 0; k < a.size(); ++k)
-        largest = std::max(largest, std::abs(b[k])), difference = worse(difference, std::abs(a[k] - b[k]));
-    return difference / largest;
 }
 
 template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int n, const std::vector<Cut> &cuts) {
@@ -179,7 +173,7 @@ template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int
         CHECK(many.fields == one.fields);
         for (const auto &sums : many.sums)
             CHECK(sums == many.sums[0]);
-        CHECK(apart(many.sums[0], one.sums[0]) <= times_measured * 5e-16);
+        CHECK(largest_difference(many.sums[0], one.sums[0]) <= times_measured * 5e-16);
     }
 }
 
@@ -225,11 +219,11 @@ TEST_CASE("measurements over ranks: vectors that stay on the device", "[measurem
             };
             each(milcgpu_vectors_load);
             const milcgpu_quarks from{nullptr, vectors, 1}, overlapping{nullptr, vectors, 2};
-            demand(milcgpu_spin_taste(b.links, nullptr, milcgpu_spin_taste_index("GX-GYZ"), origin.data(), 3, &from,
-                                      &overlapping));
-            demand(milcgpu_shift_quarks(b.links, 2, MILCGPU_SYMMETRIC, origin.data(), 2, &from, &from));
-            demand(milcgpu_gauss_smear(b.links, 2, 1.1, 3, 4, 3, &overlapping));
-            demand(milcgpu_laplacian(b.links, 1, -1, 2, &from));
+            demand(milcgpu_quarks_spin_taste(b.links, nullptr, milcgpu_spin_taste_index("GX-GYZ"), origin.data(), 3,
+                                             &from, &overlapping));
+            demand(milcgpu_quarks_shift(b.links, 2, MILCGPU_SYMMETRIC, origin.data(), 2, &from, &from));
+            demand(milcgpu_quarks_gauss_smear(b.links, 2, 1.1, 3, 4, 3, &overlapping));
+            demand(milcgpu_quarks_laplacian(b.links, 1, -1, 2, &from));
             each(milcgpu_vectors_save);
             milcgpu_vectors_destroy(vectors);
             int next = 0;
@@ -266,8 +260,8 @@ std::vector<Ending> twisted(const Inputs &inputs, Backend backend, const Twist &
         std::vector<double> sums(2 * size_t(c.spec.n_correlators + 1) * 6, 0.25);
         const auto old = sums;
         const milcgpu_status status =
-            contracts ? milcgpu_contract(b.links, &c.spec, nullptr, nullptr, 1, &quarks, &quarks, sums.data())
-                      : milcgpu_gauss_smear(b.links, 1, width, 4, -1, 1, &quarks);
+            contracts ? milcgpu_quarks_contract(b.links, &c.spec, nullptr, nullptr, 1, &quarks, &quarks, sums.data())
+                      : milcgpu_quarks_gauss_smear(b.links, 1, width, 4, -1, 1, &quarks);
         const std::string text = milcgpu_last_error();
         if (status == MILCGPU_OK || sums != old || !same_bits(quark, before))
             throw milcgpu::Error(milcgpu::Status::bad_argument, "it was done, or half done");

@@ -104,8 +104,7 @@ struct WilsonSolved {
 };
 
 milcgpu_solve_spec how_to_solve(int precise, int sloppy, double tolerance) {
-    milcgpu_solve_spec how{};
-    how.struct_size = sizeof how;
+    auto how = sized<milcgpu_solve_spec>();
     how.parity = MILCGPU_ODD;
     how.tolerance = how.relative_tolerance = tolerance;
     how.max_iterations = 1000, how.max_restarts = 5;
@@ -116,12 +115,10 @@ milcgpu_solve_spec how_to_solve(int precise, int sloppy, double tolerance) {
 WilsonSolved wilson_solved(const WilsonInputs &inputs, const Cut &cut, milcgpu::Backend backend,
                            const milcgpu_wilson_spec &spec, const milcgpu_solve_spec &how, bool &well) {
     WilsonSolved solved{std::vector<double>(inputs.vector.size()), {}, std::vector<double>(cut.ranks())};
-    solved.reports.resize(cut.ranks());
+    solved.reports.resize(cut.ranks(), sized<milcgpu_solve_report>());
     const std::vector<Ending> endings = on_cut(inputs.fields, cut, backend, [&](Here &here, Ending &) {
         WilsonBench bench(here, inputs);
-        milcgpu_solve_report &report = solved.reports[here.rank()];
-        report.struct_size = sizeof report;
-        demand(milcgpu_wilson_solve(bench.wilson, &spec, &how, &bench.from, &bench.to, &report));
+        demand(milcgpu_wilson_solve(bench.wilson, &spec, &how, &bench.from, &bench.to, &solved.reports[here.rank()]));
         demand(milcgpu_wilson_residual(bench.wilson, &spec, how.parity, &bench.from, &bench.to,
                                        &solved.residuals[here.rank()]));
         Fields::put(solved.x, bench.out, here.places, WilsonBench::reals);
@@ -168,7 +165,7 @@ TEST_CASE("Wilson and clover solves over ranks: iterations and solutions of one 
                     CHECK(many.reports[0].true_residual < c.tolerance);
                     CHECK(many.reports[0].relative_residual < c.tolerance);
                     CHECK(many.residuals[0] < c.tolerance);
-                    CHECK(difference(many.x, one.x) < 20 * c.tolerance);
+                    CHECK(reference::relative_difference(many.x, one.x) < 20 * c.tolerance);
                 }
             }
     }
@@ -194,9 +191,7 @@ TEST_CASE("Wilson over ranks: several sources at once are those of one rank, and
                     std::vector<milcgpu_field> from, to;
                     for (int k = 0; k < n; ++k)
                         from.push_back(field_of(in[k])), to.push_back(field_of(out[k]));
-                    std::vector<milcgpu_solve_report> own(n);
-                    for (milcgpu_solve_report &report : own)
-                        report.struct_size = sizeof report;
+                    std::vector<milcgpu_solve_report> own(n, sized<milcgpu_solve_report>());
                     const milcgpu_wilson_spec spec = wilson_spec(1.3, MILCGPU_WILSON_CG);
                     const milcgpu_solve_spec how = how_to_solve(MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10);
                     if (milcgpu_wilson_solve_sources(bench.wilson, &spec, &how, together, n, from.data(), to.data(),
@@ -217,7 +212,7 @@ TEST_CASE("Wilson over ranks: several sources at once are those of one rank, and
                 CHECK(of_many[k].status == MILCGPU_OK);
                 CHECK(of_many[k].true_residual < 1e-10);
                 CHECK(std::abs(of_many[k].iterations - of_one[k].iterations) <= 1);
-                CHECK(difference(many[k], one[k]) < 2e-9);
+                CHECK(reference::relative_difference(many[k], one[k]) < 2e-9);
             }
         }
 }
@@ -234,8 +229,7 @@ TEST_CASE("Wilson over ranks: several masses, and what one rank cannot do fails 
             CHECK(all_well(on_cut(inputs.fields, on, backend, [&](Here &here, Ending &) {
                 WilsonBench bench(here, inputs);
                 milcgpu_pole shifts[2] = {{0.05, 1e-10, 0}, {0.4, 1e-10, 0}};
-                milcgpu_multi_mass_spec how{};
-                how.struct_size = sizeof how;
+                auto how = sized<milcgpu_multi_mass_spec>();
                 how.parity = MILCGPU_EVEN;
                 how.n_shifts = 2, how.shifts = shifts;
                 how.max_iterations = 1000, how.max_restarts = 5;
@@ -250,7 +244,7 @@ TEST_CASE("Wilson over ranks: several masses, and what one rank cannot do fails 
         };
         const auto one = solved(whole), many = solved(cut);
         for (int k = 0; k < 2; ++k)
-            CHECK(difference(many[k], one[k]) < 2e-9);
+            CHECK(reference::relative_difference(many[k], one[k]) < 2e-9);
         const auto ends = [&](const auto &spoil, milcgpu::Status status, const std::string &words) {
             CAPTURE(words);
             CHECK(all_ended(on_cut(inputs.fields, cut, backend,

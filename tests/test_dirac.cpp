@@ -42,14 +42,6 @@ SpinMatrix transpose(const SpinMatrix &a) {
     return b;
 }
 
-// Relative to the root mean square of what is expected.
-double difference(const std::vector<Number> &a, const std::vector<Number> &b) {
-    double d = 0, size = 0;
-    for (size_t k = 0; k < b.size(); ++k)
-        d += std::norm(a[k] - b[k]), size += std::norm(b[k]);
-    return a.size() == b.size() ? std::sqrt(d / size) : NAN;
-}
-
 // Relative to the size of a sum of so many products of random numbers: a sum may be zero by its momentum.
 double apart(const std::vector<Number> &a, const std::vector<Number> &b, double products) {
     double d = 0;
@@ -152,14 +144,13 @@ struct Mesons {
     std::vector<MomentumFactor> momenta;
     std::vector<milcgpu_momentum> table;
     std::vector<milcgpu_dirac_term> terms;
-    milcgpu_dirac_meson_spec spec{};
+    milcgpu_dirac_meson_spec spec = sized<milcgpu_dirac_meson_spec>();
     Mesons(int of_basis, const std::vector<std::array<int, 2>> &in_out, const std::vector<MomentumFactor> &at)
         : basis(of_basis), pairs(in_out), momenta(at), table(Dirac<double>::table_of(at)) {
         for (size_t g = 0; g < pairs.size(); ++g)
             for (size_t q = 0; q < momenta.size(); ++q)
                 terms.push_back({pairs[g][0], pairs[g][1], int(q), int(g + q) % 4, 0.3 + 0.1 * double(q % 5),
                                  int(g * momenta.size() + q)});
-        spec.struct_size = sizeof spec;
         spec.basis = basis;
         std::copy_n(momenta[0].origin.data(), 3, spec.origin);
         spec.n_momenta = int(momenta.size()), spec.momenta = table.data();
@@ -286,7 +277,7 @@ template <class Real> void check_sites(const reference::Lattice &lattice, Backen
     for (int k = 0; k < 3; ++k) {
         CAPTURE(name(backend), sizeof(Real), lattice.n[0], numbers[k]);
         made[k] = d.sites(numbers[k], phi, psi);
-        CHECK(difference(made[k], wanted[k]) <= site_error<Real>);
+        CHECK(reference::relative_difference(made[k], wanted[k]) <= site_error<Real>);
     }
     // Open spins from the 16, by completeness.
     for (const int basis : sets) {
@@ -294,7 +285,7 @@ template <class Real> void check_sites(const reference::Lattice &lattice, Backen
         for (size_t k = 0; k < back.size(); ++k)
             for (int g = 0; g < 16; ++g)
                 back[k] += 0.25 * std::conj(matrix(basis, g)[k % 16 / 4][k % 4]) * made[1 + basis][k - k % 16 + g];
-        CHECK(difference(back, made[0]) <= site_error<Real>);
+        CHECK(reference::relative_difference(back, made[0]) <= site_error<Real>);
     }
 }
 
@@ -318,11 +309,10 @@ TEST_CASE("numbers of sites go where the site map and the pitch say, and nowhere
         Dirac<double> plain(small, backend);
         const auto wanted = plain.sites(MILCGPU_GAMMAS_MILC, phi, psi);
         milcgpu_layout layout = layout_of(small, map.data());
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = sized<milcgpu_options>();
         options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
         const auto scattered = [&](const std::vector<double> &field) {
             std::vector<double> to(volume * pitch, 99);
             for (size_t k = 0; k < volume; ++k)
@@ -334,7 +324,7 @@ TEST_CASE("numbers of sites go where the site map and the pitch say, and nowhere
         const milcgpu_field l{left.data(), MILCGPU_DOUBLE, pitch * 8}, r{right.data(), MILCGPU_DOUBLE, pitch * 8},
             t{to.data(), MILCGPU_DOUBLE, pitch * 8};
         CHECK(milcgpu_dirac_sites(context, MILCGPU_GAMMAS_MILC, &l, &r, &t) == MILCGPU_OK);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
         const auto order = reference::milc_order(small);
         bool same = true, kept = true;
         for (size_t k = 0; k < volume; ++k)
@@ -418,7 +408,7 @@ TEST_CASE("contractions know the norm, plane waves and no gauge", "[operators]")
         std::vector<Number> norms(times);
         for (int site = 0; site < lattice.volume(); ++site)
             norms[lattice.coordinates(site)[3]] += reference::norm2(phi[site]);
-        CHECK(difference(own, norms) <= sum_error<double>);
+        CHECK(reference::relative_difference(own, norms) <= sum_error<double>);
         // psi(x) = e^(-i k x) phi, phi the same everywhere: a momentum is found by itself alone.
         WilsonField same(lattice.volume()), wave(lattice.volume());
         const MomentumFactor k{{1, 0, 2}, {'B', 'B', 'B'}, {0, 0, 0, 0}};
@@ -438,7 +428,7 @@ TEST_CASE("contractions know the norm, plane waves and no gauge", "[operators]")
         const auto before = d.slices(MILCGPU_GAMMAS_MILC, {k}, phi, psi),
                    after = d.slices(MILCGPU_GAMMAS_MILC, {k}, reference::transform_wilson_field(g, phi),
                                     reference::transform_wilson_field(g, psi));
-        CHECK(difference(after, before) <= 5 * sum_error<double>);
+        CHECK(reference::relative_difference(after, before) <= 5 * sum_error<double>);
     }
 }
 
@@ -498,7 +488,7 @@ TEST_CASE("the pion is the norm of the propagator, and one field on both sides m
             for (int site = 0; site < small.volume(); ++site)
                 for (const auto &spin : field[site].d)
                     norms[small.coordinates(site)[3]] += 0.3 * reference::norm2(spin);
-        CHECK(difference(made, norms) <= sum_error<double>);
+        CHECK(reference::relative_difference(made, norms) <= sum_error<double>);
         const auto copy = s;
         CHECK(d.mesons(false, m.spec, s, copy) == made);
     }
@@ -518,7 +508,7 @@ TEST_CASE("terms of one correlator add up, and terms that differ in the sink alo
     for (size_t k = 0; k < m.terms.size(); ++k)
         for (int t = 0; t < small.n[3]; ++t)
             wanted[m.terms[k].correlator * small.n[3] + t] += apart[k * small.n[3] + t];
-    CHECK(difference(together, wanted) <= 1e-14);
+    CHECK(reference::relative_difference(together, wanted) <= 1e-14);
     m.spec.n_terms = 0; // nothing is added
     CHECK(d.mesons(false, m.spec, s1, s2) == std::vector<Number>(wanted.size()));
 }
@@ -638,7 +628,7 @@ TEST_CASE("contractions of Dirac fields over ranks and on odd boxes: sites of on
             CHECK(same_bits(many.sites, one.sites));
             for (const auto &sums : many.sums)
                 CHECK(sums == many.sums[0]);
-            CHECK(difference(many.sums[0], one.sums[0]) <= sum_error<double>);
+            CHECK(reference::relative_difference(many.sums[0], one.sums[0]) <= sum_error<double>);
         }
     }
 }

@@ -1,6 +1,7 @@
 // Whether the docs name what there is.
 #include "examples/csv.h"
 #include "tests/run_support.h"
+#include "tests/source_text.h"
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -12,20 +13,12 @@
 #include <utility>
 #include <vector>
 
-namespace {
-
-std::string text_of(const std::filesystem::path &path) {
-    std::ifstream file(path);
-    REQUIRE(file); // the tests run in the root of the source tree
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-} // namespace
+using tests::matches;
+using tests::names_in;
+using tests::text_of;
 
 TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
     const std::string reference = text_of("docs/reference.md");
-    // A declaration or an inline function begins a line.
-    const std::regex declared("(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(");
     int functions = 0;
     for (const auto &file : std::filesystem::directory_iterator("milc_glue/api")) {
         const std::string name = file.path().filename();
@@ -33,10 +26,9 @@ TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
             continue;
         INFO(name);
         CHECK(reference.find(name) != std::string::npos);
-        const std::string header = text_of(file.path());
-        for (std::sregex_iterator found(header.begin(), header.end(), declared), end; found != end; ++found) {
-            INFO((*found)[1]);
-            CHECK(reference.find("`" + (*found)[1].str() + "`") != std::string::npos);
+        for (const auto &found : matches(text_of(file.path()), tests::a_function)) {
+            INFO(found[1]);
+            CHECK(reference.find("`" + found[1] + "`") != std::string::npos);
             ++functions;
         }
     }
@@ -48,14 +40,11 @@ TEST_CASE("links in README.md and docs lead to files", "[docs]") {
     for (const auto &file : std::filesystem::directory_iterator("docs"))
         if (file.path().extension() == ".md")
             pages.push_back(file.path());
-    const std::regex link("\\]\\(([a-z][a-zA-Z0-9_./-]*)\\)");
-    for (const auto &page : pages) {
-        const std::string text = text_of(page);
-        for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found) {
-            INFO(page << ": " << (*found)[1]);
-            CHECK(std::filesystem::exists(page.parent_path() / (*found)[1].str()));
+    for (const auto &page : pages)
+        for (const auto &found : matches(text_of(page), "\\]\\(([a-z][a-zA-Z0-9_./-]*)\\)")) {
+            INFO(page << ": " << found[1]);
+            CHECK(std::filesystem::exists(page.parent_path() / found[1]));
         }
-    }
 }
 
 TEST_CASE("files include what docs/design.md allows their layer, and every exception there is one", "[docs]") {
@@ -66,17 +55,15 @@ TEST_CASE("files include what docs/design.md allows their layer, and every excep
     const std::string line = design.substr(begin, design.find('\n', begin) - begin);
     std::map<std::string, int> layer_of;
     int layer = 0;
-    const std::regex word("[a-z0-9_]+|->");
-    for (std::sregex_iterator found(line.begin(), line.end(), word), end; found != end; ++found)
-        if (found->str() == "->")
+    for (const auto &found : matches(line, "[a-z0-9_]+|->"))
+        if (found[0] == "->")
             ++layer;
         else
-            layer_of[found->str()] = layer;
+            layer_of[found[0]] = layer;
     std::set<std::pair<std::string, std::string>> exceptions, used; // folder, header
-    const std::regex takes("`([a-z0-9_]+)` takes\\s`([a-z0-9_/.]+)`");
-    for (std::sregex_iterator found(design.begin(), design.end(), takes), end; found != end; ++found)
-        exceptions.insert({(*found)[1], (*found)[2]});
-    const std::regex include("#include \"(?:gpu_kernels/)?(([a-z0-9_]+)/[a-z0-9_/.]+)\"");
+    for (const auto &found : matches(design, "`([a-z0-9_]+)` takes\\s`([a-z0-9_/.]+)`"))
+        exceptions.insert({found[1], found[2]});
+    const std::string include = "#include \"(?:gpu_kernels/)?(([a-z0-9_]+)/[a-z0-9_/.]+)\"";
     int files = 0;
     for (const char *root : {"gpu_kernels", "reorder", "milc_glue"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
@@ -86,9 +73,8 @@ TEST_CASE("files include what docs/design.md allows their layer, and every excep
             const std::filesystem::path inside = file.path().lexically_relative("gpu_kernels");
             const std::string folder = root == std::string("gpu_kernels") ? inside.begin()->string() : root;
             REQUIRE(layer_of.count(folder) == 1);
-            const std::string text = text_of(file.path());
-            for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found) {
-                const std::string header = (*found)[1], of = (*found)[2];
+            for (const auto &found : matches(text_of(file.path()), include)) {
+                const std::string &header = found[1], &of = found[2];
                 INFO(file.path() << ": " << header);
                 if (exceptions.count({folder, header}) == 1)
                     used.insert({folder, header});
@@ -103,17 +89,103 @@ TEST_CASE("files include what docs/design.md allows their layer, and every excep
     CHECK(used == exceptions);
 }
 
+namespace {
+
+// Of a folder of MILC's glue: which file, its header with it, takes something from which.
+struct Files {
+    std::map<std::string, std::string> code; // by the name without its ending; no comments, no definitions of macros
+    std::map<std::string, std::string> macros;
+    std::map<std::string, std::set<std::string>> takes;
+
+    explicit Files(const std::string &folder) {
+        for (const auto &file : std::filesystem::directory_iterator(folder)) {
+            const std::string kind = file.path().extension();
+            if (kind != ".c" && kind != ".h" && kind != ".cpp")
+                continue;
+            std::string text = std::regex_replace(text_of(file.path()), std::regex("//[^\n]*"), "");
+            for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
+                text.erase(at, text.find("*/", at) + 2 - at);
+            const std::regex macro("#define (\\w+)\\([^)]*\\)((?:[^\\n\\\\]|\\\\\\n)*)");
+            for (std::sregex_iterator found(text.begin(), text.end(), macro), end; found != end; ++found)
+                macros[(*found)[1]] = (*found)[2];
+            code[file.path().stem()] += "\n" + std::regex_replace(text, macro, "");
+        }
+    }
+    // Words that stand before a bracket, also by way of macros.
+    std::set<std::string> calls(const std::string &text) const {
+        std::set<std::string> names;
+        const std::regex call("(\\w+)\\(");
+        for (std::sregex_iterator found(text.begin(), text.end(), call), end; found != end; ++found)
+            if (const std::string name = (*found)[1]; names.insert(name).second && macros.count(name) == 1)
+                names.merge(calls(macros.at(name)));
+        return names;
+    }
+    // By calls of functions that begin like this. A call of MILC's X is one of __wrap_X.
+    void add_calls(const std::string &functions) {
+        const std::string table = text_of("milc_glue/use_gpu/routines.def");
+        const std::regex begin("\n\\w[\\w \\*]*[ \\*](" + functions + "\\w+)\\(");
+        std::map<std::string, std::string> defined_in;
+        for (const auto &[file, text] : code)
+            for (std::sregex_iterator found(text.begin(), text.end(), begin), end; found != end; ++found) {
+                const std::string name = (*found)[1], routine = name.rfind("__wrap_", 0) == 0 ? name.substr(7) : name;
+                const bool of_libc = std::regex_search(table, std::regex("_OF_LIBC\\([^,]*, " + routine + ","));
+                if (text[text.find_first_of("{;", found->position())] == '{' && !of_libc)
+                    defined_in[routine] = defined_in[name] = file;
+            }
+        for (const auto &[file, text] : code)
+            for (const std::string &name : calls(text))
+                if (defined_in.count(name) == 1 && defined_in[name] != file)
+                    takes[file].insert(defined_in[name]);
+    }
+    void add_includes(const std::string &prefix) {
+        const std::regex include("#include \"" + prefix + "(\\w+)\\.h\"");
+        for (const auto &[file, text] : code)
+            for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found)
+                if ((*found)[1] != file)
+                    takes[file].insert((*found)[1]);
+    }
+    // Those that take something, by way of others, from themselves.
+    std::set<std::string> in_a_circle() const {
+        std::set<std::string> circle;
+        for (const auto &[first, from] : takes) {
+            std::set<std::string> reached = from;
+            for (size_t before = 0; before != reached.size();) {
+                before = reached.size();
+                for (const std::string &file : std::set<std::string>(reached))
+                    if (takes.count(file) == 1)
+                        reached.insert(takes.at(file).begin(), takes.at(file).end());
+            }
+            if (reached.count(first) == 1)
+                circle.insert(first);
+        }
+        return circle;
+    }
+};
+
+} // namespace
+
+TEST_CASE("no files of MILC's glue take from one another in a circle", "[docs]") {
+    Files glue("milc_glue/use_gpu"), plugin("milc_glue/plugin");
+    glue.add_calls("(?:milcgpu_|__wrap_)");
+    plugin.add_calls("milcgpu_plugin_");
+    plugin.add_includes("milc_glue/plugin/");
+    CHECK(glue.takes["solve"].count("start") == 1);         // a function
+    CHECK(glue.takes["updates"].count("sites") == 1);       // a macro
+    CHECK(glue.takes["start"].count("program") == 1);       // the table of what is not offloaded
+    CHECK(plugin.takes["link_cache"].count("mirror") == 1); // a header
+    CHECK(glue.in_a_circle() == std::set<std::string>());
+    CHECK(plugin.in_a_circle() == std::set<std::string>());
+    plugin.takes["mirror"].insert("link_watch"); // or the test would not see one
+    CHECK(plugin.in_a_circle() == std::set<std::string>{"link_cache", "link_watch", "mirror"});
+}
+
 TEST_CASE("few sources are compiled again after a change of halo.h", "[docs]") {
-    const std::regex include("#include \"([a-z0-9_/.]+)\"");
     std::map<std::string, std::set<std::string>> includes;
     for (const char *root : {"gpu_kernels", "reorder", "milc_glue", "tests", "examples"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
             const std::string kind = file.path().extension();
-            if (kind != ".h" && kind != ".cu" && kind != ".cpp")
-                continue;
-            const std::string text = text_of(file.path());
-            for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found)
-                includes[file.path().string()].insert((*found)[1]);
+            if (kind == ".h" || kind == ".cu" || kind == ".cpp")
+                includes[file.path().string()] = names_in(text_of(file.path()), "#include \"([a-z0-9_/.]+)\"");
         }
     std::set<std::string> reached = {"gpu_kernels/halo/halo.h"};
     for (size_t before = 0; before != reached.size();) {

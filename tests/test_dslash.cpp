@@ -2,7 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/cg.h"
-#include "tests/support.h"
+#include "tests/bench.h"
 #include <algorithm>
 #include <functional>
 
@@ -32,19 +32,14 @@ double error_of(const DslashKernel &row) {
 }
 
 // A lattice on a device with everything that a row needs.
-struct Bench {
-    reference::Lattice lattice;
-    Geometry geometry;
-    Device device;
-    SiteMap map;
+struct DslashBench : Bench<reference::Vector> {
     ResidentLinks signed_links, phased_links; // long links c * +-SU(3), c * U(3)
-    SpinorReorder reorder;
     reference::Gauge fat, lng[2];
     reference::Fermion in, x, z, d[2]; // d: D in for both sets of long links
 
-    Bench(const std::array<int, 4> &n, Backend backend)
-        : lattice{n}, geometry(n), device(backend, 0), signed_links(device, map, geometry, Precision::double_),
-          phased_links(device, map, geometry, Precision::double_), reorder(device, map, geometry),
+    DslashBench(const std::array<int, 4> &n, Backend backend)
+        : Bench(n, backend), signed_links(device, map, geometry, Precision::double_),
+          phased_links(device, map, geometry, Precision::double_),
           fat(random_links(lattice, 3)), lng{unitary_links(lattice, 4, 0.2, false),
                                              unitary_links(lattice, 5, 0.2, true)},
           in(random_fermion(lattice, 6)), x(random_fermion(lattice, 7)), z(random_fermion(lattice, 8)) {
@@ -56,24 +51,6 @@ struct Bench {
             d[k] = reference::dslash(lattice, fat, lng[k], in);
         }
     }
-    // Source k is (k + 1) field.
-    SpinorField upload(const reference::Fermion &field, int parity, Precision precision, int sources = 1) {
-        SpinorField on_device(device, precision, geometry, parity, "test", sources);
-        for (int k = 0; k < sources; ++k) {
-            reference::Fermion scaled = field;
-            for (auto &v : scaled)
-                v = double(k + 1) * v;
-            auto milc = reference::vector_to_milc<double>(lattice, scaled);
-            reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device[k]);
-        }
-        return on_device;
-    }
-    reference::Fermion download(const SpinorBlock &field, int parity) {
-        std::vector<double> milc(lattice.volume() * 6, 0);
-        reorder.to_host(field, parity, {milc.data(), Precision::double_, 48});
-        return reference::vector_from_milc<double>(lattice, milc);
-    }
-
     struct Outcome {
         double error, sum_error;
     };
@@ -88,16 +65,12 @@ struct Bench {
         device.copy_to_device(cg.data(), states.data(), cg.bytes());
         return cg;
     }
-    // Worst over the sources of |got - expected| / |expected|, where expected is that of source 0.
+    // Of all sources the worst: `before` was there where a source is not active.
     double error_of(const SpinorField &got, const reference::Fermion &expected, const reference::Fermion &before,
                     int parity) {
         double worst = 0;
-        for (int k = 0; k < got.sources(); ++k) {
-            reference::Fermion scaled = active(k) ? expected : before;
-            for (auto &v : scaled)
-                v = double(k + 1) * v;
-            worst = worse(worst, parity_difference(lattice, download(got[k], parity), scaled, parity));
-        }
+        for (int k = 0; k < got.sources(); ++k)
+            worst = worse(worst, Bench::error_of(got, k, active(k) ? expected : before, parity));
         return worst;
     }
     // A step of conjugate gradient, along the residual x (the new one beside it and in its place), and along a
@@ -273,15 +246,15 @@ struct Bench {
 void check_rows(const std::vector<std::array<int, 4>> &shapes,
                 const std::function<bool(const DslashKernel &)> &wanted) {
     for (const Backend backend : backends()) {
-        std::vector<Bench::Outcome> worst(dslash_table().size(), {0, 0});
+        std::vector<DslashBench::Outcome> worst(dslash_table().size(), {0, 0});
         std::vector<std::string> where(worst.size());
         for (const auto &n : shapes) {
-            Bench bench(n, backend);
+            DslashBench bench(n, backend);
             for (const int parts_below : both_ways) {
                 bench.device.set_parts_below(parts_below);
                 for (size_t k = 0; k < worst.size(); ++k)
                     for (int parity = 0; parity < 2 && wanted(dslash_table()[k]); ++parity) {
-                        const Bench::Outcome outcome = bench.run(dslash_table()[k], parity);
+                        const DslashBench::Outcome outcome = bench.run(dslash_table()[k], parity);
                         if (!(outcome.error <= worst[k].error))
                             where[k] = format("%d x %d x %d x %d, parity %d, %s", n[0], n[1], n[2], n[3], parity,
                                               parts_below > 0 ? "four threads a site" : "one thread a site");
@@ -306,7 +279,7 @@ TEST_CASE("every row of the dslash table against the reference, one thread a sit
                [](const DslashKernel &) { return true; });
 }
 
-TEST_CASE("a smaller table check for the sanitizers", "[dslash][sanitize][smoke]") {
+TEST_CASE("a smaller table check for the sanitizers", "[.][dslash][sanitize][smoke]") {
     check_rows({{4, 2, 6, 4}, {4, 4, 4, 4}},
                [](const DslashKernel &row) { return row.epilogue == Epilogue::residual || row.spinor == row.link; });
 }
@@ -314,7 +287,7 @@ TEST_CASE("a smaller table check for the sanitizers", "[dslash][sanitize][smoke]
 TEST_CASE("sums finished by the next launch are bitwise those that a launch finishes itself", "[dslash][determinism]") {
     for (const Backend backend : backends())
         for (const auto &n : {std::array<int, 4>{4, 2, 6, 4}, std::array<int, 4>{16, 16, 16, 18}}) { // 1 and 3 groups
-            Bench bench(n, backend);
+            DslashBench bench(n, backend);
             for (const Precision precision : {Precision::double_, Precision::half})
                 for (const int parts_below : both_ways) {
                     bench.device.set_parts_below(parts_below);
@@ -353,7 +326,7 @@ TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash]
             std::vector<double> result(source.size(), 0);
             const milcgpu_field from = session.field(source), to = session.field(result);
             const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
-            REQUIRE(milcgpu_dslash(session.context, session.links, &what, parity, &from, &to) == MILCGPU_OK);
+            REQUIRE(milcgpu_staggered_dslash(session.links, &what, parity, &from, &to) == MILCGPU_OK);
             return reference::vector_from_milc<double>(lattice, result);
         };
         const auto dot = [&](const reference::Fermion &a, const reference::Fermion &b) {
@@ -390,8 +363,7 @@ TEST_CASE("D on the device is gauge covariant", "[dslash][physics]") {
                     reference::vector_to_milc<double>(lattice, turned ? reference::transform_fermion(g, x) : x);
                 const milcgpu_field field = session.field(source); // in place
                 const milcgpu_storage what{precision, 0, 13};
-                REQUIRE(milcgpu_dslash(session.context, session.links, &what, MILCGPU_EVEN, &field, &field) ==
-                        MILCGPU_OK);
+                REQUIRE(milcgpu_staggered_dslash(session.links, &what, MILCGPU_EVEN, &field, &field) == MILCGPU_OK);
                 results[turned] = reference::vector_from_milc<double>(lattice, source);
             }
             const double difference =

@@ -3,6 +3,7 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/hermitian.h"
 #include "gpu_kernels/solver/lanczos.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/eigen.h"
 #include "tests/cut_support.h"
 #include <cstring>
@@ -44,10 +45,10 @@ struct Modes {
         auto gauge = reference::links_to_milc<double>(lattice, u);
         const milcgpu_field from = session.field(gauge);
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &session.links};
         CAPTURE(milcgpu_last_error());
-        REQUIRE(milcgpu_fat_links(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
     }
     milcgpu::Device &device() { return *session.context->device; }
     milcgpu::Operator in(Precision p, int parity = 0) {
@@ -344,7 +345,7 @@ struct Handle {
 
 milcgpu_eigen_spec eigen_spec(int count) {
     milcgpu_eigen_spec spec;
-    milcgpu_eigen_defaults(&spec);
+    milcgpu_eigen_defaults(&spec, sizeof spec);
     spec.count = count;
     return spec;
 }
@@ -356,7 +357,7 @@ struct Solved {
 Solved solve(Session<double> &session, milcgpu_eigenvectors *with, int n, int sloppy, int parity = MILCGPU_EVEN) {
     auto spec = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, sloppy);
     spec.eigenvectors = with, spec.parity = parity;
-    Solved s{MILCGPU_OK, std::vector<milcgpu_solve_report>(n, empty_report())};
+    Solved s{MILCGPU_OK, std::vector<milcgpu_solve_report>(n, sized<milcgpu_solve_report>())};
     std::vector<std::vector<double>> b(n), x(n);
     std::vector<milcgpu_field> from, to;
     for (int k = 0; k < n; ++k) {
@@ -364,9 +365,9 @@ Solved solve(Session<double> &session, milcgpu_eigenvectors *with, int n, int sl
         x[k].assign(b[k].size(), 0);
         from.push_back(session.field(b[k])), to.push_back(session.field(x[k]));
     }
-    s.status = n == 1 ? milcgpu_solve(session.context, session.links, &spec, from.data(), to.data(), s.reports.data())
-                      : milcgpu_solve_sources(session.context, session.links, &spec, MILCGPU_BLOCK, n, from.data(),
-                                              to.data(), s.reports.data());
+    s.status = n == 1 ? milcgpu_staggered_solve(session.links, &spec, from.data(), to.data(), s.reports.data())
+                      : milcgpu_staggered_solve_sources(session.links, &spec, MILCGPU_BLOCK, n, from.data(), to.data(),
+                                                        s.reports.data());
     return s;
 }
 
@@ -389,10 +390,8 @@ TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by
             size_t planned = 0;
             REQUIRE(milcgpu_eigenvectors_plan(session.context, &spec, &planned) == MILCGPU_OK);
             CHECK(planned > 24 * 16 * size_t(session.lattice.volume()) / 2);
-            milcgpu_eigen_report report{};
-            report.struct_size = sizeof report;
-            REQUIRE(milcgpu_eigenvectors_compute(session.context, session.links, &spec, &made.of, &report) ==
-                    MILCGPU_OK);
+            auto report = sized<milcgpu_eigen_report>();
+            REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, &report) == MILCGPU_OK);
             REQUIRE(report.count == 24);
             CHECK(milcgpu_eigenvectors_count(*made) == 24);
             CHECK((told[0] == report.basis && told[1] == report.basis));
@@ -400,8 +399,7 @@ TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by
             std::vector<double> values(24), residuals(24), again(24);
             REQUIRE(milcgpu_eigenvectors_values(*made, values.data(), residuals.data()) == MILCGPU_OK);
             CHECK(std::is_sorted(values.begin(), values.end()));
-            REQUIRE(milcgpu_eigenvectors_create(session.context, session.links, parity, MILCGPU_SINGLE, 24,
-                                                &loaded.of) == MILCGPU_OK);
+            REQUIRE(milcgpu_eigenvectors_create(session.links, parity, MILCGPU_SINGLE, 24, &loaded.of) == MILCGPU_OK);
             CHECK(solve(session, *loaded, 1, MILCGPU_HALF, parity).status == MILCGPU_BAD_ARGUMENT);
             CHECK_THAT(milcgpu_last_error(), Catch::Contains("empty"));
             std::vector<double> vector(6 * session.lattice.volume(), 7);
@@ -446,9 +444,8 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
         CAPTURE(milcgpu::name(backend), milcgpu_last_error());
         const auto spec = eigen_spec(16);
         Handle made, of_other;
-        REQUIRE(milcgpu_eigenvectors_compute(session.context, session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
-        REQUIRE(milcgpu_eigenvectors_compute(other.session.context, other.session.links, &spec, &of_other.of,
-                                             nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_eigenvectors_compute(other.session.links, &spec, &of_other.of, nullptr) == MILCGPU_OK);
         CHECK(solve(session, *of_other, 1, MILCGPU_SINGLE).status == MILCGPU_BAD_ARGUMENT); // another context
         const int plain = solve(session, nullptr, 1, MILCGPU_SINGLE).reports[0].steps;
         {
@@ -504,8 +501,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     Session<double> &session = modes.session;
     Handle made;
     const auto refused = [&](milcgpu_eigen_spec spec, const char *words) {
-        CHECK(milcgpu_eigenvectors_compute(session.context, session.links, &spec, &made.of, nullptr) ==
-              MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK_THAT(milcgpu_last_error(), Catch::Contains(words));
         CHECK(*made == nullptr);
     };
@@ -522,7 +518,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     spec = eigen_spec(4);
     spec.progress = [](void *, int, int) { throw 1; };
     refused(spec, "spec.progress threw");
-    REQUIRE(milcgpu_eigenvectors_create(session.context, session.links, MILCGPU_EVEN, 0, 2, &made.of) == MILCGPU_OK);
+    REQUIRE(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 2, &made.of) == MILCGPU_OK);
     std::vector<double> vector(6 * session.lattice.volume());
     const milcgpu_field there = session.field(vector);
     for (const int index : {-1, 2})
@@ -544,7 +540,7 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
                 on_cut(fields, {{4, 4, 4, 8}, {1, 1, 1, ranks}, 0}, backend, [&](Here &here, Ending &) {
                     Handle made;
                     auto spec = eigen_spec(20);
-                    demand(milcgpu_eigenvectors_compute(here.context, here.links, &spec, &made.of, nullptr));
+                    demand(milcgpu_eigenvectors_compute(here.links, &spec, &made.of, nullptr));
                     std::vector<double> &own = seen[here.rank()];
                     own.resize(milcgpu_eigenvectors_count(*made));
                     demand(milcgpu_eigenvectors_values(*made, own.data(), nullptr));
@@ -554,8 +550,8 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
                         const milcgpu_field x = field_of(solution);
                         auto how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
                         how.eigenvectors = with;
-                        milcgpu_solve_report report = empty_report();
-                        demand(milcgpu_solve(here.context, here.links, &how, &b, &x, &report));
+                        auto report = sized<milcgpu_solve_report>();
+                        demand(milcgpu_staggered_solve(here.links, &how, &b, &x, &report));
                         if (here.rank() == 0)
                             (with != nullptr ? steps : plain)[ranks - 1] = report.steps;
                     }

@@ -17,7 +17,7 @@ struct Prepared {
     Session<double> session;
     std::vector<double> source, x;
     milcgpu_solve_spec spec = solve_spec(0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_HALF);
-    milcgpu_solve_report report = empty_report();
+    milcgpu_solve_report report = sized<milcgpu_solve_report>();
 
     explicit Prepared(Backend backend, int verbosity = 0) : session(lattice, backend, 0, verbosity) {
         const AsqtadLinks links = asqtad_links(lattice, 81);
@@ -27,7 +27,7 @@ struct Prepared {
     }
     milcgpu_status solve() {
         const milcgpu_field from = session.field(source), to = session.field(x);
-        return milcgpu_solve(session.context, session.links, &spec, &from, &to, &report);
+        return milcgpu_staggered_solve(session.links, &spec, &from, &to, &report);
     }
     bool untouched() const { return x == std::vector<double>(source.size(), 0.25); }
     void refused(milcgpu_status status, const char *word) {
@@ -44,35 +44,34 @@ struct Prepared {
 
 TEST_CASE("layouts that cannot be served are refused", "[errors][smoke][sanitize]") {
     milcgpu_context *context = nullptr;
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = sized<milcgpu_options>();
     options.backend = MILCGPU_HOST;
     for (const int bad : {5, 0, 1, -4}) {
         const milcgpu_layout layout = layout_of({{4, 4, bad, 4}});
-        CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
         CHECK(mentions("extent[Z] is " + std::to_string(bad)));
         CHECK(context == nullptr);
     }
     milcgpu_layout layout = layout_of({{4, 4, 4, 4}});
-    CHECK(milcgpu_init(nullptr, &options, &context) == MILCGPU_BAD_ARGUMENT);
-    CHECK(milcgpu_init(&layout, &options, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(nullptr, &options, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(&layout, &options, nullptr) == MILCGPU_BAD_ARGUMENT);
     layout.struct_size = 7;
-    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
     CHECK(mentions("struct_size is 7"));
     layout.struct_size = sizeof layout;
     std::vector<int> map(256, 3);
     layout.site_map = map.data();
-    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
     CHECK(mentions("a repetition"));
     layout.site_map = nullptr;
     options.block_size = 100;
-    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
     options.block_size = 0;
     options.backend = 9;
-    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
     options.backend = MILCGPU_CUDA;
     options.device = 4711;
-    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
     CHECK(context == nullptr);
 }
 
@@ -108,19 +107,17 @@ TEST_CASE("bad solves are refused, each by name", "[errors][smoke][sanitize]") {
         milcgpu_field narrow = to, half = to;
         narrow.pitch_bytes = 40;
         half.precision = MILCGPU_HALF;
-        milcgpu_context *c = p.session.context;
         milcgpu_links *l = p.session.links;
-        CHECK(milcgpu_solve(nullptr, l, &good, &from, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve(c, nullptr, &good, &from, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve(c, l, nullptr, &from, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve(c, l, &good, nullptr, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve(c, l, &good, &empty, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve(nullptr, &good, &from, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve(l, nullptr, &from, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve(l, &good, nullptr, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve(l, &good, &empty, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(mentions("source: data is NULL"));
-        CHECK(milcgpu_solve(c, l, &good, &from, &narrow, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve(c, l, &good, &from, &half, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_dslash(c, l, nullptr, MILCGPU_EVEN, &from, &to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve(l, &good, &from, &narrow, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve(l, &good, &from, &half, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_dslash(l, nullptr, MILCGPU_EVEN, &from, &to) == MILCGPU_BAD_ARGUMENT);
         const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
-        CHECK(milcgpu_dslash(c, l, &what, 0, &from, &to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_dslash(l, &what, 0, &from, &to) == MILCGPU_BAD_ARGUMENT);
         CHECK(p.untouched());
         CHECK(p.solve() == MILCGPU_OK); // after all that
     }
@@ -231,25 +228,25 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
             };
             for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF}) {
                 const auto how = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, sloppy);
-                refused("one", milcgpu_solve(session.context, session.links, &how, &from, &to, nullptr));
+                refused("one", milcgpu_staggered_solve(session.links, &how, &from, &to, nullptr));
                 for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE})
-                    refused("several", milcgpu_solve_sources(session.context, session.links, &how, together, 2, sources,
-                                                             solutions, nullptr));
+                    refused("several", milcgpu_staggered_solve_sources(session.links, &how, together, 2, sources,
+                                                                       solutions, nullptr));
             }
             const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.1, 1e-10, 0}};
-            milcgpu_multi_mass_spec masses{};
-            masses.struct_size = sizeof masses, masses.parity = MILCGPU_EVEN;
+            auto masses = sized<milcgpu_multi_mass_spec>();
+            masses.parity = MILCGPU_EVEN;
             masses.n_shifts = 2, masses.shifts = shifts;
             masses.max_iterations = 500, masses.max_restarts = 5;
             masses.shared.precision = masses.precise.precision = MILCGPU_DOUBLE;
-            refused("masses", milcgpu_multi_mass(session.context, session.links, &masses, &from, solutions, nullptr));
+            refused("masses", milcgpu_staggered_multi_mass(session.links, &masses, &from, solutions, nullptr));
             for (const auto method : {MILCGPU_WILSON_CG, MILCGPU_WILSON_BICGSTAB}) {
                 const milcgpu_wilson_spec spec{sizeof spec, 0.11, 0, 0, method};
                 auto how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
                 refused("Wilson", milcgpu_wilson_solve(wilson, &spec, &how, &from, &to, nullptr));
             }
-            milcgpu_laplace_solve_spec laplace{};
-            laplace.struct_size = sizeof laplace, laplace.directions = 3, laplace.kappa = 0.12;
+            auto laplace = sized<milcgpu_laplace_solve_spec>();
+            laplace.directions = 3, laplace.kappa = 0.12;
             laplace.tolerance = 1e-10, laplace.max_iterations = 500, laplace.max_restarts = 5;
             laplace.precise.precision = laplace.sloppy.precision = MILCGPU_DOUBLE;
             const milcgpu_quarks in{&from, nullptr, 0}, out{&to, nullptr, 0};
@@ -257,7 +254,7 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
             double residual = -1;
             if (size < 1)
                 refused("residual",
-                        milcgpu_residual(session.context, session.links, MILCGPU_EVEN, 0.1, &from, &to, &residual));
+                        milcgpu_staggered_residual(session.links, MILCGPU_EVEN, 0.1, &from, &to, &residual));
             CHECK(residual == -1);
         }
         milcgpu_wilson_destroy(wilson), milcgpu_meson_links_destroy(mesons);
@@ -267,16 +264,16 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
 TEST_CASE("no memory and a lost device: a status, a message, nothing written", "[errors][smoke][sanitize]") {
     for (const Backend backend : backends()) {
         Prepared p(backend);
-        CHECK(milcgpu_inject_fault(p.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
+        CHECK(milcgpu_fault_inject(p.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         p.refused(MILCGPU_NO_MEMORY, "do not fit");
         CHECK(mentions("links as handed over"));
         p.x.assign(p.source.size(), 0.25);
         CHECK(p.solve() == MILCGPU_OK); // memory is back, all is well
         p.x.assign(p.source.size(), 0.25);
-        CHECK(milcgpu_inject_fault(p.session.context, MILCGPU_FAULT_DEVICE_LOST) == MILCGPU_OK);
+        CHECK(milcgpu_fault_inject(p.session.context, MILCGPU_FAULT_DEVICE_LOST) == MILCGPU_OK);
         p.refused(MILCGPU_DEVICE_LOST, "device lost");
         p.refused(MILCGPU_DEVICE_LOST, "lost earlier");
-        CHECK(milcgpu_inject_fault(p.session.context, 17) != MILCGPU_OK);
+        CHECK(milcgpu_fault_inject(p.session.context, 17) != MILCGPU_OK);
     }
 }
 
@@ -289,7 +286,7 @@ TEST_CASE("memory plan, kernel list, messages, progress", "[api][smoke]") {
         CHECK(bytes > 256u * 4 * 144 * 2);
         CHECK(std::string(text).find("links as handed over") != std::string::npos);
         int rows = 0;
-        milcgpu_list_kernels([](void *user, const char *) { ++*static_cast<int *>(user); }, &rows);
+        milcgpu_kernels_list([](void *user, const char *) { ++*static_cast<int *>(user); }, &rows);
         // heading; one source, with checksums, and several; Laplace; Wilson
         CHECK(rows == 1 + 180 + 2 + 60 + 1 + 144 + 1 + 99);
         struct Seen {

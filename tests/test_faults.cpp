@@ -85,12 +85,11 @@ milcgpu_status load(Session<double> &session, Fields &) {
 milcgpu_status solve(Session<double> &session, std::vector<double> &x, double mass, int sloppy) {
     milcgpu_solve_spec spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, sloppy);
     const milcgpu_field from = field_of(the_system().source), to = field_of(x);
-    return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr);
+    return milcgpu_staggered_solve(session.links, &spec, &from, &to, nullptr);
 }
 
 milcgpu_status solve_several(Session<double> &session, Fields &out) {
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_multi_mass_spec>();
     spec.parity = MILCGPU_EVEN;
     const milcgpu_pole shifts[] = {{0.16, 1e-10, 0}, {1, 1e-10, 0}};
     spec.n_shifts = 2, spec.shifts = shifts;
@@ -98,7 +97,7 @@ milcgpu_status solve_several(Session<double> &session, Fields &out) {
     spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_HALF;
     const milcgpu_field from = field_of(the_system().source);
     const milcgpu_field to[] = {field_of(out[0]), field_of(out[1])};
-    return milcgpu_multi_mass(session.context, session.links, &spec, &from, to, nullptr);
+    return milcgpu_staggered_multi_mass(session.links, &spec, &from, to, nullptr);
 }
 
 // Sources in one Krylov space, as many as there are outputs; they differ.
@@ -114,14 +113,13 @@ milcgpu_status solve_together(Session<double> &session, Fields &out, double mass
     milcgpu_field from[most_sources], to[most_sources];
     for (size_t k = 0; k < out.size(); ++k)
         from[k] = field_of(sources[k]), to[k] = field_of(out[k]);
-    return milcgpu_solve_sources(session.context, session.links, &spec, MILCGPU_BLOCK, int(out.size()), from, to,
-                                 nullptr);
+    return milcgpu_staggered_solve_sources(session.links, &spec, MILCGPU_BLOCK, int(out.size()), from, to, nullptr);
 }
 
 // HISQ with V, Y and W, two sets on the host and one more in a handle.
 milcgpu_status make_links(Session<double> &session, Fields &out, milcgpu_links **handle) {
     milcgpu_fatlink_spec spec;
-    milcgpu_hisq_spec(&spec);
+    milcgpu_hisq_defaults(&spec, sizeof spec);
     spec.phases_out = 1, spec.special_unitary = 1;
     const milcgpu_field gauge = field_of(the_system().gauge_milc);
     milcgpu_field to[7];
@@ -130,7 +128,7 @@ milcgpu_status make_links(Session<double> &session, Fields &out, milcgpu_links *
     const milcgpu_fatlink_set sets[] = {
         {0, &to[0], &to[1], nullptr}, {-0.1, &to[2], nullptr, handle}, {0.2, &to[3], nullptr, nullptr}};
     const milcgpu_hisq_links hisq{&to[4], &to[5], &to[6]};
-    return milcgpu_fat_links(session.context, &spec, &gauge, sets, 3, &hisq, nullptr);
+    return milcgpu_links_make(session.context, &spec, &gauge, sets, 3, &hisq, nullptr);
 }
 
 // Links and momenta loaded, a HISQ force on them, momenta saved.
@@ -140,7 +138,7 @@ milcgpu_status force(Session<double> &session, Fields &out) {
                         end = field_of(out[0]);
     const milcgpu_field x[] = {field_of(the_system().source), field_of(the_system().source)};
     milcgpu_fatlink_spec made;
-    milcgpu_hisq_spec(&made);
+    milcgpu_hisq_defaults(&made, sizeof made);
     const double residues[] = {0.7, 0.2};
     const milcgpu_force_set sets[] = {{0, 1}, {-0.1, 1}};
     const milcgpu_force_spec spec{sizeof spec, &made, 0.1, 2, residues, 2, sets, 0};
@@ -151,7 +149,7 @@ milcgpu_status force(Session<double> &session, Fields &out) {
     };
     then([&] { return milcgpu_gauge_load(handle, &links, 0); });
     then([&] { return milcgpu_momenta_load(handle, &start); });
-    then([&] { return milcgpu_fermion_force(handle, &spec, x, nullptr); });
+    then([&] { return milcgpu_momenta_add_fermion_force(handle, &spec, x, nullptr); });
     then([&] { return milcgpu_momenta_save(handle, &end); });
     milcgpu_gauge_destroy(handle);
     return status;
@@ -172,14 +170,14 @@ std::vector<Entry> entries() {
          [](Session<double> &s, Fields &out) {
              const milcgpu_storage what{MILCGPU_SINGLE, 0, 13};
              const milcgpu_field from = field_of(the_system().source), to = field_of(out[0]);
-             return milcgpu_dslash(s.context, s.links, &what, MILCGPU_EVEN, &from, &to);
+             return milcgpu_staggered_dslash(s.links, &what, MILCGPU_EVEN, &from, &to);
          }},
         {"residual",
          {1},
          true,
          [](Session<double> &s, Fields &out) {
              const milcgpu_field b = field_of(the_system().source);
-             return milcgpu_residual(s.context, s.links, MILCGPU_EVEN, 0.1, &b, &b, out[0].data());
+             return milcgpu_staggered_residual(s.links, MILCGPU_EVEN, 0.1, &b, &b, out[0].data());
          }},
         {"solve double/half",
          {vector},

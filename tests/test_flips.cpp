@@ -67,11 +67,11 @@ std::map<std::string, Outcomes> flip_bits(milcgpu::Backend backend, const refere
         std::vector<milcgpu_field> from, to;
         for (int k = 0; k < sources; ++k)
             from.push_back(session->field(host[k])), to.push_back(session->field(x[k]));
-        std::vector<milcgpu_solve_report> reports(sources, empty_report());
+        std::vector<milcgpu_solve_report> reports(sources, sized<milcgpu_solve_report>());
         const milcgpu_status status =
-            sources == 1 ? milcgpu_solve(session->context, session->links, &spec, &from[0], &to[0], &reports[0])
-                         : milcgpu_solve_sources(session->context, session->links, &spec, MILCGPU_BLOCK, sources,
-                                                 from.data(), to.data(), reports.data());
+            sources == 1 ? milcgpu_staggered_solve(session->links, &spec, &from[0], &to[0], &reports[0])
+                         : milcgpu_staggered_solve_sources(session->links, &spec, MILCGPU_BLOCK, sources, from.data(),
+                                                           to.data(), reports.data());
         Outcomes &outcomes = table[flip.owner];
         CAPTURE(k, flip.owner, flip.bit, flip.at_step, milcgpu_status_name(status), milcgpu_last_error());
         // Each source has a status of its own, and the call the gravest; or the call ended before there were any.
@@ -141,8 +141,8 @@ TEST_CASE("links that changed on the device are named, the handle is empty, an u
         std::vector<double> x(source.size(), 0.5);
         const milcgpu_field from = session.field(source), to = session.field(x);
         const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
-        const auto solve = [&] { return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr); };
-        const auto flip = [&] { milcgpu_inject_fault(session.context, MILCGPU_FAULT_FLIP_LINKS); };
+        const auto solve = [&] { return milcgpu_staggered_solve(session.links, &spec, &from, &to, nullptr); };
+        const auto flip = [&] { milcgpu_fault_inject(session.context, MILCGPU_FAULT_FLIP_LINKS); };
         flip();
         const std::vector<double> before = x;
         CHECK(solve() == MILCGPU_CORRUPTED);

@@ -43,8 +43,8 @@ struct Calls {
         lng = reference::links_to_milc<double>(lattice, made.lng);
         for (int k = 0; k < 6; ++k)
             x.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 20 + k)));
-        milcgpu_hisq_spec(&hisq);
-        milcgpu_asqtad_spec(0.9, &asqtad);
+        milcgpu_hisq_defaults(&hisq, sizeof hisq);
+        milcgpu_asqtad_defaults(0.9, &asqtad, sizeof asqtad);
     }
     ~Calls() {
         milcgpu_gauge_destroy(gauge), milcgpu_gauge_destroy(copy);
@@ -102,18 +102,17 @@ struct Calls {
     milcgpu_status force(const milcgpu_fatlink_spec &links) {
         const double residues[] = {0.7, -0.2};
         const milcgpu_force_set sets[] = {{0, 1}, {-0.2, 1}};
-        milcgpu_force_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_force_spec>();
         spec.links = &links, spec.eps = 0.03, spec.n_terms = 2, spec.residues = residues;
         spec.n_sets = links.hisq ? 2 : 0, spec.sets = sets;
         const milcgpu_field from[] = {field(x[0]), field(x[1])};
-        return milcgpu_fermion_force(gauge, &spec, from, nullptr);
+        return milcgpu_momenta_add_fermion_force(gauge, &spec, from, nullptr);
     }
     milcgpu_status flow(int integrator, int action) {
         milcgpu_flow_spec spec;
-        milcgpu_flow_defaults(&spec);
+        milcgpu_flow_defaults(&spec, sizeof spec);
         spec.integrator = integrator, spec.action = action, spec.step = 0.02, spec.stop = 0.04;
-        return milcgpu_gradient_flow(gauge, &spec, nullptr, nullptr, nullptr);
+        return milcgpu_gauge_flow(gauge, &spec, nullptr, nullptr, nullptr);
     }
 };
 
@@ -128,14 +127,14 @@ struct Family {
 milcgpu_status solved(Calls &c, Reals &x, int n, int precise, int sloppy, int together) {
     std::vector<milcgpu_field> from, to;
     std::vector<Reals> made(n, Reals(c.x[0].size(), 0.0));
-    std::vector<milcgpu_solve_report> reports(n, empty_report());
+    std::vector<milcgpu_solve_report> reports(n, sized<milcgpu_solve_report>());
     for (int k = 0; k < n; ++k)
         from.push_back(c.field(c.x[k])), to.push_back(c.field(made[k]));
     const milcgpu_solve_spec spec = solve_spec(0.3, precise == MILCGPU_HALF ? 1e-3 : 1e-10, precise, sloppy);
-    const milcgpu_status status =
-        n == 1 ? milcgpu_solve(c.session.context, c.session.links, &spec, &from[0], &to[0], &reports[0])
-               : milcgpu_solve_sources(c.session.context, c.session.links, &spec, together, n, from.data(), to.data(),
-                                       reports.data());
+    const milcgpu_status status = n == 1
+                                      ? milcgpu_staggered_solve(c.session.links, &spec, &from[0], &to[0], &reports[0])
+                                      : milcgpu_staggered_solve_sources(c.session.links, &spec, together, n,
+                                                                        from.data(), to.data(), reports.data());
     for (const Reals &one : made)
         x.insert(x.end(), one.begin(), one.end());
     return status;
@@ -150,7 +149,7 @@ milcgpu_status wilson_solved(Calls &c, Reals &x, milcgpu_wilson_method method, d
     const milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), 0.11, clover, 0, method};
     milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
     const milcgpu_field from = c.field(source), to = c.field(x);
-    milcgpu_solve_report report = empty_report();
+    auto report = sized<milcgpu_solve_report>();
     return milcgpu_wilson_solve(c.wilson, &spec, &how, &from, &to, &report);
 }
 
@@ -188,8 +187,8 @@ std::vector<Family> families() {
                             lng{r.data() + c.u.size(), MILCGPU_DOUBLE, 0};
         milcgpu_fatlink_set set{};
         set.fat = &fat, set.lng = &lng;
-        return resident ? milcgpu_gauge_links(c.gauge, &spec, &set, 1, nullptr, nullptr)
-                        : milcgpu_fat_links(c.session.context, &spec, &from, &set, 1, nullptr, nullptr);
+        return resident ? milcgpu_gauge_make_links(c.gauge, &spec, &set, 1, nullptr, nullptr)
+                        : milcgpu_links_make(c.session.context, &spec, &from, &set, 1, nullptr, nullptr);
     };
     std::vector<Family> all;
     const double exact = 1e-13, as_solved = 1e-8;
@@ -203,7 +202,8 @@ std::vector<Family> families() {
                    [](Calls &c, Reals &r) {
                        milcgpu_fatlink_set set{};
                        set.links = &c.session.links;
-                       const milcgpu_status status = milcgpu_gauge_links(c.gauge, &c.hisq, &set, 1, nullptr, nullptr);
+                       const milcgpu_status status =
+                           milcgpu_gauge_make_links(c.gauge, &c.hisq, &set, 1, nullptr, nullptr);
                        return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
                    },
                    as_solved});
@@ -214,7 +214,7 @@ std::vector<Family> families() {
              const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &c.zero}, {0, nullptr, nullptr, &c.derivative}};
              milcgpu_fatlink_spec spec = c.hisq;
              spec.derivative = 1;
-             c.must(milcgpu_fat_links(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
+             c.must(milcgpu_links_make(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
          },
          [](Calls &c, Reals &r) {
              const milcgpu_status status = milcgpu_links_add(c.zero, -0.3, c.derivative, &c.session.links);
@@ -241,7 +241,7 @@ std::vector<Family> families() {
                        const milcgpu_fatlink_set sets[] = {{0, nullptr, &to[0], nullptr},
                                                            {-0.1, &to[1], &to[2], nullptr},
                                                            {0.2, &to[3], &to[4], nullptr}};
-                       return milcgpu_fat_links(c.session.context, &c.hisq, &from, sets, 3, nullptr, nullptr);
+                       return milcgpu_links_make(c.session.context, &c.hisq, &from, sets, 3, nullptr, nullptr);
                    },
                    exact});
     all.push_back({"asqtad links of a handle", gauge,
@@ -263,13 +263,14 @@ std::vector<Family> families() {
                    exact});
     all.push_back({"HISQ force", gauge, pushed([](Calls &c) { return c.force(c.hisq); }), exact});
     all.push_back({"asqtad force", gauge, pushed([](Calls &c) { return c.force(c.asqtad); }), exact});
-    all.push_back({"gauge force", gauge,
-                   pushed([](Calls &c) { return milcgpu_gauge_force(c.gauge, &c.loops, 5, 0.01, nullptr); }), exact});
     all.push_back(
-        {"update", gauge, moved([](Calls &c) { return milcgpu_update_links(c.gauge, 0.01, 8, nullptr); }), exact});
+        {"gauge force", gauge,
+         pushed([](Calls &c) { return milcgpu_momenta_add_gauge_force(c.gauge, &c.loops, 5, 0.01, nullptr); }), exact});
+    all.push_back(
+        {"update", gauge, moved([](Calls &c) { return milcgpu_gauge_update(c.gauge, 0.01, 8, nullptr); }), exact});
     all.push_back({"reunitarization", gauge, moved([](Calls &c) {
                        milcgpu_reunitarize_report report{sizeof report, 0, 0, 0, 0};
-                       return milcgpu_reunitarize(c.gauge, 0, &report);
+                       return milcgpu_gauge_reunitarize(c.gauge, 0, &report);
                    }),
                    exact});
     all.push_back({"actions and loops", gauge,
@@ -277,11 +278,11 @@ std::vector<Family> families() {
                        r.assign(6, 0.0);
                        milcgpu_status status = milcgpu_gauge_action(c.gauge, &c.loops, &r[0]);
                        if (status == MILCGPU_OK)
-                           status = milcgpu_momentum_action(c.gauge, &r[1]);
+                           status = milcgpu_momenta_action(c.gauge, &r[1]);
                        if (status == MILCGPU_OK)
-                           status = milcgpu_plaquettes(c.gauge, &r[2], &r[3]);
+                           status = milcgpu_gauge_plaquettes(c.gauge, &r[2], &r[3]);
                        if (status == MILCGPU_OK)
-                           status = milcgpu_polyakov_loop(c.gauge, &r[4], &r[5]);
+                           status = milcgpu_gauge_polyakov_loop(c.gauge, &r[4], &r[5]);
                        return status;
                    },
                    exact});
@@ -292,7 +293,7 @@ std::vector<Family> families() {
     all.push_back({"measurement of the gauge field", gauge,
                    [](Calls &c, Reals &r) {
                        milcgpu_observables o{};
-                       const milcgpu_status status = milcgpu_measure(c.gauge, 0, &o);
+                       const milcgpu_status status = milcgpu_gauge_measure(c.gauge, 0, &o);
                        r = {o.clover_t,    o.clover_s,    o.plaquette_t, o.plaquette_s,
                             o.rectangle_t, o.rectangle_s, o.charge};
                        return status;
@@ -300,23 +301,23 @@ std::vector<Family> families() {
                    exact});
     all.push_back({"stout smearing", gauge, moved([](Calls &c) {
                        const milcgpu_stout_spec spec{sizeof spec, 0.1, 3, 4, 0};
-                       return milcgpu_stout(c.gauge, &spec, nullptr);
+                       return milcgpu_gauge_stout_smear(c.gauge, &spec, nullptr);
                    }),
                    exact});
     all.push_back({"APE smearing", gauge, moved([](Calls &c) {
-                       milcgpu_ape_spec spec{};
-                       spec.struct_size = sizeof spec, spec.weight = 0.2, spec.times = 2;
-                       return milcgpu_ape_smear(c.gauge, &spec, nullptr, nullptr);
+                       auto spec = sized<milcgpu_ape_spec>();
+                       spec.weight = 0.2, spec.times = 2;
+                       return milcgpu_gauge_ape_smear(c.gauge, &spec, nullptr, nullptr);
                    }),
                    exact});
     all.push_back({"HYP smearing", gauge, moved([](Calls &c) {
                        const milcgpu_hyp_spec spec{sizeof spec, 0.75, 0.6, 0.3, 1, 4, 0, 0};
-                       return milcgpu_hyp_smear(c.gauge, &spec, nullptr);
+                       return milcgpu_gauge_hyp_smear(c.gauge, &spec, nullptr);
                    }),
                    exact});
     all.push_back({"gauge fixing", gauge, moved([](Calls &c) {
-                       milcgpu_gauge_fix_spec spec{};
-                       spec.struct_size = sizeof spec, spec.direction = 3, spec.most_steps = 3, spec.tolerance = -1;
+                       auto spec = sized<milcgpu_gauge_fix_spec>();
+                       spec.direction = 3, spec.most_steps = 3, spec.tolerance = -1;
                        spec.reunitarize_every = 2;
                        return milcgpu_gauge_fix(c.gauge, &spec, nullptr);
                    }),
@@ -329,7 +330,8 @@ std::vector<Family> families() {
              r = c.x[0];
              const milcgpu_field field = c.field(r);
              const milcgpu_quarks quarks{&field, nullptr, 0};
-             return status != MILCGPU_OK ? status : milcgpu_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
+             return status != MILCGPU_OK ? status
+                                         : milcgpu_quarks_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
          },
          exact});
     for (const auto &[name, operation] : {std::pair("spin-taste operators", "G5-G5X"), {"four-link operator", "G1-G5"}})
@@ -337,19 +339,19 @@ std::vector<Family> families() {
                        [operation = operation](Calls &c, Reals &r) {
                            return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
                                const int origin[4] = {0, 0, 0, 0};
-                               return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index(operation),
-                                                         origin, 1, &from, &to);
+                               return milcgpu_quarks_spin_taste(
+                                   c.meson_links, nullptr, milcgpu_spin_taste_index(operation), origin, 1, &from, &to);
                            });
                        },
                        exact});
     all.push_back({"Laplace solve", meson,
                    [](Calls &c, Reals &r) {
                        return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
-                           milcgpu_laplace_solve_spec spec{};
-                           spec.struct_size = sizeof spec, spec.directions = 3, spec.kappa = 0.12;
+                           auto spec = sized<milcgpu_laplace_solve_spec>();
+                           spec.directions = 3, spec.kappa = 0.12;
                            spec.tolerance = 1e-10, spec.max_iterations = 500, spec.max_restarts = 5;
                            spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
-                           milcgpu_solve_report report = empty_report();
+                           auto report = sized<milcgpu_solve_report>();
                            return milcgpu_laplace_solve(c.meson_links, &spec, 1, &from, &to, &report);
                        });
                    },
@@ -379,19 +381,6 @@ bool is_checked(const std::string &owner, const std::string &family, double part
     if (part_of_call > 0.9 && (owner.find(" vectors") != std::string::npos || owner == "vectors of several sources"))
         return false;
     return owner != "momenta" || family.find("adaptive") == std::string::npos;
-}
-
-// The largest difference relative to the largest number; infinite where one is not there.
-double distance(const Reals &a, const Reals &b) {
-    double largest = 0, most = 0;
-    if (a.size() != b.size())
-        return INFINITY;
-    for (size_t k = 0; k < a.size(); ++k) {
-        most = std::max(most, std::fabs(b[k]));
-        const double d = std::fabs(a[k] - b[k]);
-        largest = d <= largest ? largest : d;
-    }
-    return largest / most;
 }
 
 struct Run {
@@ -443,7 +432,7 @@ TEST_CASE("a bit that flips at any launch or copy of any call gives no wrong res
                     const size_t bit = rng() ^ rng() << 32;
                     const int at = static_cast<int>(rng() % clean.looks);
                     const Run r = run(family, lattice, backend, at, bit);
-                    const double d = r.status == MILCGPU_OK ? distance(r.result, clean.result) : 0;
+                    const double d = r.status == MILCGPU_OK ? largest_difference(r.result, clean.result) : 0;
                     const bool given = r.status == MILCGPU_OK && !r.result.empty(),
                                wrong = given && !(d <= family.rounding);
                     const bool checked = is_checked(r.owner, family.name, double(at) / clean.looks);

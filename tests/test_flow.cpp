@@ -39,7 +39,7 @@ template <class Real> struct Field {
     bool phases_out;
     milcgpu_gauge *gauge = nullptr;
     milcgpu_flow_spec spec;
-    milcgpu_flow_report report{};
+    milcgpu_flow_report report = sized<milcgpu_flow_report>();
     std::vector<milcgpu_flow_point> points;
     int end_after = -1; // points
     size_t in_flow = 0; // the largest number of bytes in use at a measurement
@@ -47,9 +47,8 @@ template <class Real> struct Field {
     Field(const reference::Lattice &lattice, Backend backend, bool without_phases = true, int block = 0)
         : session(lattice, backend, block, 0), phases_out(without_phases) {
         REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
-        milcgpu_flow_defaults(&spec);
+        milcgpu_flow_defaults(&spec, sizeof spec);
         spec.phases_out = phases_out, spec.exp_order = 0;
-        report.struct_size = sizeof report;
     }
     ~Field() { milcgpu_gauge_destroy(gauge); }
     void load(Gauge links) {
@@ -70,7 +69,7 @@ template <class Real> struct Field {
     }
     Observables measured() {
         milcgpu_observables o;
-        REQUIRE(milcgpu_measure(gauge, phases_out, &o) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_measure(gauge, phases_out, &o) == MILCGPU_OK);
         return list(o);
     }
     static int take(void *self, const milcgpu_flow_point *point) {
@@ -81,7 +80,7 @@ template <class Real> struct Field {
     }
     milcgpu_status try_flow() {
         points.clear();
-        return milcgpu_gradient_flow(gauge, &spec, take, this, &report);
+        return milcgpu_gauge_flow(gauge, &spec, take, this, &report);
     }
     void flow(double step, double stop) {
         spec.step = step, spec.stop = stop;
@@ -91,7 +90,7 @@ template <class Real> struct Field {
     }
     void stout(double rho, int times = 1, int directions = 4) {
         const milcgpu_stout_spec how{sizeof how, rho, times, directions, phases_out};
-        REQUIRE(milcgpu_stout(gauge, &how, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_stout_smear(gauge, &how, nullptr) == MILCGPU_OK);
     }
 };
 
@@ -542,15 +541,15 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     f.spec.integrator = MILCGPU_FLOW_LUSCHER;
     f.spec.exp_order = 8, f.spec.stop = 1e300; // links grow beyond all numbers
     refused(f.spec.step, 1e300, "result is", MILCGPU_NAN_OR_INF);
-    CHECK(milcgpu_gradient_flow(f.gauge, nullptr, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-    CHECK(milcgpu_gradient_flow(nullptr, &f.spec, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-    CHECK(milcgpu_measure(f.gauge, 1, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_gauge_flow(f.gauge, nullptr, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_gauge_flow(nullptr, &f.spec, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_gauge_measure(f.gauge, 1, nullptr) == MILCGPU_BAD_ARGUMENT);
 
     milcgpu_stout_spec how{sizeof how, 0.1, 1, 4, 1};
     const auto stout_refused = [&](auto &place, auto value, const char *what) {
         const auto good = place;
         place = value;
-        CHECK(milcgpu_stout(f.gauge, &how, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_stout_smear(f.gauge, &how, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(says(what));
         place = good;
     };
@@ -560,21 +559,21 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     stout_refused(how.times, -1, "spec.times");
     stout_refused(how.directions, 2, "spec.directions");
     how.rho = 1e105; // its powers overflow
-    CHECK(milcgpu_stout(f.gauge, &how, nullptr) == MILCGPU_NAN_OR_INF);
+    CHECK(milcgpu_gauge_stout_smear(f.gauge, &how, nullptr) == MILCGPU_NAN_OR_INF);
     how.rho = 0.1;
     CHECK(distance(f.saved(), links) == 0);
 
     // Memory that is not there.
     const auto without_memory = [&](const auto &call) {
-        REQUIRE(milcgpu_inject_fault(f.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
+        REQUIRE(milcgpu_fault_inject(f.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         CHECK(call() == MILCGPU_NO_MEMORY);
         CHECK(distance(f.saved(), links) == 0);
     };
     f.spec = other.spec;
     without_memory([&] { return f.try_flow(); });
-    without_memory([&] { return milcgpu_stout(f.gauge, &how, nullptr); });
+    without_memory([&] { return milcgpu_gauge_stout_smear(f.gauge, &how, nullptr); });
     milcgpu_observables untouched{-7, -7, -7, -7, -7, -7, -7};
-    without_memory([&] { return milcgpu_measure(f.gauge, 1, &untouched); });
+    without_memory([&] { return milcgpu_gauge_measure(f.gauge, 1, &untouched); });
     CHECK(list(untouched) == Observables(7, -7));
 
     // No step: measured once.
@@ -637,10 +636,10 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
             } listener{&numbers[here.rank()], here.rank()};
             const auto flow = [&](int action, int integrator, double stop, int slot, double xi = 1) {
                 milcgpu_flow_spec spec;
-                milcgpu_flow_defaults(&spec);
+                milcgpu_flow_defaults(&spec, sizeof spec);
                 spec.action = action, spec.integrator = integrator, spec.stop = stop, spec.step = 0.05;
                 spec.tolerance = 1e-3, spec.phases_out = 1, spec.anisotropy = xi;
-                demand(milcgpu_gradient_flow(handle.gauge, &spec, Listener::take, &listener, nullptr));
+                demand(milcgpu_gauge_flow(handle.gauge, &spec, Listener::take, &listener, nullptr));
                 demand(milcgpu_gauge_save(handle.gauge, &field));
                 Fields::put(made.links[slot], own, here.places, 72);
             };
@@ -649,7 +648,7 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
             flow(MILCGPU_FLOW_SYMANZIK, MILCGPU_FLOW_LUSCHER, 0.05, 2, 1.2);
             flow(MILCGPU_FLOW_WILSON, MILCGPU_FLOW_ADAPT_BS, 0.05, 2);
             const milcgpu_stout_spec stout{sizeof stout, 0.1, 2, 3, 1};
-            demand(milcgpu_stout(handle.gauge, &stout, nullptr));
+            demand(milcgpu_gauge_stout_smear(handle.gauge, &stout, nullptr));
             demand(milcgpu_gauge_save(handle.gauge, &field));
             Fields::put(made.links[3], own, here.places, 72);
         });

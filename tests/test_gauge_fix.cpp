@@ -36,16 +36,14 @@ template <class Real> struct Handle {
 };
 
 milcgpu_gauge_fix_spec fix_spec(int direction, bool phased) {
-    milcgpu_gauge_fix_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_gauge_fix_spec>();
     spec.direction = direction;
     spec.phases_out = !phased;
     return spec;
 }
 milcgpu_hyp_spec hyp_spec(bool phased) { return {sizeof(milcgpu_hyp_spec), 0.75, 0.6, 0.3, 1, 4, 0, !phased}; }
 milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
-    milcgpu_ape_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_ape_spec>();
     spec.weight = weight;
     spec.times = times;
     spec.space_only = 1;
@@ -80,8 +78,7 @@ TEST_CASE("gauge fixing: the steps of the reference, in every gauge, with phases
                         all.emplace_back(mean, change);
                     };
                     Handle<double> handle(lattice, backend, start, phased);
-                    milcgpu_gauge_fix_report report{};
-                    report.struct_size = sizeof report;
+                    auto report = sized<milcgpu_gauge_fix_report>();
                     REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
                     CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 4e-16);
                     REQUIRE(seen.size() == means.size());
@@ -119,8 +116,7 @@ TEST_CASE("gauge fixing: the condition is reached, and nothing but the gauge cha
                 CHECK(mean > before - 1e-14); // it rises
                 before = mean;
             };
-            milcgpu_gauge_fix_report report{};
-            report.struct_size = sizeof report;
+            auto report = sized<milcgpu_gauge_fix_report>();
             REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
             CHECK(report.steps > 20); // past a reunitarization
             CHECK(std::fabs(report.change) < spec.tolerance);
@@ -142,8 +138,7 @@ TEST_CASE("gauge fixing: how it ends, and what it refuses", "[measurements]") {
     const reference::Lattice lattice{{2, 4, 4, 2}};
     const Gauge start = reference::random_gauge(lattice, 3);
     Handle<double> handle(lattice, Backend::host, start, false);
-    milcgpu_gauge_fix_report report{};
-    report.struct_size = sizeof report;
+    auto report = sized<milcgpu_gauge_fix_report>();
     const auto refused = [&](const milcgpu_gauge_fix_spec &spec, const char *what) {
         CHECK(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_BAD_ARGUMENT);
         CHECK(last_error_says(what));
@@ -208,9 +203,8 @@ TEST_CASE("APE smearing: the reference's, with phases and without", "[measuremen
                         failed += count;
                     }
                     uint64_t not_converged = 99;
-                    milcgpu_force_report report{};
-                    report.struct_size = sizeof report;
-                    REQUIRE(milcgpu_ape_smear(handle.gauge, &spec, &not_converged, &report) == MILCGPU_OK);
+                    auto report = sized<milcgpu_force_report>();
+                    REQUIRE(milcgpu_gauge_ape_smear(handle.gauge, &spec, &not_converged, &report) == MILCGPU_OK);
                     const Gauge made = handle.links();
                     CHECK(reference::relative_difference(made, wanted) < times_measured * 3e-16);
                     CHECK(not_converged == static_cast<uint64_t>(failed));
@@ -219,7 +213,7 @@ TEST_CASE("APE smearing: the reference's, with phases and without", "[measuremen
                         for (const auto &u : made)
                             CHECK(std::abs(reference::det(u) - 1.0) < 1e-13);
                     Handle<float> single(lattice, backend, start, phased);
-                    REQUIRE(milcgpu_ape_smear(single.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
+                    REQUIRE(milcgpu_gauge_ape_smear(single.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
                     CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 7e-8);
                 }
         }
@@ -231,7 +225,7 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
     const auto g = reference::random_transformation(lattice, 22);
     const auto smeared = [&](const Gauge &links, const milcgpu_ape_spec &spec) {
         Handle<double> handle(lattice, Backend::host, links, true);
-        REQUIRE(milcgpu_ape_smear(handle.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_ape_smear(handle.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
         return handle.links();
     };
     milcgpu_ape_spec spec = ape_spec(0.4, 1, true);
@@ -249,7 +243,7 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
 
     Handle<double> handle(lattice, Backend::host, start, true);
     const auto refused = [&](const milcgpu_ape_spec &wrong, const char *what) {
-        CHECK(milcgpu_ape_smear(handle.gauge, &wrong, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_ape_smear(handle.gauge, &wrong, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(last_error_says(what));
     };
     refused(ape_spec(-0.1, 1, true), "spec.weight is -0.1");
@@ -259,7 +253,7 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
     refused(spec, "spec.tolerance is nan");
     spec = ape_spec(0.1, 1, true), spec.most_hits = 10001;
     refused(spec, "spec.most_hits is 10001");
-    CHECK(milcgpu_ape_smear(handle.gauge, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_gauge_ape_smear(handle.gauge, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     CHECK(reference::relative_difference(handle.links(), start) < 1e-15);
 
     // A link whose sum with its four staples in space is singular.
@@ -267,7 +261,7 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
     odd_one[0].e[0][0] = odd_one[0].e[1][1] = -1;
     Handle<double> singular(lattice, Backend::host, odd_one, true);
     spec = ape_spec(0.25, 1, true);
-    CHECK(milcgpu_ape_smear(singular.gauge, &spec, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
+    CHECK(milcgpu_gauge_ape_smear(singular.gauge, &spec, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
     CHECK(reference::relative_difference(singular.links(), odd_one) < 1e-15);
 }
 
@@ -286,13 +280,12 @@ TEST_CASE("HYP smearing: the reference's, with phases and without", "[measuremen
                         wanted = reference::hyp_smear(lattice, wanted, {spec.alpha1, spec.alpha2, spec.alpha3},
                                                       directions == 3, phased ? 9 : 4);
                     Handle<double> handle(lattice, backend, start, phased);
-                    milcgpu_force_report report{};
-                    report.struct_size = sizeof report;
-                    REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, &report) == MILCGPU_OK);
+                    auto report = sized<milcgpu_force_report>();
+                    REQUIRE(milcgpu_gauge_hyp_smear(handle.gauge, &spec, &report) == MILCGPU_OK);
                     CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 6e-16);
                     CHECK(report.flops > 0);
                     Handle<float> single(lattice, backend, start, phased);
-                    REQUIRE(milcgpu_hyp_smear(single.gauge, &spec, nullptr) == MILCGPU_OK);
+                    REQUIRE(milcgpu_gauge_hyp_smear(single.gauge, &spec, nullptr) == MILCGPU_OK);
                     CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 1.3e-7);
                 }
         }
@@ -304,7 +297,7 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
     const auto g = reference::random_transformation(lattice, 24);
     const auto smeared = [&](const Gauge &links, const milcgpu_hyp_spec &spec) {
         Handle<double> handle(lattice, Backend::host, links, true);
-        REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
         return handle.links();
     };
     milcgpu_hyp_spec spec = hyp_spec(true);
@@ -337,7 +330,7 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
 
     Handle<double> handle(lattice, Backend::host, start, true);
     const auto refused = [&](const milcgpu_hyp_spec &wrong, const char *what) {
-        CHECK(milcgpu_hyp_smear(handle.gauge, &wrong, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_hyp_smear(handle.gauge, &wrong, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(last_error_says(what));
     };
     for (double *alpha : {&spec.alpha1, &spec.alpha2, &spec.alpha3}) {
@@ -354,7 +347,7 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
     refused(spec, "spec.hits is 10001");
     spec = hyp_spec(true), spec.struct_size = 8;
     refused(spec, "struct_size");
-    CHECK(milcgpu_hyp_smear(handle.gauge, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_gauge_hyp_smear(handle.gauge, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     spec = hyp_spec(true), spec.alpha3 = 1.5;
     refused(spec, "spec.alpha3 is 1.5: must be 0 to 1");
     spec = hyp_spec(true), spec.alpha1 = -0.1;
@@ -369,13 +362,13 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
     const milcgpu_field field = Session<double>::field(host);
     REQUIRE(milcgpu_gauge_load(far.gauge, &field, -1) == MILCGPU_OK);
     spec = hyp_spec(true);
-    CHECK(milcgpu_hyp_smear(far.gauge, &spec, nullptr) == MILCGPU_NAN_OR_INF);
+    CHECK(milcgpu_gauge_hyp_smear(far.gauge, &spec, nullptr) == MILCGPU_NAN_OR_INF);
     std::vector<double> kept(host.size());
     const milcgpu_field to = Session<double>::field(kept);
     REQUIRE(milcgpu_gauge_save(far.gauge, &to) == MILCGPU_OK);
     CHECK(kept == host);
     spec = hyp_spec(true), spec.times = 0;
-    REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
+    REQUIRE(milcgpu_gauge_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
     CHECK(reference::relative_difference(handle.links(), start) < 1e-15);
 }
 
@@ -407,12 +400,11 @@ TEST_CASE("gauge fixing, APE and HYP smearing over ranks and on emulated cuts: t
             };
             milcgpu_gauge_fix_spec spec = fix_spec(3, true);
             spec.most_steps = 3, spec.tolerance = -1;
-            milcgpu_gauge_fix_report report{};
-            report.struct_size = sizeof report;
+            auto report = sized<milcgpu_gauge_fix_report>();
             const milcgpu_ape_spec ape = ape_spec(0.3, 2, true);
-            changed([&] { return milcgpu_ape_smear(gauge, &ape, nullptr, nullptr); }, result.smeared);
+            changed([&] { return milcgpu_gauge_ape_smear(gauge, &ape, nullptr, nullptr); }, result.smeared);
             const milcgpu_hyp_spec hyp = hyp_spec(true);
-            changed([&] { return milcgpu_hyp_smear(gauge, &hyp, nullptr); }, result.hyp);
+            changed([&] { return milcgpu_gauge_hyp_smear(gauge, &hyp, nullptr); }, result.hyp);
             changed([&] { return milcgpu_gauge_fix(gauge, &spec, &report); }, result.fixed);
             if (here.rank() == 0)
                 result.mean = report.mean;

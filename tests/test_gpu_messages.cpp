@@ -36,21 +36,20 @@ Exchanged made_on(const Fields &fields, const Cut &cut, Backend backend,
                                 to_lng = field_of(lng), u = field_of(here.fat);
             milcgpu_storage what{};
             what.precision = MILCGPU_DOUBLE;
-            milcgpu_solve_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_solve_spec>();
             spec.parity = MILCGPU_EVEN;
             spec.mass = 0.3, spec.tolerance = 1e-10;
             spec.max_iterations = 500, spec.max_restarts = 5;
             spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
             milcgpu_fatlink_spec paths;
-            milcgpu_asqtad_spec(0.9, &paths);
+            milcgpu_asqtad_defaults(0.9, &paths, sizeof paths);
             paths.unitarity = -1;
             const milcgpu_fatlink_set set{0, &to_fat, &to_lng, nullptr};
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-                demand(milcgpu_dslash(here.context, here.links, &what, parity, &b, &to));
-            demand(milcgpu_fat_links(here.context, &paths, &u, &set, 1, nullptr, nullptr));
-            demand(milcgpu_solve_sources(here.context, here.links, &spec, MILCGPU_TOGETHER_AUTO, 2, sources, solutions,
-                                         nullptr));
+                demand(milcgpu_staggered_dslash(here.links, &what, parity, &b, &to));
+            demand(milcgpu_links_make(here.context, &paths, &u, &set, 1, nullptr, nullptr));
+            demand(milcgpu_staggered_solve_sources(here.links, &spec, MILCGPU_TOGETHER_AUTO, 2, sources, solutions,
+                                                   nullptr));
             Fields::put(made.d, d, here.places);
             Fields::put(made.solution, x[0], here.places);
             Fields::put(made.others, x[1], here.places);
@@ -95,7 +94,7 @@ Started started(const std::function<void(Mailroom &)> &prepare) {
             const milcgpu_field b = field_of(here.source), to = field_of(d);
             milcgpu_storage what{};
             what.precision = MILCGPU_DOUBLE;
-            demand(milcgpu_dslash(here.context, here.links, &what, MILCGPU_ODD, &b, &to));
+            demand(milcgpu_staggered_dslash(here.links, &what, MILCGPU_ODD, &b, &to));
             here.context->ranks->gathered("a test", 1);
             after[here.rank()] = here.room->gpu_messages();
         },
@@ -256,13 +255,13 @@ TEST_CASE("MILCGPU_GPU_MPI: 0 never, 1 also where the message passing does not s
     const Environment neither{{"MILCGPU_GPU_MPI", "yes"}};
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     CHECK(all_ended(on_cut(fields_on(cut.whole, false), cut, Backend::host, [](Here &, Ending &) {}),
-                    Status::bad_argument, "MILCGPU_GPU_MPI=yes: must be 0"));
+                    Status::bad_argument, "MILCGPU_GPU_MPI=yes is none of auto 0 1"));
 }
 
-TEST_CASE("messages in GPU memory: MILCGPU_CHECK_HALO finds one that arrives changed",
+TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that arrives changed",
           "[ranks][cut][gpu_mpi][faults]") {
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
-    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     for (const bool spoiled : {false, true}) {
         const auto endings = on_cut(
             fields_on(cut.whole, false), cut, Backend::host,
@@ -274,7 +273,7 @@ TEST_CASE("messages in GPU memory: MILCGPU_CHECK_HALO finds one that arrives cha
                 const milcgpu_field b = field_of(here.source), to = field_of(d);
                 milcgpu_storage what{};
                 what.precision = MILCGPU_DOUBLE;
-                ending.status = milcgpu_dslash(here.context, here.links, &what, MILCGPU_ODD, &b, &to);
+                ending.status = milcgpu_staggered_dslash(here.links, &what, MILCGPU_ODD, &b, &to);
                 ending.text = ending.status == MILCGPU_OK ? "" : milcgpu_last_error();
             },
             [](Mailroom &room) { all_say_gpu_memory(room, 2); });
@@ -295,12 +294,11 @@ TEST_CASE("a table of message functions from before messages in GPU memory is ta
             milcgpu_layout layout = layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, rank);
             layout.messages = &table;
             milcgpu_context *context = nullptr;
-            milcgpu_options options{};
-            options.struct_size = sizeof options;
+            auto options = sized<milcgpu_options>();
             options.backend = MILCGPU_HOST;
-            demand(milcgpu_init(&layout, &options, &context));
+            demand(milcgpu_context_create(&layout, &options, &context));
             ending.text = context->halo->how_messages_travel();
-            milcgpu_finalize(context);
+            milcgpu_context_destroy(context);
         });
     };
     const size_t old = offsetof(milcgpu_messages, gpu_memory);

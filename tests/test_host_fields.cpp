@@ -123,11 +123,10 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
     const auto b = reference::random_fermion(lattice, 1), x = reference::random_fermion(lattice, 2);
     for (const milcgpu::Backend backend : tests::backends()) {
         const milcgpu_layout layout = tests::layout_of(lattice);
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = tests::sized<milcgpu_options>();
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
         const auto order = reference::milc_order(lattice);
         const auto in_milc_order = [&](const auto &from, int each) {
             auto to = from;
@@ -146,7 +145,7 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
             const int on = parity == MILCGPU_EVEN ? 0 : 1;
             double residual = -1;
-            REQUIRE(milcgpu_residual(context, handle, parity, 0.1, &source_field, &solution_field, &residual) ==
+            REQUIRE(milcgpu_staggered_residual(handle, parity, 0.1, &source_field, &solution_field, &residual) ==
                     MILCGPU_OK);
             const auto ax = reference::normal_operator(lattice, links.fat, links.lng, 0.1, on, x);
             double rr = 0, bb = 0;
@@ -158,10 +157,10 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
             CHECK(residual == Approx(std::sqrt(rr / bb)).epsilon(1e-12));
         }
         double residual = -1;
-        CHECK(milcgpu_residual(context, handle, 3, 0.1, &source_field, &solution_field, &residual) ==
+        CHECK(milcgpu_staggered_residual(handle, 3, 0.1, &source_field, &solution_field, &residual) ==
               MILCGPU_BAD_ARGUMENT);
         CHECK(std::string(milcgpu_version()) == MILCGPU_VERSION);
         milcgpu_links_destroy(handle);
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     }
 }

@@ -62,14 +62,14 @@ TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cu
         const Vectors<Real> v(session, 3);
         v.put(0, x), v.put(1, y);
         for (const int parity : parities)
-            REQUIRE(milcgpu_vector_minus_dslash(session.links, parity, -0.7, 1.3, v[0], v[1], v[2]) == MILCGPU_OK);
+            REQUIRE(milcgpu_vectors_minus_dslash(session.links, parity, -0.7, 1.3, v[0], v[1], v[2]) == MILCGPU_OK);
         reference::Fermion expected = reference::dslash(lattice, links.fat, links.lng, y);
         for (int s = 0; s < lattice.volume(); ++s)
             expected[s] = -0.7 * (1.3 * x[s] - expected[s]);
         CHECK(apart(lattice, v.get(2), expected) < (sizeof(Real) == 8 ? 3e-15 : 2e-6));
         CHECK(apart(lattice, v.get(1), y) < (sizeof(Real) == 8 ? 1e-30 : 1e-7)); // as it was
         // `to` is y: odd sites of a solution from its even ones.
-        REQUIRE(milcgpu_vector_minus_dslash(session.links, MILCGPU_ODD, -0.7, 1.3, v[0], v[1], v[1]) == MILCGPU_OK);
+        REQUIRE(milcgpu_vectors_minus_dslash(session.links, MILCGPU_ODD, -0.7, 1.3, v[0], v[1], v[1]) == MILCGPU_OK);
         CHECK(parity_difference(lattice, v.get(1), expected, 1) < (sizeof(Real) == 8 ? 3e-15 : 2e-6));
         CHECK(parity_difference(lattice, v.get(1), y, 0) < (sizeof(Real) == 8 ? 1e-30 : 1e-7));
     };
@@ -77,7 +77,7 @@ TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cu
         for (const reference::Lattice &lattice : shapes)
             check(double(), backend, lattice);
         check(float(), backend, shapes[0]);
-        const Environment cut{{"MILCGPU_EMULATE", "yt"}};
+        const Environment cut{{"MILCGPU_TEST", "cut=yt"}};
         check(double(), backend, {{4, 6, 2, 4}});
     }
 }
@@ -101,14 +101,15 @@ TEST_CASE("vectors: a solve of them has the bits of a solve of the host's fields
         }
         for (int k = 0; k < n; ++k)
             sources.push_back(session.field(b[k])), solutions.push_back(session.field(x[k]));
-        std::vector<milcgpu_solve_report> host(n, empty_report()), device(n, empty_report());
+        std::vector<milcgpu_solve_report> host(n, sized<milcgpu_solve_report>()),
+            device(n, sized<milcgpu_solve_report>());
         milcgpu_solve_spec spec = solve_spec(0.1, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE);
         for (const int together : {MILCGPU_BLOCK, MILCGPU_ONE_BY_ONE}) {
             spec.parity = together == MILCGPU_BLOCK ? MILCGPU_EVEN : MILCGPU_ODD;
-            REQUIRE(milcgpu_solve_sources(session.context, session.links, &spec, together, n, sources.data(),
-                                          solutions.data(), host.data()) == MILCGPU_OK);
-            REQUIRE(milcgpu_solve_vectors(session.context, session.links, &spec, together, n, from.data(), to.data(),
-                                          device.data()) == MILCGPU_OK);
+            REQUIRE(milcgpu_staggered_solve_sources(session.links, &spec, together, n, sources.data(), solutions.data(),
+                                                    host.data()) == MILCGPU_OK);
+            REQUIRE(milcgpu_staggered_solve_vectors(session.links, &spec, together, n, from.data(), to.data(),
+                                                    device.data()) == MILCGPU_OK);
             for (int k = 0; k < n; ++k) {
                 CHECK(device[k].iterations == host[k].iterations);
                 CHECK(device[k].true_residual == host[k].true_residual);
@@ -163,7 +164,7 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
                 demand(milcgpu_vectors_load(handle, x.index, parity, &to));
             }
             for (const int parity : parities)
-                demand(milcgpu_vector_minus_dslash(here.links, parity, 1, 0.4, b, b, normal));
+                demand(milcgpu_vectors_minus_dslash(here.links, parity, 1, 0.4, b, b, normal));
             demand(milcgpu_vectors_save(handle, b.index, both_parities, &to)); // its ghosts are new
             if (host != here.source)
                 throw milcgpu::Error(milcgpu::Status::corrupted, "the source is another one");
@@ -172,8 +173,8 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
             milcgpu_solve_spec spec = solve_spec(0.2, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE);
             for (const int parity : parities) {
                 spec.parity = parity;
-                demand(milcgpu_solve_vectors(here.context, here.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &normal, &x,
-                                             nullptr));
+                demand(
+                    milcgpu_staggered_solve_vectors(here.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &normal, &x, nullptr));
             }
             demand(milcgpu_vectors_save(handle, x.index, both_parities, &to));
             Fields::put(made.solution, host, here.places);
@@ -249,7 +250,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         const Vectors<double> v(session, 3), elsewhere(another, 1);
         v.put(0, field);
         const auto minus = [&](milcgpu_vector x, milcgpu_vector y, milcgpu_vector to, double scale = 1, int on = 1) {
-            return milcgpu_vector_minus_dslash(session.links, on, scale, 1, x, y, to);
+            return milcgpu_vectors_minus_dslash(session.links, on, scale, 1, x, y, to);
         };
         CHECK(minus(v[0], v[0], {nullptr, 0}) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus({nullptr, 0}, v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
@@ -265,14 +266,14 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         CHECK(says("y: vectors of another context"));
         CHECK(minus(v[0], v[0], v[1], NAN) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[1], 1, 3) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_vector_minus_dslash(nullptr, 1, 1, 1, v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_vectors_minus_dslash(nullptr, 1, 1, 1, v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
         REQUIRE(minus(v[0], v[0], v[1]) == MILCGPU_OK);
 
         const milcgpu_solve_spec spec = solve_spec(0.2, 1e-8, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         v.put(1, field);
         const auto solve = [&](std::vector<milcgpu_vector> b, std::vector<milcgpu_vector> x) {
-            return milcgpu_solve_vectors(session.context, session.links, &spec, MILCGPU_BLOCK,
-                                         static_cast<int>(b.size()), b.data(), x.data(), nullptr);
+            return milcgpu_staggered_solve_vectors(session.links, &spec, MILCGPU_BLOCK, static_cast<int>(b.size()),
+                                                   b.data(), x.data(), nullptr);
         };
         CHECK(solve({v[0]}, {v[0]}) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("solutions[0]: that vector is another solution, too, or a source"));
@@ -281,7 +282,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         CHECK(solve({v[0]}, {v[2]}) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("vector 2 is empty on even sites"));
         CHECK(solve({elsewhere[0]}, {v[1]}) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve_vectors(session.context, session.links, &spec, 0, 1, nullptr, nullptr, nullptr) ==
+        CHECK(milcgpu_staggered_solve_vectors(session.links, &spec, 0, 1, nullptr, nullptr, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
         REQUIRE(solve({v[0]}, {v[1]}) == MILCGPU_OK);
 
@@ -365,7 +366,7 @@ TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][inver
             // load: fields are not found again, wherever the next ones lie.
             const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
                                           {"MILCGPU_PRECISION", "double"},
-                                          {"MILCGPU_FIELDS", "load"},
+                                          {"MILCGPU_TEST", "load"},
                                           {"MILCGPU_VERBOSE", "0"}};
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);
@@ -437,20 +438,19 @@ struct SeveralMasses {
 TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of them",
           "[measurements][invert][plugin]") {
     for (const Backend backend : backends())
-        for (const char *resident : {"1", "nan", "0"}) {
-            INFO(backend_name(backend) << " MILCGPU_RESIDENT=" << resident);
+        for (const std::string resident : {"load", "load,nan", "load,copy_back"}) {
+            INFO(backend_name(backend) << " MILCGPU_TEST=" << resident);
             const reference::Lattice lattice =
                 backend == Backend::cuda ? reference::Lattice{{8, 8, 8, 8}} : reference::Lattice{{4, 6, 10, 4}};
             const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
                                           {"MILCGPU_PRECISION", "double"},
-                                          {"MILCGPU_RESIDENT", resident},
-                                          {"MILCGPU_FIELDS", "load"},
+                                          {"MILCGPU_TEST", resident},
                                           {"MILCGPU_VERBOSE", "0"}};
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);
             RoutineAccount &solves = plugin().ledger[MILCGPU_KS_MULTICG];
             RoutineAccount &adjoints = plugin().ledger[MILCGPU_MAT_INVERT];
-            const bool stay = std::string(resident) != "0";
+            const bool stay = !has(resident, "copy_back");
             const uint64_t field = 48u * lattice.volume(), small = field / 2 - 1; // counters and checksums
             const auto about = [&](uint64_t bytes, uint64_t fields) {
                 CHECK(bytes >= fields * field);
@@ -464,7 +464,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
                 REQUIRE(masses.solve(MILCGPU_EVEN) == 1);
                 REQUIRE(masses.solve(MILCGPU_ODD) == 1);
                 if (stay)
-                    CHECK(std::isnan(masses.x[1][0]) == (std::string(resident) == "nan"));
+                    CHECK(std::isnan(masses.x[1][0]) == has(resident, "nan"));
                 about(solves.to_device, 1);
                 about(solves.to_host, stay ? 0 : SeveralMasses::n);
                 if (broken)

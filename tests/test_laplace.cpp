@@ -3,6 +3,7 @@
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/solver/cg.h"
 #include "milc_glue/api/milcgpu_laplace.h"
+#include "tests/bench.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 #include "tests/reference/laplace.h"
@@ -21,62 +22,28 @@ constexpr double even_odd_error[] = {1.1e-16, 5.3e-8, 7.5e-6};
 constexpr double form_error[] = {1.1e-15, 6e-9, 2.5e-7};
 
 // A lattice on a device with links, in every form.
-struct Bench {
-    reference::Lattice lattice;
-    Geometry geometry;
-    Device device;
-    SiteMap map;
-    SpinorReorder reorder;
+struct LaplaceBench : Bench<reference::Vector> {
     Gauge u;
     LinkField plain;
-    std::map<std::pair<Precision, int>, LinkField> packed;
+    std::map<std::pair<Precision, int>, LinkField> packed_links;
 
-    Bench(const std::array<int, 4> &n, Backend backend, unsigned long seed = 3)
-        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry),
-          u(unitary_links(lattice, seed, 1, false)), plain(device, Precision::double_, 18, geometry, "test") {
-        // Even sites in front: where the last extent is odd, MILC's order has as many of both, too.
-        auto host = reference::links_to_milc<double>(lattice, u);
-        links_to_device(device, {host.data(), Precision::double_, 576}, map, geometry, plain);
-    }
-    const LinkField &links(Precision precision, int reals) {
-        LinkField &field = packed[{precision, reals}];
-        if (field.bytes() == 0) {
-            PackedLinks made =
-                pack_links(device, plain, link_statistics(device, plain, geometry), geometry, precision, reals, "test");
-            REQUIRE(made.worst_error <= accepted_error(precision));
-            field = std::move(made.field);
-        }
+    // Even sites in front: where the last extent is odd, MILC's order has as many of both, too.
+    LaplaceBench(const std::array<int, 4> &n, Backend backend, unsigned long seed = 3)
+        : Bench(n, backend), u(unitary_links(lattice, seed, 1, false)), plain(upload(u)) {}
+    const LinkField &links(Precision precision, int in_reals) {
+        LinkField &field = packed_links[{precision, in_reals}];
+        if (field.bytes() == 0)
+            field = packed(plain, precision, in_reals);
         return field;
     }
     LaplaceOperator op(Precision precision, int reals, int directions, double kappa, int parity) {
         return {geometry, parity, {precision, precision, reals}, links(precision, reals), directions, kappa};
     }
-    // Source k is (k + 1) field.
-    SpinorField upload(const Fermion &field, int parity, Precision precision, int sources = 1) {
-        SpinorField on_device(device, precision, geometry, parity, "test", sources);
-        for (int k = 0; k < sources; ++k) {
-            Fermion scaled = field;
-            for (auto &v : scaled)
-                v = double(k + 1) * v;
-            auto milc = reference::vector_to_milc<double>(lattice, scaled);
-            reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device[k]);
-        }
-        return on_device;
-    }
-    Fermion download(const SpinorBlock &field, int parity) {
-        std::vector<double> milc(lattice.volume() * 6, 0);
-        reorder.to_host(field, parity, {milc.data(), Precision::double_, 48});
-        return reference::vector_from_milc<double>(lattice, milc);
-    }
-    // Worst over the sources of |got - wanted| / |wanted|, wanted being that of source 0.
+    // Of all sources the worst.
     double error_of(const SpinorField &got, const Fermion &wanted, int parity) {
         double worst = 0;
-        for (int k = 0; k < got.sources(); ++k) {
-            Fermion scaled = wanted;
-            for (auto &v : scaled)
-                v = double(k + 1) * v;
-            worst = worse(worst, parity_difference(lattice, download(got[k], parity), scaled, parity));
-        }
+        for (int k = 0; k < got.sources(); ++k)
+            worst = worse(worst, Bench::error_of(got, k, wanted, parity));
         return worst;
     }
     double norm2(const Fermion &field, int parity) const {
@@ -101,7 +68,7 @@ struct Errors {
 };
 
 // Of one row on one parity, with all that its epilogue may be given.
-Errors run(Bench &bench, const LaplaceKernel &row, int parity) {
+Errors run(LaplaceBench &bench, const LaplaceKernel &row, int parity) {
     const double kappa = 0.11, a = 0.37, alpha = 0.61, beta = 0.7;
     const int sources = row.most_sources == 1 ? 1 : 5;
     const reference::Lattice &lattice = bench.lattice;
@@ -179,7 +146,7 @@ TEST_CASE("every row of the Laplace table against the reference, one thread a si
     for (const Backend backend : backends())
         for (const auto &n :
              {std::array<int, 4>{4, 6, 10, 4}, std::array<int, 4>{2, 4, 4, 8}, std::array<int, 4>{4, 2, 6, 3}}) {
-            Bench bench(n, backend);
+            LaplaceBench bench(n, backend);
             for (const LaplaceKernel &row : laplace_table()) {
                 if (n[3] % 2 != 0 && row.directions == 4)
                     continue;
@@ -208,7 +175,7 @@ template <class Real> struct Laplace : Measurement<Real> {
     Fermion apply(const milcgpu_laplace_spec &spec, int matrix, const Fermion &field,
                   int parity = MILCGPU_EVEN + MILCGPU_ODD) {
         return Measurement<Real>::apply(field, [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_laplace(this->links, &spec, matrix, parity, n, from, to);
+            return milcgpu_laplace_apply(this->links, &spec, matrix, parity, n, from, to);
         });
     }
     Fermion matrix(int directions, double kappa, const Fermion &field) {
@@ -229,7 +196,7 @@ template <class Real> struct Laplace : Measurement<Real> {
             sources.push_back(reference::vector_to_milc<Real>(lattice(), b[k]));
             solutions.push_back(guess.empty() ? std::vector<Real>(sources[k].size())
                                               : reference::vector_to_milc<Real>(lattice(), guess[k]));
-            s.reports.push_back(empty_report());
+            s.reports.push_back(sized<milcgpu_solve_report>());
         }
         for (size_t k = 0; k < b.size(); ++k) {
             from.push_back(Session<Real>::field(sources[k]));
@@ -246,8 +213,7 @@ template <class Real> struct Laplace : Measurement<Real> {
 
 milcgpu_laplace_solve_spec laplace_solve(int directions, double kappa, double tolerance, int precise, int sloppy,
                                          int reals = 0) {
-    milcgpu_laplace_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_laplace_solve_spec>();
     spec.directions = directions, spec.kappa = kappa;
     spec.tolerance = tolerance;
     spec.max_iterations = 2000, spec.max_restarts = 5;
@@ -341,7 +307,7 @@ TEST_CASE("Laplace: M and D are the reference's, on one parity or both, in every
         }
 }
 
-TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_laplacian are made of D",
+TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_quarks_laplacian are made of D",
           "[operators][laplace]") {
     const reference::Lattice lattice{{4, 6, 2, 6}};
     const auto g = reference::random_transformation(lattice, 20);
@@ -381,7 +347,7 @@ TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_lap
 TEST_CASE("Laplace: the even-odd operator against the reference and against all sites", "[operators][laplace]") {
     for (const Backend backend : backends())
         for (const auto &n : {std::array<int, 4>{4, 6, 4, 8}, std::array<int, 4>{6, 2, 4, 5}}) {
-            Bench bench(n, backend);
+            LaplaceBench bench(n, backend);
             const Fermion x = random_fermion(bench.lattice, 30);
             for (const int d : {3, 4})
                 for (const Precision precision : {Precision::double_, Precision::single, Precision::half})
@@ -554,17 +520,17 @@ TEST_CASE("Laplace: several sources together, one by one, on the device, with gu
         CHECK(milcgpu_laplace_solve(m.links, &spec, 2, &sources, &over, nullptr) == MILCGPU_BAD_ARGUMENT);
         const auto what = m.spec(4, spec.kappa);
         // M x is b; in place.
-        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &solutions, &solutions));
+        m.must(milcgpu_laplace_apply(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &solutions, &solutions));
         const auto back = reference::vector_from_milc<double>(lattice, resident.saved(3, reals));
         CHECK(reference::relative_difference(back, b[1]) < 1e-11);
         // What is read is read before anything is written.
-        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over));
+        m.must(milcgpu_laplace_apply(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over));
         for (int k = 0; k < 2; ++k)
             CHECK(reference::relative_difference(
                       reference::vector_from_milc<double>(lattice, resident.saved(1 + k, reals)),
                       reference::laplace_matrix(lattice, u, 4, spec.kappa, b[k])) <= times_measured * row_error[0]);
         const milcgpu_quarks empty = resident.from(4);
-        CHECK(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 1, &empty, &empty) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_laplace_apply(m.links, &what, MILCGPU_LAPLACE_M, 3, 1, &empty, &empty) == MILCGPU_BAD_ARGUMENT);
     }
 }
 
@@ -607,6 +573,47 @@ TEST_CASE("Laplace: links in single, and links that are not unitary, are solved 
         CHECK(after.status == MILCGPU_OK);
         CHECK(residual_of(lattice, m.u, 4, 0.11, b, after.x[0]) < times_measured * 3.4e-8);
     }
+}
+
+TEST_CASE("the plan of a Laplace solve is what it takes", "[operators][laplace][api]") {
+    const reference::Lattice lattice{{4, 4, 6, 8}};
+    const Gauge u = links_for(lattice, 65);
+    const Fermion b = random_fermion(lattice, 66);
+    const auto check = [&](auto real, Backend backend, const char *cut, int sloppy, int together, int n) {
+        const Environment environment{{"MILCGPU_TEST", cut}};
+        Laplace<decltype(real)> m(lattice, backend, u);
+        // Links in single do not fit 12 reals of double.
+        auto spec = laplace_solve(3, 0.15, 1e-4, MILCGPU_DOUBLE, sloppy,
+                                  sizeof real == 4 && sloppy == MILCGPU_DOUBLE ? 18 : 12);
+        spec.together = together;
+        char text[2000] = "";
+        size_t planned = 0;
+        REQUIRE(milcgpu_laplace_plan(m.links, &spec, n, text, sizeof text, &planned) == MILCGPU_OK);
+        CHECK(std::string(text).find("packed links") != std::string::npos);
+        CHECK((std::string(text).find("links as handed over") != std::string::npos) == (std::string(cut) != "0"));
+        CHECK((std::string(text).find("change its precision") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
+        const size_t loading = m.session.context->device->peak_bytes();
+        REQUIRE(m.solve(spec, std::vector<Fermion>(n, b)).status == MILCGPU_OK);
+        const size_t taken = m.session.context->device->peak_bytes();
+        CAPTURE(name(backend), sizeof real, cut, sloppy, together, n, planned, loading, taken);
+        CHECK(taken <= std::max(loading, planned + 16384)); // sums and scalars
+        CHECK(planned <= taken);
+    };
+    for (const Backend backend : backends())
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+            for (const int n : {1, 5}) {
+                check(double(), backend, "0", sloppy, MILCGPU_LOCK_STEP, n);
+                check(float(), backend, "0", sloppy, MILCGPU_ONE_BY_ONE, n);
+                check(float(), backend, "cut=xt", sloppy, MILCGPU_BLOCK, n);
+            }
+    Laplace<double> m(lattice, Backend::host, u);
+    auto spec = laplace_solve(3, 0.15, 1e-4, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+    size_t bytes = 0;
+    for (const int n : {0, 1001})
+        CHECK(milcgpu_laplace_plan(m.links, &spec, n, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+    spec.directions = 5;
+    CHECK(milcgpu_laplace_plan(m.links, &spec, 1, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+    CHECK(bytes == 0);
 }
 
 TEST_CASE("Laplace: the same solve is bitwise the same, however many threads work",
@@ -702,7 +709,7 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
         const milcgpu_quarks source{&from, nullptr, 0}, made{&to, nullptr, 0}, neither{nullptr, nullptr, 0};
         const auto apply = [&](milcgpu_laplace_spec spec, int matrix, int parity, int n, const milcgpu_quarks *f,
                                const milcgpu_quarks *t) {
-            return milcgpu_laplace(m.links, &spec, matrix, parity, n, f, t);
+            return milcgpu_laplace_apply(m.links, &spec, matrix, parity, n, f, t);
         };
         CHECK(apply(m.spec(4, 0.2), MILCGPU_LAPLACE_M, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
         CHECK(apply(m.spec(6, 0.01), MILCGPU_LAPLACE_D, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
@@ -735,7 +742,7 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
 
 TEST_CASE("Laplace: odd extents along a direction are refused, and a cut lattice without a halo",
           "[operators][laplace][errors]") {
-    Bench bench({4, 4, 2, 5}, Backend::host);
+    LaplaceBench bench({4, 4, 2, 5}, Backend::host);
     const LaplaceOperator A = bench.op(Precision::double_, 18, 4, 0.1, 0);
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
     HalfCall half;

@@ -1,4 +1,5 @@
 // How soon the plugin sees that MILC's links are no longer those on the device.
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/solve/verify.h"
 #include "tests/support.h"
@@ -137,7 +138,7 @@ TEST_CASE("a sum of links that changed on the device fails once, with words, and
             CHECK(p.cache.why_no_sum().find(changed == 0 ? "a: fat links" : "b: fat links") != std::string::npos);
             CHECK(p.cache.why_no_sum().empty());
             CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_OK);
-            sum->loaded = false;
+            sum->mirror.forget_copy();
         }
     }
 }
@@ -151,17 +152,17 @@ TEST_CASE("threads that look during a solve see every edit, and stop when it is 
             p.edit(0);
             const uint64_t before = Prepared::version(p.ready(0));
             LinkSet &set = p.ready(0);
-            const bool unseen_before = set.unseen > 0;
+            const bool unseen_before = set.mirror.unseen() > 0;
             LinkWatch watch(p.cache, set, p.fat[0].data(), p.lng[0].data(), threads);
             watch.begin();
             if (k < 2)
                 wait(); // long enough for 4 MB
             const bool same = watch.end();
             if (k < 2)
-                CHECK(set.unseen == 0);
+                CHECK(set.mirror.unseen() == 0);
             if (!same) {
                 CHECK(unseen_before);
-                set.loaded = false;
+                set.mirror.forget_copy();
                 CHECK(Prepared::version(p.ready(0)) != before);
             }
             for (int call = 0; call < hash_parts; ++call) // what it did not come to, later calls see

@@ -3,6 +3,7 @@
 #include "examples/lattice_file.h"
 #include "gpu_kernels/links/links.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/links/links_handle.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -29,7 +30,7 @@ milcgpu_paths paths_of(const reference::PathCoefficients &c) {
 
 milcgpu_fatlink_spec asqtad_spec(const reference::PathCoefficients &c) {
     milcgpu_fatlink_spec spec;
-    milcgpu_asqtad_spec(1, &spec);
+    milcgpu_asqtad_defaults(1, &spec, sizeof spec);
     spec.paths = paths_of(c);
     return spec;
 }
@@ -42,16 +43,10 @@ void flip_sign(Device &device, const LinkField &links) {
     device.copy_to_device(at, &byte, 1);
 }
 
-milcgpu_fatlink_report empty_fatlink_report() {
-    milcgpu_fatlink_report report{};
-    report.struct_size = sizeof report;
-    return report;
-}
-
 template <class Real> struct LinksOfHandle {
     milcgpu_status status;
     Gauge fat, lng, v, y, w;
-    milcgpu_fatlink_report report = empty_fatlink_report();
+    milcgpu_fatlink_report report = sized<milcgpu_fatlink_report>();
 };
 
 // One set of links from `gauge` as MILC would hold it in Real, back on the host.
@@ -69,7 +64,7 @@ LinksOfHandle<Real> make_links(Session<Real> &session, const Gauge &gauge, const
     const milcgpu_fatlink_set set{eps, &fields[0], &fields[1], nullptr};
     const milcgpu_hisq_links hisq{&fields[2], &fields[3], &fields[4]};
     LinksOfHandle<Real> made;
-    made.status = milcgpu_fat_links(session.context, &spec, &from, &set, 1, spec.hisq ? &hisq : nullptr, &made.report);
+    made.status = milcgpu_links_make(session.context, &spec, &from, &set, 1, spec.hisq ? &hisq : nullptr, &made.report);
     Gauge *results[5] = {&made.fat, &made.lng, &made.v, &made.y, &made.w};
     for (int k = 0; k < 5; ++k)
         *results[k] = reference::links_from_milc<Real>(session.lattice, out[k]);
@@ -112,7 +107,7 @@ void check_hisq(Backend backend, const reference::Lattice &lattice, const Gauge 
     const auto wanted = reference::hisq_links(lattice, u, eps);
     Session<Real> session(lattice, backend);
     milcgpu_fatlink_spec spec;
-    milcgpu_hisq_spec(&spec);
+    milcgpu_hisq_defaults(&spec, sizeof spec);
     const auto made = make_links<Real>(session, u, spec, eps);
     CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), eps,
             made.report.message);
@@ -205,7 +200,7 @@ TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
         const Gauge hot = with_phases(lattice, reference::random_gauge(lattice, 9));
         Session<double> session(lattice, backend);
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         const auto made = make_links<double>(session, hot, spec);
         REQUIRE(made.status == MILCGPU_OK);
         const auto wanted = reference::hisq_links(lattice, hot, 0);
@@ -223,9 +218,9 @@ TEST_CASE("gauge covariance of fat and long links, asqtad and HISQ", "[fatlinks]
     for (const Backend backend : backends())
         for (const bool hisq : {false, true}) {
             milcgpu_fatlink_spec spec;
-            milcgpu_asqtad_spec(0.9, &spec);
+            milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
             if (hisq)
-                milcgpu_hisq_spec(&spec);
+                milcgpu_hisq_defaults(&spec, sizeof spec);
             Session<double> session(lattice, backend);
             const auto plain = make_links<double>(session, u, spec),
                        moved = make_links<double>(session, transformed, spec);
@@ -245,7 +240,7 @@ TEST_CASE("phases in or out of the gauge links, SU(3) or U(3)", "[fatlinks]") {
     for (const Backend backend : backends()) {
         Session<double> session(lattice, backend);
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         spec.special_unitary = 1;
         const auto in = make_links<double>(session, u, spec);
         spec.phases_out = 1;
@@ -332,7 +327,7 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
         auto host = reference::links_to_milc<double>(lattice, u);
         const milcgpu_field gauge = Session<double>::field(host);
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         milcgpu_links *handles[3] = {nullptr, nullptr, nullptr};
         std::vector<double> fat[3];
         milcgpu_field fields[3];
@@ -342,8 +337,8 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
             fields[k] = Session<double>::field(fat[k]);
             sets[k] = {eps[k], &fields[k], nullptr, k == 1 ? nullptr : &handles[k]};
         }
-        auto report = empty_fatlink_report();
-        REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 3, nullptr, &report) == MILCGPU_OK);
+        auto report = sized<milcgpu_fatlink_report>();
+        REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, 3, nullptr, &report) == MILCGPU_OK);
         CHECK(report.bytes_to_device == host.size() * 8);
         CHECK(report.bytes_to_host >= 3 * host.size() * 8);
         for (int k = 0; k < 3; ++k) {
@@ -355,8 +350,8 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
             std::vector<double> x(b.size(), 0.0);
             const milcgpu_field from = Session<double>::field(b), to = Session<double>::field(x);
             const auto solve = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
-            auto solved = empty_report();
-            REQUIRE(milcgpu_solve(session.context, handles[k], &solve, &from, &to, &solved) == MILCGPU_OK);
+            auto solved = sized<milcgpu_solve_report>();
+            REQUIRE(milcgpu_staggered_solve(handles[k], &solve, &from, &to, &solved) == MILCGPU_OK);
             CHECK(solved.bytes_to_device < 4 * x.size() * 8); // source and guess of a parity and scalars, no link
             CHECK(solved.bytes_to_device >= x.size() * 8);
             const auto got = reference::vector_from_milc<double>(lattice, x);
@@ -365,10 +360,10 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
         }
         // New content: new version. The same content: the same version.
         const uint64_t version = milcgpu_links_version(handles[0]);
-        REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
         CHECK(milcgpu_links_version(handles[0]) == version);
         sets[0].eps = 0.2;
-        REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
         CHECK(milcgpu_links_version(handles[0]) == version + 1);
         for (milcgpu_links *handle : handles)
             milcgpu_links_destroy(handle);
@@ -381,14 +376,14 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     auto host = reference::links_to_milc<Real>(lattice, u);
     const milcgpu_field from = Session<Real>::field(host);
     milcgpu_fatlink_spec spec;
-    milcgpu_hisq_spec(&spec);
+    milcgpu_hisq_defaults(&spec, sizeof spec);
     spec.derivative = 1;
     std::vector<Real> fat(host.size()), lng(host.size());
     const milcgpu_field to_fat = Session<Real>::field(fat), to_lng = Session<Real>::field(lng);
     milcgpu_links *zero = nullptr, *derivative = nullptr, *sum = nullptr;
     const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &zero}, {NAN, &to_fat, &to_lng, &derivative}};
     CAPTURE(name(backend), sizeof(Real));
-    REQUIRE(milcgpu_fat_links(session.context, &spec, &from, sets, 2, nullptr, nullptr) == MILCGPU_OK);
+    REQUIRE(milcgpu_links_make(session.context, &spec, &from, sets, 2, nullptr, nullptr) == MILCGPU_OK);
     const auto w = reference::hisq_links(lattice, u, 0).w;
     reference::PathCoefficients by_eps{};
     by_eps.one_link = spec.eps_one_link, by_eps.naik = spec.eps_naik;
@@ -407,7 +402,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
         const auto wanted = reference::hisq_links(lattice, u, eps);
         REQUIRE(milcgpu_links_add(zero, eps, derivative, &sum) == MILCGPU_OK);
         CHECK(milcgpu_links_version(sum) == (eps > 0 ? 2 : 1));
-        REQUIRE(milcgpu_dslash(session.context, sum, &what, MILCGPU_EVEN, &in, &out) == MILCGPU_OK);
+        REQUIRE(milcgpu_staggered_dslash(sum, &what, MILCGPU_EVEN, &in, &out) == MILCGPU_OK);
         CHECK(parity_difference(lattice, reference::vector_from_milc<Real>(lattice, x),
                                 reference::dslash(lattice, wanted.fat, wanted.lng, source), 0) <= links_error<Real>);
         version = milcgpu_links_version(sum);
@@ -430,7 +425,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
 
     // The first failure of the device empties `to`. On a device that is lost nothing is looked at, nor touched.
     milcgpu_links *none = nullptr;
-    REQUIRE(milcgpu_inject_fault(session.context, MILCGPU_FAULT_DEVICE_LOST) == MILCGPU_OK);
+    REQUIRE(milcgpu_fault_inject(session.context, MILCGPU_FAULT_DEVICE_LOST) == MILCGPU_OK);
     CHECK(milcgpu_links_add(zero, 1, derivative, &sum) == MILCGPU_DEVICE_LOST);
     CHECK(milcgpu_links_version(sum) == 0);
     const uint64_t loaded = milcgpu_links_version(other);
@@ -505,7 +500,7 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
         Session<double> session(lattice, backend);
         const auto refused = [&](const Gauge &gauge, const auto &change, milcgpu_status status, const char *word) {
             milcgpu_fatlink_spec spec;
-            milcgpu_hisq_spec(&spec);
+            milcgpu_hisq_defaults(&spec, sizeof spec);
             change(spec);
             const auto made = make_links<double>(session, gauge, spec);
             CAPTURE(name(backend), word, made.report.message);
@@ -535,21 +530,22 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
             good, [](auto &s) { s.precision = MILCGPU_HALF; }, MILCGPU_BAD_ARGUMENT, "spec.precision");
         refused(
             good, [](auto &s) { s.svd_relative = -1; }, MILCGPU_BAD_ARGUMENT, "svd_relative");
-        CHECK(milcgpu_inject_fault(session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
+        CHECK(milcgpu_fault_inject(session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         refused(good, nothing, MILCGPU_NO_MEMORY, "staples");
         auto host = reference::links_to_milc<double>(lattice, good);
         const milcgpu_field gauge = Session<double>::field(host);
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         const milcgpu_fatlink_set empty{0, nullptr, nullptr, nullptr};
-        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &empty, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, nullptr, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &empty, 0, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_fat_links(session.context, nullptr, &gauge, &empty, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_make(session.context, &spec, &gauge, &empty, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_make(session.context, &spec, &gauge, nullptr, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_make(session.context, &spec, &gauge, &empty, 0, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_make(session.context, nullptr, &gauge, &empty, 1, nullptr, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
         milcgpu_links *handle = nullptr; // not left behind by a call that fails
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &handle};
         host[3] = INFINITY;
-        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_links_make(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
         CHECK(handle == nullptr);
     }
 }
@@ -579,10 +575,10 @@ TEST_CASE("links that are not finite, or that changed on the device, leave all f
             };
             const milcgpu_hisq_links hisq{&to[0], &to[1], &to[2]};
             milcgpu_fatlink_spec spec;
-            milcgpu_hisq_spec(&spec);
+            milcgpu_hisq_defaults(&spec, sizeof spec);
             const auto make = [&](double eps, milcgpu_links **links) {
                 const milcgpu_fatlink_set sets[] = {{0, &to[3], &to[4], nullptr}, {eps, &to[5], &to[6], links}};
-                return milcgpu_fat_links(session.context, &spec, &gauge, sets, 2, &hisq, nullptr);
+                return milcgpu_links_make(session.context, &spec, &gauge, sets, 2, &hisq, nullptr);
             };
             CAPTURE(name(backend), to_single);
             for (milcgpu_links **links : {&handle, static_cast<milcgpu_links **>(nullptr)})
@@ -595,13 +591,13 @@ TEST_CASE("links that are not finite, or that changed on the device, leave all f
                     CHECK(untouched());
                 }
             spec.unitarity = -1, spec.fat7.one_link = 1e308; // the first level alone
-            CHECK(milcgpu_fat_links(session.context, &spec, &gauge, nullptr, 0, &hisq, nullptr) == MILCGPU_NAN_OR_INF);
+            CHECK(milcgpu_links_make(session.context, &spec, &gauge, nullptr, 0, &hisq, nullptr) == MILCGPU_NAN_OR_INF);
             CHECK(untouched());
 
             // The last field to go out changes as soon as it is made.
-            milcgpu_hisq_spec(&spec);
+            milcgpu_hisq_defaults(&spec, sizeof spec);
             const milcgpu_fatlink_set sets[] = {{0.1, nullptr, nullptr, &handle}};
-            REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
+            REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
             Device &device = *session.context->device;
             int made = 0; // long links
             bool flipped = false;
@@ -669,7 +665,7 @@ TEST_CASE("links are counted by the passes over staples that they take", "[fatli
             if (n_sets == 0 && !hisq)
                 continue;
             milcgpu_fatlink_spec spec;
-            hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(0.9, &spec);
+            hisq ? milcgpu_hisq_defaults(&spec, sizeof spec) : milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
             spec.eps_one_link = 0.1, spec.derivative = derivative;
             auto w = host;
             const milcgpu_field to_w = Session<double>::field(w);
@@ -678,10 +674,10 @@ TEST_CASE("links are counted by the passes over staples that they take", "[fatli
             milcgpu_fatlink_set sets[3];
             for (int k = 0; k < 3; ++k)
                 sets[k] = {0.1 * k, nullptr, nullptr, &links[k]};
-            milcgpu_fatlink_report report = empty_fatlink_report();
+            auto report = sized<milcgpu_fatlink_report>();
             CAPTURE(hisq, n_sets, derivative);
-            REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, n_sets, hisq ? &wanted : nullptr,
-                                      &report) == MILCGPU_OK);
+            REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, n_sets, hisq ? &wanted : nullptr,
+                                       &report) == MILCGPU_OK);
             const int passes = (hisq ? 1 : 0) + (n_sets > derivative ? 1 : 0);
             CHECK(report.flops == lattice.volume() * (61632.0 * passes + 1728.0 * n_sets));
             for (milcgpu_links *one : links)
@@ -697,7 +693,7 @@ TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
         auto host = reference::links_to_milc<double>(lattice, u);
         std::vector<double> fat[2];
         milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_spec(0.9, &spec);
+        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         const milcgpu_field gauge = Session<double>::field(host);
         for (const bool pinned : {false, true}) {
             fat[pinned].assign(host.size(), 0.0);
@@ -705,16 +701,16 @@ TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
             const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
             for (auto *field : {&host, &fat[pinned]})
                 if (pinned)
-                    CHECK(milcgpu_pin(session.context, field->data(), field->size() * 8) == MILCGPU_OK);
-            CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+                    CHECK(milcgpu_memory_pin(session.context, field->data(), field->size() * 8) == MILCGPU_OK);
+            CHECK(milcgpu_links_make(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_OK);
             for (auto *field : {&host, &fat[pinned]})
                 if (pinned)
-                    CHECK(milcgpu_unpin(session.context, field->data()) == MILCGPU_OK);
+                    CHECK(milcgpu_memory_unpin(session.context, field->data()) == MILCGPU_OK);
         }
         CHECK(fat[0] == fat[1]);
-        CHECK(milcgpu_pin(session.context, nullptr, 8) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_unpin(session.context, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT); // no longer pinned
+        CHECK(milcgpu_memory_pin(session.context, nullptr, 8) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_memory_unpin(session.context, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_memory_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT); // no longer pinned
     }
 }
 
@@ -723,7 +719,7 @@ TEST_CASE("links are bitwise the same, however many threads make them", "[fatlin
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 19));
     for (const Backend backend : backends()) {
         milcgpu_fatlink_spec spec;
-        milcgpu_hisq_spec(&spec);
+        milcgpu_hisq_defaults(&spec, sizeof spec);
         LinksOfHandle<float> first;
         for (int choice = 0; choice < thread_choices(backend); ++choice) {
             const Threads threads(backend, choice);
@@ -749,7 +745,7 @@ TEST_CASE("MILC's sample: fat and long links of its gauge field", "[fatlinks][sa
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
             Session<double> session(lattice, backend);
             milcgpu_fatlink_spec spec;
-            milcgpu_asqtad_spec(0.502, &spec);
+            milcgpu_asqtad_defaults(0.502, &spec, sizeof spec);
             spec.precision = precision;
             spec.phases_out = 1;
             const auto made = make_links<double>(session, file.links, spec);

@@ -31,7 +31,7 @@ template <class Real> struct Trajectory {
     std::vector<milcgpu_force_set> sets = {{0, 1}, {-0.2, 2}};
     milcgpu_fatlink_spec how;
     milcgpu_force_spec spec{};
-    milcgpu_force_report report{};
+    milcgpu_force_report report = sized<milcgpu_force_report>();
 
     explicit Trajectory(Backend backend, bool hisq = true) : session(lattice, backend, 0, 0) {
         links = reference::links_to_milc<Real>(lattice, links_with_phases());
@@ -40,10 +40,9 @@ template <class Real> struct Trajectory {
             vectors.push_back(reference::vector_to_milc<Real>(lattice, random_fermion(lattice, 20 + t)));
         for (auto &v : vectors)
             x.push_back(Session<Real>::field(v));
-        hisq ? milcgpu_hisq_spec(&how) : milcgpu_asqtad_spec(0.9, &how);
+        hisq ? milcgpu_hisq_defaults(&how, sizeof how) : milcgpu_asqtad_defaults(0.9, &how, sizeof how);
         spec = {sizeof spec, &how, 0.03, int(residues.size()), residues.data(), hisq ? int(sets.size()) : 0,
                 sets.data(), 0};
-        report.struct_size = sizeof report;
         REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
     }
     ~Trajectory() { milcgpu_gauge_destroy(gauge); }
@@ -52,7 +51,7 @@ template <class Real> struct Trajectory {
         const milcgpu_status status = milcgpu_gauge_load(gauge, &u, 0);
         return status == MILCGPU_OK ? milcgpu_momenta_load(gauge, &h) : status;
     }
-    milcgpu_status force() { return milcgpu_fermion_force(gauge, &spec, x.data(), &report); }
+    milcgpu_status force() { return milcgpu_momenta_add_fermion_force(gauge, &spec, x.data(), &report); }
     std::vector<Real> saved() {
         std::vector<Real> result(momenta.size(), Real(-7));
         const milcgpu_field h = Session<Real>::field(result);
@@ -185,7 +184,7 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
         milcgpu_gauge *other = t.gauge;
         CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &other) == MILCGPU_BAD_ARGUMENT);
         CHECK(other == nullptr);
-        CHECK(milcgpu_fermion_force(nullptr, &t.spec, t.x.data(), nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_fermion_force(nullptr, &t.spec, t.x.data(), nullptr) == MILCGPU_BAD_ARGUMENT);
     }
 }
 
@@ -195,8 +194,7 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
         std::vector<std::vector<double>> made[2];
         for (auto &fields : made)
             fields.assign(3, std::vector<double>(t.links.size(), -7));
-        milcgpu_fatlink_report report{};
-        report.struct_size = sizeof report;
+        auto report = sized<milcgpu_fatlink_report>();
         const auto make = [&](std::vector<std::vector<double>> &to, bool from_host, int reconstruct) {
             const milcgpu_field fat = Session<double>::field(to[0]), lng = Session<double>::field(to[1]),
                                 w = Session<double>::field(to[2]), u = Session<double>::field(t.links);
@@ -204,8 +202,8 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
             const milcgpu_hisq_links hisq{nullptr, nullptr, &w};
             milcgpu_fatlink_spec how = t.how;
             how.reconstruct = reconstruct;
-            return from_host ? milcgpu_fat_links(t.session.context, &how, &u, &set, 1, &hisq, &report)
-                             : milcgpu_gauge_links(t.gauge, &how, &set, 1, &hisq, &report);
+            return from_host ? milcgpu_links_make(t.session.context, &how, &u, &set, 1, &hisq, &report)
+                             : milcgpu_gauge_make_links(t.gauge, &how, &set, 1, &hisq, &report);
         };
         CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
         CHECK(t.says("milcgpu_gauge_load"));
@@ -259,18 +257,18 @@ struct Dynamics : Trajectory<double> {
     // solution = X on even sites, D X on odd ones, for the links of now.
     void solve() {
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &session.links};
-        must(milcgpu_gauge_links(gauge, &how, &set, 1, nullptr, nullptr));
+        must(milcgpu_gauge_make_links(gauge, &how, &set, 1, nullptr, nullptr));
         milcgpu_solve_spec s = solve_spec(mass, 1e-13, MILCGPU_DOUBLE, 0);
         const milcgpu_field b = Session<double>::field(phi), x = Session<double>::field(solution);
         std::fill(solution.begin(), solution.end(), 0.0); // no memory of the way here
-        must(milcgpu_solve(session.context, session.links, &s, &b, &x, nullptr));
+        must(milcgpu_staggered_solve(session.links, &s, &b, &x, nullptr));
         const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
-        must(milcgpu_dslash(session.context, session.links, &what, MILCGPU_ODD, &x, &x));
+        must(milcgpu_staggered_dslash(session.links, &what, MILCGPU_ODD, &x, &x));
     }
     double energy() {
         double g, h, f = 0;
         must(milcgpu_gauge_action(gauge, &loops, &g));
-        must(milcgpu_momentum_action(gauge, &h));
+        must(milcgpu_momenta_action(gauge, &h));
         solve();
         for (size_t k = 0; k < phi.size() / 2; ++k) // even sites come first
             f += phi[k] * solution[k];
@@ -280,10 +278,10 @@ struct Dynamics : Trajectory<double> {
         solve();
         const milcgpu_field x = Session<double>::field(solution);
         spec.eps = eps;
-        must(milcgpu_fermion_force(gauge, &spec, &x, nullptr));
-        must(milcgpu_gauge_force(gauge, &loops, beta, eps, nullptr));
+        must(milcgpu_momenta_add_fermion_force(gauge, &spec, &x, nullptr));
+        must(milcgpu_momenta_add_gauge_force(gauge, &loops, beta, eps, nullptr));
     }
-    void move(double eps) { must(milcgpu_update_links(gauge, eps, 8, nullptr)); }
+    void move(double eps) { must(milcgpu_gauge_update(gauge, eps, 8, nullptr)); }
     void run(int steps, double eps) {
         move(eps / 2);
         for (int k = 0; k < steps; ++k) {
@@ -333,12 +331,11 @@ TEST_CASE("a trajectory keeps its energy to second order in the step, and goes b
                 worst = worse(worst, std::abs(back[k] - d.links[k]));
             CHECK(worst <= 1e-11);
             double space, time, re, im;
-            REQUIRE(milcgpu_plaquettes(d.gauge, &space, &time) == MILCGPU_OK);
-            REQUIRE(milcgpu_polyakov_loop(d.gauge, &re, &im) == MILCGPU_OK);
+            REQUIRE(milcgpu_gauge_plaquettes(d.gauge, &space, &time) == MILCGPU_OK);
+            REQUIRE(milcgpu_gauge_polyakov_loop(d.gauge, &re, &im) == MILCGPU_OK);
             CHECK(space < -1.0); // phases in
-            milcgpu_reunitarize_report r{};
-            r.struct_size = sizeof r;
-            REQUIRE(milcgpu_reunitarize(d.gauge, 0, &r) == MILCGPU_OK);
+            auto r = sized<milcgpu_reunitarize_report>();
+            REQUIRE(milcgpu_gauge_reunitarize(d.gauge, 0, &r) == MILCGPU_OK);
             CHECK(r.failed == 0);
             CHECK(r.largest_deviation <= 1e-9);
         }
@@ -349,12 +346,11 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         Dynamics d(backend, true);
         milcgpu_gauge *const g = d.gauge;
         double value = -7, other = -7;
-        milcgpu_reunitarize_report unitary{};
-        unitary.struct_size = sizeof unitary;
+        auto unitary = sized<milcgpu_reunitarize_report>();
         CHECK(milcgpu_gauge_action(g, &d.loops, &value) == MILCGPU_BAD_ARGUMENT); // nothing loaded
-        CHECK(milcgpu_momentum_action(g, &value) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_update_links(g, 0.1, 8, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_reunitarize(g, 0, &unitary) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_action(g, &value) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_update(g, 0.1, 8, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_reunitarize(g, 0, &unitary) == MILCGPU_BAD_ARGUMENT);
         REQUIRE(d.load() == MILCGPU_OK);
         const auto links = d.saved_links(), momenta = d.saved();
         const auto refused = [&](milcgpu_status status, const char *what) {
@@ -366,23 +362,23 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         };
         const double nan = std::nan("");
         const milcgpu_loops bad{1, nan, 0, 0};
-        refused(milcgpu_update_links(g, nan, 8, nullptr), "eps is nan");
-        refused(milcgpu_update_links(g, 0.1, 0, nullptr), "order is 0: must be 1 to 16");
-        refused(milcgpu_update_links(g, 0.1, 17, nullptr), "order is 17");
-        refused(milcgpu_gauge_force(g, &d.loops, INFINITY, 0.1, nullptr), "beta is inf");
-        refused(milcgpu_gauge_force(g, &bad, 5, 0.1, nullptr), "loops.rectangle is nan: must be finite");
-        refused(milcgpu_gauge_force(g, nullptr, 5, 0.1, nullptr), "loops is NULL");
+        refused(milcgpu_gauge_update(g, nan, 8, nullptr), "eps is nan");
+        refused(milcgpu_gauge_update(g, 0.1, 0, nullptr), "order is 0: must be 1 to 16");
+        refused(milcgpu_gauge_update(g, 0.1, 17, nullptr), "order is 17");
+        refused(milcgpu_momenta_add_gauge_force(g, &d.loops, INFINITY, 0.1, nullptr), "beta is inf");
+        refused(milcgpu_momenta_add_gauge_force(g, &bad, 5, 0.1, nullptr), "loops.rectangle is nan: must be finite");
+        refused(milcgpu_momenta_add_gauge_force(g, nullptr, 5, 0.1, nullptr), "loops is NULL");
         refused(milcgpu_gauge_action(g, &bad, &value), "loops");
         refused(milcgpu_gauge_action(g, &d.loops, nullptr), "action is NULL");
-        refused(milcgpu_momentum_action(g, nullptr), "action is NULL");
-        refused(milcgpu_plaquettes(g, &value, nullptr), "time is NULL");
-        refused(milcgpu_polyakov_loop(g, nullptr, &other), "real is NULL");
-        refused(milcgpu_reunitarize(g, -1, &unitary), "tolerance is -1");
-        refused(milcgpu_reunitarize(g, 0, nullptr), "report is NULL");
+        refused(milcgpu_momenta_action(g, nullptr), "action is NULL");
+        refused(milcgpu_gauge_plaquettes(g, &value, nullptr), "time is NULL");
+        refused(milcgpu_gauge_polyakov_loop(g, nullptr, &other), "real is NULL");
+        refused(milcgpu_gauge_reunitarize(g, -1, &unitary), "tolerance is -1");
+        refused(milcgpu_gauge_reunitarize(g, 0, nullptr), "report is NULL");
         CHECK(value == -7);
         CHECK(other == -7);
         const auto version = milcgpu_gauge_version(g);
-        REQUIRE(milcgpu_update_links(g, 0.1, 6, &d.report) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_update(g, 0.1, 6, &d.report) == MILCGPU_OK);
         CHECK(milcgpu_gauge_version(g) > version);
         CHECK(d.report.flops == 64 * 4 * (216.0 + 189 + 17 * 6));       // 64 sites
         CHECK(d.report.bytes_to_device + d.report.bytes_to_host < 100); // checksums, no field
@@ -392,12 +388,12 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         CHECK(milcgpu_momenta_load(g, &huge) == MILCGPU_NAN_OR_INF); // their action is infinite
         std::fill(d.momenta.begin(), d.momenta.end(), 1e150);
         REQUIRE(milcgpu_momenta_load(g, &huge) == MILCGPU_OK);
-        REQUIRE(milcgpu_update_links(g, 1, 8, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_update(g, 1, 8, nullptr) == MILCGPU_OK);
         CHECK(milcgpu_gauge_action(g, &d.loops, &value) == MILCGPU_NAN_OR_INF);
         CHECK(value == -7);
         const milcgpu_field x = Session<double>::field(d.phi);
         d.spec.eps = 0.1;
-        CHECK(milcgpu_fermion_force(g, &d.spec, &x, nullptr) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_momenta_add_fermion_force(g, &d.spec, &x, nullptr) == MILCGPU_NAN_OR_INF);
     }
 }
 
@@ -412,15 +408,15 @@ TEST_CASE("a bit that flips in the gauge field or the momenta is noticed by what
         double value;
         milcgpu_reunitarize_report unitary{sizeof unitary, 0, 0, 0, 0};
         const std::vector<std::pair<bool, std::function<milcgpu_status()>>> calls = {
-            {true, [&] { return milcgpu_update_links(d.gauge, 0.01, 8, nullptr); }},
-            {false, [&] { return milcgpu_update_links(d.gauge, 0.01, 8, nullptr); }},
-            {true, [&] { return milcgpu_gauge_force(d.gauge, &loops, 5, 0.01, nullptr); }},
-            {false, [&] { return milcgpu_gauge_force(d.gauge, &loops, 5, 0.01, nullptr); }},
+            {true, [&] { return milcgpu_gauge_update(d.gauge, 0.01, 8, nullptr); }},
+            {false, [&] { return milcgpu_gauge_update(d.gauge, 0.01, 8, nullptr); }},
+            {true, [&] { return milcgpu_momenta_add_gauge_force(d.gauge, &loops, 5, 0.01, nullptr); }},
+            {false, [&] { return milcgpu_momenta_add_gauge_force(d.gauge, &loops, 5, 0.01, nullptr); }},
             {true, [&] { return d.force(); }},
             {false, [&] { return d.force(); }},
-            {true, [&] { return milcgpu_reunitarize(d.gauge, 0, &unitary); }},
+            {true, [&] { return milcgpu_gauge_reunitarize(d.gauge, 0, &unitary); }},
             {true, [&] { return milcgpu_gauge_action(d.gauge, &loops, &value); }},
-            {false, [&] { return milcgpu_momentum_action(d.gauge, &value); }},
+            {false, [&] { return milcgpu_momenta_action(d.gauge, &value); }},
             {true, [&] { return milcgpu_gauge_save(d.gauge, &room); }},
             {false, [&] { return milcgpu_momenta_save(d.gauge, &room); }}};
         for (size_t k = 0; k < calls.size(); ++k) {
@@ -456,41 +452,37 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         REQUIRE(d.load() == MILCGPU_OK);
         const int n = 3;
         const milcgpu_pole shifts[n] = {{0.04, 1e-5, 0}, {0.2, 1e-5, 0}, {0.9, 1e-5, 0}};
-        milcgpu_multi_mass_spec solve{};
-        solve.struct_size = sizeof solve;
+        auto solve = sized<milcgpu_multi_mass_spec>();
         solve.parity = MILCGPU_EVEN;
         solve.n_shifts = n;
         solve.shifts = shifts;
         solve.max_iterations = 500;
         solve.max_restarts = 5;
         solve.shared.precision = Session<Real>::precision;
-        REQUIRE(milcgpu_multi_mass(d.session.context, d.session.links, &solve, &source, d.x.data(), nullptr) ==
-                MILCGPU_OK);
+        REQUIRE(milcgpu_staggered_multi_mass(d.session.links, &solve, &source, d.x.data(), nullptr) == MILCGPU_OK);
         milcgpu_storage full{};
         full.precision = Session<Real>::precision;
         for (const milcgpu_field &x : d.x)
-            REQUIRE(milcgpu_dslash(d.session.context, d.session.links, &full, MILCGPU_ODD, &x, &x) == MILCGPU_OK);
+            REQUIRE(milcgpu_staggered_dslash(d.session.links, &full, MILCGPU_ODD, &x, &x) == MILCGPU_OK);
         REQUIRE(d.force() == MILCGPU_OK);
         const std::vector<Real> expected = d.saved();
 
         milcgpu_vectors *v = nullptr;
         REQUIRE(milcgpu_vectors_create(d.session.context, Session<Real>::precision, n, &v) == MILCGPU_OK);
         REQUIRE(d.load() == MILCGPU_OK);
-        CHECK(milcgpu_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(d.says("vector 0 is empty on even sites"));
         CHECK(milcgpu_vectors_dslash(v, 1, d.session.links, MILCGPU_ODD) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_multi_mass_to(d.session.context, d.session.links, &solve, &source, v, 1, nullptr) ==
+        CHECK(milcgpu_staggered_multi_mass_vectors(d.session.links, &solve, &source, v, 1, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
         CHECK(d.says("vectors 1 to 3: this set has vectors 0 to 2"));
-        REQUIRE(milcgpu_multi_mass_to(d.session.context, d.session.links, &solve, &source, v, 0, nullptr) ==
-                MILCGPU_OK);
-        CHECK(milcgpu_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
+        REQUIRE(milcgpu_staggered_multi_mass_vectors(d.session.links, &solve, &source, v, 0, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_momenta_add_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(d.says("vector 0 is empty on odd sites"));
         for (int i = 0; i < n; ++i)
             REQUIRE(milcgpu_vectors_dslash(v, i, d.session.links, MILCGPU_ODD) == MILCGPU_OK);
-        milcgpu_force_report report{};
-        report.struct_size = sizeof report;
-        REQUIRE(milcgpu_force_of_vectors(d.gauge, &d.spec, v, &report) == MILCGPU_OK);
+        auto report = sized<milcgpu_force_report>();
+        REQUIRE(milcgpu_momenta_add_force_of_vectors(d.gauge, &d.spec, v, &report) == MILCGPU_OK);
         CHECK(report.bytes_to_device + report.bytes_to_host < 1000); // counters and checksums, no field
         CHECK(d.saved() == expected);
         for (int i = 0; i < n; ++i) {

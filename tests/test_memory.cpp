@@ -2,6 +2,8 @@
 // and who may call from where.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 #include <cstdlib>
@@ -17,7 +19,7 @@ struct Prepared {
     reference::Lattice lattice{{4, 4, 4, 4}};
     Session<double> session;
     std::vector<double> source, x;
-    milcgpu_solve_report report = empty_report();
+    milcgpu_solve_report report = sized<milcgpu_solve_report>();
 
     explicit Prepared(Backend backend) : session(lattice, backend, 0, 2) {
         const AsqtadLinks links = asqtad_links(lattice, 81);
@@ -30,10 +32,10 @@ struct Prepared {
         spec.parity = parity;
         x.assign(source.size(), 0);
         const milcgpu_field from = session.field(source), to = session.field(x);
-        const milcgpu_status status = milcgpu_solve(session.context, session.links, &spec, &from, &to, &report);
+        const milcgpu_status status = milcgpu_staggered_solve(session.links, &spec, &from, &to, &report);
         if (status == MILCGPU_OK) {
             double residual = 1;
-            CHECK(milcgpu_residual(session.context, session.links, parity, mass, &from, &to, &residual) == MILCGPU_OK);
+            CHECK(milcgpu_staggered_residual(session.links, parity, mass, &from, &to, &residual) == MILCGPU_OK);
             CHECK(residual < spec.tolerance);
         }
         return status;
@@ -92,13 +94,12 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
         tight([&] { // links of half precision, then more of them than solvers hold
             const milcgpu_storage half{MILCGPU_HALF, 0, 13}, single{MILCGPU_SINGLE, 0, 9};
             const milcgpu_field to = p.session.field(p.x);
-            const milcgpu_status status =
-                milcgpu_dslash(p.session.context, p.session.links, &half, MILCGPU_EVEN, &from, &to);
+            const milcgpu_status status = milcgpu_staggered_dslash(p.session.links, &half, MILCGPU_EVEN, &from, &to);
             while (p.session.context->release_idle()) // nobody reads those links now
                 continue;
             const size_t left = p.device().used_bytes();
             p.device().set_memory_limit(0);
-            CHECK(milcgpu_dslash(p.session.context, p.session.links, &single, MILCGPU_EVEN, &from, &to) == MILCGPU_OK);
+            CHECK(milcgpu_staggered_dslash(p.session.links, &single, MILCGPU_EVEN, &from, &to) == MILCGPU_OK);
             CHECK(p.device().used_bytes() > left);
             CHECK(p.session.context->release_idle());
             CHECK(p.device().used_bytes() == left);
@@ -107,7 +108,7 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
         });
         tight([&] {
             double residual = 1;
-            return milcgpu_residual(p.session.context, p.session.links, MILCGPU_EVEN, 0.1, &from, &from, &residual);
+            return milcgpu_staggered_residual(p.session.links, MILCGPU_EVEN, 0.1, &from, &from, &residual);
         });
         tight(
             [&] {
@@ -121,24 +122,23 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
         tight(
             [&] {
                 milcgpu_fatlink_spec spec;
-                milcgpu_asqtad_spec(0.9, &spec);
+                milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
                 spec.unitarity = -1;
                 std::vector<double> out(p.session.fat.size());
                 const milcgpu_field to = p.session.field(out);
                 const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
-                return milcgpu_fat_links(p.session.context, &spec, &fat, &set, 1, nullptr, nullptr);
+                return milcgpu_links_make(p.session.context, &spec, &fat, &set, 1, nullptr, nullptr);
             },
             4 * p.session.fat.size() * sizeof(double));
         tight([&] {
-            milcgpu_multi_mass_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_multi_mass_spec>();
             spec.parity = MILCGPU_EVEN;
             const milcgpu_pole shift{0.04, 1e-10, 0};
             spec.n_shifts = 1, spec.shifts = &shift;
             spec.max_iterations = 2000, spec.max_restarts = 5;
             spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_HALF;
             const milcgpu_field to = p.session.field(p.x);
-            return milcgpu_multi_mass(p.session.context, p.session.links, &spec, &from, &to, nullptr);
+            return milcgpu_staggered_multi_mass(p.session.links, &spec, &from, &to, nullptr);
         });
     }
 }
@@ -264,11 +264,11 @@ TEST_CASE("what handles hold after a failure", "[faults][sanitize]") {
         const milcgpu_field fat = p.session.field(p.session.fat), lng = p.session.field(p.session.lng);
         REQUIRE(milcgpu_links_create(p.session.context, &fat, &lng, &other) == MILCGPU_OK);
         milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_spec(0.9, &spec);
+        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.unitarity = -1;
         const auto make = [&](milcgpu_links **a, milcgpu_links **b) {
             const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, a}, {0, nullptr, nullptr, b}};
-            return milcgpu_fat_links(p.session.context, &spec, &fat, sets, 2, nullptr, nullptr);
+            return milcgpu_links_make(p.session.context, &spec, &fat, sets, 2, nullptr, nullptr);
         };
         CHECK(make(&old, &old) == MILCGPU_BAD_ARGUMENT); // refused before anything is done
         CHECK(milcgpu_links_version(old) == 1);
@@ -352,7 +352,7 @@ TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the 
             auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 82));
             std::vector<double> x(b.size(), 0);
             const milcgpu_field from = session.field(b), to = session.field(x);
-            REQUIRE(milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr) == MILCGPU_OK);
+            REQUIRE(milcgpu_staggered_solve(session.links, &spec, &from, &to, nullptr) == MILCGPU_OK);
             const milcgpu::MemoryPlan plan = milcgpu::solve_plan(milcgpu::Geometry(lattice.n), Precision::double_, {},
                                                                  spec_of(precise), spec_of(sloppy));
             CHECK(device.used_bytes() == in_use + plan.links + plan.packed + plan.vectors);
@@ -376,8 +376,7 @@ TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the 
 
 TEST_CASE("MILCGPU_VERBOSE must be 0, 1 or 2", "[faults][errors][smoke]") {
     const milcgpu_layout layout = layout_of({{4, 4, 4, 4}});
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = sized<milcgpu_options>();
     options.backend = MILCGPU_HOST;
     options.verbosity = -1;
     const char *const before = std::getenv("MILCGPU_VERBOSE");
@@ -386,13 +385,13 @@ TEST_CASE("MILCGPU_VERBOSE must be 0, 1 or 2", "[faults][errors][smoke]") {
     for (const char *bad : {"two", "quiet", "3", "-1", "1 ", "99999999999"}) {
         setenv("MILCGPU_VERBOSE", bad, 1);
         CAPTURE(bad);
-        CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
         CHECK(context == nullptr);
         CHECK(std::string(milcgpu_last_error()).find(std::string("MILCGPU_VERBOSE=") + bad) != std::string::npos);
     }
     setenv("MILCGPU_VERBOSE", "0", 1);
-    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
-    milcgpu_finalize(context);
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+    milcgpu_context_destroy(context);
     if (before != nullptr)
         setenv("MILCGPU_VERBOSE", kept.c_str(), 1);
     else
@@ -411,23 +410,23 @@ TEST_CASE("a context works in another thread than that which made it", "[faults]
         milcgpu_status status = MILCGPU_COMM, ended = MILCGPU_COMM;
         std::string message;
         std::thread([&] {
-            status = milcgpu_solve(p.session.context, p.session.links, &spec, &from, &to, nullptr);
-            ended = milcgpu_solve(p.session.context, nullptr, &spec, &from, &to, nullptr);
+            status = milcgpu_staggered_solve(p.session.links, &spec, &from, &to, nullptr);
+            ended = milcgpu_staggered_solve(nullptr, &spec, &from, &to, nullptr);
             message = milcgpu_last_error(); // of that thread
             milcgpu_links_destroy(p.session.links);
-            milcgpu_finalize(p.session.context);
+            milcgpu_context_destroy(p.session.context);
         }).join();
         p.session.links = nullptr;
         p.session.context = nullptr;
         CHECK(status == MILCGPU_OK);
         CHECK(p.x == expected);
         CHECK(ended == MILCGPU_BAD_ARGUMENT);
-        CHECK(message.find("the handle is NULL") != std::string::npos);
+        CHECK(message.find("links is NULL") != std::string::npos);
         CHECK(std::string(milcgpu_last_error()) != message);
     }
 }
 
 TEST_CASE("the list of kernels without a place to put it is refused, not a crash", "[faults][smoke]") {
-    milcgpu_list_kernels(nullptr, nullptr);
-    CHECK(std::string(milcgpu_last_error()).find("milcgpu_list_kernels: line is NULL") == 0);
+    milcgpu_kernels_list(nullptr, nullptr);
+    CHECK(std::string(milcgpu_last_error()).find("milcgpu_kernels_list: line is NULL") == 0);
 }

@@ -139,7 +139,7 @@ TEST_CASE("shifts are the reference's, with phases and without, of any number of
         for (int k = 0; k < 5; ++k)
             fields.push_back(random_fermion(lattice, 14 + k));
         const auto both_ways = [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-            return milcgpu_shift_quarks(m.links, 3, MILCGPU_SYMMETRIC, origin.data(), n, from, to);
+            return milcgpu_quarks_shift(m.links, 3, MILCGPU_SYMMETRIC, origin.data(), n, from, to);
         };
         const auto together = m.apply(fields, both_ways);
         for (size_t k = 0; k < fields.size(); ++k) {

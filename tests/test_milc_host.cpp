@@ -83,9 +83,15 @@ struct Run : tests::Said {
 };
 
 Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
-    const std::string command = "MILCGPU_DSLASH=always OMP_NUM_THREADS=1 " + environment + " " + MILC_HOST_PROGRAMS +
-                                program + "/program " + arguments + " 2>&1";
-    return {tests::shell(command)};
+    // D is taken over, though the lattice is small, unless the environment says no_dslash.
+    const std::string test = "MILCGPU_TEST=";
+    const size_t words = environment.find(test);
+    const std::string more = environment.find("no_dslash") != std::string::npos ? environment
+                             : words == std::string::npos
+                                 ? environment + " " + test + "dslash"
+                                 : std::string(environment).insert(words + test.size(), "dslash,");
+    return {tests::shell("OMP_NUM_THREADS=1 " + more + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments +
+                         " 2>&1")};
 }
 
 const char *const programs[] = {"asqtad-P1", "asqtad-P2", "hisq-P1", "hisq-P2", "hisq-newer-P2"};
@@ -131,7 +137,7 @@ TEST_CASE("milc_host: large blocks of MILC's memory come from the pool, and from
     const std::string host = "MILCGPU_BACKEND=host ";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const auto &[setting, from] :
-             {std::pair("", "pool"), std::pair("MILCGPU_POOL=0", "glibc"), std::pair("MILCGPU_OFF=1", "glibc")}) {
+             {std::pair("", "pool"), std::pair("MILCGPU_TEST=no_pool", "glibc"), std::pair("MILCGPU_OFF=1", "glibc")}) {
             const Run r = run(program, host + setting, std::string("memory ") + from);
             INFO(program << " " << setting << "\n" << r.output);
             CHECK(r.status == 0);
@@ -199,15 +205,15 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
     // A line for each source and parity, as through the solves alone, and for all masses. A zero source has none.
     CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") ==
           2 * 13 - 2 + 4 + 8 + 3 * 8 + 3 * 2);
-    const Run together = inverts("hisq-P2", "MILCGPU_GATHER=0", "none");
+    const Run together = inverts("hisq-P2", "MILCGPU_TEST=no_gather", "none");
     CHECK(together.calls("ks_multicg_offset_field").first == 4 * 2);
     CHECK_FALSE(together.says("masses of a set that lie far apart"));
     for (const char *setting :
-         {"MILCGPU_PRECISION=double-half", "MILCGPU_RESIDENT=nan", "MILC_HOST_LAYOUT=shuffled", "MILCGPU_EMULATE=yt"})
+         {"MILCGPU_PRECISION=double-half", "MILCGPU_TEST=nan", "MILC_HOST_LAYOUT=shuffled", "MILCGPU_TEST=cut=yt"})
         inverts("hisq-P2", setting, "none");
     CHECK(inverts("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     for (const char *program : {"hisq-P2", "asqtad-P1"}) {
-        const Run lost = inverts(program, "MILC_HOST_LOSE_SOLUTIONS=1 MILCGPU_DSLASH=always", "none");
+        const Run lost = inverts(program, "MILC_HOST_LOSE_SOLUTIONS=1", "none");
         CHECK(lost.count("solutions are on the GPU and lost: ") == 1);
         CHECK(lost.count(". They are made again") == 1);
     }
@@ -287,11 +293,11 @@ TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operator
         CHECK(compared.calls("dslash_w_field") == std::make_pair(12L, 12L));
         does(program, "MILCGPU_OFF=1", "none");
     }
-    const Run left = does("hisq-P2", "MILCGPU_DSLASH=never", "none");
+    const Run left = does("hisq-P2", "MILCGPU_TEST=no_dslash", "none");
     CHECK(left.calls("dslash_w_field").first == -1);
-    CHECK(left.says("dslash_w_field           -             MILC's own (MILCGPU_DSLASH)"));
+    CHECK(left.says("dslash_w_field           -             MILC's own (MILCGPU_AUTO=0)"));
     does("hisq-P2", "MILC_HOST_LAYOUT=shuffled", "none");
-    does("hisq-P2", "MILCGPU_EMULATE=xt MILCGPU_DSLASH=never", "none");
+    does("hisq-P2", "MILCGPU_TEST=cut=xt,no_dslash", "none");
     CHECK(does("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     const Run full = does("asqtad-P1", "", "memory");
     CHECK((full.says("Trying again") || full.says("MILC's own routine does this call")));
@@ -301,7 +307,7 @@ TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operator
 TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's master",
           "[milc_host][measurements][invert]") {
     for (const char *program : {"asqtad-master-P1", "hisq-master-P2"})
-        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_EMULATE=xt"}) {
+        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_TEST=cut=xt"}) {
             const Run all = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "measurements");
             INFO(program << " " << setting << "\n" << all.output);
             CHECK(all.status == 0);
@@ -348,16 +354,16 @@ TEST_CASE("milc_host: links of a program that measures are on the device alone u
         return r;
     };
     for (const char *program : {"hisq-P1", "hisq-P2", "hisq-newer-P2"}) {
-        const Run r = waiting(program, "MILCGPU_RESIDENT=nan", "none");
+        const Run r = waiting(program, "MILCGPU_TEST=nan", "none");
         for (const char *line : {"made: they wait 1\n", "used: they wait 1\n", "read: they wait 0\n"})
             CHECK(r.says(line));
         CHECK(r.calls("create_hisq_links_milc").second == 0);
-        waiting(program, "MILCGPU_RESIDENT=1", "none");
+        waiting(program, "MILCGPU_AUTO=1", "none");
     }
-    for (const char *setting : {"MILCGPU_RESIDENT=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"})
+    for (const char *setting : {"MILCGPU_TEST=copy_back", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"})
         CHECK(waiting("hisq-P2", setting, "none").says("made: they wait 0\n"));
     for (const char *fault : {"device", "memory", "flip"})
-        CHECK(waiting("hisq-P2", "MILCGPU_RESIDENT=nan", fault).says("made: they wait 1\n"));
+        CHECK(waiting("hisq-P2", "MILCGPU_TEST=nan", fault).says("made: they wait 1\n"));
 }
 
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
@@ -383,12 +389,13 @@ TEST_CASE("milc_host: all colours of a set of propagators are solved in one call
     const std::string said = "all colours of a set of propagators are solved in one call";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting :
-             {"MILCGPU_GATHER=1", "MILCGPU_GATHER=0", "MILCGPU_OFF=1", "MILCGPU_COMPARE=strict"}) {
+             {"MILCGPU_AUTO=1", "MILCGPU_TEST=no_gather", "MILCGPU_OFF=1", "MILCGPU_COMPARE=strict"}) {
             const Run r = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "sets");
             INFO(program << " " << setting << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.says("0 of "));
-            const bool gathered = std::string(setting) != "MILCGPU_GATHER=0" && std::string(setting) != "MILCGPU_OFF=1";
+            const bool gathered =
+                std::string(setting) != "MILCGPU_TEST=no_gather" && std::string(setting) != "MILCGPU_OFF=1";
             CHECK(r.count(said) == (gathered ? 1 : 0));
         }
 }
@@ -569,9 +576,9 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {
             const Run resident = right_trajectory(program, backend);
-            const Run poisoned = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan");
+            const Run poisoned = right_trajectory(program, backend + " MILCGPU_TEST=nan");
             CHECK(poisoned.numbers() == resident.numbers());
-            const Run copied = right_trajectory(program, backend + " MILCGPU_RESIDENT=0");
+            const Run copied = right_trajectory(program, backend + " MILCGPU_TEST=copy_back");
             CHECK(copied.copies("update_u, the gauge field") == 9);
             INFO(program << "\n" << resident.output);
             CHECK(resident.calls("update_u") == std::pair(9L, 0L));
@@ -588,12 +595,12 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.copies("reload_lattice, the gauge field") == 1);
             CHECK(resident.copies("rephase, the gauge field") == 1); // of a measurement, none of the actions
             CHECK(resident.copies("update_u, the gauge field") == 0);
-            // Fermion links: of the two measurements, none of the trajectory. Those that nobody reads come back only where
-            // MILC applies D.
+            // Fermion links: of the two measurements, none of the trajectory. Those that nobody reads come back only
+            // where MILC applies D.
             const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
             CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
             if (program[0] == 'h') {
-                const Run without = right_trajectory(program, backend + " MILCGPU_DSLASH=never");
+                const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash");
                 CHECK(resident.megabytes_from(links) == Approx(2. / 3 * without.megabytes_from(links)).margin(0.051));
             }
             // Back links, fat and long, are made where a measurement reads them.
@@ -605,7 +612,7 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
 
 TEST_CASE("milc_host: molecular dynamics between the device and routines that are MILC's own", "[milc_host]") {
     const std::string backend = backend_settings().back();
-    for (const char *resident : {" MILCGPU_RESIDENT=nan", " MILCGPU_COMPARE=strict"}) {
+    for (const char *resident : {" MILCGPU_TEST=nan", " MILCGPU_COMPARE=strict"}) {
         const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
         CHECK(loops.calls("imp_gauge_force") == std::pair(0L, 4L));
         CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 5L));
@@ -630,7 +637,7 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         CHECK(r.calls("eo_fermion_force") == std::pair(0L, 2L));
         r.check_tables();
     }
-    const Run shuffled = run("asqtad-P2", backend + " MILCGPU_RESIDENT=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
+    const Run shuffled = run("asqtad-P2", backend + " MILCGPU_TEST=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
     const Run own = run("asqtad-P2", "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
     INFO(shuffled.output);
     CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
@@ -651,7 +658,7 @@ TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what h
     for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
         CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);
     // With the numbers of the others: all calls in a row that failed.
-    CHECK(r.calls("load_fn_links") == std::pair(1L, 5L)); // the last one is of another lattice
+    CHECK(r.calls("load_fn_links") == std::pair(1L, 5L));    // the last one is of another lattice
     CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // of the lattice, and of the links when they are updated
     CHECK(r.says("milcgpu: load_fn_links: the same in 3 more calls\n"));
     CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
@@ -663,7 +670,7 @@ TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the 
         const Run own = own_trajectory(program, "orders");
         // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
         for (const char *kind : {"orders rhmc", "orders dyn"}) {
-            const Run r = run(program, backend + " MILCGPU_RESIDENT=nan", kind);
+            const Run r = run(program, backend + " MILCGPU_TEST=nan", kind);
             INFO(program << " " << kind << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(worst_difference(r, own) <= tolerance(program));
@@ -673,7 +680,7 @@ TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the 
         }
     }
     // Links that MILC still has, of a gauge field that was written without a word.
-    const Run written = run("hisq-P2", backend + " MILCGPU_RESIDENT=nan", "orders write");
+    const Run written = run("hisq-P2", backend + " MILCGPU_TEST=nan", "orders write");
     INFO(written.output);
     CHECK(written.status == 1);
     CHECK(written.says("the gauge field that they were made of has been written on the host since"));
@@ -699,22 +706,22 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
     for (const std::string &backend : backend_settings()) {
         for (const char *place : {"update", "dslash", "fermion", "action", "first links", "sum"}) {
             const Run full =
-                right_trajectory("hisq-P2", backend + " MILCGPU_RESIDENT=nan", "memory '" + std::string(place) + "'");
+                right_trajectory("hisq-P2", backend + " MILCGPU_TEST=nan", "memory '" + std::string(place) + "'");
             INFO(full.output);
             CHECK((full.says("Trying again") || full.says("MILC's own routine does this call") ||
                    full.says("Solutions go to the host")));
         }
         // Links that nobody else has, in the middle of a trajectory: they are made again.
         for (const char *program : {"asqtad-P2", "hisq-P2"}) {
-            const Run flipped = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan", "flip links");
+            const Run flipped = right_trajectory(program, backend + " MILCGPU_TEST=nan", "flip links");
             CHECK(flipped.says("links that were made on the device, and never copied, are no longer there"));
             CHECK(flipped.calls("ks_multicg_offset_field").second == 0);
-            const Run first = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan", "device 'first links'");
+            const Run first = right_trajectory(program, backend + " MILCGPU_TEST=nan", "device 'first links'");
             CHECK(first.says("the GPU is gone: MILC runs on the CPU from here on"));
         }
         // MILC has all that it needs, or a copy of its own.
-        const std::pair<const char *, const char *> survived[] = {{" MILCGPU_RESIDENT=1", "another lattice"},
-                                                                  {" MILCGPU_RESIDENT=0", "fermion"},
+        const std::pair<const char *, const char *> survived[] = {{" MILCGPU_AUTO=1", "another lattice"},
+                                                                  {" MILCGPU_TEST=copy_back", "fermion"},
                                                                   {" MILCGPU_COMPARE=1", "update"}};
         for (const auto &[setting, place] : survived) {
             const Run lost = right_trajectory("asqtad-P1", backend + setting, "device '" + std::string(place) + "'");
@@ -739,7 +746,7 @@ TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]
         CHECK(found.status == 1);
         CHECK(found.says("the gauge field was written on the host while the newest were on the GPU"));
         // Where both copies are the same, MILC may write.
-        for (const char *setting : {" MILCGPU_RESIDENT=0", " MILCGPU_COMPARE=1"}) {
+        for (const char *setting : {" MILCGPU_TEST=copy_back", " MILCGPU_COMPARE=1"}) {
             const Run taken = run("asqtad-P2", backend + setting, "trajectory write gauge");
             INFO(taken.output);
             CHECK(taken.status == 0);
@@ -751,7 +758,7 @@ TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]
 }
 
 TEST_CASE("milc_host: measurements on a lattice that is cut", "[milc_host][measurements][cut]") {
-    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_EMULATE=xt");
+    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=cut=xt");
     INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.says("\n0 of "));
@@ -803,7 +810,7 @@ TEST_CASE("milc_host: CMake takes milcgpu by one argument; its program does what
     CHECK(built.says("milcgpu: CMake compiles no C file of tool_cpp: it is linked as without milcgpu"));
     CHECK_FALSE(built.says("warning"));
     CHECK_FALSE(tests::shell("ldd " + folder + "/build/app/tool_c").says("milcgpu"));
-    const std::string setting = "MILCGPU_BACKEND=host MILCGPU_DSLASH=always ";
+    const std::string setting = "MILCGPU_BACKEND=host MILCGPU_TEST=dslash ";
     const Run by_cmake = run_here(setting + folder + "/build/app/ks_host_hisq trajectory"),
               by_make = run("hisq-P2", setting, "trajectory");
     CHECK(by_cmake.numbers() == by_make.numbers());

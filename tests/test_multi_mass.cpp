@@ -10,14 +10,13 @@ namespace {
 
 struct Result {
     milcgpu_status status;
-    milcgpu_multi_mass_report report{};
+    milcgpu_multi_mass_report report = sized<milcgpu_multi_mass_report>();
     std::vector<milcgpu_shift_report> shifts;
     std::vector<std::vector<double>> x;
 };
 
 milcgpu_multi_mass_spec multi_mass_spec(int shared, int sloppy = 0) {
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_multi_mass_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.max_iterations = 4000;
     spec.max_restarts = 10;
@@ -44,9 +43,8 @@ Result solve(Session<double> &session, milcgpu_multi_mass_spec spec, const std::
     const milcgpu_field from = Session<double>::field(b);
     spec.n_shifts = static_cast<int>(shifts.size());
     spec.shifts = shifts.data();
-    result.report.struct_size = sizeof result.report;
     result.report.shifts = result.shifts.data();
-    result.status = milcgpu_multi_mass(session.context, session.links, &spec, &from, fields.data(), &result.report);
+    result.status = milcgpu_staggered_multi_mass(session.links, &spec, &from, fields.data(), &result.report);
     return result;
 }
 
@@ -263,10 +261,8 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
         auto spec = multi_mass_spec(MILCGPU_DOUBLE);
         spec.n_shifts = 2;
         const milcgpu_field from = Session<double>::field(b);
-        CHECK(milcgpu_multi_mass(session.context, session.links, &spec, &from, nullptr, nullptr) ==
-              MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_multi_mass(session.context, session.links, nullptr, &from, nullptr, nullptr) ==
-              MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_multi_mass(session.links, &spec, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_multi_mass(session.links, nullptr, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     }
 }
 
@@ -303,7 +299,7 @@ TEST_CASE("multi-mass solves are bitwise the same twice and however many threads
     for (const int parts_below : both_ways) {
         const bool many = parts_below > 0; // sites: two groups of tiles
         const reference::Lattice lattice{{many ? 16 : 8, many ? 12 : 8, many ? 12 : 8, many ? 16 : 8}};
-        const AsqtadLinks links = asqtad_links(lattice, 33);
+        const AsqtadLinks links{unitary_links(lattice, 33, 0.3, false), unitary_links(lattice, 35, 0.05, false)};
         const auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 34));
         for (const Backend backend : backends()) {
             std::vector<std::vector<double>> first;

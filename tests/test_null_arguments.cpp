@@ -5,13 +5,10 @@
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "tests/source_text.h"
 #include "tests/support.h"
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
-#include <regex>
-#include <set>
 #include <tuple>
 
 using namespace tests;
@@ -64,24 +61,14 @@ class Walk {
 
 std::set<std::string> declared() {
     std::set<std::string> names;
-    const std::regex declaration("(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(");
     for (const auto &file : std::filesystem::directory_iterator("milc_glue/api")) {
         const std::string name = file.path().filename();
         if (name.rfind("milcgpu", 0) != 0 || file.path().extension() != ".h" || name == "milcgpu_mpi.h" ||
             name == "milcgpu_milc.h") // both are compiled by the caller
             continue;
-        std::ifstream stream(file.path());
-        const std::string header{std::istreambuf_iterator<char>(stream), {}};
-        for (std::sregex_iterator found(header.begin(), header.end(), declaration), end; found != end; ++found)
-            names.insert((*found)[1]);
+        names.merge(names_in(text_of(file.path()), a_function));
     }
     return names;
-}
-
-template <class Spec> Spec sized() {
-    Spec spec{};
-    spec.struct_size = sizeof spec;
-    return spec;
 }
 
 // Handles with what they need, and fields.
@@ -157,10 +144,10 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         masses.parity = MILCGPU_EVEN, masses.n_shifts = 1, masses.shifts = &shift;
         masses.max_iterations = 100, masses.max_restarts = 2, masses.shared.precision = MILCGPU_DOUBLE;
         const milcgpu_storage in_double{MILCGPU_DOUBLE, 0, 18};
-        auto report = empty_report();
+        auto report = sized<milcgpu_solve_report>();
         auto of_masses = sized<milcgpu_multi_mass_report>();
         milcgpu_fatlink_spec fat_links;
-        milcgpu_asqtad_spec(0.9, &fat_links);
+        milcgpu_asqtad_defaults(0.9, &fat_links, sizeof fat_links);
         fat_links.phases_out = 0;
         milcgpu_links *made_links = nullptr;
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &made_links};
@@ -168,13 +155,13 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         auto of_links = sized<milcgpu_fatlink_report>();
         std::vector<double> out = w.colour, dirac_out = w.dirac;
         const milcgpu_field x = w.session.field(out), dirac_x = w.session.field(dirac_out);
-        walk("milcgpu_init", milcgpu_init, {1}, &layout, &options, &made);
-        milcgpu_finalize(made);
-        walk("milcgpu_finalize", milcgpu_finalize, {}, nullptr);
-        walk("milcgpu_device_name", milcgpu_device_name, {}, c);
-        walk("milcgpu_backend_of", milcgpu_backend_of, {}, c, &integer);
-        walk("milcgpu_pin", milcgpu_pin, {}, c, w.u.data(), size_t(64));
-        walk("milcgpu_unpin", milcgpu_unpin, {}, c, w.u.data());
+        walk("milcgpu_context_create", milcgpu_context_create, {1}, &layout, &options, &made);
+        milcgpu_context_destroy(made);
+        walk("milcgpu_context_destroy", milcgpu_context_destroy, {}, nullptr);
+        walk("milcgpu_context_device_name", milcgpu_context_device_name, {}, c);
+        walk("milcgpu_context_backend", milcgpu_context_backend, {}, c, &integer);
+        walk("milcgpu_memory_pin", milcgpu_memory_pin, {}, c, w.u.data(), size_t(64));
+        walk("milcgpu_memory_unpin", milcgpu_memory_unpin, {}, c, w.u.data());
         walk("milcgpu_links_create", milcgpu_links_create, {}, c, &w.links, &w.links, &made_links);
         walk("milcgpu_links_update", milcgpu_links_update, {3}, k, &w.links, &w.links, &integer);
         milcgpu_links *sum = nullptr;
@@ -182,28 +169,46 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         milcgpu_links_destroy(sum);
         walk("milcgpu_links_version", milcgpu_links_version, {}, k);
         walk("milcgpu_links_destroy", milcgpu_links_destroy, {}, nullptr);
-        walk("milcgpu_dslash", milcgpu_dslash, {}, c, k, &in_double, MILCGPU_EVEN, &w.b, &x);
-        walk("milcgpu_residual", milcgpu_residual, {}, c, k, MILCGPU_EVEN, 0.1, &w.b, &x, &value);
-        walk("milcgpu_solve", milcgpu_solve, {5}, c, k, &how, &w.b, &x, &report);
-        walk("milcgpu_solve_sources", milcgpu_solve_sources, {7}, c, k, &how, MILCGPU_BLOCK, 1, &w.b, &x, &report);
-        walk("milcgpu_multi_mass", milcgpu_multi_mass, {5}, c, k, &masses, &w.b, &x, &of_masses);
-        walk("milcgpu_asqtad_spec", milcgpu_asqtad_spec, {}, 0.9, nullptr);
-        walk("milcgpu_hisq_spec", milcgpu_hisq_spec, {}, nullptr);
-        walk("milcgpu_fat_links", milcgpu_fat_links, {5, 6}, c, &fat_links, &w.links, &set, 1, &no_hisq, &of_links);
+        walk("milcgpu_staggered_dslash", milcgpu_staggered_dslash, {}, k, &in_double, MILCGPU_EVEN, &w.b, &x);
+        walk("milcgpu_staggered_residual", milcgpu_staggered_residual, {}, k, MILCGPU_EVEN, 0.1, &w.b, &x, &value);
+        walk("milcgpu_staggered_solve", milcgpu_staggered_solve, {4}, k, &how, &w.b, &x, &report);
+        walk("milcgpu_staggered_solve_sources", milcgpu_staggered_solve_sources, {6}, k, &how, MILCGPU_BLOCK, 1, &w.b,
+             &x, &report);
+        walk("milcgpu_staggered_multi_mass", milcgpu_staggered_multi_mass, {4}, k, &masses, &w.b, &x, &of_masses);
+        walk("milcgpu_links_make", milcgpu_links_make, {5, 6}, c, &fat_links, &w.links, &set, 1, &no_hisq, &of_links);
         walk("milcgpu_memory_plan", milcgpu_memory_plan, {3, 5}, c, MILCGPU_DOUBLE, &how, text, sizeof text, &bytes);
         walk("milcgpu_sources_plan", milcgpu_sources_plan, {5, 7}, c, MILCGPU_DOUBLE, &how, MILCGPU_BLOCK, 2, text,
              sizeof text, &bytes);
         walk("milcgpu_multi_mass_plan", milcgpu_multi_mass_plan, {3, 5}, c, MILCGPU_DOUBLE, &masses, text, sizeof text,
              &bytes);
         walk(
-            "milcgpu_list_kernels", milcgpu_list_kernels, {}, [](void *, const char *) {}, nullptr);
-        walk("milcgpu_inject_fault", milcgpu_inject_fault, {}, c, MILCGPU_FAULT_NONE);
+            "milcgpu_kernels_list", milcgpu_kernels_list, {}, [](void *, const char *) {}, nullptr);
+        // Functions _defaults.
+        walk("milcgpu_asqtad_defaults", milcgpu_asqtad_defaults, {}, 0.9, nullptr, size_t(0));
+        walk("milcgpu_hisq_defaults", milcgpu_hisq_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_solve_defaults", milcgpu_solve_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_multi_mass_defaults", milcgpu_multi_mass_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_fatlink_defaults", milcgpu_fatlink_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_force_defaults", milcgpu_force_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_eigen_defaults", milcgpu_eigen_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_gauge_fix_defaults", milcgpu_gauge_fix_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_ape_defaults", milcgpu_ape_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_hyp_defaults", milcgpu_hyp_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_flow_defaults", milcgpu_flow_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_stout_defaults", milcgpu_stout_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_meson_links_defaults", milcgpu_meson_links_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_meson_defaults", milcgpu_meson_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_dirac_defaults", milcgpu_dirac_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_dirac_meson_defaults", milcgpu_dirac_meson_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_laplace_defaults", milcgpu_laplace_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_laplace_solve_defaults", milcgpu_laplace_solve_defaults, {}, nullptr, size_t(0));
+        walk("milcgpu_wilson_defaults", milcgpu_wilson_defaults, {}, nullptr, size_t(0));
         // milcgpu_md.h
         milcgpu_gauge *gauge = nullptr;
         milcgpu_vectors *vectors = nullptr;
         const double residue = 1;
         milcgpu_fatlink_spec asqtad;
-        milcgpu_asqtad_spec(1, &asqtad);
+        milcgpu_asqtad_defaults(1, &asqtad, sizeof asqtad);
         auto force = sized<milcgpu_force_spec>();
         force.links = &asqtad, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
         auto of_force = sized<milcgpu_force_report>();
@@ -218,40 +223,43 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_momenta_save", milcgpu_momenta_save, {}, w.gauge, &w.h);
         walk("milcgpu_gauge_version", milcgpu_gauge_version, {}, w.gauge);
         walk("milcgpu_momenta_version", milcgpu_momenta_version, {}, w.gauge);
-        walk("milcgpu_gauge_links", milcgpu_gauge_links, {4, 5}, w.gauge, &fat_links, &set, 1, &no_hisq, &of_links);
+        walk("milcgpu_gauge_make_links", milcgpu_gauge_make_links, {4, 5}, w.gauge, &fat_links, &set, 1, &no_hisq,
+             &of_links);
         walk("milcgpu_vectors_create", milcgpu_vectors_create, {}, c, MILCGPU_DOUBLE, 1, &vectors);
         walk("milcgpu_vectors_destroy", milcgpu_vectors_destroy, {}, nullptr);
         walk("milcgpu_vectors_load", milcgpu_vectors_load, {}, w.vectors, 0, MILCGPU_EVEN, &w.b);
         walk("milcgpu_vectors_save", milcgpu_vectors_save, {}, w.vectors, 0, MILCGPU_EVEN, &x);
         walk("milcgpu_vectors_dslash", milcgpu_vectors_dslash, {}, w.vectors, 0, k, MILCGPU_ODD);
-        walk("milcgpu_vector_minus_dslash", milcgpu_vector_minus_dslash, {}, k, MILCGPU_EVEN, 1.0, 0.2, source,
+        walk("milcgpu_vectors_minus_dslash", milcgpu_vectors_minus_dslash, {}, k, MILCGPU_EVEN, 1.0, 0.2, source,
              solution, milcgpu_vector{w.vectors, 2});
         walk("milcgpu_vectors_sum", milcgpu_vectors_sum, {}, w.vectors, 0, 1, &residue, MILCGPU_EVEN, &x);
-        walk("milcgpu_multi_mass_to", milcgpu_multi_mass_to, {6}, c, k, &masses, &w.b, w.vectors, 2, &of_masses);
-        walk("milcgpu_solve_vectors", milcgpu_solve_vectors, {7}, c, k, &how, MILCGPU_BLOCK, 1, &source, &solution,
-             &report);
-        walk("milcgpu_fermion_force", milcgpu_fermion_force, {3}, w.copy, &force, &w.b, &of_force);
-        walk("milcgpu_force_of_vectors", milcgpu_force_of_vectors, {3}, w.copy, &force, w.vectors, &of_force);
-        walk("milcgpu_gauge_force", milcgpu_gauge_force, {4}, w.copy, &loops, 6.0, 0.01, &of_force);
-        walk("milcgpu_update_links", milcgpu_update_links, {3}, w.copy, 0.01, 6, &of_force);
-        walk("milcgpu_reunitarize", milcgpu_reunitarize, {}, w.copy, 0.0, &of_unitary);
+        walk("milcgpu_staggered_multi_mass_vectors", milcgpu_staggered_multi_mass_vectors, {5}, k, &masses, &w.b,
+             w.vectors, 2, &of_masses);
+        walk("milcgpu_staggered_solve_vectors", milcgpu_staggered_solve_vectors, {6}, k, &how, MILCGPU_BLOCK, 1,
+             &source, &solution, &report);
+        walk("milcgpu_momenta_add_fermion_force", milcgpu_momenta_add_fermion_force, {3}, w.copy, &force, &w.b,
+             &of_force);
+        walk("milcgpu_momenta_add_force_of_vectors", milcgpu_momenta_add_force_of_vectors, {3}, w.copy, &force,
+             w.vectors, &of_force);
+        walk("milcgpu_momenta_add_gauge_force", milcgpu_momenta_add_gauge_force, {4}, w.copy, &loops, 6.0, 0.01,
+             &of_force);
+        walk("milcgpu_gauge_update", milcgpu_gauge_update, {3}, w.copy, 0.01, 6, &of_force);
+        walk("milcgpu_gauge_reunitarize", milcgpu_gauge_reunitarize, {}, w.copy, 0.0, &of_unitary);
         walk("milcgpu_gauge_action", milcgpu_gauge_action, {}, w.gauge, &loops, &value);
-        walk("milcgpu_momentum_action", milcgpu_momentum_action, {}, w.gauge, &value);
-        walk("milcgpu_plaquettes", milcgpu_plaquettes, {}, w.gauge, &value, &other);
-        walk("milcgpu_polyakov_loop", milcgpu_polyakov_loop, {}, w.gauge, &value, &other);
+        walk("milcgpu_momenta_action", milcgpu_momenta_action, {}, w.gauge, &value);
+        walk("milcgpu_gauge_plaquettes", milcgpu_gauge_plaquettes, {}, w.gauge, &value, &other);
+        walk("milcgpu_gauge_polyakov_loop", milcgpu_gauge_polyakov_loop, {}, w.gauge, &value, &other);
         // milcgpu_eigen.h
         milcgpu_eigen_spec lowest;
-        milcgpu_eigen_defaults(&lowest);
+        milcgpu_eigen_defaults(&lowest, sizeof lowest);
         lowest.count = 1;
         auto of_eigen = sized<milcgpu_eigen_report>();
         milcgpu_eigenvectors *vectors_made = nullptr, *eigen = nullptr;
-        walk("milcgpu_eigen_defaults", milcgpu_eigen_defaults, {}, nullptr);
-        walk("milcgpu_eigenvectors_compute", milcgpu_eigenvectors_compute, {4}, c, k, &lowest, &vectors_made,
-             &of_eigen);
+        walk("milcgpu_eigenvectors_compute", milcgpu_eigenvectors_compute, {3}, k, &lowest, &vectors_made, &of_eigen);
         milcgpu_eigenvectors_destroy(vectors_made);
         walk("milcgpu_eigenvectors_plan", milcgpu_eigenvectors_plan, {}, c, &lowest, &bytes);
-        walk("milcgpu_eigenvectors_create", milcgpu_eigenvectors_create, {}, c, k, MILCGPU_EVEN, 0, 1, &vectors_made);
-        REQUIRE(milcgpu_eigenvectors_create(c, k, MILCGPU_EVEN, 0, 1, &eigen) == MILCGPU_OK);
+        walk("milcgpu_eigenvectors_create", milcgpu_eigenvectors_create, {}, k, MILCGPU_EVEN, 0, 1, &vectors_made);
+        REQUIRE(milcgpu_eigenvectors_create(k, MILCGPU_EVEN, 0, 1, &eigen) == MILCGPU_OK);
         REQUIRE(milcgpu_eigenvectors_load(eigen, k, 0, &w.b) == MILCGPU_OK);
         walk("milcgpu_eigenvectors_load", milcgpu_eigenvectors_load, {}, eigen, k, 0, &w.b);
         walk("milcgpu_eigenvectors_save", milcgpu_eigenvectors_save, {}, eigen, 0, &x);
@@ -261,7 +269,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         milcgpu_eigenvectors_destroy(eigen);
         // milcgpu_flow.h, milcgpu_gauge.h
         milcgpu_flow_spec flow;
-        milcgpu_flow_defaults(&flow);
+        milcgpu_flow_defaults(&flow, sizeof flow);
         flow.stop = 0;
         const milcgpu_flow_callback goes_on = [](void *, const milcgpu_flow_point *) { return 0; };
         auto of_flow = sized<milcgpu_flow_report>();
@@ -276,18 +284,13 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         uint64_t number = 0;
         auto hyp = sized<milcgpu_hyp_spec>();
         hyp.alpha1 = hyp.alpha2 = hyp.alpha3 = 0.3, hyp.times = 1, hyp.directions = 4;
-        walk("milcgpu_flow_defaults", milcgpu_flow_defaults, {}, nullptr);
-        walk("milcgpu_stout_defaults", milcgpu_stout_defaults, {}, nullptr);
-        walk("milcgpu_gauge_fix_defaults", milcgpu_gauge_fix_defaults, {}, nullptr);
-        walk("milcgpu_ape_defaults", milcgpu_ape_defaults, {}, nullptr);
-        walk("milcgpu_hyp_defaults", milcgpu_hyp_defaults, {}, nullptr);
-        walk("milcgpu_gradient_flow", milcgpu_gradient_flow, {2, 3, 4}, w.copy, &flow, goes_on, &value, &of_flow);
-        walk("milcgpu_measure", milcgpu_measure, {}, w.gauge, 0, &observables);
-        walk("milcgpu_stout", milcgpu_stout, {2}, w.copy, &stout, &of_force);
+        walk("milcgpu_gauge_flow", milcgpu_gauge_flow, {2, 3, 4}, w.copy, &flow, goes_on, &value, &of_flow);
+        walk("milcgpu_gauge_measure", milcgpu_gauge_measure, {}, w.gauge, 0, &observables);
+        walk("milcgpu_gauge_stout_smear", milcgpu_gauge_stout_smear, {2}, w.copy, &stout, &of_force);
         walk("milcgpu_gauge_copy", milcgpu_gauge_copy, {}, w.gauge, w.copy);
         walk("milcgpu_gauge_fix", milcgpu_gauge_fix, {2}, w.copy, &fix, &of_fixing);
-        walk("milcgpu_ape_smear", milcgpu_ape_smear, {2, 3}, w.copy, &ape, &number, &of_force);
-        walk("milcgpu_hyp_smear", milcgpu_hyp_smear, {2}, w.copy, &hyp, &of_force);
+        walk("milcgpu_gauge_ape_smear", milcgpu_gauge_ape_smear, {2, 3}, w.copy, &ape, &number, &of_force);
+        walk("milcgpu_gauge_hyp_smear", milcgpu_gauge_hyp_smear, {2}, w.copy, &hyp, &of_force);
         // milcgpu_mesons.h
         milcgpu_meson_links *meson = nullptr;
         const auto as_they_are = sized<milcgpu_meson_links_spec>();
@@ -301,14 +304,17 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         std::vector<double> correlators(2 * 4 * 144 * 16);
         walk("milcgpu_meson_links_create", milcgpu_meson_links_create, {}, c, MILCGPU_DOUBLE, &meson);
         walk("milcgpu_meson_links_destroy", milcgpu_meson_links_destroy, {}, nullptr);
+        auto from_gauge = sized<milcgpu_meson_links_spec>();
+        from_gauge.signs_in = MILCGPU_SIGNS_IN;
         walk("milcgpu_meson_links_load", milcgpu_meson_links_load, {}, w.meson, &as_they_are, &w.plain);
-        walk("milcgpu_shift_quarks", milcgpu_shift_quarks, {3}, w.meson, 0, MILCGPU_FORWARD, origin, 1, &from, &to);
+        walk("milcgpu_meson_links_load_gauge", milcgpu_meson_links_load_gauge, {}, w.meson, &from_gauge, w.gauge);
+        walk("milcgpu_quarks_shift", milcgpu_quarks_shift, {3}, w.meson, 0, MILCGPU_FORWARD, origin, 1, &from, &to);
         walk("milcgpu_spin_taste_index", milcgpu_spin_taste_index, {}, "pion5");
         walk("milcgpu_spin_taste_label", milcgpu_spin_taste_label, {}, 0, text, sizeof text);
-        walk("milcgpu_spin_taste", milcgpu_spin_taste, {1}, w.meson, k, 0, origin, 1, &from, &to);
-        walk("milcgpu_gauss_smear", milcgpu_gauss_smear, {}, w.meson, 1, 0.5, 1, -1, 1, &to);
-        walk("milcgpu_laplacian", milcgpu_laplacian, {}, w.meson, 1, -1, 1, &to);
-        walk("milcgpu_contract", milcgpu_contract, {2, 3}, w.meson, &contraction, k, k, 1, &from, &from,
+        walk("milcgpu_quarks_spin_taste", milcgpu_quarks_spin_taste, {1}, w.meson, k, 0, origin, 1, &from, &to);
+        walk("milcgpu_quarks_gauss_smear", milcgpu_quarks_gauss_smear, {}, w.meson, 1, 0.5, 1, -1, 1, &to);
+        walk("milcgpu_quarks_laplacian", milcgpu_quarks_laplacian, {}, w.meson, 1, -1, 1, &to);
+        walk("milcgpu_quarks_contract", milcgpu_quarks_contract, {2, 3}, w.meson, &contraction, k, k, 1, &from, &from,
              correlators.data());
         // milcgpu_dirac.h
         int column[4], power[4];
@@ -337,11 +343,16 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         const milcgpu_wilson_spec wilson_spec{sizeof wilson_spec, 0.1, 1, 0, MILCGPU_WILSON_CG};
         const auto wilson_how = solve_spec(0, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         milcgpu_wilson *wilson = nullptr;
-        walk("milcgpu_laplace", milcgpu_laplace, {}, w.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &from, &to);
+        walk("milcgpu_laplace_apply", milcgpu_laplace_apply, {}, w.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &from,
+             &to);
         walk("milcgpu_laplace_solve", milcgpu_laplace_solve, {5}, w.meson, &laplace_solve, 1, &from, &to, &report);
+        size_t bytes_of_plan = 0;
+        walk("milcgpu_laplace_plan", milcgpu_laplace_plan, {3, 5}, w.meson, &laplace_solve, 1, text, sizeof text,
+             &bytes_of_plan);
         walk("milcgpu_wilson_create", milcgpu_wilson_create, {}, c, &wilson);
         walk("milcgpu_wilson_destroy", milcgpu_wilson_destroy, {}, nullptr);
         walk("milcgpu_wilson_load", milcgpu_wilson_load, {}, w.wilson, &w.plain);
+        walk("milcgpu_wilson_load_gauge", milcgpu_wilson_load_gauge, {}, w.wilson, 0, w.gauge);
         walk("milcgpu_wilson_dslash", milcgpu_wilson_dslash, {}, w.wilson, &in_double, 1, MILCGPU_EVEN, &w.psi,
              &dirac_x);
         walk("milcgpu_wilson_matrix", milcgpu_wilson_matrix, {}, w.wilson, &wilson_spec, &in_double, 1, MILCGPU_EVEN,
@@ -376,10 +387,10 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         none.shared.precision = MILCGPU_DOUBLE;
         auto of_none = sized<milcgpu_multi_mass_report>();
         of_none.status = -1;
-        CHECK(milcgpu_multi_mass(c, k, &none, &w.b, nullptr, &of_none) == MILCGPU_OK);
+        CHECK(milcgpu_staggered_multi_mass(k, &none, &w.b, nullptr, &of_none) == MILCGPU_OK);
         CHECK(of_none.status == MILCGPU_OK);
         CHECK(of_none.links_version == milcgpu_links_version(k));
-        CHECK(milcgpu_multi_mass_to(c, k, &none, &w.b, w.vectors, 0, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_staggered_multi_mass_vectors(k, &none, &w.b, w.vectors, 0, nullptr) == MILCGPU_OK);
         size_t bytes = 0;
         CHECK(milcgpu_multi_mass_plan(c, MILCGPU_DOUBLE, &none, nullptr, 0, &bytes) == MILCGPU_OK);
 
@@ -387,25 +398,25 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         double residual = -1;
         auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         for (const double mass : {not_a_number, double(INFINITY), 1e200}) {
-            CHECK(milcgpu_residual(c, k, MILCGPU_EVEN, mass, &w.b, &x, &residual) == MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_staggered_residual(k, MILCGPU_EVEN, mass, &w.b, &x, &residual) == MILCGPU_BAD_ARGUMENT);
             CHECK(says("4 m^2 must be finite"));
             how.mass = mass;
-            CHECK(milcgpu_solve(c, k, &how, &w.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_staggered_solve(k, &how, &w.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
             CHECK(says("4 m^2 must be finite"));
         }
         how.mass = 0.2;
         CHECK(milcgpu_vectors_sum(w.vectors, 0, 1, &not_a_number, MILCGPU_EVEN, &x) == MILCGPU_NAN_OR_INF);
         milcgpu_fatlink_spec hisq;
-        milcgpu_hisq_spec(&hisq);
+        milcgpu_hisq_defaults(&hisq, sizeof hisq);
         hisq.eps_naik = not_a_number;
         milcgpu_links *made = nullptr;
         const milcgpu_fatlink_set set{0.1, nullptr, nullptr, &made};
-        CHECK(milcgpu_fat_links(c, &hisq, &w.links, &set, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_make(c, &hisq, &w.links, &set, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(made == nullptr);
         const double residue = 1;
         auto force = sized<milcgpu_force_spec>();
         force.links = &hisq, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
-        CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("spec.links.eps_naik is nan"));
 
         // NaN in fields: what is named, and nothing is written.
@@ -413,22 +424,22 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         const size_t first_odd = 3 * size_t(w.lattice.volume());
         bad[0] = bad[first_odd] = not_a_number;
         const milcgpu_field nan = w.session.field(bad);
-        CHECK(milcgpu_residual(c, k, MILCGPU_EVEN, 0.1, &w.b, &nan, &residual) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_staggered_residual(k, MILCGPU_EVEN, 0.1, &w.b, &nan, &residual) == MILCGPU_NAN_OR_INF);
         CHECK(says("solution: site 0 of the even sites"));
-        CHECK(milcgpu_residual(c, k, MILCGPU_ODD, 0.1, &nan, &x, &residual) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_staggered_residual(k, MILCGPU_ODD, 0.1, &nan, &x, &residual) == MILCGPU_NAN_OR_INF);
         CHECK(says("source: site 0 of the odd sites"));
         CHECK(residual == -1);
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
             const milcgpu_storage what{precision, 0, 18};
-            CHECK(milcgpu_dslash(c, k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
+            CHECK(milcgpu_staggered_dslash(k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
             CHECK(says("source: site 0 of the odd sites"));
         }
         REQUIRE(milcgpu_vectors_load(w.vectors, 3, MILCGPU_ODD, &nan) == MILCGPU_OK); // values are not tested
         CHECK(milcgpu_vectors_dslash(w.vectors, 3, k, MILCGPU_EVEN) == MILCGPU_NAN_OR_INF);
         CHECK(milcgpu_vectors_save(w.vectors, 3, MILCGPU_EVEN, &x) == MILCGPU_BAD_ARGUMENT); // empty
         const milcgpu_vector right{w.vectors, 0}, wrong{w.vectors, 3}, to{w.vectors, 2};
-        CHECK(milcgpu_vector_minus_dslash(k, MILCGPU_EVEN, 1, 1, right, wrong, to) == MILCGPU_NAN_OR_INF);
-        CHECK(milcgpu_vector_minus_dslash(k, MILCGPU_ODD, 1, 1, wrong, right, to) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_vectors_minus_dslash(k, MILCGPU_EVEN, 1, 1, right, wrong, to) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_vectors_minus_dslash(k, MILCGPU_ODD, 1, 1, wrong, right, to) == MILCGPU_NAN_OR_INF);
         CHECK(out == w.colour);
 
         // Plans of fields that no host has.
@@ -440,15 +451,15 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
 
         // Counts that no array has, and pitches whose product with the sites is no address.
         constexpr int many = 1 << 30;
-        milcgpu_hisq_spec(&hisq);
+        milcgpu_hisq_defaults(&hisq, sizeof hisq);
         force.n_terms = many;
-        CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("spec.n_terms is 1073741824: must be 0 to"));
-        CHECK(milcgpu_force_of_vectors(w.gauge, &force, w.vectors, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_force_of_vectors(w.gauge, &force, w.vectors, nullptr) == MILCGPU_BAD_ARGUMENT);
         force.n_terms = 1, force.n_sets = many;
-        CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_fat_links(c, &hisq, &w.links, &set, many, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_solve_sources(c, k, &how, MILCGPU_BLOCK, many, &w.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_make(c, &hisq, &w.links, &set, many, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_staggered_solve_sources(k, &how, MILCGPU_BLOCK, many, &w.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_sources_plan(c, MILCGPU_DOUBLE, &how, MILCGPU_BLOCK, many, nullptr, 0, &bytes) ==
               MILCGPU_BAD_ARGUMENT);
         const milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 0, 0, MILCGPU_WILSON_CG};
@@ -465,7 +476,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
             mesons.n_momenta = dirac.n_momenta = which == 0 ? many : 1;
             mesons.n_terms = dirac.n_terms = which == 1 ? many : 0;
             mesons.n_correlators = dirac.n_correlators = which == 2 ? many : 1;
-            CHECK(milcgpu_contract(w.meson, &mesons, nullptr, nullptr, 1, &quarks, &quarks, sums) ==
+            CHECK(milcgpu_quarks_contract(w.meson, &mesons, nullptr, nullptr, 1, &quarks, &quarks, sums) ==
                   MILCGPU_BAD_ARGUMENT);
             CHECK(milcgpu_dirac_mesons(c, &dirac, 1, &w.psi, &w.psi, sums) == MILCGPU_BAD_ARGUMENT);
         }
@@ -475,10 +486,10 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         for (const size_t pitch : {size_t(1) << 63, size_t(1) << 60, size_t(1) << 40}) {
             milcgpu_field far = w.b;
             far.pitch_bytes = pitch;
-            CHECK(milcgpu_solve(c, k, &how, &far, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_staggered_solve(k, &how, &far, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
             CHECK(says("source: pitch of"));
         }
         CHECK(out == w.colour);
-        CHECK(milcgpu_solve(c, k, &how, &w.b, &x, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_staggered_solve(k, &how, &w.b, &x, nullptr) == MILCGPU_OK);
     }
 }

@@ -3,6 +3,7 @@
 #include "examples/csv.h"
 #include "tests/catch.h"
 #include "tests/run_support.h"
+#include "tests/source_text.h"
 #include <fstream>
 #include <limits>
 #include <unistd.h>
@@ -13,10 +14,6 @@ using examples::OutputFile;
 
 namespace {
 
-std::string text_of(const std::string &path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 int files_in(const std::filesystem::path &folder) {
     return int(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
@@ -39,17 +36,17 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
         OutputFile file;
         file.open("--out", path);
         file.write("new");
-        CHECK(text_of(path) == "old");
-        CHECK(text_of(path + "." + std::to_string(getpid()) + ".part") == "new");
+        CHECK(tests::text_of(path) == "old");
+        CHECK(tests::text_of(path + "." + std::to_string(getpid()) + ".part") == "new");
     }
-    CHECK(text_of(path) == "old");
+    CHECK(tests::text_of(path) == "old");
     CHECK(files_in(folder.path) == 1);
     std::filesystem::create_symlink(path, link);
     OutputFile file;
     file.open("--out", link);
     file.write("new");
     file.finish();
-    CHECK(text_of(path) == "new");
+    CHECK(tests::text_of(path) == "new");
     CHECK(std::filesystem::is_symlink(link));
     CHECK(files_in(folder.path) == 2);
 
@@ -61,7 +58,7 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     CHECK(refused(folder.path, 0) == "--out: " + folder.path.string() + " cannot be written: it is a folder");
     CHECK(refused(path + "/inside", 0).find("Not a directory") != std::string::npos);
     CHECK(refused(path, 1e18).find("it takes 1e+12 MB, and the disk has ") != std::string::npos);
-    CHECK(text_of(path) == "new");
+    CHECK(tests::text_of(path) == "new");
     OutputFile full;
     full.open("--out", "/dev/full");
     full.write("new");
@@ -90,15 +87,15 @@ TEST_CASE("tables: cells come back as they were, each row has those of the headi
         none.row(1);
         none.finish();
     }
-    CHECK(text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\nb,1,nan,cuda\n");
+    CHECK(tests::text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\nb,1,nan,cuda\n");
     // Rows of a run that failed are kept beside the name.
     {
         Csv csv(17);
         csv.open("--csv", path, {"x"});
         csv.row(0.1);
     }
-    CHECK(text_of(path).substr(0, 4) == "what");
-    CHECK(text_of(path + "." + std::to_string(getpid()) + ".part") == "x\n0.10000000000000001\n");
+    CHECK(tests::text_of(path).substr(0, 4) == "what");
+    CHECK(tests::text_of(path + "." + std::to_string(getpid()) + ".part") == "x\n0.10000000000000001\n");
     Csv full;
     CHECK(refusal<examples::ArgumentError>([&] { full.open("--csv", "/dev/full", {"x"}); }) ==
           "--csv: /dev/full cannot be written: No space left on device");

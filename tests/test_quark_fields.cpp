@@ -1,5 +1,6 @@
 // Quark fields that stay on the device from one routine to the next: what moves over the bus, content that changes
 // under the same address, bits that flip, memory that is short.
+#include "gpu_kernels/backend/host_threads.h"
 #include "milc_glue/api/context.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"
@@ -19,8 +20,7 @@ struct Contraction {
     long long run(std::vector<double> &left, std::vector<double> &right) {
         const milcgpu_momentum momenta[] = {{{0, 0, 0}, {2, 2, 2}}, {{1, 0, 1}, {3, 2, 1}}};
         const milcgpu_meson_term terms[] = {{128 + 4 * 17, 0, 0, 1, 0}, {128 + 15, 1, 1, 0.5, 1}};
-        milcgpu_meson_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_meson_spec>();
         spec.n_momenta = spec.n_terms = spec.n_correlators = 2;
         spec.momenta = momenta, spec.terms = terms;
         correlators.assign(2 * 2 * static_cast<size_t>(milc.lattice.n[3]), 0);
@@ -40,7 +40,7 @@ std::vector<double> field_of(const Milc &milc, unsigned long seed) {
 // What the correlators are where every call loads what it reads.
 std::vector<double> loaded_anew(const reference::Lattice &lattice, const char *backend, std::vector<double> left,
                                 std::vector<double> right) {
-    const Environment environment{{"MILCGPU_BACKEND", backend}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "load"}};
+    const Environment environment{{"MILCGPU_BACKEND", backend}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "load"}};
     Milc milc(lattice);
     REQUIRE(milc.start() == 1);
     Contraction contraction(milc);
@@ -55,7 +55,7 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
     for (const Backend backend : backends())
         for (const reference::Lattice &lattice : {shapes[0], shapes[1]}) {
             const Environment environment{
-                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
             const auto expected = [&](const std::vector<double> &left, const std::vector<double> &right) {
                 return loaded_anew(lattice, backend_name(backend), left, right);
             };
@@ -119,7 +119,7 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
 TEST_CASE("quark fields: what a solve has read and made, a contraction finds", "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
-            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
@@ -153,7 +153,7 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
           "[measurements][plugin][quark_fields][faults]") {
     for (const Backend backend : backends()) {
         const Environment environment{
-            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
@@ -220,12 +220,12 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
 TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
-            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
         milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_spec(0.9, &spec);
+        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
         spec.unitarity = -1;
         const std::vector<double> gauge = milc.fat;
         const auto links_of = [&](const std::vector<double> &lattice) {
@@ -252,10 +252,10 @@ TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measure
     }
 }
 
-TEST_CASE("quark fields: MILCGPU_FIELDS, and the host backend by itself", "[measurements][plugin][quark_fields]") {
-    for (const char *setting : {"load", "auto"}) {
-        const Environment environment{
-            {"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", setting}};
+TEST_CASE("quark fields: loaded by each routine where asked, and on the host backend by itself",
+          "[measurements][plugin][quark_fields]") {
+    for (const char *setting : {"load", "0"}) {
+        const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", setting}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
@@ -267,7 +267,8 @@ TEST_CASE("quark fields: MILCGPU_FIELDS, and the host backend by itself", "[meas
 }
 
 TEST_CASE("hash_bytes: every bit counts, in any order of threads", "[measurements][plugin][quark_fields]") {
-    for (const size_t bytes : {size_t{24}, size_t{4096}, size_t{8 * 1539}}) {
+    for (const size_t bytes :
+         {size_t{24}, size_t{4096}, size_t{8 * 1539}, milcgpu::few_bytes + 24}) { // the last for a team
         std::vector<uint64_t> words(bytes / 8);
         for (size_t k = 0; k < words.size(); ++k)
             words[k] = 0x123456789abcdefu * (k + 1);
@@ -285,7 +286,9 @@ TEST_CASE("hash_bytes: every bit counts, in any order of threads", "[measurement
         CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
         std::sort(seen.begin(), seen.end());
         CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
-        const Threads one(Backend::host, 0);
-        CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
+        for (int choice = 0; choice < thread_choices(Backend::host); ++choice) {
+            const Threads threads(Backend::host, choice);
+            CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
+        }
     }
 }

@@ -2,6 +2,7 @@
 // lattice and one precision there, as MILC has, so the tests marked "alone" are run by others in a program of their
 // own.
 #include "milc_glue/api/plugin.h"
+#include "tests/environment.h"
 #include "tests/failing_new.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"
@@ -35,10 +36,6 @@ double difference(const void *a, const void *b, size_t reals) {
         bb += y * y;
     }
     return std::sqrt(dd / bb);
-}
-
-double links_differ(const reference::Gauge &a, const reference::Gauge &b) {
-    return difference(a.data(), b.data(), 18 * a.size());
 }
 
 // The same numbers in single precision.
@@ -87,7 +84,7 @@ TEST_CASE("quda_compat: the headers stand alone, in C99 and in C++11, in any ord
 }
 
 TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them", "[quda_compat][sanitize]") {
-    setenv("MILCGPU_VERBOSE", "0", 1);
+    const Environment quiet{{"MILCGPU_VERBOSE", "0"}};
     reference::Rng rng(77);
     reference::Gauge u(4 * lattice.volume());
     for (auto &link : u)
@@ -120,21 +117,21 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     const double paths[6] = {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
     reference::Gauge fat(u.size()), lng(u.size()), v(u.size()), w(u.size());
     qudaLoadKSLink(2, {0}, paths, milc_u.data(), fat.data(), lng.data());
-    CHECK(links_differ(fat, ordered(reference::fat_links(lattice, u, c), 4)) < 1e-13);
-    CHECK(links_differ(lng, ordered(reference::long_links(lattice, u, c), 4)) < 1e-13);
+    CHECK(reference::relative_difference(fat, ordered(reference::fat_links(lattice, u, c), 4)) < 1e-13);
+    CHECK(reference::relative_difference(lng, ordered(reference::long_links(lattice, u, c), 4)) < 1e-13);
     reference::Gauge fat_alone(u.size());
     qudaLoadKSLink(2, {0}, paths, milc_u.data(), fat_alone.data(), nullptr);
-    CHECK(links_differ(fat_alone, fat) < 1e-14);
+    CHECK(reference::relative_difference(fat_alone, fat) < 1e-14);
     const auto f = reference::hisq_fat7_coefficients();
     const double fat7[6] = {f.one_link, f.naik, f.three_staple, f.five_staple, f.seven_staple, f.lepage};
     const auto hisq = reference::hisq_links(lattice, u, 0);
     qudaHisqParamsInit({1, 0, 1e-8, 1e-8, 5e-5});
     qudaLoadUnitarizedLink(2, {1}, fat7, milc_u.data(), v.data(), w.data());
-    CHECK(links_differ(v, ordered(hisq.v, 4)) < 1e-13);
-    CHECK(links_differ(w, ordered(hisq.w, 4)) < 1e-13);
+    CHECK(reference::relative_difference(v, ordered(hisq.v, 4)) < 1e-13);
+    CHECK(reference::relative_difference(w, ordered(hisq.w, 4)) < 1e-13);
     reference::Gauge w_alone(u.size());
     qudaLoadUnitarizedLink(2, {1}, fat7, milc_u.data(), nullptr, w_alone.data());
-    CHECK(links_differ(w_alone, w) < 1e-14);
+    CHECK(reference::relative_difference(w_alone, w) < 1e-14);
 
     // Solves, in each mixture. The links change in place and num_iters does not say so.
     const auto rfat = reference::fat_links(lattice, u, c), rlng = reference::long_links(lattice, u, c);
@@ -290,7 +287,7 @@ TEST_CASE("quda_compat: fields in single precision", "[quda_compat][sanitize]") 
 }
 
 TEST_CASE("quda_compat alone: fields in single precision", "[.][quda_compat_single]") {
-    setenv("MILCGPU_VERBOSE", "0", 1);
+    const Environment quiet{{"MILCGPU_VERBOSE", "0"}};
     reference::Rng rng(78);
     reference::Gauge u(4 * lattice.volume());
     for (auto &link : u)
@@ -385,7 +382,7 @@ TEST_CASE("quda_compat: without memory every entry marks what it could not do, a
 }
 
 TEST_CASE("quda_compat alone: without memory", "[.][quda_compat_memory]") {
-    setenv("MILCGPU_VERBOSE", "0", 1);
+    const Environment quiet{{"MILCGPU_VERBOSE", "0"}};
     const int size[4] = {4, 4, 4, 4}, ranks[4] = {1, 1, 1, 1};
     const size_t volume = 4 * 4 * 4 * 4;
     std::vector<double> u(72 * volume, 0.0), fat(u), lng(u), x(6 * volume, 2.0), b(6 * volume, 1.0);

@@ -514,9 +514,9 @@ TEST_CASE("quda_compat alone: traces of loops, single", "[.][quda_loops_single]"
 TEST_CASE("quda_compat: a device that is lost in a trajectory takes the momenta that only it had", "[quda][faults]") {
     CHECK(alone("'[quda_lost_sites]'") == 0);
     CHECK(alone("'[quda_lost_resident]'") == 0);
-    setenv("MILCGPU_RESIDENT", "0", 1); // a copy after every force
+    setenv("MILCGPU_TEST", "copy_back", 1); // a copy after every force
     CHECK(alone("'[quda_lost_copied]'") == 0);
-    unsetenv("MILCGPU_RESIDENT");
+    unsetenv("MILCGPU_TEST");
 }
 TEST_CASE("quda_compat alone: device lost, momenta in the sites", "[.][quda_lost_sites]") {
     Loss p(false);

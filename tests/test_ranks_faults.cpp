@@ -12,21 +12,19 @@ namespace {
 const Cut two_ranks{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
 
 struct Solve {
-    milcgpu_solve_spec spec{};
-    milcgpu_solve_report report{};
+    milcgpu_solve_spec spec = sized<milcgpu_solve_spec>();
+    milcgpu_solve_report report = sized<milcgpu_solve_report>();
     std::vector<double> source, x;
     explicit Solve(const Here &here) : source(here.source), x(here.source.size(), 0.0) {
-        spec.struct_size = sizeof spec;
         spec.parity = MILCGPU_EVEN;
         spec.mass = 0.1;
         spec.tolerance = 1e-8;
         spec.max_iterations = 500, spec.max_restarts = 5;
         spec.precise.precision = MILCGPU_DOUBLE;
-        report.struct_size = sizeof report;
     }
     milcgpu_status operator()(const Here &here) {
         const milcgpu_field b = field_of(source), to = field_of(x);
-        return milcgpu_solve(here.context, here.links, &spec, &b, &to, &report);
+        return milcgpu_staggered_solve(here.links, &spec, &b, &to, &report);
     }
     bool untouched() const {
         return std::all_of(x.begin(), x.end(), [](double v) { return v == 0; });
@@ -58,7 +56,7 @@ std::vector<Ending> spoiled(const std::function<void(Here &, Solve &)> &spoil, m
 
 TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the next solve works",
           "[ranks][faults][sanitize]") {
-    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); }),
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); }),
                     Status::no_memory, "rank 1 of 2: "));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.source[0] = NAN; }), Status::nan_or_inf,
                     "rank 1 of 2: source: site 0 of the even sites"));
@@ -69,14 +67,14 @@ TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the 
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.sloppy.precision = MILCGPU_HALF; }),
                     Status::bad_argument, "spec.sloppy.precision is "));
     // On rank 0, too.
-    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); },
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); },
                             MILCGPU_OK, 0),
                     Status::no_memory, "rank 0 of 2: "));
 }
 
 TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {
     // They are empty there from then on, until all update them.
-    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_FLIP_LINKS); },
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_FLIP_LINKS); },
                             MILCGPU_BAD_ARGUMENT),
                     Status::corrupted, "rank 1 of 2: the device no longer holds what was loaded: fat links"));
 }
@@ -158,13 +156,13 @@ TEST_CASE("ranks: a source on one rank alone, and none at all", "[ranks][sanitiz
     }
 }
 
-TEST_CASE("ranks: with MILCGPU_CHECK_HALO a message that arrives changed ends the call on all",
+TEST_CASE("ranks: with MILCGPU_TEST=check_halo a message that arrives changed ends the call on all",
           "[ranks][faults][sanitize]") {
-    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     // A face of vectors in double: 3 layers of 32 places of 48 bytes.
     const auto endings = spoiled([](Here &here, Solve &) { here.room->corrupt(1, 3 * 32 * 48); });
     CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4608 bytes from rank 0 of 2 ("));
-    CHECK(all_ended(endings, Status::comm, "are not what it sent (MILCGPU_CHECK_HALO=1)"));
+    CHECK(all_ended(endings, Status::comm, "are not what it sent (MILCGPU_TEST=check_halo)"));
     // Nothing is wrong: nothing is found.
     for (const Ending &ending : spoiled([](Here &, Solve &) {}))
         CHECK(ending.status == MILCGPU_OK);

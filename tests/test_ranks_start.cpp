@@ -24,7 +24,7 @@ struct Given {
     bool comes = true;
 };
 
-// milcgpu_init on all ranks of a grid. look: with every context that was made.
+// milcgpu_context_create on all ranks of a grid. look: with every context that was made.
 std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::function<void(Given &)> &spoil = {},
                           const std::function<void(int, milcgpu_context &)> &look = {}) {
     const int size = ranks_of_grid(grid);
@@ -39,14 +39,14 @@ std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::
         if (!given.comes)
             return;
         milcgpu_context *context = nullptr;
-        ending.status = milcgpu_init(&given.layout, &given.options, &context);
+        ending.status = milcgpu_context_create(&given.layout, &given.options, &context);
         ending.text = ending.status != MILCGPU_OK ? milcgpu_last_error() : "";
         given.messages = {}; // the context has a copy
         if (look && context != nullptr)
             look(rank, *context);
         if ((context != nullptr) != (ending.status == MILCGPU_OK))
             ending.text = "a status does not tell of the context", ending.status = -1;
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
     });
 }
 
@@ -96,19 +96,17 @@ TEST_CASE("start on ranks: boxes that fit are taken", "[ranks][smoke][sanitize]"
 
 TEST_CASE("start on ranks: one rank alone needs no more than it did", "[ranks][sanitize]") {
     milcgpu_layout layout = layout_of({{4, 4, 4, 6}});
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = sized<milcgpu_options>();
     options.backend = MILCGPU_HOST;
     options.verbosity = 0;
     const auto start_alone = [&] {
         milcgpu_context *context = nullptr;
-        const milcgpu_status status = milcgpu_init(&layout, &options, &context);
-        milcgpu_finalize(context);
+        const milcgpu_status status = milcgpu_context_create(&layout, &options, &context);
+        milcgpu_context_destroy(context);
         return status == MILCGPU_OK ? std::string() : std::string(milcgpu_last_error());
     };
     CHECK(start_alone().empty());
-    milcgpu_messages alone{};
-    alone.struct_size = sizeof alone;
+    auto alone = sized<milcgpu_messages>();
     alone.size = alone.node_size = 1;
     layout.messages = &alone; // without functions: there is nobody to write to
     CHECK(start_alone().empty());
@@ -138,7 +136,7 @@ TEST_CASE("start on ranks: a box that cannot be, on one rank, is named on all", 
     bad("layout.neighbour[T][0] is 2: must be another one of 2 ranks", [](Given &g) { g.layout.neighbour[3][0] = 2; });
     bad("layout.neighbour[T][1] is 1", [](Given &g) { g.layout.neighbour[3][1] = 1; });
     bad("layout.emulate is 16", [](Given &g) { g.layout.emulate = 16; });
-    bad("layout.emulate (or MILCGPU_EMULATE) names T, which is cut", [](Given &g) { g.layout.emulate = 8; });
+    bad("layout.emulate (or MILCGPU_TEST=cut=...) names T, which is cut", [](Given &g) { g.layout.emulate = 8; });
     bad("options.backend is 9", [](Given &g) { g.options.backend = 9; });
     bad("milcgpu_options.struct_size is 3", [](Given &g) { g.options.struct_size = 3; });
     // What fails later, when the boxes have been compared.
@@ -168,7 +166,7 @@ TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[r
     const Extents whole{4, 8, 4, 12}, grid{1, 2, 1, 3};
     bad(whole, grid, "the whole lattice on rank 4 of 6 is 4 x 8 x 4 x 14, and 4 x 8 x 4 x 12 on rank 0", 4,
         [](Given &g) { g.layout.whole[3] = 14; });
-    bad(whole, grid, "layout.emulate (or MILCGPU_EMULATE) on rank 3 of 6 is 5, and 0 on rank 0", 3,
+    bad(whole, grid, "layout.emulate (or MILCGPU_TEST=cut=...) on rank 3 of 6 is 5, and 0 on rank 0", 3,
         [](Given &g) { g.layout.emulate = 5; });
     bad(whole, grid,
         "the box of rank 3 of 6, 4 x 4 x 4 x 4 at 0 0 0 4, overlaps that of rank 2, 4 x 4 x 4 x 4 at 0 0 0 4", 3,
@@ -227,7 +225,7 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
         milcgpu_layout layout = layout_on_grid({4, 4, 4, 12}, {1, 1, 1, size}, rank);
         layout.messages = &table;
         milcgpu_context *context = nullptr;
-        ending.status = milcgpu_init(&layout, nullptr, &context);
+        ending.status = milcgpu_context_create(&layout, nullptr, &context);
         ending.text = milcgpu_last_error();
     });
     for (const int rank : {0, 2}) {
@@ -300,20 +298,20 @@ TEST_CASE("a context whose ranks have lost each other says so in every call", "[
             lost[rank] = error.what();
         }
         double number = 0;
-        status[rank] = milcgpu_pin(&context, &number, sizeof number);
+        status[rank] = milcgpu_memory_pin(&context, &number, sizeof number);
         text[rank] = milcgpu_last_error();
     })));
     CHECK(status[1] == MILCGPU_TIMED_OUT);
     CHECK(has(lost[1], "a sum of a test, rank 1 of 2: waited 0.3 s for messages with rank 0"));
-    CHECK(text[1] == "milcgpu_pin: " + lost[1]);
+    CHECK(text[1] == "milcgpu_memory_pin: " + lost[1]);
 }
 
-TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors][smoke][sanitize]") {
+TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut", "[ranks][errors][smoke][sanitize]") {
     const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2}, alone{1, 1, 1, 1};
     for (const char *bad : {"0", "-1", "abc", "1x", "nan", "inf", " "}) {
         const Environment environment{{"MILCGPU_TIMEOUT", bad}};
         refused(whole, grid,
-                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + ": must be a number of seconds above 0", {});
+                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + " is none of the numbers above 0", {});
         refused(whole, alone, std::string("MILCGPU_TIMEOUT=") + bad, {});
     }
     for (const char *good : {"0.5", "60", "1e3", ""}) {
@@ -321,22 +319,21 @@ TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors
         CHECK(all_well(start(whole, grid)));
     }
     for (const char *bad : {"X", "xx", "xyzts", "x y", "1"}) {
-        const Environment environment{{"MILCGPU_EMULATE", bad}};
-        refused(whole, alone,
-                std::string("MILCGPU_EMULATE=") + bad + ": must be 0, or letters of xyzt, each at most once", {});
+        const Environment environment{{"MILCGPU_TEST", std::string("cut=") + bad}};
+        refused(whole, alone, std::string("MILCGPU_TEST=cut=") + bad + " is none of ", {});
     }
     const auto emulated = [&](const char *value, int asked) {
-        const Environment environment{{"MILCGPU_EMULATE", value}};
+        const Environment environment{{"MILCGPU_TEST", value}};
         milcgpu_layout layout = layout_of({{4, 4, 4, 8}});
         layout.emulate = asked;
         return box_of(layout, 0).emulated;
     };
     CHECK(emulated("", 0) == 0);
     CHECK(emulated("0", 0) == 0);
-    CHECK(emulated("xyzt", 0) == 15);
-    CHECK(emulated("tx", 0) == 9);
-    CHECK(emulated("x", 12) == 12); // the layout comes first
-    const Environment environment{{"MILCGPU_EMULATE", "yt"}};
+    CHECK(emulated("cut=xyzt", 0) == 15);
+    CHECK(emulated("keep,cut=tx", 0) == 9);
+    CHECK(emulated("cut=x", 12) == 12); // the layout comes first
+    const Environment environment{{"MILCGPU_TEST", "cut=yt"}};
     CHECK(all_well(start(whole, alone)));
     const Box box = box_of(layout_of({{4, 4, 4, 8}}), 0);
     for (int mu = 0; mu < 4; ++mu) {
@@ -383,16 +380,16 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
         return std::string();
     };
     CHECK(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host i"}}).empty());
-    CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_SHARE_GPU=1
+    CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_TEST=share_gpu
     CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
               "ranks 0 and 2 of 3 are both on GPU a of host h: "));
 }
 
-TEST_CASE("milcgpu_backend_of says on which backend a context works", "[api][smoke]") {
+TEST_CASE("milcgpu_context_backend says on which backend a context works", "[api][smoke]") {
     for (const Backend backend : backends()) {
         const Session<double> session(reference::Lattice{{4, 4, 4, 4}}, backend);
         int said = -1;
-        CHECK(milcgpu_backend_of(session.context, &said) == MILCGPU_OK);
+        CHECK(milcgpu_context_backend(session.context, &said) == MILCGPU_OK);
         CHECK(said == (backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST));
     }
 }

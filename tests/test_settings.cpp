@@ -1,12 +1,11 @@
 // What the plugin makes of the environment and the lattice: settings, precisions and their order, the table at the
 // start.
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/memory_plan.h"
 #include "tests/plugin_support.h"
+#include "tests/source_text.h"
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <regex>
-#include <set>
 
 using namespace tests;
 
@@ -79,7 +78,7 @@ static std::string words_of(const Setting &setting) {
     const std::string name = setting.name;
     return name == "MILCGPU_DEVICE"    ? "0 7 999"
            : name == "MILCGPU_TIMEOUT" ? "0.5 60 1e4"
-           : name == "MILCGPU_EMULATE" ? "0 y xt xyzt"
+           : name == "MILCGPU_TEST"    ? "0 keep keep,cut=y,share_gpu cut=xt nan,cut=xyzt"
                                        : setting.allowed;
 }
 
@@ -105,7 +104,9 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
     CHECK(has(refusal("MILCGPU_TIMEOUT", "0"), "is none of the numbers above 0."));
     for (const char *bad : {"-1", "nan", "inf", "60s"})
         refusal("MILCGPU_TIMEOUT", bad);
-    CHECK(has(refusal("MILCGPU_EMULATE", "xx"), "is none of 0 and letters of xyzt."));
+    CHECK(has(refusal("MILCGPU_TEST", "kept"), "is none of 0 look_at_all copy_back "));
+    for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept"})
+        refusal("MILCGPU_TEST", bad);
     for (const Setting &setting : setting_table())
         for (const char *bad : {"banana", " ", "0 1", "1 "})
             refusal(setting.name, bad);
@@ -126,12 +127,46 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
         CHECK(started == !off);
         CHECK(text.empty() == off);
     }
-    const Environment environment{{"MILCGPU_VERBOSE", "2"}, {"MILCGPU_HASH", "full"}, {"MILCGPU_DSLASH", ""}};
+    const Environment environment{{"MILCGPU_VERBOSE", "2"}, {"MILCGPU_AUTO", "0"}, {"MILCGPU_TEST", ""}};
     const std::string text = said_by([&] { CHECK(milc.start() == 1); });
-    CHECK(has(text, "milcgpu: settings: MILCGPU_HASH=full MILCGPU_VERBOSE=2\n"));
+    CHECK(has(text, "milcgpu: settings: MILCGPU_AUTO=0 MILCGPU_VERBOSE=2\n"));
     for (const Setting &setting : setting_table())
         CHECK(has(text, setting.meaning));
     CHECK(plugin().links->looks_at_all());
+}
+
+TEST_CASE("settings: MILCGPU_AUTO=0 stands for words of MILCGPU_TEST, and the words are those that are named",
+          "[plugin]") {
+    CHECK(setting_table().size() == 13);
+    const std::string reference = [] {
+        std::ifstream file("docs/reference.md");
+        REQUIRE(file); // the tests run in the root of the source tree
+        return std::string{std::istreambuf_iterator<char>(file), {}};
+    }();
+    int by_auto_0 = 0;
+    for (const TestWord &word : test_words()) {
+        INFO(word.name);
+        CHECK(has(reference,
+                  std::string("| `") + word.name + "` | " + (word.by_auto_0 ? "yes" : "") + " | " + word.meaning));
+        CHECK_FALSE(asked_for(word.name));
+        by_auto_0 += word.by_auto_0;
+        const Environment environment{{"MILCGPU_AUTO", "0"}};
+        CHECK(asked_for(word.name) == word.by_auto_0);
+        CHECK(Settings::of_environment().asks_for(word.name) == word.by_auto_0);
+        const Environment words{{"MILCGPU_TEST", std::string("cut=xt,") + word.name}};
+        CHECK(asked_for(word.name));
+        CHECK(Settings::of_environment().asks_for(word.name));
+        CHECK(cut_by_test() >= 9);
+    }
+    CHECK(by_auto_0 == 6);
+    // A whole start with it: nothing stays, nothing is gathered.
+    Milc milc;
+    const Environment environment{{"MILCGPU_AUTO", "0"}, {"MILCGPU_VERBOSE", "0"}};
+    REQUIRE(milc.start() == 1);
+    CHECK(plugin().links->looks_at_all());
+    CHECK_FALSE(plugin().takes_dslash);
+    CHECK(milcgpu_plugin_resident() == 0);
+    CHECK(milcgpu_plugin_gathers() == 0);
 }
 
 TEST_CASE("a name of the environment that is not known is named at the start, with the nearest that is", "[plugin]") {
@@ -156,29 +191,45 @@ TEST_CASE("a name of the environment that is not known is named at the start, wi
     const std::string both = unknown_names();
     CHECK(has(both, "the nearest name is MILCGPU_COMPARE"));
     CHECK(has(both, "MILCGPU_OF is set, but there is no such setting; the nearest name is MILCGPU_OFF"));
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
+    for (const FormerSetting &former : former_settings()) {
+        const Environment set{{former.name, "1"}};
+        CHECK(has(unknown_names(),
+                  std::string(former.name) + " is set, but there is no such setting any more; say MILCGPU_TEST="));
+        // Each word that it says is one, and MILCGPU_AUTO=0 is said where it stands for one of them.
+        const std::string text = former.instead;
+        bool by_auto_0 = false;
+        for (const auto &groups : matches(text, "MILCGPU_TEST=([a-z_]+(?:=[a-z]+)?)")) {
+            const Environment said{{"MILCGPU_TEST", groups[1]}};
+            INFO(groups[1]);
+            CHECK_NOTHROW(Settings::of_environment());
+            for (const TestWord &one : test_words())
+                by_auto_0 = by_auto_0 || (one.by_auto_0 && groups[1] == one.name);
+        }
+        CHECK(has(text, "MILCGPU_AUTO=0") == by_auto_0);
+    }
+    auto layout = sized<milcgpu_layout>();
     std::fill(layout.extent, layout.extent + 4, 4);
     milcgpu_context *context = nullptr; // a program without MILC
-    CHECK(has(said_by([&] { CHECK(milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK); }), line.substr(0, 40)));
-    milcgpu_finalize(context);
+    CHECK(has(said_by([&] { CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK); }),
+              line.substr(0, 40)));
+    milcgpu_context_destroy(context);
 }
 
 TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     Milc milc;
     milcgpu_milc described = milc.described();
-    described.left[MILCGPU_HISQ_LINKS] = "not in this program";
+    described.not_offloaded[MILCGPU_HISQ_LINKS] = "not in this program";
     described.keeps_solutions = 1;
     const Environment environment{{"MILCGPU_BACKEND", "host"}};
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
     CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
-    CHECK(has(text, "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there\n"));
+    CHECK(has(text, "MILC's own, which is as fast here, but for solutions that a trajectory keeps on the device\n"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
     CHECK(has(text, "local operators: MILC's own\n"));
     described.keeps_solutions = 0;
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
-    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
+    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own, which is as fast here\n"));
     const std::string twice = said_by([] {
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
@@ -188,9 +239,7 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
 }
 
 TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
-    std::ifstream file("docs/milc.md");
-    REQUIRE(file); // the tests run in the root of the source tree
-    const std::string docs{std::istreambuf_iterator<char>(file), {}};
+    const std::string docs = text_of("docs/milc.md");
     for (const Setting &setting : setting_table()) {
         INFO(setting.name);
         const size_t at = docs.find(std::string("| `") + setting.name + "` |");
@@ -208,26 +257,21 @@ TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
 
 TEST_CASE("every name that begins with MILCGPU_ and is read, or has a row in the docs, is known, and the docs have all",
           "[plugin]") {
-    const auto text_of = [](const std::filesystem::path &path) {
-        std::ifstream file(path);
-        REQUIRE(file);
-        return std::string{std::istreambuf_iterator<char>(file), {}};
-    };
     const std::vector<std::string> known = known_names();
     std::set<std::string> found;
     const auto find = [&](const std::string &text, const char *what) {
-        const std::regex name(what);
-        for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at) {
-            INFO((*at)[1]);
-            CHECK(std::find(known.begin(), known.end(), (*at)[1].str()) != known.end());
-            found.insert((*at)[1]);
+        for (const auto &groups : matches(text, what)) {
+            const std::string &name = groups[1];
+            INFO(name);
+            CHECK(std::find(known.begin(), known.end(), name) != known.end());
+            found.insert(name);
         }
     };
     for (const char *folder : {"gpu_kernels", "reorder", "milc_glue", "examples", "tests"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(folder)) {
             const std::string extension = file.path().extension();
             if (extension == ".cpp" || extension == ".cu" || extension == ".h" || extension == ".c")
-                find(text_of(file.path()), "(?:getenv|environment|choose)\\(\"(MILCGPU_[A-Z_]+)\"");
+                find(text_of(file.path()), "(?:getenv|setting|is|is_on)\\(\"(MILCGPU_[A-Z_]+)\"");
         }
     find(text_of("milc_glue/use_gpu/milc_gpu.mk"), "\\$\\((MILCGPU_[A-Z_]+)\\)");
     find(text_of("milc_glue/install/modulefile.in"), "setenv (MILCGPU_[A-Z_]+)");

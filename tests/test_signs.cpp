@@ -3,6 +3,7 @@
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"
 #include "tests/reference/wilson.h"
 #include <cmath>
@@ -62,6 +63,15 @@ template <class Real> struct Handle {
     }
 };
 
+// One bit of the links on the device.
+template <class Real> void flip(Handle<Real> &h) {
+    milcgpu::Device &device = *h.session.context->device;
+    uint64_t word;
+    device.copy_to_host(&word, h.gauge->u.block(0, 1), sizeof word);
+    word ^= uint64_t(1) << 30;
+    device.copy_to_device(h.gauge->u.block(0, 1), &word, sizeof word);
+}
+
 bool says(const std::string &what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
 
 struct Call {
@@ -74,20 +84,20 @@ struct Call {
 template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
     const auto fermion_force = [&h](bool of_vectors) {
         milcgpu_fatlink_spec how;
-        milcgpu_hisq_spec(&how);
+        milcgpu_hisq_defaults(&how, sizeof how);
         const double residue = 1;
         const milcgpu_force_spec spec{sizeof spec, &how, 0.1, 1, &residue, 0, nullptr, 0};
         const milcgpu_field x = Session<Real>::field(h.x);
-        return of_vectors ? milcgpu_force_of_vectors(h.gauge, &spec, h.vectors, nullptr)
-                          : milcgpu_fermion_force(h.gauge, &spec, &x, nullptr);
+        return of_vectors ? milcgpu_momenta_add_force_of_vectors(h.gauge, &spec, h.vectors, nullptr)
+                          : milcgpu_momenta_add_fermion_force(h.gauge, &spec, &x, nullptr);
     };
     return {
         {"gauge_links", false,
          [&h](int) {
              milcgpu_fatlink_spec how;
-             milcgpu_hisq_spec(&how);
+             milcgpu_hisq_defaults(&how, sizeof how);
              const milcgpu_fatlink_set set{0, nullptr, nullptr, &h.session.links};
-             return milcgpu_gauge_links(h.gauge, &how, &set, 1, nullptr, nullptr);
+             return milcgpu_gauge_make_links(h.gauge, &how, &set, 1, nullptr, nullptr);
          }},
         {"fermion_force", false, [=](int) { return fermion_force(false); }},
         {"force_of_vectors", false, [=](int) { return fermion_force(true); }},
@@ -99,43 +109,42 @@ template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
         {"gauge_force", true,
          [&h](int out) {
              const milcgpu_loops loops{1, -0.05, 0, out};
-             return milcgpu_gauge_force(h.gauge, &loops, 6, 0.1, nullptr);
+             return milcgpu_momenta_add_gauge_force(h.gauge, &loops, 6, 0.1, nullptr);
          }},
         {"measure", true,
          [&](int out) {
              milcgpu_observables of{};
-             const milcgpu_status status = milcgpu_measure(h.gauge, out, &of);
+             const milcgpu_status status = milcgpu_gauge_measure(h.gauge, out, &of);
              number = status == MILCGPU_OK ? of.plaquette_s : number;
              return status;
          }},
         {"gradient_flow", true,
          [&h](int out) {
              milcgpu_flow_spec spec;
-             milcgpu_flow_defaults(&spec);
+             milcgpu_flow_defaults(&spec, sizeof spec);
              spec.stop = spec.step = 0.01, spec.phases_out = out;
-             return milcgpu_gradient_flow(h.gauge, &spec, nullptr, nullptr, nullptr);
+             return milcgpu_gauge_flow(h.gauge, &spec, nullptr, nullptr, nullptr);
          }},
         {"stout", true,
          [&h](int out) {
              const milcgpu_stout_spec spec{sizeof spec, 0.1, 1, 4, out};
-             return milcgpu_stout(h.gauge, &spec, nullptr);
+             return milcgpu_gauge_stout_smear(h.gauge, &spec, nullptr);
          }},
         {"gauge_fix", true,
          [&h](int out) {
-             milcgpu_gauge_fix_spec spec{};
-             spec.struct_size = sizeof spec;
+             auto spec = sized<milcgpu_gauge_fix_spec>();
              spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1, spec.phases_out = out;
              return milcgpu_gauge_fix(h.gauge, &spec, nullptr);
          }},
         {"ape_smear", true,
          [&h](int out) {
              const milcgpu_ape_spec spec{sizeof spec, 0.1, 1, 0, 0, 0, out};
-             return milcgpu_ape_smear(h.gauge, &spec, nullptr, nullptr);
+             return milcgpu_gauge_ape_smear(h.gauge, &spec, nullptr, nullptr);
          }},
         {"hyp_smear", true,
          [&h](int out) {
              const milcgpu_hyp_spec spec{sizeof spec, 0.75, 0.6, 0.3, 1, 4, 0, out};
-             return milcgpu_hyp_smear(h.gauge, &spec, nullptr);
+             return milcgpu_gauge_hyp_smear(h.gauge, &spec, nullptr);
          }},
     };
 }
@@ -195,17 +204,16 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases, wher
         std::vector<double> made[2];
         for (const int k : {0, 1}) {
             Handle<double> &h = k == 0 ? in : out;
-            REQUIRE(milcgpu_gauge_force(h.gauge, &loops[k], 6, 0.1, nullptr) == MILCGPU_OK);
+            REQUIRE(milcgpu_momenta_add_gauge_force(h.gauge, &loops[k], 6, 0.1, nullptr) == MILCGPU_OK);
             made[k].resize(40 * size_t(lattice.volume()));
             const milcgpu_field to = Session<double>::field(made[k]);
             REQUIRE(milcgpu_momenta_save(h.gauge, &to) == MILCGPU_OK);
-            REQUIRE(milcgpu_update_links(h.gauge, 0.1, 8, nullptr) == MILCGPU_OK);
-            milcgpu_reunitarize_report report{};
-            report.struct_size = sizeof report;
-            REQUIRE(milcgpu_reunitarize(h.gauge, 0, &report) == MILCGPU_OK);
+            auto report = sized<milcgpu_reunitarize_report>();
+            REQUIRE(milcgpu_gauge_update(h.gauge, 0.1, 8, nullptr) == MILCGPU_OK);
+            REQUIRE(milcgpu_gauge_reunitarize(h.gauge, 0, &report) == MILCGPU_OK);
             CHECK(report.failed == 0);
         }
-        CHECK(difference(made[1], made[0]) < 1e-13);
+        CHECK(reference::relative_difference(made[1], made[0]) < 1e-13);
         // What was found goes with a copy.
         REQUIRE(milcgpu_gauge_copy(out.gauge, out.gauge) == MILCGPU_OK);
         milcgpu_gauge *copy = nullptr;
@@ -235,10 +243,10 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
         const milcgpu_field to = Session<double>::field(fat);
         milcgpu_fatlink_spec how;
         const auto links = [&](const milcgpu_field &from, int phases_out) {
-            milcgpu_asqtad_spec(0.9, &how);
+            milcgpu_asqtad_defaults(0.9, &how, sizeof how);
             how.phases_out = phases_out;
             const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
-            return milcgpu_fat_links(session.context, &how, &from, &set, 1, nullptr, nullptr);
+            return milcgpu_links_make(session.context, &how, &from, &set, 1, nullptr, nullptr);
         };
         CHECK(links(out, 0) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("these have none"));
@@ -298,6 +306,99 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
     }
 }
 
+TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field on the device, as from the host's",
+          "[mesons][wilson][signs][faults]") {
+    const Gauge bare = reference::random_gauge(lattice, 8);
+    for (const Backend backend : backends()) {
+        Handle<double> h(backend, with_phases(bare)), other(backend, bare);
+        const milcgpu_field phased = Session<double>::field(h.host);
+        std::vector<double> boundary =
+            reference::links_to_milc<double>(lattice, reference::antiperiodic_in_time(lattice, bare));
+        const milcgpu_field without = Session<double>::field(boundary);
+        milcgpu_meson_links *mesons = nullptr, *single = nullptr;
+        milcgpu_wilson *wilson = nullptr;
+        REQUIRE(milcgpu_meson_links_create(h.session.context, MILCGPU_DOUBLE, &mesons) == MILCGPU_OK);
+        REQUIRE(milcgpu_meson_links_create(h.session.context, MILCGPU_SINGLE, &single) == MILCGPU_OK);
+        REQUIRE(milcgpu_wilson_create(h.session.context, &wilson) == MILCGPU_OK);
+        milcgpu_meson_links_spec spec;
+        milcgpu_meson_links_defaults(&spec, sizeof spec);
+        spec.antiperiodic = 1, spec.signs_in = MILCGPU_SIGNS_IN;
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const std::vector<double> source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 9));
+        // What a handle makes of fields.
+        const auto shifted = [&] {
+            std::vector<double> x = source, made;
+            const milcgpu_field field = Session<double>::field(x);
+            const milcgpu_quarks quarks{&field, nullptr, 0};
+            const int origin[4] = {1, 0, 2, 3};
+            for (int dir = 0; dir < 4; ++dir) {
+                REQUIRE(milcgpu_quarks_shift(mesons, dir, MILCGPU_SYMMETRIC, origin, 1, &quarks, &quarks) ==
+                        MILCGPU_OK);
+                made.insert(made.end(), x.begin(), x.end());
+            }
+            return made;
+        };
+        const auto hopped = [&] {
+            std::vector<double> psi(4 * source.size());
+            for (size_t k = 0; k < psi.size(); ++k)
+                psi[k] = source[k % source.size()];
+            const milcgpu_field field = Session<double>::field(psi);
+            REQUIRE(milcgpu_wilson_dslash(wilson, &what, 1, MILCGPU_EVEN_AND_ODD, &field, &field) == MILCGPU_OK);
+            return psi;
+        };
+        REQUIRE(milcgpu_meson_links_load(mesons, &spec, &phased) == MILCGPU_OK);
+        REQUIRE(milcgpu_wilson_load(wilson, &without) == MILCGPU_OK);
+        const std::vector<double> from_host = shifted(), hops_from_host = hopped();
+        CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_OK);
+        CHECK(milcgpu_wilson_load_gauge(wilson, 0, h.gauge) == MILCGPU_OK);
+        CHECK(shifted() == from_host);
+        CHECK(hopped() == hops_from_host);
+        h.load(bare); // the others stay as they are
+        CHECK(shifted() == from_host);
+        CHECK(hopped() == hops_from_host);
+        // Signs, precision, context.
+        CHECK(milcgpu_wilson_load_gauge(wilson, 0, h.gauge) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("The argument phases_out says"));
+        CHECK(milcgpu_wilson_load_gauge(wilson, 1, h.gauge) == MILCGPU_OK);
+        CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("spec.signs_in"));
+        spec.signs_in = MILCGPU_SIGNS_OUT;
+        CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_OK);
+        CHECK(shifted() == from_host);
+        CHECK(milcgpu_meson_links_load_gauge(single, &spec, h.gauge) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("the links are in double precision, the handle is in single"));
+        CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, other.gauge) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_wilson_load_gauge(wilson, 1, other.gauge) == MILCGPU_BAD_ARGUMENT);
+        // A bit that flips in the gauge field, and a handle that is empty.
+        milcgpu_gauge *empty = nullptr;
+        REQUIRE(milcgpu_gauge_create(h.session.context, MILCGPU_DOUBLE, &empty) == MILCGPU_OK);
+        std::vector<double> psi(24 * size_t(lattice.volume()), 1);
+        const milcgpu_field field = Session<double>::field(psi), x = Session<double>::field(h.x);
+        const milcgpu_quarks quarks{&x, nullptr, 0};
+        const int origin[4] = {};
+        const auto both = [&](milcgpu_gauge *gauge, milcgpu_status status) {
+            CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, gauge) == status);
+            CHECK(milcgpu_wilson_load_gauge(wilson, 1, gauge) == MILCGPU_BAD_ARGUMENT); // it is empty
+            CHECK(says("the gauge field is empty"));
+        };
+        both(empty, MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_quarks_shift(mesons, 0, MILCGPU_FORWARD, origin, 1, &quarks, &quarks) == MILCGPU_OK); // as before
+        flip(h);
+        both(h.gauge, MILCGPU_CORRUPTED);
+        CHECK(milcgpu_gauge_version(h.gauge) == 0);
+        CHECK(milcgpu_quarks_shift(mesons, 0, MILCGPU_FORWARD, origin, 1, &quarks, &quarks) == MILCGPU_BAD_ARGUMENT);
+        h.load(bare);
+        flip(h);
+        CHECK(milcgpu_wilson_load_gauge(wilson, 1, h.gauge) == MILCGPU_CORRUPTED);
+        CHECK(milcgpu_gauge_version(h.gauge) == 0);
+        CHECK(milcgpu_wilson_dslash(wilson, &what, 1, MILCGPU_EVEN, &field, &field) == MILCGPU_BAD_ARGUMENT);
+        milcgpu_gauge_destroy(empty);
+        milcgpu_wilson_destroy(wilson);
+        milcgpu_meson_links_destroy(single);
+        milcgpu_meson_links_destroy(mesons);
+    }
+}
+
 TEST_CASE("links of neither kind are taken as the call says; a few other signs hide nothing", "[md][signs]") {
     const Gauge bare = reference::random_gauge(lattice, 7);
     const auto changed = [&](Gauge links, const std::function<std::complex<double>(int site, int mu)> &factor) {
@@ -326,8 +427,7 @@ TEST_CASE("links of neither kind are taken as the call says; a few other signs h
         // Phases without the boundary sign: the plaquettes do not see it, gauge fixing takes it out.
         const Gauge periodic = reference::antiperiodic_in_time(lattice, with_phases(bare));
         takes(periodic, ok, bad);
-        milcgpu_gauge_fix_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_gauge_fix_spec>();
         spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1;
         CHECK(milcgpu_gauge_fix(h.gauge, &spec, nullptr) == bad);
         CHECK(says("of 32 t links of the last time slice 0 have a determinant below zero"));
@@ -370,8 +470,8 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                     const milcgpu_field to = field_of(fat);
                     const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
                     milcgpu_fatlink_spec how;
-                    milcgpu_asqtad_spec(0.9, &how);
-                    const milcgpu_status made = milcgpu_gauge_links(gauge, &how, &set, 1, nullptr, nullptr);
+                    milcgpu_asqtad_defaults(0.9, &how, sizeof how);
+                    const milcgpu_status made = milcgpu_gauge_make_links(gauge, &how, &set, 1, nullptr, nullptr);
                     if (phased)
                         demand(made);
                     else
@@ -380,7 +480,7 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                         const int out = phased != rightly;
                         const auto call = [&](milcgpu_status of) { rightly ? demand(of) : told_wrongly(of); };
                         how.phases_out = out;
-                        call(milcgpu_fat_links(here.context, &how, &field, &set, 1, nullptr, nullptr));
+                        call(milcgpu_links_make(here.context, &how, &field, &set, 1, nullptr, nullptr));
                         milcgpu_meson_links *mesons = nullptr;
                         demand(milcgpu_meson_links_create(here.context, MILCGPU_DOUBLE, &mesons));
                         const milcgpu_meson_links_spec spec{sizeof spec, 1, !out, {0, 0, 0, 0}};

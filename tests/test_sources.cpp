@@ -2,6 +2,7 @@
 // other, zero, NaN, statuses.
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "tests/cut_support.h"
 #include "tests/support.h"
 #include <algorithm>
@@ -17,7 +18,7 @@ struct Sources {
     std::vector<milcgpu_solve_report> reports;
 
     Sources(const reference::Lattice &on, const std::vector<reference::Fermion> &fields)
-        : lattice(on), reports(fields.size(), empty_report()) {
+        : lattice(on), reports(fields.size(), sized<milcgpu_solve_report>()) {
         for (const reference::Fermion &field : fields) {
             b.push_back(reference::vector_to_milc<double>(on, field));
             x.emplace_back(b.back().size(), 0.0);
@@ -28,8 +29,8 @@ struct Sources {
         std::vector<milcgpu_field> from, to;
         for (int k = 0; k < count(); ++k)
             from.push_back(session.field(b[k])), to.push_back(session.field(x[k]));
-        return milcgpu_solve_sources(session.context, session.links, &spec, together, count(), from.data(), to.data(),
-                                     reports.data());
+        return milcgpu_staggered_solve_sources(session.links, &spec, together, count(), from.data(), to.data(),
+                                               reports.data());
     }
     reference::Fermion solution(int k) const { return reference::vector_from_milc<double>(lattice, x[k]); }
 };
@@ -410,9 +411,9 @@ TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one
                 b.push_back(Fields::part(sources[k], here.places, 6));
             for (int k = 0; k < count; ++k)
                 from.push_back(field_of(b[k])), to.push_back(field_of(x[k]));
-            std::vector<milcgpu_solve_report> reports(count, empty_report());
-            demand(milcgpu_solve_sources(here.context, here.links, &spec, together, count, from.data(), to.data(),
-                                         reports.data()));
+            std::vector<milcgpu_solve_report> reports(count, sized<milcgpu_solve_report>());
+            demand(milcgpu_staggered_solve_sources(here.links, &spec, together, count, from.data(), to.data(),
+                                                   reports.data()));
             for (int k = 0; k < count; ++k)
                 Fields::put(solutions[k], x[k], here.places);
             steps[here.rank()] = reports[0].steps;
@@ -439,7 +440,7 @@ TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one
         }
 }
 
-TEST_CASE("a short solve of several sources for the sanitizers", "[sources][sanitize][smoke]") {
+TEST_CASE("a short solve of several sources for the sanitizers", "[.][sources][sanitize][smoke]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 66);
     const auto fields = random_sources(lattice, 5);
@@ -519,18 +520,18 @@ TEST_CASE("what several sources are refused with", "[sources]") {
     own.source_max_iterations = none_left;
     says(all.solve(session, own, 0), "source 1: spec.max_iterations is 0");
     const milcgpu_field alone = session.field(all.b[0]), to = session.field(all.x[0]);
-    says(milcgpu_solve(session.context, session.links, &own, &alone, &to, nullptr), "for several sources");
+    says(milcgpu_staggered_solve(session.links, &own, &alone, &to, nullptr), "for several sources");
     const milcgpu_field field = session.field(all.b[0]);
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, -1, &field, &field, nullptr),
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, -1, &field, &field, nullptr),
          "number of sources is -1");
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 1, nullptr, &field, nullptr), "sources");
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 1, &field, nullptr, nullptr), "solutions");
-    says(milcgpu_solve_sources(session.context, session.links, nullptr, 0, 1, &field, &field, nullptr), "spec");
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 1, nullptr, &field, nullptr), "sources");
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 1, &field, nullptr, nullptr), "solutions");
+    says(milcgpu_staggered_solve_sources(session.links, nullptr, 0, 1, &field, &field, nullptr), "spec");
     milcgpu_field half = field;
     half.precision = MILCGPU_HALF;
     const milcgpu_field two[] = {field, half};
-    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 2, two, two, nullptr), "sources[1]");
+    says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 2, two, two, nullptr), "sources[1]");
     all.reports[1].struct_size = 3;
     says(all.solve(session, spec, 0), "struct_size is 3");
-    CHECK(milcgpu_solve_sources(session.context, session.links, &spec, 0, 0, nullptr, nullptr, nullptr) == MILCGPU_OK);
+    CHECK(milcgpu_staggered_solve_sources(session.links, &spec, 0, 0, nullptr, nullptr, nullptr) == MILCGPU_OK);
 }

@@ -62,7 +62,7 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
         std::vector<double> out(here.source.size());
         const milcgpu_field from = field_of(here.source), to = field_of(out);
         const milcgpu_storage what{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18};
-        const auto apply = [&] { return milcgpu_dslash(here.context, here.links, &what, MILCGPU_EVEN, &from, &to); };
+        const auto apply = [&] { return milcgpu_staggered_dslash(here.links, &what, MILCGPU_EVEN, &from, &to); };
         demand(apply());
         Device &device = *here.context->device;
         Peers good;
@@ -96,7 +96,7 @@ TEST_CASE("ghosts that arrive changed over the host are never taken: the wait fo
         std::vector<double> out(here.source.size(), 7.0);
         const milcgpu_field from = field_of(here.source), to = field_of(out);
         const milcgpu_storage what{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18};
-        const auto apply = [&] { return milcgpu_dslash(here.context, here.links, &what, MILCGPU_EVEN, &from, &to); };
+        const auto apply = [&] { return milcgpu_staggered_dslash(here.links, &what, MILCGPU_EVEN, &from, &to); };
         demand(apply());
         if (!here.context->device->has_meanwhile())
             throw Error(Status::not_built, "the host does not pass ghosts on");

@@ -3,8 +3,8 @@
 #include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/cg.h"
 #include "milc_glue/solve/wilson.h"
+#include "tests/bench.h"
 #include "tests/reference/wilson.h"
-#include "tests/support.h"
 
 using namespace milcgpu;
 using namespace tests;
@@ -34,43 +34,17 @@ double difference(const reference::Lattice &lattice, const WilsonField &a, const
 }
 
 // A lattice on a device, with SU(3) links that are antiperiodic in time.
-struct Bench {
-    reference::Lattice lattice;
-    Geometry geometry;
-    Device device;
-    SiteMap map;
-    SpinorReorder reorder;
+struct WilsonBench : Bench<reference::WilsonVector> {
     reference::Gauge links;
     LinkField as_given;
-    LinkStatistics statistics;
 
-    Bench(const std::array<int, 4> &n, Backend backend, const reference::Gauge &gauge)
-        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry, 4), links(gauge),
-          as_given(device, Precision::double_, 18, geometry, "test") {
-        auto milc = reference::links_to_milc<double>(lattice, links);
-        links_to_device(device, {milc.data(), Precision::double_, 576}, map, geometry, as_given);
-        statistics = link_statistics(device, as_given, geometry);
-    }
-    Bench(const std::array<int, 4> &n, Backend backend)
-        : Bench(n, backend,
-                reference::antiperiodic_in_time(reference::Lattice{n},
-                                                reference::random_gauge(reference::Lattice{n}, 3))) {}
-    LinkField packed(Precision precision, int reals) {
-        PackedLinks p = pack_links(device, as_given, statistics, geometry, precision, reals, "test");
-        REQUIRE(p.worst_error < accepted_error(precision));
-        return std::move(p.field);
-    }
-    SpinorField upload(const WilsonField &field, int parity, Precision precision) {
-        SpinorField on_device(device, precision, geometry, parity, "test", 1, 4);
-        auto milc = reference::field_to_milc<double>(lattice, field, 1);
-        reorder.to_device({milc.data(), Precision::double_, 192}, parity, on_device);
-        return on_device;
-    }
-    WilsonField download(const SpinorBlock &field, int parity) {
-        std::vector<double> milc(lattice.volume() * 24, 0);
-        reorder.to_host(field, parity, {milc.data(), Precision::double_, 192});
-        return reference::field_from_milc<reference::WilsonVector>(lattice, milc.data(), 1);
-    }
+    WilsonBench(const std::array<int, 4> &n, Backend backend, const reference::Gauge &gauge)
+        : Bench(n, backend), links(gauge), as_given(upload(links)) {}
+    WilsonBench(const std::array<int, 4> &n, Backend backend)
+        : WilsonBench(n, backend,
+                      reference::antiperiodic_in_time(reference::Lattice{n},
+                                                      reference::random_gauge(reference::Lattice{n}, 3))) {}
+    LinkField packed(Precision precision, int in_reals) { return Bench::packed(as_given, precision, in_reals); }
 };
 
 const std::array<int, 4> shapes[] = {{4, 6, 10, 4}, {2, 4, 4, 8}};
@@ -84,7 +58,7 @@ struct RowCase {
     const reference::Lattice &lattice;
     WilsonField in, own, x, z, s, d[2]; // d: D_+ in, D_- in
 
-    explicit RowCase(const Bench &bench)
+    explicit RowCase(const WilsonBench &bench)
         : lattice(bench.lattice), in(random_wilson(lattice, 4)), own(random_wilson(lattice, 5)),
           x(random_wilson(lattice, 6)), z(random_wilson(lattice, 7)),
           s(random_wilson(lattice, 8)), d{reference::wilson_dslash(lattice, bench.links, in, 1),
@@ -92,7 +66,7 @@ struct RowCase {
     WilsonField on(const WilsonField &field, int parity) const { return reference::on_parity(lattice, field, parity); }
 
     // along_r: of a step, that along the residual; else along x.
-    Errors run(Bench &bench, const WilsonKernel &row, const LinkField &links, const WilsonEnd &end, int sign,
+    Errors run(WilsonBench &bench, const WilsonKernel &row, const LinkField &links, const WilsonEnd &end, int sign,
                int parity, bool along_r) const {
         const bool hop = end.form == WilsonForm::hop, step = end.epilogue == Epilogue::step;
         const auto on_device = [&](const WilsonField &f, int p) { return bench.upload(f, p, row.precision); };
@@ -158,7 +132,7 @@ struct RowCase {
 };
 
 // D_s through the stencil, in double, all sites.
-WilsonField dslash_of(Bench &bench, const WilsonField &field, int sign) {
+WilsonField dslash_of(WilsonBench &bench, const WilsonField &field, int sign) {
     WilsonField both[2];
     for (const int parity : {0, 1}) {
         const SpinorField in = bench.upload(field, 1 - parity, Precision::double_),
@@ -185,7 +159,7 @@ double relative(const WilsonField &a, const WilsonField &b) {
 TEST_CASE("every row of the Wilson table, both signs and parities, against the reference", "[operators]") {
     for (const Backend backend : backends())
         for (const auto &shape : shapes) {
-            Bench bench(shape, backend);
+            WilsonBench bench(shape, backend);
             const RowCase fields(bench);
             for (const WilsonKernel &row : wilson_table()) {
                 const LinkField links = bench.packed(row.precision, row.reals);
@@ -210,7 +184,7 @@ TEST_CASE("gamma matrices as the stencil has them: algebra, adjoint, gauge covar
     constexpr double rounding = times_measured * 4e-16;
     for (const Backend backend : backends()) {
         const reference::Lattice lattice{{4, 2, 4, 6}};
-        Bench bench(lattice.n, backend);
+        WilsonBench bench(lattice.n, backend);
         const WilsonField f = random_wilson(lattice, 11), g = random_wilson(lattice, 12);
         const reference::SpinMatrix &g5 = reference::gamma_matrix(4);
         CHECK(relative(g5 * dslash_of(bench, g5 * f, 1), dslash_of(bench, f, -1)) < rounding);
@@ -226,7 +200,7 @@ TEST_CASE("gamma matrices as the stencil has them: algebra, adjoint, gauge covar
             reference::Gauge links(4 * std::size_t(thin.volume()), reference::Matrix{});
             for (int site = 0; site < thin.volume(); ++site)
                 links[4 * site + mu] = reference::identity();
-            Bench along(n, backend, links);
+            WilsonBench along(n, backend, links);
             // psi on the plane 1 only: D psi is (1 + s g) psi on plane 0, and (1 - s g) psi on plane 2.
             const WilsonField psi = random_wilson(thin, 13);
             WilsonField plane(psi.size());
@@ -250,7 +224,7 @@ TEST_CASE("gamma matrices as the stencil has them: algebra, adjoint, gauge covar
         }
 
         const auto turn = reference::random_transformation(lattice, 14);
-        Bench turned(lattice.n, backend, reference::transform_links(lattice, turn, bench.links, 1));
+        WilsonBench turned(lattice.n, backend, reference::transform_links(lattice, turn, bench.links, 1));
         CHECK(relative(dslash_of(turned, reference::transform_wilson_field(turn, f), 1),
                        reference::transform_wilson_field(turn, dslash_of(bench, f, 1))) < rounding);
     }
@@ -260,7 +234,7 @@ TEST_CASE("even-odd Wilson operator, its adjoint, sums and gate, against the ref
     constexpr double rounding = times_measured * 4e-16, kappa = 0.13;
     for (const Backend backend : backends())
         for (const auto &shape : shapes) {
-            Bench bench(shape, backend);
+            WilsonBench bench(shape, backend);
             const reference::Lattice &lattice = bench.lattice;
             const WilsonField f = random_wilson(lattice, 21), g = random_wilson(lattice, 22);
             const reference::Clover unit = reference::unit_clover(lattice);
@@ -299,7 +273,7 @@ TEST_CASE("even-odd Wilson operator, its adjoint, sums and gate, against the ref
 TEST_CASE("sums of a Wilson iteration deferred to the next launch give the same bits", "[operators]") {
     constexpr int count = 5;
     for (const Backend backend : backends()) {
-        Bench bench({4, 4, 2, 6}, backend);
+        WilsonBench bench({4, 4, 2, 6}, backend);
         const auto matrix = std::make_shared<const WilsonMatrix>(
             bench.device, bench.geometry, 0, OperatorSpec{Precision::double_, Precision::double_, 18}, bench.as_given,
             0.12);
@@ -377,7 +351,7 @@ template <class Real> struct WilsonSession {
         double residual; // by the reference
     };
     Solved solve(const milcgpu_solve_spec &how, const WilsonField &b, const WilsonField &guess) {
-        Solved s{MILCGPU_OK, empty_report(), {}, 0};
+        Solved s{MILCGPU_OK, sized<milcgpu_solve_report>(), {}, 0};
         auto source = to_milc(b), x = to_milc(guess);
         const milcgpu_field from = session.field(source), to = session.field(x);
         s.status = milcgpu_wilson_solve(wilson, &spec, &how, &from, &to, &s.report);
@@ -625,8 +599,7 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
         WilsonSession<double> w(lattice, backend, links);
         for (const int parity : {0, 1})
             for (const int sloppy : {int(MILCGPU_DOUBLE), int(MILCGPU_SINGLE), int(MILCGPU_HALF)}) {
-                milcgpu_multi_mass_spec how{};
-                how.struct_size = sizeof how;
+                auto how = sized<milcgpu_multi_mass_spec>();
                 how.parity = parity == 0 ? MILCGPU_EVEN : MILCGPU_ODD;
                 how.n_shifts = 3;
                 how.shifts = shifts;
@@ -635,8 +608,7 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
                 how.sloppy = operator_in(sloppy, 12);
                 w.spec.clover = parity == 0 ? 0 : 1.2;
                 milcgpu_shift_report each[3];
-                milcgpu_multi_mass_report report{};
-                report.struct_size = sizeof report;
+                auto report = sized<milcgpu_multi_mass_report>();
                 report.shifts = each;
                 auto source = w.to_milc(b);
                 std::vector<std::vector<double>> x(3, w.to_milc(b));

@@ -29,14 +29,6 @@ struct Case {
 class SourcesBench : public WilsonBench {
   public:
     using WilsonBench::WilsonBench;
-    SpinorField upload_all(const std::vector<WilsonField> &fields, int parity, Precision p) {
-        SpinorField to(device, p, geometry, parity, "test", static_cast<int>(fields.size()), wilson_components);
-        for (int k = 0; k < to.sources(); ++k) {
-            auto milc = reference::field_to_milc<double>(lattice, fields[k], 1);
-            reorder.to_device({milc.data(), Precision::double_, 192}, parity, to[k]);
-        }
-        return to;
-    }
     struct WilsonSolutions {
         std::vector<WilsonField> out, s;
         std::vector<CgState> states;
@@ -241,7 +233,7 @@ struct Solved {
 
 Solved solve_all(CloverSession &w, const milcgpu_solve_spec &how, int together, const std::vector<WilsonField> &b) {
     const int n = static_cast<int>(b.size());
-    Solved s{MILCGPU_OK, std::vector<milcgpu_solve_report>(n, empty_report()), {}};
+    Solved s{MILCGPU_OK, std::vector<milcgpu_solve_report>(n, sized<milcgpu_solve_report>()), {}};
     std::vector<std::vector<double>> source;
     for (const WilsonField &field : b) {
         source.push_back(reference::field_to_milc<double>(w.session.lattice, field, 1));

@@ -28,9 +28,10 @@ void check_extent(const Box &box, int mu) {
                       name, extent, box.cut(mu) ? format("cut from %d", whole).c_str() : "emulated as cut", halo_depth,
                       box.cut(mu) ? "Cut another direction, or use fewer ranks" : "Leave that direction out"));
     if (box.emulates(mu) && box.cut(mu))
-        refuse(format("layout.emulate (or MILCGPU_EMULATE) names %c, which is cut: it is for directions that one rank "
-                      "has whole",
-                      name));
+        refuse(format(
+            "layout.emulate (or MILCGPU_TEST=cut=...) names %c, which is cut: it is for directions that one rank "
+            "has whole",
+            name));
 }
 
 } // namespace
@@ -90,7 +91,7 @@ void check_boxes(const std::vector<Box> &boxes) {
         if (box.whole != boxes[0].whole)
             differs("the whole lattice", text_of(box.whole), text_of(boxes[0].whole));
         if (box.emulated != boxes[0].emulated)
-            differs("layout.emulate (or MILCGPU_EMULATE)", std::to_string(box.emulated),
+            differs("layout.emulate (or MILCGPU_TEST=cut=...)", std::to_string(box.emulated),
                     std::to_string(boxes[0].emulated));
         for (int other = 0; other < rank; ++other)
             if (overlap(box, boxes[other]))

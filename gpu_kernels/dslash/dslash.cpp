@@ -92,7 +92,7 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
             Status::bad_argument,
             "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
             "for sums of several sources, and links of one precision with 18 reals a fat link are needed; checksums "
-            "are taken by the rows that milcgpu_list_kernels marks");
+            "are taken by the rows that milcgpu_kernels_list marks");
 }
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {

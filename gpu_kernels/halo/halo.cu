@@ -265,7 +265,7 @@ void Halo::check_messages(const char *phase, const unsigned char *sent, const un
             const Pieces::Piece &piece = pieces.piece[k];
             if (sum_of(received + parts[k].first, parts[k].bytes) != (*sums)[2 * k + 1])
                 throw Error(Status::comm,
-                            format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_CHECK_HALO=1). Message "
+                            format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_TEST=check_halo). Message "
                                    "passing or memory fails: see the MPI's transports, or use other hosts",
                                    phase, parts[k].bytes, ranks_.name(neighbour_[piece.mu][piece.side]).c_str(),
                                    face_names[2 * piece.mu + piece.side]));

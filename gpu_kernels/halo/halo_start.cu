@@ -23,7 +23,7 @@ Halo::~Halo() {
 }
 
 std::string Halo::open(const std::string &asked, bool direct, GpuMessages gpu_messages) {
-    std::string refused = check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : asked;
+    std::string refused = check_ ? "MILCGPU_TEST=check_halo asks for checksums of messages" : asked;
     const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
     for (const auto &other :
          ranks_.gathered("the start of direct stores", std::array<int, 4>{extent[0], extent[1], extent[2], extent[3]}))

@@ -7,6 +7,7 @@
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/epilogue.h"
+#include <memory>
 
 namespace milcgpu {
 
@@ -87,5 +88,8 @@ struct DeferredSums {
     DeferredSums(Device &, const NormalOperator &);
     static size_t bytes(const Geometry &); // what they allocate
 };
+
+// That may be held for longer than the call that made it.
+using Operator = std::shared_ptr<const NormalOperator>;
 
 } // namespace milcgpu

@@ -33,6 +33,8 @@ class WilsonMatrix : public LinearOperator {
     // Room for the middle of so many sources at once; for one there is room from the start. It stays as long as the
     // operator does, because recorded launches write there; so it is made before they are recorded.
     void allocate(Device &, int sources) const;
+    // Of the middle of one source, and of so many more at once (0: none).
+    static size_t middle_bytes(const Geometry &, const OperatorSpec &, int sources = 0);
     // middle = R_q^-1 D in, for vectors in half.in; what half says of a pending sum belongs to this launch. after_step:
     // it is a step's. Throws Error(bad_argument) where there is no room for as many sources.
     void hop_to_middle(Device &, const HalfCall &half, int sign, bool after_step) const;

@@ -68,9 +68,9 @@ size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSp
            Device::allocated_bytes(sources * sizeof(double));
 }
 
-size_t BlockCgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources) {
+size_t BlockCgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources, int components) {
     const bool descends = sloppy.spinor == Precision::single && sources >= ladder::descend_together_from;
-    return descends ? level_bytes(geometry, Precision::double_, sources, 1) : 0;
+    return descends ? level_bytes(geometry, Precision::double_, sources, components) : 0;
 }
 
 std::vector<Region> BlockCgSolver::checked_regions(bool residual_alone) const {

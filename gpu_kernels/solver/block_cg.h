@@ -70,7 +70,7 @@ class BlockCgSolver {
     // Bytes that a solver allocates, its single one not included.
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
     // What a solve of staggered fermions adds if it starts in double.
-    static size_t later_bytes(const Geometry &, const OperatorSpec &sloppy, int sources);
+    static size_t later_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
 
   private:
     // Sources that iterate together, in the order of their fields: numbers among all.

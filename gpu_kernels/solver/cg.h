@@ -17,7 +17,6 @@
 
 namespace milcgpu {
 
-using Operator = std::shared_ptr<const NormalOperator>;
 class Deflation; // eigenvectors.h
 
 // An iteration. A is applied to v, which is the direction p or the residual r. r_new may be the same field as r.

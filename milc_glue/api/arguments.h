@@ -1,7 +1,7 @@
 // Arguments of the C interface. The members of a struct are named once, in its table (members.h): what each may be, and
 // what 0 stands for. Checks, messages, defaults and the comparison over ranks come from there.
 #pragma once
-#include "milc_glue/api/context.h"
+#include "milc_glue/api/sized.h"
 #include <cfloat>
 #include <cmath>
 
@@ -103,17 +103,6 @@ template <class Struct> constexpr bool is_whole() {
     return count == initializers<Struct>();
 }
 
-// All functions milcgpu_*_defaults.
-template <class Struct> void set_defaults(Struct *spec) {
-    if (spec == nullptr)
-        return;
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    for (const Member &m : Members<Struct>::list)
-        if (m.may.start != 0)
-            m.set(reinterpret_cast<unsigned char *>(spec) + m.offset, m.may.start);
-}
-
 // What all ranks must have alike, looked over on each. How many numbers there are does not depend on them.
 class CallArguments {
   public:
@@ -125,17 +114,16 @@ class CallArguments {
         if (pointer == nullptr)
             refuse(format("%s is NULL", name));
     }
-    // The caller's struct with its defaults. clear(copy): members that are not read.
+    // The caller's struct with its defaults, and 0 for members that its header does not have. clear(copy): members that
+    // are not read.
     template <class Struct, class Clear = void (*)(Struct &)>
     Struct copy_of(
         const char *name, const Struct *from, const Clear &clear = [](Struct &) {}) {
         given(name, from);
         if constexpr (Members<Struct>::list[0].kind == Member::size)
-            require_size(from->struct_size, sizeof *from, Members<Struct>::name);
-        Struct made = *from;
-        clear(made);
-        walk(members_of<Struct>, &made, name, numbers);
-        return made;
+            return looked_over(name, full_copy(from), clear);
+        else
+            return looked_over(name, *from, clear);
     }
     // The caller's array of n structs.
     template <class Struct> void entries(const char *name, const Struct *from, int n) {
@@ -146,6 +134,11 @@ class CallArguments {
     Numbers numbers, of_entries; // these once the others are known to be alike: how many there are
 
   private:
+    template <class Struct, class Clear> Struct looked_over(const char *name, Struct full, const Clear &clear) {
+        clear(full);
+        walk(members_of<Struct>, &full, name, numbers);
+        return full;
+    }
     double number(const Name &, double x, const May &, Numbers &to);
     void walk(const Table &, void *at, const Name &, Numbers &to);
     void walk_entries(const Table &, void *at, int n, Name); // which are not written to

@@ -1,18 +1,20 @@
-// What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into
-// statuses.
+// The context behind the handles of the C interface, and the way into its functions: exceptions into statuses.
 #pragma once
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/profile.h"
 #include "gpu_kernels/comm/boxes.h"
-#include "gpu_kernels/operators/staggered.h"
-#include "gpu_kernels/solver/bicgstab.h"
-#include "gpu_kernels/solver/block_cg.h"
-#include "gpu_kernels/solver/multi_mass.h"
-#include "milc_glue/api/milcgpu.h"
-#include "reorder/resident_links.h"
+#include "gpu_kernels/geometry/geometry.h"
+#include "milc_glue/api/checks.h"
+#include "reorder/spinor_reorder.h"
 #include <functional>
 #include <list>
 #include <memory>
 #include <set>
+
+namespace milcgpu {
+class Halo;
+struct KeptSolver; // milc_glue/solve/kept_solver.h
+} // namespace milcgpu
 
 namespace milcgpu {
 // A handle that keeps what can be made again, on the device. Its context asks for it where memory is short.
@@ -75,39 +77,6 @@ class Callbacks {
 };
 } // namespace milcgpu
 
-namespace milcgpu {
-// Makes an operator in a specification, whose reals become what was granted.
-using OperatorMaker = std::function<Operator(OperatorSpec &)>;
-
-// What a solver is for.
-struct SolverKey {
-    const void *handle = nullptr; // whose links it reads
-    uint64_t tag = 0;             // of their content (ResidentField)
-    const void *shelf = nullptr;  // solvers that share one have a limit of their own
-    int parity = 0;
-    std::array<double, 4> parameters{}; // of the operator
-    OperatorSpec precise, sloppy;
-    bool operator==(const SolverKey &o) const {
-        return handle == o.handle && tag == o.tag && parity == o.parity && parameters == o.parameters &&
-               precise == o.precise && sloppy == o.sloppy;
-    }
-};
-
-// Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of
-// parameters.
-struct KeptSolver : SolverKey {
-    OperatorMaker make;
-    CgOperators operators;
-    std::unique_ptr<CgSolver> cg;
-    std::unique_ptr<BicgstabSolver> bicgstab; // in place of cg
-    // Made when first needed. What they leave goes through cg.
-    std::unique_ptr<MultiMassSolver> multi_mass;
-    OperatorSpec shared; // of multi_mass
-    std::unique_ptr<BlockCgSolver> block;
-    std::vector<std::shared_ptr<void>> beside; // what a family keeps for each source that it takes at once
-};
-} // namespace milcgpu
-
 struct milcgpu_context {
     milcgpu_context();
     ~milcgpu_context();
@@ -161,18 +130,7 @@ struct milcgpu_context {
         }
     }
     // Solvers of a handle whose content changed or goes away.
-    void forget(const void *handle, uint64_t still_valid = 0) {
-        solvers.remove_if([&](const milcgpu::KeptSolver &s) { return s.handle == handle && s.tag != still_valid; });
-    }
-};
-
-struct milcgpu_links {
-    milcgpu_context *context;
-    std::unique_ptr<milcgpu::ResidentLinks> links;
-    uint64_t changes = 0; // versions that earlier sets of this handle have counted
-    explicit milcgpu_links(milcgpu_context *of) : context(of) { context->handles.insert(this); }
-    milcgpu_links(const milcgpu_links &) = delete;
-    ~milcgpu_links() { context->handles.erase(this); }
+    void forget(const void *handle, uint64_t still_valid = 0);
 };
 
 namespace milcgpu {
@@ -182,164 +140,6 @@ void set_last_error(const char *function, const char *what) noexcept; // of this
 constexpr const char *in_a_callback =
     "called inside a callback (progress, message, ..) of another call with this context: "
     "return from the callback first";
-
-[[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
-
-// of: the function that is called, which every message has in front, or what the pointer belongs to.
-inline void require(const void *pointer, const char *of, const char *what) {
-    if (pointer == nullptr)
-        refuse((std::string(of).rfind("milcgpu_", 0) == 0 ? "" : format("%s: ", of)) + format("%s is NULL", what));
-}
-
-inline void require_size(size_t given, size_t known, const char *what) {
-    if (given != known)
-        refuse(format(
-            "%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
-            "the library that is linked",
-            what, given, MILCGPU_VERSION, known));
-}
-
-inline Precision precision_of(int code, const char *what) {
-    if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
-        refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
-    return static_cast<Precision>(code - 1);
-}
-
-// Of a field in the host's memory. what: its name in the message.
-inline Precision host_precision_of(int code, const char *what) {
-    const Precision real = precision_of(code, what);
-    if (real == Precision::half)
-        refuse(format("%s is half: half precision is a format of the device; host fields are single or double", what));
-    return real;
-}
-
-// The most entries of an array that a caller hands in. A larger count was never set, or has overflowed.
-constexpr int most_entries = 1000000;
-inline void require_count(int count, int least, const char *what) {
-    if (count < least || count > most_entries)
-        refuse(format("%s is %d: must be %d to %d", what, count, least, most_entries));
-}
-
-inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, const char *what) {
-    require(field, what, "the field");
-    require(field->data, what, "data");
-    const Precision real = host_precision_of(field->precision, format("%s: precision", what).c_str());
-    constexpr size_t longest_pitch = size_t(1) << 31; // times the sites of a rank, an int: an address
-    const size_t record = reals_a_site * real_bytes(real);
-    const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
-    if (pitch < record || pitch % real_bytes(real) != 0)
-        refuse(format("%s: pitch of %zu bytes, but a record has %zu and whole reals", what, pitch, record));
-    if (pitch > longest_pitch)
-        refuse(format("%s: pitch of %zu bytes: at most %zu", what, pitch, longest_pitch));
-    return {field->data, real, pitch};
-}
-
-int parity_index(int parity); // 0 even, 1 odd
-OperatorSpec operator_of(const milcgpu_storage &given, const char *what);
-ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
-// With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
-// granted.
-Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
-// out = D in, on the sites of `parity`. The ghosts of `in` are filled first. Throws Error(nan_or_inf) that names a
-// place in `in`, or else in the result, where that is not finite.
-void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const SpinorBlock &in, const SpinorBlock &out);
-// With vectors in double and the links as handed over.
-OperatorSpec full_spec(const milcgpu_links &links);
-Operator full_operator(milcgpu_links &links, int parity);
-// The name of a number: eps, spec.boost, spec.origin[2], spec.terms[3].factor; of a pointer with " != NULL".
-struct Name {
-    const char *parts[3] = {};
-    int index[3] = {-1, -1, -1};
-    int last = 0;
-    bool pointer = false;
-    Name(const char *name) : parts{name} {}
-    std::string text() const;
-};
-// What all ranks must have alike, by name. Throws Error(bad_argument) on all of them where they do not.
-struct RankNumber {
-    Name name;
-    double value;
-};
-void require_same_on_all_ranks(milcgpu_context &, const std::vector<RankNumber> &values);
-using Numbers = std::vector<RankNumber>;
-// A specification of one solve, looked over.
-struct SolveArguments {
-    int parity;
-    OperatorSpec precise, sloppy;
-    CgLimits limits;
-};
-SolveArguments checked_solve(const milcgpu_solve_spec &);
-// 4 m^2 of a mass that is called `what`. Throws where it is not finite.
-double shift_of_mass(double mass, const char *what);
-void check_iterations(int max_iterations, int max_restarts); // throws where their product is too large
-
-// Several sources: what each has for itself, and the arguments of the first of n, looked over with those of the others.
-struct OfEachSource {
-    std::vector<double> tolerances;
-    std::vector<int> max_iterations;
-};
-SolveArguments checked_sources(const milcgpu_solve_spec &, int n, OfEachSource &);
-milcgpu_solve_spec spec_of_source(const milcgpu_solve_spec &, int k); // of source k alone
-void check_together(int together, int n);
-int sources_at_once(int n); // of n sources: groups alike, of at most most_block
-// make(most), or with half of them while memory is short.
-template <class Make> void make_for_most(int most, const Make &make) {
-    for (;; most = (most + 1) / 2)
-        try {
-            return make(most);
-        } catch (const Error &error) {
-            if (error.status() != Status::no_memory || most == 1)
-                throw;
-        }
-}
-// milcgpu_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
-milcgpu_status true_residuals(milcgpu_context *, milcgpu_links *, int parity, double mass, const milcgpu_field *source,
-                              const milcgpu_field *solution, double *residual, double *relative);
-// The caller's progress function, of a specification that stays as long as the solve.
-template <class Spec> CgProgress progress_of(milcgpu_context &context, const Spec &spec) {
-    if (spec.progress == nullptr)
-        return {};
-    return [&](int step, double residual) {
-        context.callbacks.run("spec.progress", [&] { spec.progress(spec.user, step, residual); });
-        context.device->make_current();
-    };
-}
-// From the solver's report, but for seconds and bytes of the call.
-void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
-void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
-void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
-
-// What a solve takes on the device, in bytes. All of it is there at once where links are loaded again between two
-// solves. Where that does not fit, the solver that waits for the next solve is given back first.
-struct MemoryPlan {
-    size_t in_use, links, raw, packed, terms, vectors;
-    size_t more; // beside it, where the solve has to change its precision on the way
-    size_t total() const { return in_use + links + raw + packed + terms + vectors; }
-};
-// Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
-MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,
-                      const OperatorSpec &precise, const OperatorSpec &sloppy);
-// Of the calls that the C interface plans. Throws Error(bad_argument) as these do.
-MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_solve_spec &);
-MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_multi_mass_spec &);
-std::string table_of(const MemoryPlan &plan, size_t free_bytes);
-void fill_plan(const milcgpu_context &, MemoryPlan plan, char *text, size_t text_size, size_t *bytes);
-
-// The set of links behind a handle that has just been made or is to be given new content in `real`.
-ResidentLinks &renewed(milcgpu_links &handle, Precision real);
-// After that content has come.
-void forget_solvers(milcgpu_links &handle);
-
-// The end of an entry with a report: fills the caller's, where there is one of the known size, and returns the status.
-template <class Report> milcgpu_status report_to_caller(milcgpu_status status, Report &filled, Report *report) {
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
-}
 
 // Seconds of a call, and bytes over the bus, for its report.
 class CallMeter {

@@ -1,13 +1,8 @@
 // The tables of the structs of the C interface: a row a member, in their order. The compiler counts them.
 #pragma once
+#include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/forces/forces.h"
 #include "milc_glue/api/arguments.h"
-#include "milc_glue/api/milcgpu_dirac.h"
-#include "milc_glue/api/milcgpu_eigen.h"
-#include "milc_glue/api/milcgpu_flow.h"
-#include "milc_glue/api/milcgpu_gauge.h"
-#include "milc_glue/api/milcgpu_laplace.h"
-#include "milc_glue/api/milcgpu_wilson.h"
 
 namespace milcgpu {
 
@@ -47,10 +42,10 @@ constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
               iterations = from_to(1, 2000000000);
 
 TABLE(milcgpu_solve_spec, SIZE,
-    NUMBERS(parity, one_parity),
+    NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
     NUMBERS(mass, unchecked),
     NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)),
-    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, iterations),
+    NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
     NUMBERS(jump_limit, from_to(0, INFINITY)),
@@ -61,9 +56,9 @@ TABLE(milcgpu_pole,
     NUMBERS(offset, positive), NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)));
 
 TABLE(milcgpu_multi_mass_spec, SIZE,
-    NUMBERS(parity, one_parity),
+    NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
     NUMBERS(n_shifts, from_to(0, max_shifts)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
-    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, from_to(0, 2000000000)),
+    NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, from_to(0, 2000000000).from(5)),
     INSIDE(shared), INSIDE(sloppy), INSIDE(precise),
     NUMBERS(leave_tolerance, from_to(0, INFINITY)),
     NUMBERS(shared_tolerance, below_one),
@@ -213,15 +208,15 @@ TABLE(milcgpu_dirac_meson_spec, SIZE,
 // ---- milcgpu_laplace.h, milcgpu_wilson.h
 
 TABLE(milcgpu_laplace_spec, SIZE,
-    NUMBERS(directions, from_to(3, 4)),
+    NUMBERS(directions, from_to(3, 4).from(3)),
     NUMBERS(kappa, unchecked),
     INSIDE(what));
 
 TABLE(milcgpu_laplace_solve_spec, SIZE,
-    NUMBERS(directions, from_to(3, 4)),
+    NUMBERS(directions, from_to(3, 4).from(3)),
     NUMBERS(kappa, unchecked),
     NUMBERS(tolerance, positive),
-    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, iterations),
+    NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
     NUMBERS(jump_limit, from_to(0, INFINITY)),

@@ -1,9 +1,14 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/api/start_context.h"
+#include "milc_glue/api/test_hooks.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/verify.h"
 #include <cmath>
 
@@ -46,7 +51,7 @@ void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy
             Status::not_built,
             format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
                    "double/single double/half single/single single/half half/half, each with every link precision "
-                   "and reconstruction that milcgpu_list_kernels names",
+                   "and reconstruction that milcgpu_kernels_list names",
                    name(sloppy.spinor), name(precise.spinor)));
 }
 
@@ -154,51 +159,51 @@ const char *milcgpu_status_name(int status) {
     return status >= 0 && status < static_cast<int>(std::size(names)) ? names[status] : "UNKNOWN";
 }
 
-milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options *options, milcgpu_context **context) {
+milcgpu_status milcgpu_context_create(const milcgpu_layout *layout, const milcgpu_options *options,
+                                      milcgpu_context **context) {
     if (context != nullptr)
         *context = nullptr;
-    return guarded(nullptr, "milcgpu_init", [&] {
-        require(layout, "milcgpu_init", "layout");
-        require(context, "milcgpu_init", "context");
-        require_size(layout->struct_size, sizeof *layout, "milcgpu_layout");
+    return guarded(nullptr, "milcgpu_context_create", [&] {
+        require(layout, "milcgpu_context_create", "layout");
+        require(context, "milcgpu_context_create", "context");
         auto fresh = std::make_unique<milcgpu_context>();
-        start_context(*layout, options, *fresh);
+        start_context(full_copy(layout), options, *fresh);
         *context = fresh.release();
         return Status::ok;
     });
 }
 
-void milcgpu_finalize(milcgpu_context *context) {
-    if (context != nullptr && may_end(*context, "milcgpu_finalize"))
+void milcgpu_context_destroy(milcgpu_context *context) {
+    if (context != nullptr && may_end(*context, "milcgpu_context_destroy"))
         delete context;
 }
 
-const char *milcgpu_device_name(const milcgpu_context *context) {
+const char *milcgpu_context_device_name(const milcgpu_context *context) {
     return context != nullptr ? context->device->description().c_str() : "no context";
 }
 
-milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend) {
-    return guarded(nullptr, "milcgpu_backend_of", [&] {
-        require(context, "milcgpu_backend_of", "context");
-        require(backend, "milcgpu_backend_of", "backend");
+milcgpu_status milcgpu_context_backend(const milcgpu_context *context, int *backend) {
+    return guarded(nullptr, "milcgpu_context_backend", [&] {
+        require(context, "milcgpu_context_backend", "context");
+        require(backend, "milcgpu_context_backend", "backend");
         *backend = context->device->on_gpu() ? MILCGPU_CUDA : MILCGPU_HOST;
         return Status::ok;
     });
 }
 
-milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes) {
-    return guarded(context, "milcgpu_pin", [&] {
-        require(context, "milcgpu_pin", "context");
-        require(address, "milcgpu_pin", "address");
+milcgpu_status milcgpu_memory_pin(milcgpu_context *context, void *address, size_t bytes) {
+    return guarded(context, "milcgpu_memory_pin", [&] {
+        require(context, "milcgpu_memory_pin", "context");
+        require(address, "milcgpu_memory_pin", "address");
         context->device->pin(address, bytes);
         return Status::ok;
     });
 }
 
-milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address) {
-    return guarded(context, "milcgpu_unpin", [&] {
-        require(context, "milcgpu_unpin", "context");
-        require(address, "milcgpu_unpin", "address");
+milcgpu_status milcgpu_memory_unpin(milcgpu_context *context, void *address) {
+    return guarded(context, "milcgpu_memory_unpin", [&] {
+        require(context, "milcgpu_memory_unpin", "context");
+        require(address, "milcgpu_memory_unpin", "address");
         context->device->unpin(address);
         return Status::ok;
     });
@@ -220,8 +225,7 @@ milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_fiel
 
 milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
                                     int *changed) {
-    return guarded(links != nullptr ? links->context : nullptr, "milcgpu_links_update", [&] {
-        require(links, "milcgpu_links_update", "links");
+    return with_links(links, "milcgpu_links_update", [&](milcgpu_context &) {
         update_links(*links, fat, lng, changed);
         return Status::ok;
     });
@@ -238,49 +242,46 @@ void milcgpu_links_destroy(milcgpu_links *links) {
     delete links;
 }
 
-milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_storage *what, int parity,
-                              const milcgpu_field *source, const milcgpu_field *destination) {
-    return guarded(context, "milcgpu_dslash", [&] {
-        require(context, "milcgpu_dslash", "context");
-        Device &device = *context->device;
+milcgpu_status milcgpu_staggered_dslash(milcgpu_links *links, const milcgpu_storage *what, int parity,
+                                        const milcgpu_field *source, const milcgpu_field *destination) {
+    return with_links(links, "milcgpu_staggered_dslash", [&](milcgpu_context &context) {
+        Device &device = *context.device;
         OperatorSpec spec{};
         int to = 0;
         HostField from_field{}, to_field{};
-        same_on_all_ranks(*context, "milcgpu_dslash", [&](CallArguments &call) {
+        same_on_all_ranks(context, "milcgpu_staggered_dslash", [&](CallArguments &call) {
             spec = operator_of(call.copy_of("what", what), "what");
-            resident(context, links);
+            resident(*links);
             to = parity_index(call("parity", parity));
             from_field = host_field(source, 6, "source"), to_field = host_field(destination, 6, "destination");
         });
         const HeldLinks held = links->links->held_version(spec.link, spec.reals);
         SpinorField in, out;
         device.collective("the source of D", [&] {
-            in = SpinorField(device, spec.spinor, context->geometry, 1 - to, "dslash vectors");
-            out = SpinorField(device, spec.spinor, context->geometry, to, "dslash vectors");
-            context->reorder->to_device(from_field, 1 - to, in);
+            in = SpinorField(device, spec.spinor, context.geometry, 1 - to, "dslash vectors");
+            out = SpinorField(device, spec.spinor, context.geometry, to, "dslash vectors");
+            context.reorder->to_device(from_field, 1 - to, in);
         });
-        apply_dslash(*context, held.pair, to, in, out);
-        device.collective("the result of D", [&] { context->reorder->to_host(out, to, to_field); });
+        apply_dslash(context, held.pair, to, in, out);
+        device.collective("the result of D", [&] { context.reorder->to_host(out, to, to_field); });
         return Status::ok;
     });
 }
 
 } // extern "C"
 
-milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
-                                       const milcgpu_field *source, const milcgpu_field *solution, double *result,
-                                       double *relative) {
-    return guarded(context, "milcgpu_residual", [&] {
-        require(context, "milcgpu_residual", "context");
-        Device &device = *context->device;
+milcgpu_status milcgpu::true_residuals(milcgpu_links *links, int parity, double mass, const milcgpu_field *source,
+                                       const milcgpu_field *solution, double *result, double *relative) {
+    return with_links(links, "milcgpu_staggered_residual", [&](milcgpu_context &context) {
+        Device &device = *context.device;
         Operator A;
         SpinorField b, x, r, between;
         DeviceArray<double> sums;
         double shift = 0;
-        same_on_all_ranks(*context, "milcgpu_residual", [&](CallArguments &call) {
+        same_on_all_ranks(context, "milcgpu_staggered_residual", [&](CallArguments &call) {
             call.given("residual", result);
             shift = shift_of_mass(call("mass", mass), "mass");
-            resident(context, links);
+            resident(*links);
             const int on = parity_index(call("parity", parity));
             A = full_operator(*links, on);
             const HostField source_field = host_field(source, 6, "source"),
@@ -289,8 +290,8 @@ milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *
             b = A->vectors(device, owner), x = A->vectors(device, owner), r = A->vectors(device, owner);
             between = A->between(device, owner);
             sums = DeviceArray<double>(device, 2, "sums of a residual");
-            context->reorder->to_device(source_field, on, b);
-            context->reorder->to_device(x_field, on, x);
+            context.reorder->to_device(source_field, on, b);
+            context.reorder->to_device(x_field, on, x);
         });
         double rr_bb[2];
         norm_squared(device, b, sums.data() + 1);
@@ -299,14 +300,14 @@ milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *
             is_there(device, rr_bb[1], b, A->parity(), 0, r, sums.data());
         residual(device, *A, shift, b, x, between, r, sums.data());
         device.copy_to_host(&rr_bb[0], sums.data(), sizeof rr_bb[0]);
-        Verification(*context, emptying(*links)).holds(A->checked_regions());
+        Verification(context, emptying(*links)).holds(A->checked_regions());
         if (!(rr_bb[0] < INFINITY && rr_bb[1] < INFINITY)) {
             require_finite(device, b, A->parity(), "source");
             require_finite(device, x, A->parity(), "solution");
             throw Error(Status::nan_or_inf, "the residual overflows: use smaller units");
         }
         if (relative != nullptr) {
-            const double volume = context->geometry.global_volume();
+            const double volume = context.geometry.global_volume();
             double sum = 0;
             relative_residual(device, r, x, sums.data(), nullptr, volume);
             device.copy_to_host(&sum, sums.data(), sizeof sum);
@@ -319,9 +320,9 @@ milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *
 
 extern "C" {
 
-milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
-                                const milcgpu_field *source, const milcgpu_field *solution, double *result) {
-    return true_residuals(context, links, parity, mass, source, solution, result, nullptr);
+milcgpu_status milcgpu_staggered_residual(milcgpu_links *links, int parity, double mass, const milcgpu_field *source,
+                                          const milcgpu_field *solution, double *result) {
+    return true_residuals(links, parity, mass, source, solution, result, nullptr);
 }
 
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
@@ -329,13 +330,13 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
     return guarded(context, "milcgpu_memory_plan", [&] {
         require(context, "milcgpu_memory_plan", "context");
         require(spec, "milcgpu_memory_plan", "spec");
-        fill_plan(*context, plan_of(*context, host_precision, *spec), text, text_size, bytes);
+        fill_plan(*context, plan_of(*context, host_precision, full_copy(spec)), text, text_size, bytes);
         return Status::ok;
     });
 }
 
-void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user) {
-    guarded(nullptr, "milcgpu_list_kernels", [&] {
+void milcgpu_kernels_list(void (*line)(void *user, const char *text), void *user) {
+    guarded(nullptr, "milcgpu_kernels_list", [&] {
         if (line == nullptr)
             refuse("line is NULL");
         line(user, format("%-8s %-8s %5s  %-9s %7s %9s %7s %7s %6s %9s %14s  %s", "spinor", "link", "reals", "epilogue",
@@ -379,9 +380,9 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
     });
 }
 
-milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault) {
-    return guarded(context, "milcgpu_inject_fault", [&] {
-        require(context, "milcgpu_inject_fault", "context");
+milcgpu_status milcgpu_fault_inject(milcgpu_context *context, int fault) {
+    return guarded(context, "milcgpu_fault_inject", [&] {
+        require(context, "milcgpu_fault_inject", "context");
         if (fault < MILCGPU_FAULT_NONE || fault > MILCGPU_FAULT_FLIP_LINKS)
             refuse(format("fault %d is unknown", fault));
         context->flip_links = fault == MILCGPU_FAULT_FLIP_LINKS;

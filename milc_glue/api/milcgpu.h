@@ -8,10 +8,13 @@
  *   - links carry the staggered phases, the boundary sign, all coefficients and (1 + eps_naik).
  *   - M = 2m + D; solves are of M^dag M = 4 m^2 - D D on one parity.
  *
- * Every struct begins with struct_size: set it to sizeof of the struct. A library that knows another size refuses the
- * call, so that header and library cannot disagree unnoticed. Every function returns a status; milcgpu_last_error()
- * explains the last failure in this thread. No function exits the process. Use a context from one thread at a time; it
- * need not be the thread that made it.
+ * Structs that may grow begin with struct_size: set it to sizeof of the struct. A struct of an older header that ends
+ * before a member is taken with 0 for that member; of a report the caller gets the members that its header has. (All
+ * reports of an array have one size.) Any other size is refused, so that header and library cannot disagree unnoticed.
+ * Functions _defaults fill a struct: struct_size with `size`, which is sizeof of the struct, members that the function
+ * names, and all others with 0. NULL: nothing is done.
+ * Every function returns a status; milcgpu_last_error() explains the last failure in this thread. No function exits the
+ * process. Use a context from one thread at a time; it need not be the thread that made it.
  *
  * Callbacks (progress, message, and those of other headers) are called in the thread of the call. Inside one, calls
  * with the context of the running call are refused (BAD_ARGUMENT), and handles of it are not destroyed. An exception
@@ -64,53 +67,20 @@ typedef enum {
 typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;
 typedef enum { MILCGPU_DOUBLE = 1, MILCGPU_SINGLE = 2, MILCGPU_HALF = 3 } milcgpu_precision;
 typedef enum { MILCGPU_ODD = 1, MILCGPU_EVEN = 2 } milcgpu_parity; /* MILC's numbers */
-typedef enum {
-    MILCGPU_FAULT_NONE = 0,
-    MILCGPU_FAULT_ALLOCATION = 1,
-    MILCGPU_FAULT_DEVICE_LOST = 2,
-    MILCGPU_FAULT_FLIP_LINKS = 3
-} milcgpu_fault;
 
 typedef struct milcgpu_context milcgpu_context;           /* a lattice on a device */
 typedef struct milcgpu_links milcgpu_links;               /* a set of fat and long links on that device */
 typedef struct milcgpu_eigenvectors milcgpu_eigenvectors; /* the lowest eigenvectors of such links (milcgpu_eigen.h) */
+typedef struct milcgpu_messages milcgpu_messages;         /* message passing between ranks */
 
-/* An exchange with one rank: `bytes` bytes are sent from `send`, and as many are received into `receive`. Either may be
- * NULL: nothing goes that way. A message is received by the peer's entry with the same tag; messages of one tag in the
- * order of their start. */
-typedef struct {
-    int peer;
-    const void *send;
-    void *receive;
-    size_t bytes; /* 1 to 2^30 */
-    int tag;      /* 0 to 32767 */
-} milcgpu_message;
+/* MILCGPU_VERSION of the library that is linked. */
+const char *milcgpu_version(void);
 
-/* Message passing that the caller lends (milcgpu_mpi.h has it for MPI). The library has none of its own, so that one
- * library serves every MPI. All ranks that share a lattice hand in such a table. The library calls these functions in
- * the thread that calls the library, only during its calls, never after milcgpu_finalize. They must not wait. The
- * library does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
-typedef struct {
-    size_t struct_size;
-    int rank, size;           /* among the ranks that share the lattice */
-    int node_rank, node_size; /* among all ranks of the program (of all its jobs) on this host */
-    void *user;               /* handed to each function */
-    /* Starts `count` messages and sets *handle. The array `messages` may be gone after the call; the memory that its
-     * entries point to stays until they are done. Returns 0 if they are started. Any other code gives COMM, and the
-     * table is not used again. Exception: the test pattern in GPU memory, below, may fail. */
-    int (*start)(void *user, int count, const milcgpu_message *messages, void **handle);
-    /* Sets *done to 1 if all messages of a handle are done, and then frees the handle. Returns 0 for no error. */
-    int (*test)(void *user, void *handle, int *done);
-    /* Ends all ranks; may return. Only the glue for MILC calls it, where MILC itself would end. NULL: none. */
-    void (*abort)(void *user, const char *why);
-    /* 1: the message passing says that `send` and `receive` may be addresses in GPU memory. 0: it says no, or nothing.
-     * If 1 (or MILCGPU_GPU_MPI=1), milcgpu_init sends a test pattern from GPU memory into GPU memory. If it arrives
-     * whole on all ranks, later messages go that way. A table of an older header, which ends before this member
-     * (struct_size), counts as 0. */
-    int gpu_memory;
-    const char *gpu_memory_by; /* the function or variable that says so, for a line at the start; a string that stays.
-                                  NULL: none */
-} milcgpu_messages;
+/* Text of the last failure in this thread: what, where, how much, what to do. Valid until the next call. */
+const char *milcgpu_last_error(void);
+const char *milcgpu_status_name(int status);
+
+/* ---- the lattice and its device */
 
 /* The box of the lattice that this rank has. On one rank leave all members after site_map zero. */
 typedef struct {
@@ -124,14 +94,14 @@ typedef struct {
     int neighbour[4][2]; /* in each cut direction the rank behind [0] and the rank ahead [1]; not read in others */
     const milcgpu_messages *messages; /* copied; NULL: one rank */
     int emulate; /* for tests: sum of directions (1 X, 2 Y, 4 Z, 8 T) that this rank has whole and that are treated as
-                    cut; the rank is its own neighbour. 0: environment MILCGPU_EMULATE (letters of xyzt), else none */
+                    cut; the rank is its own neighbour. 0: environment MILCGPU_TEST=cut=xyzt, else none */
 } milcgpu_layout;
 
 typedef struct {
     size_t struct_size;
     int backend; /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
     int device;  /* number of the GPU, from 0. -1: GPU 0; on several ranks layout->messages->node_rank modulo the number
-                    of visible GPUs. Two ranks on one GPU are refused, unless MILCGPU_SHARE_GPU=1 */
+                    of visible GPUs. Two ranks on one GPU are refused, unless MILCGPU_TEST=share_gpu */
     int block_size; /* threads per block for every kernel (64, 128, 256); 0: what each kernel's table says. Results do
                        not depend on it */
     int verbosity; /* 0 silent, 1 device and warnings, 2 one line per solve; -1: environment MILCGPU_VERBOSE (0, 1 or 2;
@@ -140,6 +110,18 @@ typedef struct {
     void *user;
 } milcgpu_options;
 
+/* options may be NULL. On failure *context is NULL. All ranks of layout->messages call it together. They first compare
+ * their versions, boxes, backends and settings. If something does not fit, or fails on one rank, all ranks fail with
+ * the same message, which names the rank. (If layout, table or context of a rank is NULL or unreadable, the others
+ * notice after MILCGPU_TIMEOUT.) On several ranks only rank 0 writes lines. */
+milcgpu_status milcgpu_context_create(const milcgpu_layout *layout, const milcgpu_options *options,
+                                      milcgpu_context **context);
+void milcgpu_context_destroy(milcgpu_context *context); /* destroy the links of the context before; NULL is legal */
+const char *milcgpu_context_device_name(const milcgpu_context *context);
+milcgpu_status milcgpu_context_backend(const milcgpu_context *context, int *backend);
+
+/* ---- fields, links, solves */
+
 /* A field in MILC's memory. pitch_bytes: distance from one site's record to the next; 0: packed. For a member of site
  * structures, data is the address of the first site's member and pitch_bytes is sizeof(site). */
 typedef struct {
@@ -147,6 +129,20 @@ typedef struct {
     int precision;      /* of its reals: MILCGPU_DOUBLE or MILCGPU_SINGLE */
     size_t pitch_bytes; /* at most 2^31 */
 } milcgpu_field;
+
+/* Copies fat and long links (4 links per site each) to the device and checks them: NaN and infinity are refused, with
+ * the place. The two fields have one precision. They have checksums from the caller's memory on, and so have packed
+ * versions that solves make of them; a solve compares before it hands over a solution. A field that changes on its way
+ * to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have their ghosts. */
+milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    milcgpu_links **links);
+/* New content for the handle, in the same precision or another. The version grows exactly when the content changed, by
+ * a checksum of all bits. `changed` may be NULL. Arguments that are refused leave the handle as it is. After any other
+ * failure it is empty, and solves with it are refused until an update succeeds. */
+milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    int *changed);
+uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
+void milcgpu_links_destroy(milcgpu_links *links);
 
 /* What D is computed with. reconstruct is the number of reals of a long link in memory: 18, 13, 12, 9 or 8. 12 and 8
  * hold c * (+-SU(3)) (asqtad), 13 and 9 hold c * U(3) (HISQ, twisted boundaries). Links are checked when they are
@@ -183,6 +179,8 @@ typedef struct {
     milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. reliable_delta 0 is 0.03 then
                                            for one source, and jump_limit is not looked at */
 } milcgpu_solve_spec;
+/* Even sites, double, 1000 iterations, 5 starts. Still to be set: mass, and a tolerance. */
+void milcgpu_solve_defaults(milcgpu_solve_spec *spec, size_t size);
 
 typedef struct {
     size_t struct_size;
@@ -208,80 +206,98 @@ typedef struct {
     int deflation_off; /* 1: the eigenvectors were not used, or no longer; the message says why */
 } milcgpu_solve_report;
 
-/* MILCGPU_VERSION of the library that is linked. */
-const char *milcgpu_version(void);
-
-/* Text of the last failure in this thread: what, where, how much, what to do. Valid until the next call. */
-const char *milcgpu_last_error(void);
-const char *milcgpu_status_name(int status);
-
-/* options may be NULL. On failure *context is NULL. All ranks of layout->messages call it together. They first compare
- * their versions, boxes, backends and settings. If something does not fit, or fails on one rank, all ranks fail with
- * the same message, which names the rank. (If layout, table or context of a rank is NULL or unreadable, the others
- * notice after MILCGPU_TIMEOUT.) On several ranks only rank 0 writes lines. */
-milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options *options, milcgpu_context **context);
-void milcgpu_finalize(milcgpu_context *context); /* destroy the links of the context before; NULL is legal */
-const char *milcgpu_device_name(const milcgpu_context *context);
-milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend);
-
-/* Pins a field's memory (`bytes` bytes from `address` on), so that the GPU reads and writes it directly, at twice the
- * speed of pageable memory or more. Worth it for memory that is used many times: pinning itself takes longer than a
- * copy. Unpin it before you free it. Without a GPU both functions do nothing. */
-milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes);
-milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
-
-/* Copies fat and long links (4 links per site each) to the device and checks them: NaN and infinity are refused, with
- * the place. The two fields have one precision. They have checksums from the caller's memory on, and so have packed
- * versions that solves make of them; a solve compares before it hands over a solution. A field that changes on its way
- * to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have their ghosts. */
-milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
-                                    milcgpu_links **links);
-/* New content for the handle, in the same precision or another. The version grows exactly when the content changed, by
- * a checksum of all bits. `changed` may be NULL. Arguments that are refused leave the handle as it is. After any other
- * failure it is empty, and solves with it are refused until an update succeeds. */
-milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
-                                    int *changed);
-uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
-void milcgpu_links_destroy(milcgpu_links *links);
+/* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the
+ * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor
+ * changed. A zero source gives x = 0 and OK. report may be NULL; it is filled whenever the solve was run. */
+milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                       const milcgpu_field *source, const milcgpu_field *solution,
+                                       milcgpu_solve_report *report);
 
 /* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source
  * and destination may be the same field. On failure destination is untouched. NAN_OR_INF: in source, with the place, or
  * in the result. */
-milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_storage *what, int parity,
-                              const milcgpu_field *source, const milcgpu_field *destination);
+milcgpu_status milcgpu_staggered_dslash(milcgpu_links *links, const milcgpu_storage *what, int parity,
+                                        const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
  * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or a norm is
  * too small or too large for its square. On failure *residual is untouched. */
-milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
-                                const milcgpu_field *source, const milcgpu_field *solution, double *residual);
+milcgpu_status milcgpu_staggered_residual(milcgpu_links *links, int parity, double mass, const milcgpu_field *source,
+                                          const milcgpu_field *solution, double *residual);
 
-/* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the
- * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor
- * changed. A zero source gives x = 0 and OK. report may be NULL; it is filled whenever the solve was run. */
-milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                             const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report);
+/* ====================================================================================================================
+ * Advanced. A first program (README.md has one) needs only what stands above.
+ * ================================================================================================================== */
+
+/* ---- several ranks */
+
+/* An exchange with one rank: `bytes` bytes are sent from `send`, and as many are received into `receive`. Either may be
+ * NULL: nothing goes that way. A message is received by the peer's entry with the same tag; messages of one tag in the
+ * order of their start. */
+typedef struct {
+    int peer;
+    const void *send;
+    void *receive;
+    size_t bytes; /* 1 to 2^30 */
+    int tag;      /* 0 to 32767 */
+} milcgpu_message;
+
+/* Message passing that the caller lends (milcgpu_mpi.h has it for MPI). The library has none of its own, so that one
+ * library serves every MPI. All ranks that share a lattice hand in such a table. The library calls these functions in
+ * the thread that calls the library, only during its calls, never after milcgpu_context_destroy. They must not wait.
+ * The library does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
+struct milcgpu_messages {
+    size_t struct_size;
+    int rank, size;           /* among the ranks that share the lattice */
+    int node_rank, node_size; /* among all ranks of the program (of all its jobs) on this host */
+    void *user;               /* handed to each function */
+    /* Starts `count` messages and sets *handle. The array `messages` may be gone after the call; the memory that its
+     * entries point to stays until they are done. Returns 0 if they are started. Any other code gives COMM, and the
+     * table is not used again. Exception: the test pattern in GPU memory, below, may fail. */
+    int (*start)(void *user, int count, const milcgpu_message *messages, void **handle);
+    /* Sets *done to 1 if all messages of a handle are done, and then frees the handle. Returns 0 for no error. */
+    int (*test)(void *user, void *handle, int *done);
+    /* Ends all ranks; may return. Only the glue for MILC calls it, where MILC itself would end. NULL: none. */
+    void (*abort)(void *user, const char *why);
+    /* 1: the message passing says that `send` and `receive` may be addresses in GPU memory. 0: it says no, or nothing.
+     * If 1 (or MILCGPU_GPU_MPI=1), milcgpu_context_create sends a test pattern from GPU memory into GPU memory. If it
+     * arrives whole on all ranks, later messages go that way. A table of an older header, which ends before this member
+     * (struct_size), counts as 0. */
+    int gpu_memory;
+    const char *gpu_memory_by; /* the function or variable that says so, for a line at the start; a string that stays.
+                                  NULL: none */
+};
+
+/* ---- memory of the host */
+
+/* Pins a field's memory (`bytes` bytes from `address` on), so that the GPU reads and writes it directly, at twice the
+ * speed of pageable memory or more. Worth it for memory that is used many times: pinning itself takes longer than a
+ * copy. Unpin it before you free it. Without a GPU both functions do nothing. */
+milcgpu_status milcgpu_memory_pin(milcgpu_context *context, void *address, size_t bytes);
+milcgpu_status milcgpu_memory_unpin(milcgpu_context *context, void *address);
+
+/* ---- several sources, several masses */
 
 /* How several sources are solved. */
 typedef enum {
     MILCGPU_TOGETHER_AUTO = 0, /* block or one by one, by number of sources, lattice and precision */
     MILCGPU_BLOCK = 1,     /* one Krylov space for all: fewer steps, the more so with many sources and light masses */
     MILCGPU_LOCK_STEP = 2, /* at once, each in a Krylov space of its own, with the steps of a solve by itself */
-    MILCGPU_ONE_BY_ONE = 3 /* milcgpu_solve for each */
+    MILCGPU_ONE_BY_ONE = 3 /* milcgpu_staggered_solve for each */
 } milcgpu_together;
 
-/* The same as milcgpu_solve for n sources, up to a million, with the links loaded once for up to 16 of them. Each
- * source has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done is
- * left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
+/* The same as milcgpu_staggered_solve for n sources, up to a million, with the links loaded once for up to 16 of them.
+ * Each source has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done
+ * is left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
  * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
  * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
  * status is that of the first source without a solution, else that of the first that is not OK. Solutions are kept in
  * double, and residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, the
  * iteration is in single, which is faster here. Eight sources and more in one Krylov space start in double at very
  * light masses (below about 0.0027), where the memory suffices for that. */
-milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                                     int together, int n, const milcgpu_field *sources, const milcgpu_field *solutions,
-                                     milcgpu_solve_report *reports);
+milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
+                                               int n, const milcgpu_field *sources, const milcgpu_field *solutions,
+                                               milcgpu_solve_report *reports);
 
 /* Several masses at once: (offset_i - D D) x_i = b. offset_i is 4 m_i^2 or a pole of a rational function. Any order;
  * equal ones are legal. */
@@ -314,6 +330,8 @@ typedef struct {
     void (*progress)(void *user, int step, double residual);
     void *user;
 } milcgpu_multi_mass_spec;
+/* Even sites, all in double, 1000 iterations, 5 starts. Still to be set: shifts. */
+void milcgpu_multi_mass_defaults(milcgpu_multi_mass_spec *spec, size_t size);
 
 typedef struct {
     int status;            /* milcgpu_status of this shift */
@@ -335,11 +353,13 @@ typedef struct {
     char message[400];
 } milcgpu_multi_mass_report;
 
-/* solutions: n_shifts fields; guesses are not read. What milcgpu_solve says holds for each. A shift that cannot be
- * solved does not affect the others. All solutions are copied out at the end. report may be NULL. */
-milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
-                                  const milcgpu_field *source, const milcgpu_field *solutions,
-                                  milcgpu_multi_mass_report *report);
+/* solutions: n_shifts fields; guesses are not read. What milcgpu_staggered_solve says holds for each. A shift that
+ * cannot be solved does not affect the others. All solutions are copied out at the end. report may be NULL. */
+milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
+                                            const milcgpu_field *source, const milcgpu_field *solutions,
+                                            milcgpu_multi_mass_report *report);
+
+/* ---- fat and long links from a gauge field */
 
 /* Coefficients of the paths of fat and long links in MILC's order (act_path_coeff), with tadpole factors. Signs are for
  * links that carry the staggered phases: 3-staple, 7-staple and Lepage are negative. */
@@ -368,6 +388,10 @@ typedef struct {
     int svd_only;                      /* 1: singular values for every link (slow, for tests) */
     int derivative; /* 1: the last set is the derivative of fat and long links by eps_naik; its eps is not read */
 } milcgpu_fatlink_spec;
+/* All 0; the same with MILC's coefficients of asqtad with tadpole factor u0, and of HISQ. */
+void milcgpu_fatlink_defaults(milcgpu_fatlink_spec *spec, size_t size);
+void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size);
+void milcgpu_hisq_defaults(milcgpu_fatlink_spec *spec, size_t size);
 
 /* One set of results. fat, lng: where to copy them to (4 links per site); NULL: not wanted on the host. links: NULL, or
  * the address of a handle that gets the set on the device; a handle that is NULL is made. A solve with this handle
@@ -400,11 +424,6 @@ typedef struct {
     char message[400];
 } milcgpu_fatlink_report;
 
-/* MILC's coefficients of asqtad with tadpole factor u0, and of HISQ. Both set struct_size and clear the rest. NULL:
- * nothing is done. */
-void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
-void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
-
 /* Fat and long links from the gauge field (4 links per site), n_sets of them. hisq and report may be NULL. n_sets may
  * be 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Everything is made on the
  * device, which holds all results at once, and then copied out. Until then fields on the host are untouched. If the
@@ -416,9 +435,9 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
  * both before the first one is copied out, so fields on the host are untouched then. Only a bit that flips later, while
  * results are copied out, gives CORRUPTED with some of the fields written. Room for staples is not checked; on lattices
  * that are cut, nor are copies with a margin. */
-milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
-                                 const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                                 milcgpu_fatlink_report *report);
+milcgpu_status milcgpu_links_make(milcgpu_context *context, const milcgpu_fatlink_spec *spec,
+                                  const milcgpu_field *gauge, const milcgpu_fatlink_set *sets, int n_sets,
+                                  const milcgpu_hisq_links *hisq, milcgpu_fatlink_report *report);
 
 /* to = a + factor b, fat and long links, on the device: the links of an eps_naik from those of 0 and the derivative,
  * with factor = eps_naik. A handle `to` that is NULL is made; it may be neither a nor b. If the call is refused, or the
@@ -426,6 +445,8 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
  * is not what was put there. The message says which; that one is empty now: load or make it again. On lattices that are
  * cut this is not looked at. */
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to);
+
+/* ---- what a solve takes, and what is built */
 
 /* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, with what is
  * in use now (the first line of the table): as a table in `text` (may be NULL) and as a total. A solve that has to
@@ -445,11 +466,7 @@ milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precis
                                        size_t *bytes);
 
 /* Calls `line` with a line for every kernel that is built. line must not be NULL. */
-void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user);
-
-/* For tests of error paths: the next allocation fails, even after idle memory was freed; or the next wait for the
- * device fails; or one bit of the links on the device flips as the next solve starts. */
-milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault);
+void milcgpu_kernels_list(void (*line)(void *user, const char *text), void *user);
 
 #ifdef __cplusplus
 }

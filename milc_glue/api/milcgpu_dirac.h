@@ -61,6 +61,7 @@ typedef struct {
     int n_momenta; /* at least 1 */
     const milcgpu_momentum *momenta;
 } milcgpu_dirac_spec;
+void milcgpu_dirac_defaults(milcgpu_dirac_spec *spec, size_t size); /* all 0 */
 
 /* phi^dag Gamma_k psi for all 16 matrices of the set, times f(x) of each momentum (milcgpu_momentum), summed over each
  * time slice. sums: n_momenta times 16 times nt complex numbers in double, which replace what was there. At
@@ -89,6 +90,7 @@ typedef struct {
     const milcgpu_momentum *momenta;
     const milcgpu_dirac_term *terms;
 } milcgpu_dirac_meson_spec;
+void milcgpu_dirac_meson_defaults(milcgpu_dirac_meson_spec *spec, size_t size); /* all 0 */
 
 /* Meson correlators, MILC's meson_cont_mom. n propagators, 1 to 1000, are summed over: usually three, one for each
  * colour at the source. src1 is the antiquark's, S1 above; src2 is the quark's. correlators: n_correlators times nt

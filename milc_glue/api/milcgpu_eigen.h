@@ -5,13 +5,13 @@
  * of the parity and vector in single precision, 16 in half, which deflates as well. They belong to the links that they
  * were made of. Any number of handles may exist.
  *
- * milcgpu_solve, milcgpu_solve_sources and milcgpu_solve_vectors take a handle as spec.eigenvectors. At the start, and
- * wherever the residual is recomputed, they solve the part of the error that lies in the space of the vectors. The rest
- * takes the iterations of a mass with 4 m^2 = l of the last vector, in half precision, too. Eigenvectors cannot make a
- * solution wrong: its residual is computed as ever. Of other links than these some vectors are looked
- * at: if |B v - l v| is larger than it was, they are not used. A deflation that raises the residual ten times, as with
- * vectors that were changed, is taken back, and none follows in that solve. Either way the solve goes on without, and
- * report.message says so.
+ * milcgpu_staggered_solve, milcgpu_staggered_solve_sources and milcgpu_staggered_solve_vectors take a handle as
+ * spec.eigenvectors. At the start, and wherever the residual is recomputed, they solve the part of the error that lies
+ * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
+ * precision, too. Eigenvectors cannot make a solution wrong: its residual is computed as ever. Of other links than
+ * these some vectors are looked at: if |B v - l v| is larger than it was, they are not used. A deflation that raises
+ * the residual ten times, as with vectors that were changed, is taken back, and none follows in that solve. Either way
+ * the solve goes on without, and report.message says so.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
  */
@@ -51,23 +51,22 @@ typedef struct {
     char message[400]; /* why there are fewer vectors; empty: there are not */
 } milcgpu_eigen_report;
 
-/* Sets struct_size and clears the rest, but for: 256 vectors, even sites. NULL: nothing is done. */
-void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec);
+/* 256 vectors, even sites. */
+void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec, size_t size);
 
 /* Makes a handle with the lowest eigenvectors of the links. Block Lanczos in single precision with a Chebyshev filter,
  * whose bounds it finds. It takes 1.7 times the vectors in single beside those that are kept. At most a quarter of a
  * lattice's modes are made. On failure *eigenvectors is NULL. NOT_CONVERGED: no vector is good enough. report may be
  * NULL. */
-milcgpu_status milcgpu_eigenvectors_compute(milcgpu_context *context, milcgpu_links *links,
-                                            const milcgpu_eigen_spec *spec, milcgpu_eigenvectors **eigenvectors,
-                                            milcgpu_eigen_report *report);
+milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *spec,
+                                            milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report);
 /* The bytes on the device that this takes at the most. spec.most_bytes is not read. */
 milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes);
 
 /* Makes a handle with room for `count` vectors on a parity, of the present links; precision: single, half, or 0 for
  * half. Vectors are empty until they are loaded. */
-milcgpu_status milcgpu_eigenvectors_create(milcgpu_context *context, milcgpu_links *links, int parity, int precision,
-                                           int count, milcgpu_eigenvectors **eigenvectors);
+milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
+                                           milcgpu_eigenvectors **eigenvectors);
 /* Vector `index` becomes what the host has, divided by its norm. l is computed. Vectors must be orthogonal, and in the
  * order of their l. The links must be those that the handle was made for. */
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,

@@ -63,9 +63,8 @@ typedef struct {
                           MILC's loop does it; there rounding may add a step of almost no length, and step lengths are
                           rounded to the precision of the links */
 } milcgpu_flow_spec;
-
-/* Fills a spec: Wilson flow, LUSCHER, exp_order 8, step 0.0625, automatic stop, tolerance 0.01, all else 0. */
-void milcgpu_flow_defaults(milcgpu_flow_spec *spec);
+/* Wilson flow, LUSCHER, exp_order 8, step 0.0625, automatic stop, tolerance 0.01. */
+void milcgpu_flow_defaults(milcgpu_flow_spec *spec, size_t size);
 
 /* What is measured: the numbers of MILC's GFLOW lines, in double. All are means over the sites, except the charge. _t
  * is the sum over the three planes with time, _s over the three planes in space. The energy density E of t0 and w0 is
@@ -114,13 +113,13 @@ typedef struct {
  *
  * Memory beside the handle: two sets of links (ADAPT_LUSCHER: three), and K times the size of the momenta (K: see
  * milcgpu_flow_integrator). SYMANZIK with anisotropy 1 takes one more time the size of the momenta, and what
- * milcgpu_gauge_force takes. On several ranks links also need room for the layers around the box. */
-milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
-                                     milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report);
+ * milcgpu_momenta_add_gauge_force takes. On several ranks links also need room for the layers around the box. */
+milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
+                                  void *user, milcgpu_flow_report *report);
 
 /* Measures the links of the handle once, without flow. phases_out: as in milcgpu_flow_spec. NAN_OR_INF: a result is not
  * finite. On failure *observables is untouched. */
-milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables);
+milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables);
 
 typedef struct {
     size_t struct_size;
@@ -129,13 +128,13 @@ typedef struct {
     int directions; /* 4: all links. 3: spatial links, by staples in space; time links stay */
     int phases_out; /* as in milcgpu_flow_spec */
 } milcgpu_stout_spec;
-
-void milcgpu_stout_defaults(milcgpu_stout_spec *spec); /* directions 4, all else 0 */
+void milcgpu_stout_defaults(milcgpu_stout_spec *spec, size_t size); /* directions 4 */
 
 /* Stout smearing: U <- exp(iQ) U, with Q made of rho times the staples (Morningstar, Peardon, hep-lat/0311018).
  * NAN_OR_INF: the smeared links are not finite; the links stay as they were. Memory beside the handle: two sets of
  * links (times 1: one). report may be NULL. */
-milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report);
+milcgpu_status milcgpu_gauge_stout_smear(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec,
+                                         milcgpu_force_report *report);
 
 /* Copies the links of one handle to another one of the same context and precision, on the device. Use it before
  * smearing or flow if the links are still needed. Momenta are not copied. If the links of `from` cannot be

@@ -29,9 +29,7 @@ typedef struct {
     void (*progress)(void *user, int step, double mean, double change);
     void *user;
 } milcgpu_gauge_fix_spec;
-
-/* Functions _defaults set struct_size and clear the rest, but for what they name. NULL: nothing is done. */
-void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec); /* direction 3: Coulomb gauge */
+void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec, size_t size); /* direction 3: Coulomb gauge */
 
 typedef struct {
     size_t struct_size;
@@ -66,15 +64,14 @@ typedef struct {
                         most_hits */
     int phases_out;   /* as above */
 } milcgpu_ape_spec;
-
-void milcgpu_ape_defaults(milcgpu_ape_spec *spec);
+void milcgpu_ape_defaults(milcgpu_ape_spec *spec, size_t size); /* all 0 */
 
 /* APE smearing with MILC's projection: SU(2) hits, starting from the Gram-Schmidt matrix, colours 01, 12, 02 in turn.
  * not_converged (may be NULL): number of links, over all times, whose hits did not reach the tolerance. As in MILC this
  * is no failure. NAN_OR_INF: a link plus its staples is singular, because the links are far from SU(3); they stay as
  * they were. Takes one more set of links, two if times is above 1. report may be NULL. */
-milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
-                                 milcgpu_force_report *report);
+milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
+                                       milcgpu_force_report *report);
 
 typedef struct {
     size_t struct_size;
@@ -84,13 +81,13 @@ typedef struct {
     int hits;                      /* of each projection to SU(3). 0: 9, as MILC's hvy_qpot */
     int phases_out;                /* as above */
 } milcgpu_hyp_spec;
-
-void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec); /* the paper's alphas, directions 4 */
+void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec, size_t size); /* the paper's alphas, directions 4 */
 
 /* HYP smearing (Hasenfratz, Knechtli, hep-lat/0103029) with MILC's projection: `hits` SU(2) hits, starting from the
  * link itself, colours 01, 12, 02 in turn. NAN_OR_INF: the smeared links are not finite; the links stay as they were.
  * Takes eight more sets of links (directions 3: five). report may be NULL. */
-milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report);
+milcgpu_status milcgpu_gauge_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec,
+                                       milcgpu_force_report *report);
 
 #ifdef __cplusplus
 }

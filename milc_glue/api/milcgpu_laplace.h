@@ -3,8 +3,8 @@
  *   (D psi)(x) = sum_mu [ U_mu(x) psi(x+mu) + U_mu(x-mu)^dag psi(x-mu) ],
  *
  * mu = X Y Z (3 directions: each time slice by itself) or X Y Z T (4). With kappa = 1 / (2 d + m^2), M / kappa is minus
- * the lattice Laplacian in d directions, plus m^2. With D in 3 directions milcgpu_laplacian of one hop is 6 psi - D
- * psi, and a step of milcgpu_gauss_smear of one hop is (1 - 6 a) psi + a D psi.
+ * the lattice Laplacian in d directions, plus m^2. With D in 3 directions milcgpu_quarks_laplacian of one hop is 6 psi
+ * - D psi, and a step of milcgpu_quarks_gauss_smear of one hop is (1 - 6 a) psi + a D psi.
  *
  * U are the links of a handle of milcgpu_mesons.h: the gauge field, or smeared links, without phases. All boundaries
  * are periodic; `antiperiodic` of the links is ignored. 12 and 8 reals per link hold +-SU(3) times one number for the
@@ -43,12 +43,14 @@ typedef struct {
     double kappa;   /* 0 < kappa < 1 / (2 directions): then M is positive, if the links are unitary */
     milcgpu_storage what;
 } milcgpu_laplace_spec;
+/* 3 directions, double. Still to be set: kappa. */
+void milcgpu_laplace_defaults(milcgpu_laplace_spec *spec, size_t size);
 
 /* to = D from or M from on the sites of `parity`: MILCGPU_EVEN, MILCGPU_ODD, or their sum for both; the other sites of
  * `to` keep their content. n vectors at once, links loaded once for several. D on one parity reads only the
  * other one. `to` may be `from`. A result with NaN or infinity gives NAN_OR_INF. */
-milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix, int parity,
-                               int n, const milcgpu_quarks *from, const milcgpu_quarks *to);
+milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix,
+                                     int parity, int n, const milcgpu_quarks *from, const milcgpu_quarks *to);
 
 typedef struct {
     size_t struct_size;
@@ -66,6 +68,8 @@ typedef struct {
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: of the even-odd system */
     void *user;
 } milcgpu_laplace_solve_spec;
+/* 3 directions, double, 1000 iterations, 5 starts. Still to be set: kappa and tolerance. */
+void milcgpu_laplace_solve_defaults(milcgpu_laplace_solve_spec *spec, size_t size);
 
 /* M x = b for n sources, by conjugate gradient on the even sites: (1 - kappa^2 D_eo D_oe) x_e = b_e + kappa D b_o, then
  * x_o = b_o + kappa D x_e. solutions: the guess on entry, read on even sites; x on return when the status is OK,
@@ -82,6 +86,12 @@ typedef struct {
 milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                      const milcgpu_quarks *sources, const milcgpu_quarks *solutions,
                                      milcgpu_solve_report *reports);
+
+/* The largest number of bytes on the device while milcgpu_laplace_solve solves `spec` for n sources, with what is in
+ * use now, the handle's links among it: as milcgpu_memory_plan says it. Sources are taken as solved together unless
+ * spec.together is MILCGPU_ONE_BY_ONE. The handle may be empty. No call of all ranks. */
+milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
+                                    char *text, size_t text_size, size_t *bytes);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* milcgpu: molecular dynamics. A gauge field and its momenta that stay on the device, and the functions that move them.
  *
- * A step of a trajectory: milcgpu_gauge_force and milcgpu_force_of_vectors add to the momenta H, then
- * milcgpu_update_links moves the links U by dU/dt = H U. No field is copied to the host on the way.
+ * A step of a trajectory: milcgpu_momenta_add_gauge_force and milcgpu_momenta_add_force_of_vectors add to the momenta
+ * H, then milcgpu_gauge_update moves the links U by dU/dt = H U. No field is copied to the host on the way.
  *
  * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign, or neither (Phases,
  * below). Momenta are MILC's anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex
@@ -20,24 +20,25 @@
  * was changing. MILCGPU_VERIFY=0 turns this off.
  *
  * Not checked is what lives within one call, for milliseconds at most: room for staples and for pieces of loops, the
- * vectors that milcgpu_fermion_force loads, derivatives in adaptive and RKMK flows, sums, numbers that control a
- * launch; on cut lattices, copies with a margin, what a force makes on them, and links between the stages of a step of
- * a flow. Derivatives by links, and HISQ's V and W, are checked within a force; where they changed, momenta stay as
- * they were, and the call can be repeated.
+ * vectors that milcgpu_momenta_add_fermion_force loads, derivatives in adaptive and RKMK flows, sums, numbers that
+ * control a launch; on cut lattices, copies with a margin, what a force makes on them, and links between the stages of
+ * a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force; where they changed, momenta
+ * stay as they were, and the call can be repeated.
  *
  * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they
  * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
  * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
- * number of links and the first place. milcgpu_gauge_links and the forces of fermions take links with phases only.
- * milcgpu_gauge_force and milcgpu_gauge_action take loops->phases_out. Copies, milcgpu_update_links, milcgpu_plaquettes
- * and milcgpu_polyakov_loop take links of both kinds as they are. milcgpu_reunitarize goes by the determinants.
- * Fields that are of neither kind are taken for what the call says: for example links with U(1) phases, phases relative
- * to an odd origin, or links far from SU(3). An eighth of the links may differ. Smearing, flow and updates keep what
- * was found at the load. The boundary sign is tested in calls that take it out or put it in: milcgpu_fat_links with
- * phases_out 1, milcgpu_gauge_fix, milcgpu_ape_smear and milcgpu_hyp_smear with phases_out 0.
+ * number of links and the first place. milcgpu_gauge_make_links and the forces of fermions take links with phases only.
+ * milcgpu_momenta_add_gauge_force and milcgpu_gauge_action take loops->phases_out. Copies, milcgpu_gauge_update,
+ * milcgpu_gauge_plaquettes and milcgpu_gauge_polyakov_loop take links of both kinds as they are.
+ * milcgpu_gauge_reunitarize goes by the determinants. Fields that are of neither kind are taken for what the call says:
+ * for example links with U(1) phases, phases relative to an odd origin, or links far from SU(3). An eighth of the links
+ * may differ. Smearing, flow and updates keep what was found at the load. The boundary sign is tested in calls that
+ * take it out or put it in: milcgpu_links_make with phases_out 1, milcgpu_gauge_fix, milcgpu_gauge_ape_smear and
+ * milcgpu_gauge_hyp_smear with phases_out 0.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
- * milcgpu_vectors_dslash, milcgpu_vector_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;
+ * milcgpu_vectors_dslash, milcgpu_vectors_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;
  * all other arguments must be the same on all ranks. What fails on one rank fails on all. Fields have the bits that one
  * rank would compute. Sums are over all ranks, and have the same bits on each. Flops, bytes and counts of links in a
  * report are those of this rank. The box may be as small as for a solve (milcgpu_layout).
@@ -73,12 +74,12 @@ milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *m
 uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge);
 uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge);
 
-/* milcgpu_fat_links from the links of the handle, in its precision. No gauge field is copied. spec: its reconstruct
+/* milcgpu_links_make from the links of the handle, in its precision. No gauge field is copied. spec: its reconstruct
  * must be 0 or 18, its precision 0 or that of the handle, its phases_out 0. Its unitarity is not used: links were
  * tested when they were loaded. */
-milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
-                                   const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                                   milcgpu_fatlink_report *report);
+milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
+                                        const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                        milcgpu_fatlink_report *report);
 
 /* HISQ: terms of the fermion force that share a correction eps_naik of the Naik term. Example: a charm quark with 5
  * terms behind light and strange quarks with 9 terms has the two sets {0, 9} and {eps_naik of charm, 5}. */
@@ -89,8 +90,8 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const milcgpu_fatlink_spec *links; /* how the links of D are made from the gauge field: milcgpu_asqtad_spec or
-                                          milcgpu_hisq_spec. Its precision, reconstruct and unitarity are not used.
+    const milcgpu_fatlink_spec *links; /* how the links of D are made from the gauge field: milcgpu_asqtad_defaults or
+                                          milcgpu_hisq_defaults. Its precision, reconstruct and unitarity are not used.
                                           special_unitary 1 gives NOT_BUILT, phases_out 1 BAD_ARGUMENT */
     double eps;                        /* MD step */
     int n_terms;                       /* terms of the rational function; 0: the force is zero */
@@ -101,6 +102,7 @@ typedef struct {
     double filter; /* HISQ: where the smallest eigenvalue of V^dag V is below this, it is added to all three eigenvalues
                       before the derivative is taken (MILC's HISQ_FORCE_FILTER). 0: 5e-5; negative: never */
 } milcgpu_force_spec;
+void milcgpu_force_defaults(milcgpu_force_spec *spec, size_t size); /* all 0 */
 
 typedef struct {
     size_t struct_size;
@@ -119,8 +121,8 @@ typedef struct {
  * something is put there, and an empty part that is to be read gives BAD_ARGUMENT. Host fields may be double or single;
  * they are converted to the precision of the vectors.
  *
- * A part has a checksum, which is compared before each use, unless milcgpu_multi_mass_to or milcgpu_vectors_dslash
- * wrote it. CORRUPTED means that a bit flipped in this part, and that it is empty now. */
+ * A part has a checksum, which is compared before each use, unless milcgpu_staggered_multi_mass_vectors or
+ * milcgpu_vectors_dslash wrote it. CORRUPTED means that a bit flipped in this part, and that it is empty now. */
 typedef struct milcgpu_vectors milcgpu_vectors;
 
 /* One vector of a set. */
@@ -145,25 +147,26 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
 /* to = scale (a x - D y) on the sites of `parity`. Example: x = y, a = 2 m, scale 1 gives M^dag y. `to` must not be x,
  * and may be y. x, y and `to` belong to one context and have one precision. On failure this part of `to` may be empty.
  * Links and NAN_OR_INF as for milcgpu_vectors_dslash. */
-milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
-                                           milcgpu_vector y, milcgpu_vector to);
+milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
+                                            milcgpu_vector y, milcgpu_vector to);
 /* to = sum over k < count of weights[k] times vector first + k, on `parity`, added in double. With the residues as
  * weights this is a rational function without its constant term. Sites of the other parity keep their content. On
  * failure, for example NAN_OR_INF, all of `to` does. */
 milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
                                    const milcgpu_field *to);
-/* milcgpu_multi_mass, but the solutions stay on the device: shift i goes to vector first + i. Where milcgpu_multi_mass
- * leaves its fields untouched, these vectors are untouched. */
-milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
-                                     const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                                     milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report);
+/* milcgpu_staggered_multi_mass, but the solutions stay on the device: shift i goes to vector first + i. Where
+ * milcgpu_staggered_multi_mass leaves its fields untouched, these vectors are untouched. */
+milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
+                                                    const milcgpu_field *source, milcgpu_vectors *to, int first,
+                                                    milcgpu_multi_mass_report *report);
 
-/* milcgpu_solve_sources, but sources, guesses and solutions are vectors on the device. solutions[k] holds the guess on
- * entry, so it must not be empty: load zeros if there is no guess. Where milcgpu_solve_sources leaves its fields
- * untouched, these vectors are untouched. All solutions must be different vectors, and none may be a source. */
-milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                                     int together, int n, const milcgpu_vector *sources,
-                                     const milcgpu_vector *solutions, milcgpu_solve_report *reports);
+/* milcgpu_staggered_solve_sources, but sources, guesses and solutions are vectors on the device. solutions[k] holds the
+ * guess on entry, so it must not be empty: load zeros if there is no guess. Where milcgpu_staggered_solve_sources
+ * leaves its fields untouched, these vectors are untouched. All solutions must be different vectors, and none may be a
+ * source. */
+milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
+                                               int n, const milcgpu_vector *sources, const milcgpu_vector *solutions,
+                                               milcgpu_solve_report *reports);
 
 /* Adds the force of the fermions: H <- H + 2 eps TA(U q^dag), with TA(A) = (A - A^dag) / 2 - trace / 3. q is the
  * derivative by the links of
@@ -176,12 +179,12 @@ milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *li
  *
  * asqtad: Orginos, Toussaint, Sugar, hep-lat/9903032. HISQ: Follana et al., hep-lat/0610092; Bazavov et al.,
  * arXiv:1004.0342. RHMC: Clark, Kennedy, hep-lat/0409134. */
-milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
-                                     milcgpu_force_report *report);
+milcgpu_status milcgpu_momenta_add_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                                 const milcgpu_field *x, milcgpu_force_report *report);
 
 /* The same from the vectors 0 to n_terms - 1 on the device. They must have the handle's precision. */
-milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
-                                        const milcgpu_vectors *vectors, milcgpu_force_report *report);
+milcgpu_status milcgpu_momenta_add_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                                    const milcgpu_vectors *vectors, milcgpu_force_report *report);
 
 /* Coefficients of the gauge action
  *     S = beta / 3 sum over sites and loops of coefficient (3 - Re tr loop).
@@ -194,15 +197,15 @@ typedef struct {
 } milcgpu_loops;
 
 /* Adds the force of the gauge action: H <- H - eps (beta / 3) TA(U P). P is the sum over the paths that close a loop
- * with the link U, each times its coefficient. The result is not tested for overflow; milcgpu_momentum_action finds it.
+ * with the link U, each times its coefficient. The result is not tested for overflow; milcgpu_momenta_action finds it.
  * report may be NULL. */
-milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
-                                   milcgpu_force_report *report);
+milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta,
+                                               double eps, milcgpu_force_report *report);
 
 /* U <- exp(eps H) U, with the series of the exponential up to `order`, 1 to 16. MILC takes 8 in ks_imp_rhmc and 6 in
  * ks_imp_dyn. The result is not tested: momenta that are far too large make links that overflow, and the next action or
  * fermion force gives NAN_OR_INF. report may be NULL. */
-milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report);
+milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report);
 
 typedef struct {
     size_t struct_size;
@@ -218,20 +221,20 @@ typedef struct {
  * four tests by more than the tolerance (0: MILC's 1e-4) stays as it is. The tests, r being a row: | |r0|^2 - 1 |,
  * |<r0, r1>|^2, | |r1|^2 - 1 |, |r2 - new r2|^2. The status is OK even if links fail: look at the report, which must
  * not be NULL. */
-milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
+milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
 
 /* Sum over sites and loops of coefficient (3 - Re tr loop). The caller multiplies by beta / 3. A result that is not
  * finite gives NAN_OR_INF. On failure *action is untouched; the same holds for the results of the functions below. */
 milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *loops, double *action);
 /* Sum over links of |H|^2 / 2 - 4, |H|^2 = sum of all |H_ab|^2. This is MILC's: 4 is the mean of the first term for
  * momenta drawn with weight exp(-|H|^2 / 2). */
-milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action);
+milcgpu_status milcgpu_momenta_action(milcgpu_gauge *gauge, double *action);
 /* Mean of Re tr of the plaquettes in the three planes of space, and of those in the three planes with time: MILC's
  * d_plaquette. Phases are not taken out, so unit links with phases give -3. */
-milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
+milcgpu_status milcgpu_gauge_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
 /* Mean over space of the trace of the product of the time links: MILC's ploop. The boundary sign is not taken out, so
  * unit links with it give -3. */
-milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
+milcgpu_status milcgpu_gauge_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
 
 #ifdef __cplusplus
 }

@@ -63,12 +63,18 @@ typedef struct {
     int signs_in;     /* milcgpu_signs */
     int origin[4];    /* read if signs_in is MILCGPU_SIGNS_IN */
 } milcgpu_meson_links_spec;
+void milcgpu_meson_links_defaults(milcgpu_meson_links_spec *spec, size_t size); /* links without phases, periodic */
 
 /* Copies links to the device: 4 per site, in the handle's precision. They need not be unitary. NaN and infinity give
  * NAN_OR_INF with the place. Links that clearly carry other phases than spec->signs_in says give BAD_ARGUMENT with the
  * place (milcgpu_md.h, Phases); the boundary sign is not tested. After both the handle is empty. */
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                         const milcgpu_field *field);
+/* The same from the links of a gauge handle of the same context and precision, on the device. They are those of the
+ * moment: later changes of the gauge handle do not reach this one. CORRUPTED: the links of `gauge` are no longer what
+ * was put there, and both handles are empty. */
+milcgpu_status milcgpu_meson_links_load_gauge(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
+                                              milcgpu_gauge *gauge);
 
 /* n quark fields, on the host or on the device. One of the two pointers must be NULL. */
 typedef struct {
@@ -91,7 +97,7 @@ typedef enum {
  *
  * With an origin, links get the staggered phases relative to it, and the boundary sign. NULL: links as they are kept.
  * `to` may be `from`. */
-milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
+milcgpu_status milcgpu_quarks_shift(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
                                     const milcgpu_quarks *from, const milcgpu_quarks *to);
 
 /* MILC's number of a spin-taste operator, by its label. There are two kinds of labels.
@@ -106,10 +112,12 @@ milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size);
 
 /* Applies a spin-taste operator: to = O from, as MILC's spin_taste_op_ape_fn (Golterman, Smit, Nucl. Phys. B 245 (1984)
  * 61). O contains the sign (-1)^(x+y+z+t) of the antiquark. fat: the fat links, for the operators rho..fn; NULL for
- * others. An operator that acts on two fields (rhoxsfn, rhoxsape, ..) is refused here and taken by milcgpu_contract;
- * its two halves (for rhoxsfn these are rhoxsffn and rhoxsbfn) work here. `to` may be `from`. */
-milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int spin_taste, const int origin[4],
-                                  int n, const milcgpu_quarks *from, const milcgpu_quarks *to);
+ * others. An operator that acts on two fields (rhoxsfn, rhoxsape, ..) is refused here and taken by
+ * milcgpu_quarks_contract; its two halves (for rhoxsfn these are rhoxsffn and rhoxsbfn) work here. `to` may be `from`.
+ */
+milcgpu_status milcgpu_quarks_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int spin_taste,
+                                         const int origin[4], int n, const milcgpu_quarks *from,
+                                         const milcgpu_quarks *to);
 
 /* Gaussian smearing of n fields, in place, on one time slice or on all (-1). `steps` times
  *
@@ -118,12 +126,13 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
  * k = x, y, z, a = width^2 / (4 steps hop^2), width in lattice spacings. hop 2: W_k(x) = U_k(x) U_k(x + k), which keeps
  * the taste of staggered quarks (MILC's gauss_smear_v_field). hop 1: W = U. steps 0 changes nothing. Guesken et al.,
  * Phys. Lett. B 227 (1989) 266. */
-milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice, int n,
-                                   const milcgpu_quarks *quarks);
+milcgpu_status milcgpu_quarks_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice,
+                                          int n, const milcgpu_quarks *quarks);
 
 /* Minus the covariant Laplacian in space, in place: psi <- 6 psi - the sum above, MILC's laplacian_v_field. There is no
  * factor 1 / hop^2. Slices as above; the others stay as they are. */
-milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks);
+milcgpu_status milcgpu_quarks_laplacian(milcgpu_meson_links *links, int hop, int slice, int n,
+                                        const milcgpu_quarks *quarks);
 
 #define MILCGPU_EVEN_AND_ODD 3
 
@@ -152,14 +161,15 @@ typedef struct {
     const milcgpu_momentum *momenta;
     const milcgpu_meson_term *terms;
 } milcgpu_meson_spec;
+void milcgpu_meson_defaults(milcgpu_meson_spec *spec, size_t size); /* all 0 */
 
 /* Meson correlators at momenta, MILC's ks_meson_cont_mom. correlators: n_correlators times nt complex numbers in
  * double, the t of correlator c at [c nt + t]. Results are added to what is there. Each operator is applied once,
  * however many terms use it, and all local ones share one pass. fat1, fat2: fat links for rho..fn, as above: fat1 if
  * src1 is shifted, fat2 if src2 is. */
-milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *spec, milcgpu_links *fat1,
-                                milcgpu_links *fat2, int n, const milcgpu_quarks *src1, const milcgpu_quarks *src2,
-                                double *correlators);
+milcgpu_status milcgpu_quarks_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *spec, milcgpu_links *fat1,
+                                       milcgpu_links *fat2, int n, const milcgpu_quarks *src1,
+                                       const milcgpu_quarks *src2, double *correlators);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
  * The library contains no MPI. A program on several ranks includes this header, compiles it with its own mpi.h, and so
  * lends its MPI to the library:
  *
- *     MPI_Comm mine; // must not move until milcgpu_finalize: the table keeps its address
+ *     MPI_Comm mine; // must not move until milcgpu_context_destroy: the table keeps its address
  *     int node_rank, node_size;
  *     milcgpu_mpi_own(MPI_COMM_WORLD, &mine);
  *     milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
@@ -98,7 +98,7 @@ static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
 
 /* Makes a communicator for milcgpu alone, so that its messages never mix with those of the program. Its errors come
  * back as codes. Returns 1, or 0 if MPI gives none. A call of all ranks of `of`, which are those that share the
- * lattice. Free it with MPI_Comm_free after milcgpu_finalize. */
+ * lattice. Free it with MPI_Comm_free after milcgpu_context_destroy. */
 static inline int milcgpu_mpi_own(MPI_Comm of, MPI_Comm *own) {
     return MPI_Comm_dup(of, own) == MPI_SUCCESS && MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
@@ -130,7 +130,7 @@ static inline int milcgpu_mpi_gpu_memory(const char **by) {
 }
 
 /* The table for milcgpu_layout::messages. *communicator: from milcgpu_mpi_own. It must stay at its address, and must
- * not be freed, until milcgpu_finalize. node_rank, node_size: from milcgpu_mpi_node. */
+ * not be freed, until milcgpu_context_destroy. node_rank, node_size: from milcgpu_mpi_node. */
 static inline milcgpu_messages milcgpu_mpi_messages(MPI_Comm *communicator, int node_rank, int node_size) {
     milcgpu_messages table = {
         sizeof table,      0, 1, node_rank, node_size, communicator, milcgpu_mpi_start, milcgpu_mpi_test,

@@ -47,6 +47,11 @@ void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL
 /* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place. Links that
  * clearly carry staggered phases give BAD_ARGUMENT with the place (milcgpu_md.h, Phases). The handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
+/* The same from the links of a gauge handle of the same context, on the device. phases_out: 0: they carry staggered
+ * phases, which are taken out here, 1: they do not. A boundary sign stays as it is. What is said is tested. The links
+ * are those of the moment: later changes of the gauge handle do not reach this one. CORRUPTED: the links of `gauge` are
+ * no longer what was put there, and both handles are empty. */
+milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int phases_out, milcgpu_gauge *gauge);
 
 /* How a solve iterates. Both methods apply M twice an iteration. BiCGstab depends on the condition number of M,
  * conjugate gradient on M^dag M on its square; but conjugate gradient cannot break down. */
@@ -61,6 +66,8 @@ typedef struct {
                       right-hand side */
     int method;    /* milcgpu_wilson_method, of milcgpu_wilson_solve */
 } milcgpu_wilson_spec;
+/* All 0: Wilson fermions, BiCGstab. Still to be set: kappa. */
+void milcgpu_wilson_defaults(milcgpu_wilson_spec *spec, size_t size);
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
  * sites keep their content. what: precision of vectors and links (link_precision 0 or the same), reconstruct 18, 12 or
@@ -79,10 +86,10 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
  * of R_q that have no inverse are BAD_ARGUMENT, with their number. BiCGstab: H. A. van der Vorst, SIAM J. Sci. Stat.
  * Comput. 13 (1992) 631.
  *
- * how: as milcgpu_solve takes it, but for mass and links_version, which must be 0. tolerance is of |b - M x| / |b|, see
- * spec->even_odd; relative_tolerance of sqrt(2 / V sum over the sites p of |r_x|^2 / |x_x|^2), r = b - M x, V all
- * sites, 1 where x_x is zero. The system is solved again, more exactly, until both hold. solution: guess on entry (of
- * the sites p), always honoured; x on return when the status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched
+ * how: as milcgpu_staggered_solve takes it, but for mass and links_version, which must be 0. tolerance is of |b - M x|
+ * / |b|, see spec->even_odd; relative_tolerance of sqrt(2 / V sum over the sites p of |r_x|^2 / |x_x|^2), r = b - M x,
+ * V all sites, 1 where x_x is zero. The system is solved again, more exactly, until both hold. solution: guess on entry
+ * (of the sites p), always honoured; x on return when the status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched
  * otherwise. A zero source gives x = 0.
  *
  * report may be NULL. source_norm, true_residual and relative_residual are what these tolerances are of, in double from
@@ -113,9 +120,9 @@ milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wil
                                        const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
 /* (offset_k + M_p^dag M_p) x_k = b for all offsets at once, on the sites p of how->parity: the other sites are neither
- * used nor changed. how: as milcgpu_multi_mass takes it, but for relative tolerances and links_version, which must be
- * 0. solutions: how->n_shifts fields, guesses are not read. All that milcgpu_multi_mass says of statuses and reports
- * holds; true residuals are of these systems, in double. report may be NULL. */
+ * used nor changed. how: as milcgpu_staggered_multi_mass takes it, but for relative tolerances and links_version, which
+ * must be 0. solutions: how->n_shifts fields, guesses are not read. All that milcgpu_staggered_multi_mass says of
+ * statuses and reports holds; true residuals are of these systems, in double. report may be NULL. */
 milcgpu_status milcgpu_wilson_multi_mass(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                          const milcgpu_multi_mass_spec *how, const milcgpu_field *source,
                                          const milcgpu_field *solutions, milcgpu_multi_mass_report *report);

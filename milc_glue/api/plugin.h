@@ -73,7 +73,7 @@ typedef struct {
     int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
     int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
-    const char *left[MILCGPU_ROUTINES];
+    const char *not_offloaded[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
@@ -103,17 +103,17 @@ int milcgpu_plugin_agreed(int mine);
  * without those of other ranks, as the process exits). No other function is called after it. */
 void milcgpu_plugin_exit(void);
 /* The same for dslash_fn_field and dslash_w_field, which move two fields for one D: on a GPU, from 8^4 sites on
- * (MILCGPU_DSLASH). */
+ * (MILCGPU_AUTO). */
 int milcgpu_plugin_takes_dslash(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
 void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
- * (MILCGPU_GATHER). Says so once. */
+ * (MILCGPU_AUTO). Says so once. */
 int milcgpu_plugin_gathers(void);
 /* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
- * for all of them together, on the even and on the odd sites (MILCGPU_GATHER). Says so once. */
+ * for all of them together, on the even and on the odd sites (MILCGPU_AUTO). Says so once. */
 int milcgpu_plugin_mass_by_mass(int n, const double *masses);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
@@ -194,11 +194,11 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
  * the first and the derivative are made then, and the others of these two when a call takes them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
-                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
-                         milcgpu_fatlink_report *report);
+                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
+                         int device_only, milcgpu_fatlink_report *report);
 
 /* 1: the links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when
- * a call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). All ranks call it. */
+ * a call takes them. a and b stay as they are until milcgpu_plugin_forget_deferred(). All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
@@ -206,7 +206,7 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
                              milcgpu_plugin_link_fields b);
 
 /* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
-void milcgpu_plugin_forget_alone(void);
+void milcgpu_plugin_forget_deferred(void);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
@@ -239,7 +239,7 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
                                   double cpu_seconds);
 
 /* ---- molecular dynamics. The gauge field and the momenta stay on the device: a routine that the device does makes the
- * host's copy of what it writes an old one (but where MILCGPU_RESIDENT=0; the caller copies back then), and what MILC
+ * host's copy of what it writes an old one (but where MILCGPU_AUTO=0; the caller copies back then), and what MILC
  * does itself must be announced. `reads` and `writes` below are sums of these. */
 enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
 
@@ -261,8 +261,7 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
  * was said, and MILC cannot go on. */
 int milcgpu_plugin_vectors_need(void);
 
-int milcgpu_plugin_resident(
-    void); /* 0: MILCGPU_RESIDENT=0, or no device; 2: what is not filled is to be NaN, for tests */
+int milcgpu_plugin_resident(void); /* 0: MILCGPU_AUTO=0, or no device; 2: what is not filled is to be NaN, for tests */
 /* Those of `what` of which the device has the newest. */
 int milcgpu_plugin_newer_on_device(int what);
 /* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */
@@ -367,9 +366,6 @@ int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, 
                                 double flops, double *correlators);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
-
-/* For tests of the error paths, as milcgpu_inject_fault. */
-void milcgpu_plugin_inject_fault(int fault);
 
 #ifdef __cplusplus
 }

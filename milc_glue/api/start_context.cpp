@@ -1,8 +1,10 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/api/start_context.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/halo/halo.h"
-#include "milc_glue/plugin/settings.h"
+#include "milc_glue/api/settings.h"
+#include "milc_glue/api/sized.h"
 #include "milc_glue/solve/verify.h"
 #include <algorithm>
 #include <cmath>
@@ -15,71 +17,28 @@ using namespace milcgpu;
 
 namespace {
 
-std::string environment(const char *name) { // empty: not set
-    const char *value = std::getenv(name);
-    return value != nullptr ? value : "";
-}
-
 Backend choose_backend(int asked) {
-    std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
     if (asked != MILCGPU_AUTO && asked != MILCGPU_CUDA && asked != MILCGPU_HOST)
         refuse(format("options.backend is %d: must be MILCGPU_AUTO, MILCGPU_CUDA or MILCGPU_HOST", asked));
-    const std::string set = environment("MILCGPU_BACKEND");
-    if (asked == MILCGPU_AUTO && !set.empty())
-        choice = set;
-    if (choice == "cuda")
-        return Backend::cuda;
-    if (choice == "host")
-        return Backend::host;
-    if (choice == "auto")
-        return Device::gpu_count() > 0 ? Backend::cuda : Backend::host;
-    refuse(format("MILCGPU_BACKEND=%s: must be auto, cuda or host", choice.c_str()));
+    const std::string choice = asked == MILCGPU_CUDA   ? "cuda"
+                               : asked == MILCGPU_HOST ? "host"
+                                                       : setting("MILCGPU_BACKEND");
+    return choice == "cuda" || (choice == "auto" && Device::gpu_count() > 0) ? Backend::cuda : Backend::host;
 }
 
-int choose_verbosity(int asked) {
-    if (asked >= 0)
-        return asked;
-    const std::string set = environment("MILCGPU_VERBOSE"), choice = set.empty() ? "1" : set;
-    if (choice != "0" && choice != "1" && choice != "2")
-        refuse(format("MILCGPU_VERBOSE=%s: must be 0 (silent), 1 (device and warnings) or 2 (a line a solve)",
-                      choice.c_str()));
-    return choice[0] - '0';
-}
-
-// off: what 0 means, in words.
-bool choose(const char *name, const char *by_default, const char *off) {
-    const std::string set = environment(name), choice = set.empty() ? by_default : set;
-    if (choice != "0" && choice != "1")
-        refuse(format("%s=%s: must be 0 (%s) or 1", name, choice.c_str(), off));
-    return choice == "1";
-}
+int choose_verbosity(int asked) { return asked >= 0 ? asked : std::stoi(setting("MILCGPU_VERBOSE")); }
 
 GpuMessages choose_gpu_messages() {
-    const std::string set = environment("MILCGPU_GPU_MPI");
-    if (set != "" && set != "auto" && set != "0" && set != "1")
-        refuse(
-            format("MILCGPU_GPU_MPI=%s: must be 0 (messages go through the host), 1 (they leave from GPU memory if a "
-                   "test pattern does) or auto (only if MPI says that it takes that)",
-                   set.c_str()));
-    return set == "0" ? GpuMessages::never : set == "1" ? GpuMessages::tried : GpuMessages::where_said;
+    const std::string choice = setting("MILCGPU_GPU_MPI");
+    return choice == "0" ? GpuMessages::never : choice == "1" ? GpuMessages::tried : GpuMessages::where_said;
 }
 
-double choose_time_limit() {
-    const std::string set = environment("MILCGPU_TIMEOUT");
-    const std::optional<double> seconds = set.empty() ? Ranks::default_time_limit : seconds_of(set);
-    if (!seconds)
-        refuse(format("MILCGPU_TIMEOUT=%s: must be a number of seconds above 0", set.c_str()));
-    return *seconds;
-}
+double choose_time_limit() { return *seconds_of(setting("MILCGPU_TIMEOUT")); }
 
 int choose_emulated(int asked) {
     if (asked < 0 || asked > 15)
         refuse(format("layout.emulate is %d: must be a sum of 1 (X), 2 (Y), 4 (Z) and 8 (T)", asked));
-    const std::string set = environment("MILCGPU_EMULATE");
-    const std::optional<int> directions = asked != 0 || set.empty() ? asked : directions_of(set);
-    if (!directions)
-        refuse(format("MILCGPU_EMULATE=%s: must be 0, or letters of xyzt, each at most once", set.c_str()));
-    return *directions;
+    return asked != 0 ? asked : cut_by_test();
 }
 
 // The rest of the start, with a box that fits.
@@ -120,29 +79,18 @@ std::string open_halo(milcgpu_context &context, bool share) {
         if (share)
             require_a_gpu_each(ranks.gathered("the start", place));
     } catch (const Error &) {
-        refused = "ranks share a GPU (MILCGPU_SHARE_GPU=1), where no kernel may wait for another rank";
+        refused = "ranks share a GPU (MILCGPU_TEST=share_gpu), where no kernel may wait for another rank";
     }
     bool direct = true;
     GpuMessages gpu_messages = GpuMessages::where_said;
     ranks.collective("the start", [&] {
-        direct = choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host");
+        direct = setting("MILCGPU_DIRECT") == "1";
         gpu_messages = choose_gpu_messages();
     });
     return context.halo->open(refused, direct, gpu_messages);
 }
 
 } // namespace
-
-std::optional<int> milcgpu::directions_of(const std::string &text) {
-    int directions = 0;
-    for (const char letter : text == "0" ? "" : text) {
-        const size_t mu = std::string("xyzt").find(letter);
-        if (mu == std::string::npos || (directions >> mu & 1) != 0)
-            return {};
-        directions |= 1 << mu;
-    }
-    return directions;
-}
 
 void milcgpu::check_versions(const std::vector<Version> &versions) {
     for (size_t rank = 1; rank < versions.size(); ++rank)
@@ -162,7 +110,7 @@ void milcgpu::require_alike_settings(const std::vector<RankSettings> &facts) {
                           name(static_cast<Backend>(there.backend))));
         for (const auto &[name, mine, theirs] :
              {std::make_tuple("MILCGPU_VERIFY", here.verify, there.verify),
-              std::make_tuple("MILCGPU_CHECK_HALO", here.check_halo, there.check_halo)})
+              std::make_tuple("MILCGPU_TEST=check_halo", here.check_halo, there.check_halo)})
             if (mine != theirs)
                 refuse(format("%s is %d on rank %zu of %zu, and %d on rank 0: set it on all of them alike", name, mine,
                               rank, facts.size(), theirs));
@@ -177,7 +125,7 @@ void milcgpu::require_a_gpu_each(const std::vector<LocalRank> &places) {
             if (std::strncmp(places[rank].text, places[before].text, sizeof places[rank].text) == 0)
                 refuse(format("ranks %zu and %zu of %zu are both on %.127s: start as many ranks a host as it has GPUs, "
                               "or see that each rank is given its own (MILCGPU_DEVICE, CUDA_VISIBLE_DEVICES); "
-                              "MILCGPU_SHARE_GPU=1 allows it, for tests",
+                              "MILCGPU_TEST=share_gpu allows it, for tests",
                               before, rank, places.size(), places[rank].text));
 }
 
@@ -224,14 +172,12 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     ranks.collective(phase, [&] {
         options.struct_size = sizeof options;
         options.verbosity = -1;
-        if (given != nullptr) {
-            require_size(given->struct_size, sizeof options, "milcgpu_options");
-            options = *given;
-        }
+        if (given != nullptr)
+            options = full_copy(given);
         choose_time_limit();
         context.verbosity = choose_verbosity(options.verbosity);
-        context.verify = choose("MILCGPU_VERIFY", "1", "device data are not checked");
-        mine.check_halo = choose("MILCGPU_CHECK_HALO", "0", "messages between ranks are not checked");
+        context.verify = setting("MILCGPU_VERIFY") == "1";
+        mine.check_halo = asked_for("check_halo");
         context.message = options.message;
         context.user = options.user;
         context.box = mine.box = box_of(layout, ranks.rank());
@@ -242,7 +188,7 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     require_alike_settings(ranks.gathered(phase, mine));
     ranks.collective(phase, [&] { open_device(layout, options, mine, context); });
     bool share = false;
-    ranks.collective(phase, [&] { share = choose("MILCGPU_SHARE_GPU", "0", "each rank has a GPU of its own"); });
+    ranks.collective(phase, [&] { share = asked_for("share_gpu"); });
     LocalRank place{};
     if (!share)
         std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());

@@ -32,9 +32,11 @@ int gpu_of(int asked, const milcgpu_messages *messages, int gpus);
 // has said how many (OMP_NUM_THREADS; nullptr: not set). Ranks that take all cores each wait for one another's threads.
 int threads_of(const char *said, const milcgpu_messages *messages, int now, int cores);
 
-// What MILCGPU_TIMEOUT and MILCGPU_EMULATE say; nothing where the text is none of their values.
+// What MILCGPU_TIMEOUT says; nothing where the text is none of its values.
 std::optional<double> seconds_of(const std::string &text);
-std::optional<int> directions_of(const std::string &text); // bit mu: direction mu; "0": none
+// The same of the environment, for waits of before the settings are read: where it says none of its values, they refuse
+// it.
+double time_limit();
 
 // A table as this library knows it, of one that may be older. Throws Error(bad_argument).
 milcgpu_messages whole_table(const milcgpu_messages *given);

@@ -1,11 +1,9 @@
 // Message passing by the caller's table, and how long to wait for it.
-#include "milc_glue/api/context.h"
+#include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdlib>
-#include <cstring>
 
 namespace milcgpu {
 
@@ -57,14 +55,12 @@ std::optional<double> seconds_of(const std::string &text) {
     return seconds;
 }
 
-milcgpu_messages whole_table(const milcgpu_messages *given) {
-    milcgpu_messages table{};
-    if (given->struct_size != offsetof(milcgpu_messages, gpu_memory)) // of glue from before it
-        require_size(given->struct_size, sizeof table, "milcgpu_messages");
-    std::memcpy(&table, given, given->struct_size);
-    table.struct_size = sizeof table;
-    return table;
+double time_limit() {
+    const char *text = std::getenv("MILCGPU_TIMEOUT");
+    return seconds_of(text != nullptr ? text : "").value_or(Ranks::default_time_limit);
 }
+
+milcgpu_messages whole_table(const milcgpu_messages *given) { return full_copy(given); }
 
 std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *given, size_t most_bytes) {
     if (given == nullptr)

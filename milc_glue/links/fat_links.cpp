@@ -4,6 +4,7 @@
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/verify.h"
 #include <cmath>
 
@@ -13,7 +14,8 @@ PathCoefficients milcgpu::coefficients(const milcgpu_paths &p, const char *what)
     if (p.one_link == 0 && p.naik == 0 && p.three_staple == 0 && p.five_staple == 0 && p.seven_staple == 0 &&
         p.lepage == 0)
         refuse(format(
-            "%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_spec and milcgpu_hisq_spec do)", what));
+            "%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_defaults and milcgpu_hisq_defaults do)",
+            what));
     return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
 }
 
@@ -456,8 +458,7 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
         milcgpu_fatlink_spec spec{};
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
             spec = call.copy_of("spec", given);
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
+            require_sizes(report, 1);
             a = check(call, spec);
             for (int k = 0; k < n_sets; ++k)
                 if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
@@ -491,42 +492,21 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
 
 extern "C" {
 
-void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
-    if (spec == nullptr)
-        return;
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    const double u2 = u0 * u0, u4 = u2 * u2;
-    spec->paths = {5.0 / 8, -1.0 / 24 / u2, -1.0 / 16 / u2, 1.0 / 64 / u4, -1.0 / 384 / (u4 * u2), -1.0 / 16 / u4};
-}
-
-void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
-    if (spec == nullptr)
-        return;
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    spec->hisq = 1;
-    spec->fat7 = {1.0 / 8, 0, -1.0 / 16, 1.0 / 64, -1.0 / 384, 0};
-    spec->paths = {1.0, -1.0 / 24, -1.0 / 16, 1.0 / 64, -1.0 / 384, -1.0 / 8};
-    spec->eps_one_link = 1.0 / 8;
-    spec->eps_naik = -1.0 / 24;
-}
-
-milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
-                                 const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                                 milcgpu_fatlink_report *report) {
+milcgpu_status milcgpu_links_make(milcgpu_context *context, const milcgpu_fatlink_spec *spec,
+                                  const milcgpu_field *gauge, const milcgpu_fatlink_set *sets, int n_sets,
+                                  const milcgpu_hisq_links *hisq, milcgpu_fatlink_report *report) {
     const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
         const HostField host = host_field(gauge, 72, "gauge field");
         FatLinkArguments a = checked(call, full, host.real, sets, n_sets, hisq);
         a.gauge = host;
         return a;
     };
-    return make_links(context, "milcgpu_fat_links", spec, sets, n_sets, hisq, report, check);
+    return make_links(context, "milcgpu_links_make", spec, sets, n_sets, hisq, report, check);
 }
 
-milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
-                                   const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                                   milcgpu_fatlink_report *report) {
+milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
+                                        const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                        milcgpu_fatlink_report *report) {
     const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
         FatLinkArguments a = checked(call, full, gauge->precision, sets, n_sets, hisq);
         need_links(*gauge, links_of_d);
@@ -536,7 +516,7 @@ milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_s
         a.resident = &gauge->u;
         return a;
     };
-    return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_links", spec, sets, n_sets, hisq,
+    return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_make_links", spec, sets, n_sets, hisq,
                       report, check);
 }
 

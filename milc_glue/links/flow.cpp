@@ -166,12 +166,9 @@ class FlowRun {
 
 extern "C" {
 
-void milcgpu_flow_defaults(milcgpu_flow_spec *spec) { set_defaults(spec); }
-void milcgpu_stout_defaults(milcgpu_stout_spec *spec) { set_defaults(spec); }
-
-milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
-                                     milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
-    constexpr const char *function = "milcgpu_gradient_flow";
+milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
+                                  void *user, milcgpu_flow_report *report) {
+    constexpr const char *function = "milcgpu_gauge_flow";
     bool finished = true;
     int taken = 0;
     double time = 0;
@@ -182,7 +179,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
             full = call.copy_of("spec", spec);
             method = method_of(full, g.precision);
         });
-        need_some_links(g, said_by(says_phases, spec->phases_out));
+        need_some_links(g, said_by(says_phases, full.phases_out));
         FlowRun run(g, full, method, callback, user);
         g.device().timer_start();
         finished = run.run();
@@ -196,7 +193,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                           filled.last.steps, method.integrator->name);
         };
     };
-    const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
+    const milcgpu_status status = reported(gauge, function, report, body);
     if (status != MILCGPU_OK || finished)
         return status;
     return not_converged(
@@ -208,9 +205,9 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
             taken, full.most_steps, time));
 }
 
-milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
-    return with_gauge(gauge, "milcgpu_measure", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_measure", [&](CallArguments &call) {
+milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
+    return with_gauge(gauge, "milcgpu_gauge_measure", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_measure", [&](CallArguments &call) {
             call.given("observables", observables);
             call("phases_out", phases_out);
         });
@@ -224,22 +221,25 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
     });
 }
 
-milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_stout", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        same_on_all_ranks(*g.context, "milcgpu_stout", [&](CallArguments &call) { call.copy_of("spec", spec); });
-        need_some_links(g, said_by(says_phases, spec->phases_out));
-        if (spec->times > 0) {
+milcgpu_status milcgpu_gauge_stout_smear(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec,
+                                         milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_gauge_stout_smear", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        milcgpu_stout_spec full{};
+        same_on_all_ranks(*g.context, "milcgpu_gauge_stout_smear",
+                          [&](CallArguments &call) { full = call.copy_of("spec", spec); });
+        need_some_links(g, said_by(says_phases, full.phases_out));
+        if (full.times > 0) {
             g.device().timer_start();
-            LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
-                                      spec->rho, spec->directions, spec->times);
+            LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(full.phases_out),
+                                      full.rho, full.directions, full.times);
             filled.kernel_seconds = g.device().timer_stop_seconds();
             checked_gauge_field(g.device(), g.geometry(), smeared, -1);
-            filled.flops = stout_flops * spec->times * g.geometry().volume();
+            filled.flops = stout_flops * full.times * g.geometry().volume();
             need_links(g);
             g.u = std::move(smeared);
             g.links_changed();
         }
-        return [spec] { return format("stout smearing, %d times", spec->times); };
+        return [times = full.times] { return format("stout smearing, %d times", times); };
     });
 }
 

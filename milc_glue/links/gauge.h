@@ -2,8 +2,7 @@
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/forces/forces.h"
-#include "milc_glue/api/context.h"
-#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/api/sized.h"
 #include "milc_glue/links/fat_links.h"
 #include <cmath>
 
@@ -86,7 +85,7 @@ inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false
 }
 // Of D: the call takes no others.
 constexpr SaidSigns links_of_d{Signs::phases_in,
-                               "Load links with phases and boundary sign; milcgpu_fat_links also takes them without "
+                               "Load links with phases and boundary sign; milcgpu_links_make also takes them without "
                                "(spec.phases_out 1)"};
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);
@@ -126,13 +125,11 @@ inline void set_if_given(double value, double *to) {
 // An entry with a report. body(gauge, report) returns what makes the words for what it did, for the line at verbosity
 // 2: once fields are written nothing may fail.
 template <class Report, class Body>
-milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *report, const Body &body,
-                        const char *struct_name = "milcgpu_force_report") {
+milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *report, const Body &body) {
     Report filled{};
     filled.struct_size = sizeof filled;
     const milcgpu_status status = with_gauge(gauge, function, [&](milcgpu_gauge &g) {
-        if (report != nullptr)
-            require_size(report->struct_size, sizeof *report, struct_name);
+        require_sizes(report, 1);
         const CallMeter meter(g.device());
         const auto done = body(g, filled);
         filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
@@ -150,7 +147,7 @@ template <class Report>
 milcgpu_status not_converged(milcgpu_gauge &gauge, const char *function, Report *report, const std::string &why) {
     const auto fail = [&]() -> Status { throw Error(Status::not_converged, why); };
     const milcgpu_status status = guarded(gauge.context, function, fail);
-    Report filled = report != nullptr ? *report : Report();
+    Report filled = report != nullptr ? full_copy(report) : Report();
     return report_to_caller(status, filled, report);
 }
 

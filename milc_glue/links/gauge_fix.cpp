@@ -81,10 +81,6 @@ class GaugeFixing {
 
 extern "C" {
 
-void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec) { set_defaults(spec); }
-void milcgpu_ape_defaults(milcgpu_ape_spec *spec) { set_defaults(spec); }
-void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec) { set_defaults(spec); }
-
 milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_spec *spec,
                                  milcgpu_gauge_fix_report *report) {
     constexpr const char *function = "milcgpu_gauge_fix";
@@ -101,7 +97,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
         fixing.commit();
         return [&filled] { return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean); };
     };
-    const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_gauge_fix_report");
+    const milcgpu_status status = reported(gauge, function, report, body);
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
         return status;
     return not_converged(
@@ -112,24 +108,24 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
             full.most_steps, full.tolerance));
 }
 
-milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
-                                 milcgpu_force_report *report) {
-    constexpr const char *function = "milcgpu_ape_smear";
+milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
+                                       milcgpu_force_report *report) {
+    constexpr const char *function = "milcgpu_gauge_ape_smear";
     return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         milcgpu_ape_spec full{};
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
         const ApeSpec ape{full.weight, full.space_only == 0, std::max(full.most_hits, 0), std::max(full.tolerance, 0.0),
                           signs_of(full.phases_out)};
-        need_some_links(g, said_by(says_phases, spec->phases_out, true));
+        need_some_links(g, said_by(says_phases, full.phases_out, true));
         double failed = 0; // of all ranks
-        if (spec->times > 0) {
+        if (full.times > 0) {
             WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
             LinkField from, to;
             DeviceArray<uint64_t> count;
             g.device().collective("memory for APE smearing", [&] {
                 count = {g.device(), 1, "APE smearing"};
                 to = around.allocate_on_box("APE smearing");
-                if (spec->times > 1)
+                if (full.times > 1)
                     from = around.allocate_on_box("APE smearing");
                 for (LinkField *field : {&from, &to})
                     if (field->bytes() > 0)
@@ -139,7 +135,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
             g.device().timer_start();
             g.device().fill_zero(count.data(), count.bytes());
             ape_smear(g.device(), around.box(), around.of(g.u, ape_reach), ape, to, count.data());
-            for (int k = 1; k < spec->times; ++k) {
+            for (int k = 1; k < full.times; ++k) {
                 std::swap(from, to);
                 to.keep_sum(); // anew
                 ape_smear(g.device(), around.box(), around.of(from, ape_reach), ape, to, count.data());
@@ -151,38 +147,39 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
             if (g.device().ranks() != nullptr)
                 g.device().ranks()->add_in_rank_order("APE smearing", &failed, 1);
             checked_gauge_field(g.device(), g.geometry(), to, -1);
-            filled.flops = ape_smear_flops(ape) * spec->times * g.geometry().volume();
+            filled.flops = ape_smear_flops(ape) * full.times * g.geometry().volume();
             need_links(g);
             g.u = std::move(to);
             g.links_changed();
         }
         if (not_converged != nullptr)
             *not_converged = static_cast<uint64_t>(failed);
-        return [spec] { return format("APE smearing, %d times", spec->times); };
+        return [times = full.times] { return format("APE smearing, %d times", times); };
     });
 }
 
-milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report) {
-    constexpr const char *function = "milcgpu_hyp_smear";
+milcgpu_status milcgpu_gauge_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec,
+                                       milcgpu_force_report *report) {
+    constexpr const char *function = "milcgpu_gauge_hyp_smear";
     return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         milcgpu_hyp_spec full{};
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
         const HypSpec hyp{
             {full.alpha3, full.alpha2, full.alpha1}, full.directions == 3, full.hits, signs_of(full.phases_out)};
-        need_some_links(g, said_by(says_phases, spec->phases_out, true));
-        if (spec->times > 0) {
+        need_some_links(g, said_by(says_phases, full.phases_out, true));
+        if (full.times > 0) {
             g.device().timer_start();
             LinkField made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), g.u, hyp);
-            for (int k = 1; k < spec->times; ++k)
+            for (int k = 1; k < full.times; ++k)
                 made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), made, hyp);
             filled.kernel_seconds = g.device().timer_stop_seconds();
             checked_gauge_field(g.device(), g.geometry(), made, -1);
-            filled.flops = hyp_smear_flops(hyp) * spec->times * g.geometry().volume();
+            filled.flops = hyp_smear_flops(hyp) * full.times * g.geometry().volume();
             need_links(g);
             g.u = std::move(made);
             g.links_changed();
         }
-        return [spec] { return format("HYP smearing, %d times", spec->times); };
+        return [times = full.times] { return format("HYP smearing, %d times", times); };
     });
 }
 

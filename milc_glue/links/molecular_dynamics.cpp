@@ -22,21 +22,24 @@ HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int r
 }
 
 struct ForceArguments {
+    milcgpu_force_spec spec; // whole; not its links
+    bool is_hisq;
     PathCoefficients paths;
     HisqForceSpec hisq;
     std::vector<double> residues;
 };
 
 ForceArguments checked(CallArguments &call, const milcgpu_force_spec *given) {
-    const milcgpu_force_spec spec = call.copy_of("spec", given);
+    ForceArguments a{};
+    const milcgpu_force_spec &spec = a.spec = call.copy_of("spec", given);
     const milcgpu_fatlink_spec links = call.copy_of("spec.links", spec.links);
+    a.is_hisq = links.hisq != 0;
     if (links.hisq && links.special_unitary)
         throw Error(Status::not_built, "spec.links.special_unitary: the force is built for W in U(3), which is MILC's");
     if (links.phases_out)
         refuse("spec.links.phases_out: the gauge field of the handle carries phases");
     if (spec.n_sets > 0 && !links.hisq)
         refuse(format("spec.n_sets is %d: sets of eps_naik are HISQ's", spec.n_sets));
-    ForceArguments a{};
     a.paths = coefficients(links.paths, "spec.links.paths");
     a.residues.assign(spec.residues, spec.residues + spec.n_terms);
     if (!links.hisq)
@@ -98,13 +101,12 @@ LinkField derivative_on_box(milcgpu_gauge &gauge, bool hisq, const ForceArgument
     return on_box;
 }
 
-void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const ForceArguments &a, const ForceVectors &x,
-                   milcgpu_force_report &report) {
+void fermion_force(milcgpu_gauge &gauge, const ForceArguments &a, const ForceVectors &x, milcgpu_force_report &report) {
     Device &device = gauge.device();
     const Geometry &geometry = gauge.geometry();
     AskedFields asked(device);
     device.timer_start();
-    const LinkField by_u = derivative_on_box(gauge, spec.links->hisq != 0, a, {x, a.residues}, asked, report);
+    const LinkField by_u = derivative_on_box(gauge, a.is_hisq, a, {x, a.residues}, asked, report);
     need_links(gauge);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
     device.collective("a look over a force", [&] {
@@ -115,7 +117,7 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
                                place_of_link(look.first_bad).c_str()));
     });
     gauge.momenta_version = 0; // they are empty where something below fails
-    add_force(device, geometry, gauge.u, by_u, 2 * spec.eps, gauge.h);
+    add_force(device, geometry, gauge.u, by_u, 2 * a.spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
     asked.used_up(by_u, "the derivative by the links");
@@ -124,21 +126,21 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     gauge.momenta_changed();
 }
 
-// A force whose arguments, and what else look(arguments) looks at, are right and alike on all ranks: force(arguments)
-// adds it to the momenta. Returns words for what was done.
+// A force whose arguments, and what else look(arguments, terms) looks at, are right and alike on all ranks:
+// force(arguments) adds it to the momenta. Returns words for what was done.
 template <class Look, class Force>
 auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_spec *spec, const Look &look,
               const Force &force) {
     ForceArguments a{};
     same_on_all_ranks(*gauge.context, function, [&](CallArguments &call) {
         a = checked(call, spec);
-        look(call);
+        look(call, a.spec.n_terms);
     });
     need_some_links(gauge, links_of_d);
     need_some_momenta(gauge);
-    if (spec->n_terms > 0)
+    if (a.spec.n_terms > 0)
         force(a);
-    return [spec] { return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms); };
+    return [hisq = a.is_hisq, n = a.spec.n_terms] { return format("%s force, %d terms", hisq ? "HISQ" : "asqtad", n); };
 }
 
 LoopCoefficients loop_coefficients(CallArguments &call, const milcgpu_loops *given) {
@@ -234,80 +236,84 @@ milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *m
 uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge) { return gauge != nullptr ? gauge->links_version : 0; }
 uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge) { return gauge != nullptr ? gauge->momenta_version : 0; }
 
-milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
-                                     milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_fermion_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        std::vector<HostField> fields;
-        const auto look = [&](CallArguments &call) {
-            if (spec->n_terms > 0)
-                call.given("x", x);
-            for (int t = 0; t < spec->n_terms; ++t)
-                fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
-        };
-        const auto of_host = [&](const ForceArguments &a) {
-            SpinorField parity[2];
-            g.device().collective("vectors of a force", [&] {
-                for (const int on : {0, 1}) {
-                    parity[on] = {g.device(), g.precision, g.geometry(), on, "vectors of the force", spec->n_terms};
-                    for (int t = 0; t < spec->n_terms; ++t)
-                        g.context->reorder->to_device(fields[t], on, parity[on][t]);
-                }
-            });
-            fermion_force(g, *spec, a, {parity[0], parity[1]}, filled);
-        };
-        return force_of(g, "milcgpu_fermion_force", spec, look, of_host);
-    });
+milcgpu_status milcgpu_momenta_add_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                                 const milcgpu_field *x, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_momenta_add_fermion_force", report,
+                    [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+                        std::vector<HostField> fields;
+                        const auto look = [&](CallArguments &call, int n_terms) {
+                            if (n_terms > 0)
+                                call.given("x", x);
+                            for (int t = 0; t < n_terms; ++t)
+                                fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
+                        };
+                        const auto of_host = [&](const ForceArguments &a) {
+                            SpinorField parity[2];
+                            g.device().collective("vectors of a force", [&] {
+                                for (const int on : {0, 1}) {
+                                    parity[on] = {g.device(),    g.precision, g.geometry(), on, "vectors of the force",
+                                                  a.spec.n_terms};
+                                    for (int t = 0; t < a.spec.n_terms; ++t)
+                                        g.context->reorder->to_device(fields[t], on, parity[on][t]);
+                                }
+                            });
+                            fermion_force(g, a, {parity[0], parity[1]}, filled);
+                        };
+                        return force_of(g, "milcgpu_momenta_add_fermion_force", spec, look, of_host);
+                    });
 }
 
-milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
-                                        const milcgpu_vectors *vectors, milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        const auto look = [&](CallArguments &call) {
-            call.given("vectors", vectors);
-            if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
-                refuse("vectors: another context's, or in another precision than the gauge handle");
-            for (const int parity : {0, 1})
-                need_filled(*vectors, 0, spec->n_terms, parity);
-        };
-        const auto first_ones = [&](const ForceArguments &a) {
-            SpinorBlock x[2] = {vectors->parity[0], vectors->parity[1]};
-            x[0].sources = x[1].sources = spec->n_terms;
-            with_new_ghosts(*vectors, spec->n_terms, [&] { fermion_force(g, *spec, a, {x[0], x[1]}, filled); });
-        };
-        return force_of(g, "milcgpu_force_of_vectors", spec, look, first_ones);
-    });
-}
-
-milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
-                                   milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_gauge_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        LoopCoefficients c;
-        same_on_all_ranks(*g.context, "milcgpu_gauge_force", [&](CallArguments &call) {
-            c = loop_coefficients(call, loops);
-            call("beta", beta, any_finite), call("eps", eps, any_finite);
+milcgpu_status milcgpu_momenta_add_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                                    const milcgpu_vectors *vectors, milcgpu_force_report *report) {
+    return reported(
+        gauge, "milcgpu_momenta_add_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+            const auto look = [&](CallArguments &call, int n_terms) {
+                call.given("vectors", vectors);
+                if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
+                    refuse("vectors: another context's, or in another precision than the gauge handle");
+                for (const int parity : {0, 1})
+                    need_filled(*vectors, 0, n_terms, parity);
+            };
+            const auto first_ones = [&](const ForceArguments &a) {
+                SpinorBlock x[2] = {vectors->parity[0], vectors->parity[1]};
+                x[0].sources = x[1].sources = a.spec.n_terms;
+                with_new_ghosts(*vectors, a.spec.n_terms, [&] { fermion_force(g, a, {x[0], x[1]}, filled); });
+            };
+            return force_of(g, "milcgpu_momenta_add_force_of_vectors", spec, look, first_ones);
         });
-        need_some_links(g, said_by(c));
-        need_some_momenta(g);
-        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
-        std::unique_ptr<GaugeForceSpace> space;
-        g.device().collective("memory for a gauge force", [&] {
-            space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c);
-        });
-        g.device().timer_start();
-        const LinkField &u = around.of(g.u, c.reach());
-        g.momenta_version = 0; // they are empty where something below fails
-        gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
-        filled.kernel_seconds = g.device().timer_stop_seconds();
-        filled.flops = gauge_force_flops(c) * g.geometry().volume();
-        need_links(g);
-        g.momenta_changed();
-        return [] { return std::string("gauge force"); };
-    });
 }
 
-milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_update_links", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        same_on_all_ranks(*g.context, "milcgpu_update_links", [&](CallArguments &call) {
+milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta,
+                                               double eps, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_momenta_add_gauge_force", report,
+                    [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+                        LoopCoefficients c;
+                        same_on_all_ranks(*g.context, "milcgpu_momenta_add_gauge_force", [&](CallArguments &call) {
+                            c = loop_coefficients(call, loops);
+                            call("beta", beta, any_finite), call("eps", eps, any_finite);
+                        });
+                        need_some_links(g, said_by(c));
+                        need_some_momenta(g);
+                        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+                        std::unique_ptr<GaugeForceSpace> space;
+                        g.device().collective("memory for a gauge force", [&] {
+                            space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c);
+                        });
+                        g.device().timer_start();
+                        const LinkField &u = around.of(g.u, c.reach());
+                        g.momenta_version = 0; // they are empty where something below fails
+                        gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
+                        filled.kernel_seconds = g.device().timer_stop_seconds();
+                        filled.flops = gauge_force_flops(c) * g.geometry().volume();
+                        need_links(g);
+                        g.momenta_changed();
+                        return [] { return std::string("gauge force"); };
+                    });
+}
+
+milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_gauge_update", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_update", [&](CallArguments &call) {
             call("eps", eps, any_finite), call("order", order, from_to(1, highest_exp_order));
         });
         need_some_links(g);
@@ -323,19 +329,20 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
     });
 }
 
-milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
-    return with_gauge(gauge, "milcgpu_reunitarize", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_reunitarize", [&](CallArguments &call) {
+milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
+    return with_gauge(gauge, "milcgpu_gauge_reunitarize", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_reunitarize", [&](CallArguments &call) {
             call.given("report", report);
-            require_size(report->struct_size, sizeof *report, "milcgpu_reunitarize_report");
+            require_sizes(report, 1);
             tolerance = call("tolerance", tolerance, from_to(0, INFINITY).or_0_for(1e-4));
         });
         need_some_links(g);
         const ReunitarizeReport r =
             reunitarize(g.device(), g.geometry(), g.u, tolerance, !g.signs.of(Signs::phases_out));
         g.links_changed();
-        *report = {sizeof *report, r.failed, r.first_failed, r.largest_deviation,
-                   r.sum_of_squares / (16.0 * g.geometry().global_volume())};
+        const milcgpu_reunitarize_report filled = {sizeof filled, r.failed, r.first_failed, r.largest_deviation,
+                                                   r.sum_of_squares / (16.0 * g.geometry().global_volume())};
+        copy_to_caller(filled, report);
     });
 }
 
@@ -354,9 +361,9 @@ milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *l
     });
 }
 
-milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
-    return with_gauge(gauge, "milcgpu_momentum_action", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_momentum_action",
+milcgpu_status milcgpu_momenta_action(milcgpu_gauge *gauge, double *action) {
+    return with_gauge(gauge, "milcgpu_momenta_action", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_momenta_action",
                           [&](CallArguments &call) { call.given("action", action); });
         need_some_momenta(g);
         const double found = momentum_action(g.device(), g.geometry(), g.h);
@@ -365,9 +372,9 @@ milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
     });
 }
 
-milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
-    return with_gauge(gauge, "milcgpu_plaquettes", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_plaquettes",
+milcgpu_status milcgpu_gauge_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
+    return with_gauge(gauge, "milcgpu_gauge_plaquettes", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_plaquettes",
                           [&](CallArguments &call) { call.given("space", space), call.given("time", time); });
         need_some_links(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -378,9 +385,9 @@ milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *t
     });
 }
 
-milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
-    return with_gauge(gauge, "milcgpu_polyakov_loop", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_polyakov_loop",
+milcgpu_status milcgpu_gauge_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
+    return with_gauge(gauge, "milcgpu_gauge_polyakov_loop", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_polyakov_loop",
                           [&](CallArguments &call) { call.given("real", real), call.given("imaginary", imaginary); });
         need_some_links(g);
         const milcgpu_context &context = *g.context;

@@ -4,6 +4,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include <cmath>
 
 using namespace milcgpu;
@@ -184,12 +185,12 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
     });
 }
 
-milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
-                                           milcgpu_vector y, milcgpu_vector to) {
-    return with_vectors(to.of, "milcgpu_vector_minus_dslash", [&](milcgpu_vectors &made) {
+milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
+                                            milcgpu_vector y, milcgpu_vector to) {
+    return with_vectors(to.of, "milcgpu_vectors_minus_dslash", [&](milcgpu_vectors &made) {
         milcgpu_context &context = *made.context;
         int on = 0;
-        same_on_all_ranks(context, "milcgpu_vector_minus_dslash", [&](CallArguments &call) {
+        same_on_all_ranks(context, "milcgpu_vectors_minus_dslash", [&](CallArguments &call) {
             on = parity_index(call("parity", parity));
             for (const auto &[vector, name] : {std::pair(&x, "x"), std::pair(&y, "y"), std::pair(&to, "to")}) {
                 call.copy_of(name, vector);

@@ -140,9 +140,8 @@ struct MesonPlan {
     Precision precision() const { return src1[0].real; }
 };
 
-MesonPlan checked(CallArguments &call, const milcgpu_context &context, const milcgpu_dirac_meson_spec *given, bool open,
+MesonPlan checked(CallArguments &call, const milcgpu_context &context, const milcgpu_dirac_meson_spec &spec, bool open,
                   int n, const milcgpu_field *src1, const milcgpu_field *src2) {
-    const milcgpu_dirac_meson_spec spec = call.copy_of("spec", given);
     check_origin(context.geometry, spec.origin, 3);
     const GammaBasis basis = static_cast<GammaBasis>(spec.basis);
     MesonPlan plan;
@@ -177,25 +176,27 @@ MesonPlan checked(CallArguments &call, const milcgpu_context &context, const mil
 // make(sums, phi, psi, plan) for each propagator, whose numbers are added: [momentum][pair][number][t of the box],
 // `numbers` of them a pair.
 template <class Make>
-milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const milcgpu_dirac_meson_spec *spec,
+milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const milcgpu_dirac_meson_spec *given,
                           bool open, int n, const milcgpu_field *src1, const milcgpu_field *src2, double *correlators,
                           const Make &make) {
     return dirac_call(context, function, [&](milcgpu_context &c) {
         const size_t numbers = open ? open_numbers : 1;
         Device &device = *c.device;
         MesonPlan plan;
+        milcgpu_dirac_meson_spec spec{};
         same_on_all_ranks(c, function, [&](CallArguments &call) {
+            spec = call.copy_of("spec", given);
             plan = checked(call, c, spec, open, n, src1, src2);
             call.given("correlators", correlators);
         });
         const std::string text = format("%d mesons of %zu pairs of gamma matrices, %d momenta, %d propagators",
-                                        spec->n_terms, plan.pairs.size(), spec->n_momenta, n);
-        if (spec->n_terms == 0)
+                                        spec.n_terms, plan.pairs.size(), spec.n_momenta, n);
+        if (spec.n_terms == 0)
             return text;
         std::vector<Complex<double>> found;
         device.collective("contraction of Dirac fields", [&] {
             FieldPair fields(c, plan.precision(), spins, plan.two);
-            DiracSums sums(device, c.geometry, plan.momenta, spec->origin);
+            DiracSums sums(device, c.geometry, plan.momenta, spec.origin);
             for (int k = 0; k < n; ++k) {
                 fields.load(plan.src1[k], format("src1[%d]", k).c_str(), plan.src2[k], format("src2[%d]", k).c_str());
                 const std::vector<Complex<double>> one = make(sums, fields.phi(), fields.psi(), plan);
@@ -207,9 +208,9 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
         // Of the box, then of all boxes.
         const int n_t = c.geometry.lattice().extent[3], begin = c.geometry.origin()[3],
                   times = c.geometry.global_extents()[3];
-        std::vector<Complex<double>> added(size_t(spec->n_correlators) * times * numbers);
-        for (int k = 0; k < spec->n_terms; ++k) {
-            const milcgpu_dirac_term &term = spec->terms[k];
+        std::vector<Complex<double>> added(size_t(spec.n_correlators) * times * numbers);
+        for (int k = 0; k < spec.n_terms; ++k) {
+            const milcgpu_dirac_term &term = spec.terms[k];
             const size_t first = (term.momentum * plan.pairs.size() + plan.pair_of[k]) * numbers;
             for (int t = 0; t < n_t; ++t)
                 for (size_t j = 0; j < numbers; ++j) {
@@ -330,8 +331,9 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
         std::vector<Momentum> momenta;
         std::vector<GammaPair> pairs;
         std::optional<FieldPair> fields;
+        milcgpu_dirac_spec full{};
         same_on_all_ranks(c, function, [&](CallArguments &call) {
-            const milcgpu_dirac_spec full = call.copy_of("spec", spec);
+            full = call.copy_of("spec", spec);
             call.given("sums", sums);
             check_origin(c.geometry, full.origin, 3);
             momenta = momenta_of(full.n_momenta, full.momenta);
@@ -345,7 +347,7 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
         std::vector<Complex<double>> found;
         c.device->collective("contraction of Dirac fields", [&] {
             found =
-                DiracSums(*c.device, c.geometry, momenta, spec->origin).of_gammas(fields->phi(), fields->psi(), pairs);
+                DiracSums(*c.device, c.geometry, momenta, full.origin).of_gammas(fields->phi(), fields->psi(), pairs);
         });
         const int n_t = c.geometry.lattice().extent[3], begin = c.geometry.origin()[3],
                   times = c.geometry.global_extents()[3];
@@ -355,7 +357,7 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
         std::vector<double> all(2 * added.size());
         add_correlators(*c.device, added, "phi and psi, which are finite but too large", all.data());
         std::copy(all.begin(), all.end(), sums);
-        return format("16 gamma matrices, %d momenta", spec->n_momenta);
+        return format("16 gamma matrices, %d momenta", full.n_momenta);
     });
 }
 

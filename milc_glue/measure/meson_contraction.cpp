@@ -49,8 +49,7 @@ struct Contraction {
     bool fat1 = false, fat2 = false;
 };
 
-Contraction checked(CallArguments &call, const milcgpu_meson_links &links, const milcgpu_meson_spec *given) {
-    const milcgpu_meson_spec spec = call.copy_of("spec", given);
+Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &spec) {
     check_origin(links.geometry(), spec.origin);
     Contraction c;
     c.momenta = momenta_of(spec.n_momenta, spec.momenta);
@@ -134,15 +133,17 @@ Complex<double> signed_sum(const Complex<double> *of_classes, int t, int n_t, co
 
 } // namespace
 
-milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *spec, milcgpu_links *fat1,
-                                milcgpu_links *fat2, int n, const milcgpu_quarks *src1, const milcgpu_quarks *src2,
-                                double *correlators) {
-    return with_meson_links(links, "milcgpu_contract", [&](milcgpu_meson_links &l) {
-        constexpr const char *function = "milcgpu_contract";
+milcgpu_status milcgpu_quarks_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *given, milcgpu_links *fat1,
+                                       milcgpu_links *fat2, int n, const milcgpu_quarks *src1,
+                                       const milcgpu_quarks *src2, double *correlators) {
+    return with_meson_links(links, "milcgpu_quarks_contract", [&](milcgpu_meson_links &l) {
+        constexpr const char *function = "milcgpu_quarks_contract";
         Contraction c;
+        milcgpu_meson_spec spec{};
         std::optional<Quarks> left, right;
         same_on_all_ranks(*l.context, function, [&](CallArguments &call) {
-            c = checked(call, l, spec);
+            spec = call.copy_of("spec", given);
+            c = checked(l, spec);
             call.given("correlators", correlators);
             if (c.fat1)
                 check_fat_links(l, fat1, "a backward current (fat1)");
@@ -155,9 +156,8 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
                       held2 = c.fat2 ? fat_links_of(l, fat2) : HeldFat();
         Device &device = l.device();
         const int n_fields = static_cast<int>(c.fields.size());
-        const auto text = [spec, n_fields, n] {
-            return format("%d terms of %d operators, %d momenta, %d fields", spec->n_terms, n_fields, spec->n_momenta,
-                          n);
+        const auto text = [n_terms = spec.n_terms, n_momenta = spec.n_momenta, n_fields, n] {
+            return format("%d terms of %d operators, %d momenta, %d fields", n_terms, n_fields, n_momenta, n);
         };
         if (n_fields == 0)
             return text;
@@ -165,22 +165,22 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
         std::optional<SliceSums> sums;
         device.collective("memory for a contraction", [&] {
             numbers = {device, static_cast<size_t>(l.geometry().volume()), "contraction"};
-            sums.emplace(device, l.geometry(), c.momenta, spec->origin, n_fields);
+            sums.emplace(device, l.geometry(), c.momenta, spec.origin, n_fields);
         });
         Source first(l, left->vectors()), second(l, right->vectors());
         for (int k = 0; k < n_fields; ++k) {
-            fill_numbers(l, c.fields[k], spec->origin, held1.field(), held2.field(), first, second, numbers.data());
+            fill_numbers(l, c.fields[k], spec.origin, held1.field(), held2.field(), first, second, numbers.data());
             sums->sum(k, numbers.data());
         }
         std::vector<Complex<double>> found;
         device.collective("sums over time slices", [&] { found = sums->to_host(); });
         // Of the box, then of all boxes.
         const int n_t = l.geometry().lattice().extent[3], begin = l.geometry().origin()[3];
-        std::vector<Complex<double>> added(size_t(spec->n_correlators) * l.extent(3));
+        std::vector<Complex<double>> added(size_t(spec.n_correlators) * l.extent(3));
         for (size_t k = 0; k < c.terms.size(); ++k) {
-            const milcgpu_meson_term &term = spec->terms[k];
+            const milcgpu_meson_term &term = spec.terms[k];
             const Complex<double> *const of_classes =
-                &found[(size_t(c.terms[k].field) * spec->n_momenta + term.momentum) * SliceSums::classes * n_t];
+                &found[(size_t(c.terms[k].field) * spec.n_momenta + term.momentum) * SliceSums::classes * n_t];
             for (int t = 0; t < n_t; ++t) {
                 Complex<double> &to = added[size_t(term.correlator) * l.extent(3) + begin + t];
                 to =

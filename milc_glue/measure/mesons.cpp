@@ -4,6 +4,8 @@
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/fat_links.h"
+#include "milc_glue/links/gauge.h"
+#include "milc_glue/links/links_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -188,27 +190,15 @@ struct InPlace {
     }
 };
 
-} // namespace
-
-extern "C" {
-
-milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links) {
-    return make_handle(context, "milcgpu_meson_links_create", "links", precision, "links of a measurement", links);
-}
-
-void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {
-    if (links != nullptr && may_end(*links->context, "milcgpu_meson_links_destroy"))
-        delete links;
-}
-
-milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
-                                        const milcgpu_field *field) {
-    constexpr const char *function = "milcgpu_meson_links_load";
+// The two ways to load links. look(arguments): the source of the links, and what is wrong with it. fill(bare): puts
+// them there. begin(): when this handle is empty.
+template <class Look, class Fill>
+milcgpu_status load_links(milcgpu_meson_links *links, const char *function, const milcgpu_meson_links_spec *spec,
+                          const Look &look, const Fill &fill, const std::function<void()> &begin) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {
         require(links, function, "links");
         Device &device = links->device();
         const Geometry &geometry = links->geometry();
-        HostField host{};
         milcgpu_meson_links_spec full{};
         same_on_all_ranks(*links->context, function, [&](CallArguments &call) {
             full = call.copy_of("spec", spec, [](milcgpu_meson_links_spec &given) {
@@ -216,12 +206,13 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                     std::fill_n(given.origin, 4, 0); // the caller's is not read
             });
             check_origin(geometry, full.origin);
-            host = host_field(field, 72, "links");
-            if (host.real != links->precision)
-                refuse(format("the links are in %s precision, the handle is in %s: they must agree", name(host.real),
+            const Precision real = look(call);
+            if (real != links->precision)
+                refuse(format("the links are in %s precision, the handle is in %s: they must agree", name(real),
                               name(links->precision)));
         });
         links->clear();
+        begin();
         LinkField on_box;
         LinkField &bare = links->halo() != nullptr ? on_box : links->u;
         device.collective(function, [&] {
@@ -229,22 +220,22 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                 on_box = links->links_on(geometry);
             bare.clear_behind(geometry);
             bare.keep_sum();
-            links_to_device(device, host, links->context->map, geometry, bare);
+            fill(bare);
         });
-        const bool signs_in = spec->signs_in == MILCGPU_SIGNS_IN;
-        const Phases phases = signs_in ? Phases(geometry).relative_to(spec->origin) : Phases(geometry);
+        const bool signs_in = full.signs_in == MILCGPU_SIGNS_IN;
+        const Phases phases = signs_in ? Phases(geometry).relative_to(full.origin) : Phases(geometry);
         links->statistics = checked_gauge_field(device, geometry, bare, -1, &phases);
-        if (spec->signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
+        if (full.signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
             need_signs(device, geometry, bare, links->statistics.signs, phases,
                        {signs_in ? Signs::phases_in : Signs::phases_out,
                         "spec.signs_in says which links these are: 0 without phases, 1 with phases relative to "
                         "spec.origin, 2 as they are"});
-        links->antiperiodic = spec->antiperiodic != 0;
+        links->antiperiodic = full.antiperiodic != 0;
         if (signs_in)
             turn_links(device, geometry,
-                       {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
-                        phases_of(3, spec->origin)},
-                       links->t_sign(spec->origin), bare);
+                       {phases_of(0, full.origin), phases_of(1, full.origin), phases_of(2, full.origin),
+                        phases_of(3, full.origin)},
+                       links->t_sign(full.origin), bare);
         if (links->halo() != nullptr) {
             AskedFields asked(device);
             links->halo()->extend(on_box, links->box, neighbours_margin, links->u);
@@ -262,9 +253,50 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
     });
 }
 
-milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
+} // namespace
+
+extern "C" {
+
+milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links) {
+    return make_handle(context, "milcgpu_meson_links_create", "links", precision, "links of a measurement", links);
+}
+
+void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {
+    if (links != nullptr && may_end(*links->context, "milcgpu_meson_links_destroy"))
+        delete links;
+}
+
+milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
+                                        const milcgpu_field *field) {
+    HostField host{};
+    const auto look = [&](CallArguments &) {
+        host = host_field(field, 72, "links");
+        return host.real;
+    };
+    const auto fill = [&](LinkField &bare) {
+        links_to_device(links->device(), host, links->context->map, links->geometry(), bare);
+    };
+    return load_links(links, "milcgpu_meson_links_load", spec, look, fill, [] {});
+}
+
+milcgpu_status milcgpu_meson_links_load_gauge(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
+                                              milcgpu_gauge *gauge) {
+    const auto look = [&](CallArguments &call) {
+        call.given("gauge", gauge);
+        if (gauge->context != links->context)
+            refuse("gauge: a handle of another context");
+        if (gauge->links_version == 0)
+            refuse(no_links);
+        return gauge->precision;
+    };
+    return load_links(
+        links, "milcgpu_meson_links_load_gauge", spec, look, [&](LinkField &bare) { bare.copy(gauge->u); },
+        [&] { need_links(*gauge); });
+}
+
+milcgpu_status milcgpu_quarks_shift(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
                                     const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    constexpr const char *function = "milcgpu_shift_quarks";
+    constexpr const char *function = "milcgpu_quarks_shift";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const auto look = [&](CallArguments &call) {
             need_links(l);
@@ -306,9 +338,9 @@ milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size) {
     });
 }
 
-milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int index, const int origin[4], int n,
-                                  const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    constexpr const char *function = "milcgpu_spin_taste";
+milcgpu_status milcgpu_quarks_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int index, const int origin[4],
+                                         int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
+    constexpr const char *function = "milcgpu_quarks_spin_taste";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         SpinTaste op;
         std::string label;
@@ -318,9 +350,10 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
                 need_links(l);
             label = spin_taste_label(index);
             if (op.kind == SpinTaste::Kind::pair)
-                refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward "
-                              "and the backward one, as rhoxsffn and rhoxsbfn",
-                              label.c_str()));
+                refuse(format(
+                    "%s is an operator of two fields: milcgpu_quarks_contract takes it. Its halves are the forward "
+                    "and the backward one, as rhoxsffn and rhoxsbfn",
+                    label.c_str()));
             call("spin_taste", index), call.given("origin", origin);
             look_at_origin(call, l, origin);
             if (op.fat)
@@ -333,9 +366,9 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
     });
 }
 
-milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice, int n,
-                                   const milcgpu_quarks *quarks) {
-    constexpr const char *function = "milcgpu_gauss_smear";
+milcgpu_status milcgpu_quarks_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice,
+                                          int n, const milcgpu_quarks *quarks) {
+    constexpr const char *function = "milcgpu_quarks_gauss_smear";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const auto look = [&](CallArguments &call) {
             call("width", width, at_least(0)), call("steps", steps, at_least(0));
@@ -354,8 +387,9 @@ milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double w
     });
 }
 
-milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks) {
-    constexpr const char *function = "milcgpu_laplacian";
+milcgpu_status milcgpu_quarks_laplacian(milcgpu_meson_links *links, int hop, int slice, int n,
+                                        const milcgpu_quarks *quarks) {
+    constexpr const char *function = "milcgpu_quarks_laplacian";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         InPlace in_place(
             l, function, hop, slice, [](CallArguments &) {}, n, quarks);

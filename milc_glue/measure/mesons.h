@@ -5,6 +5,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/links/vectors.h"
+#include "reorder/resident_links.h"
 #include <map>
 #include <memory>
 #include <set>

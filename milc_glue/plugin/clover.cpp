@@ -1,36 +1,8 @@
 // Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
+#include "milc_glue/plugin/clover.h"
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/plugin/retry.h"
 #include "milc_glue/solve/wilson.h"
-
-namespace milcgpu {
-
-milcgpu_status WilsonLinks::ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved) {
-    const uint64_t content = hash_records(links);
-    handle = handle_;
-    if (!collective_(handle_ == nullptr || content_ != content))
-        return MILCGPU_OK;
-    drop();
-    const milcgpu_field from = {const_cast<void *>(links.data), real_, links.pitch};
-    milcgpu_status status = collective_(milcgpu_wilson_create(context_, &handle_));
-    if (status == MILCGPU_OK)
-        status = collective_(milcgpu_wilson_load(handle_, &from));
-    if (status != MILCGPU_OK) {
-        drop();
-        return status;
-    }
-    moved += links.count * links.bytes;
-    content_ = content;
-    handle = handle_;
-    return MILCGPU_OK;
-}
-
-bool WilsonLinks::drop() {
-    milcgpu_wilson_destroy(handle_);
-    return std::exchange(handle_, nullptr) != nullptr;
-}
-
-} // namespace milcgpu
 
 using namespace milcgpu;
 

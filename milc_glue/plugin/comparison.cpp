@@ -1,7 +1,9 @@
 // MILCGPU_COMPARE: MILC's results beside the library's.
 #include "milc_glue/api/context.h"
 #include "milc_glue/links/fat_links.h"
+#include "milc_glue/plugin/clover.h"
 #include "milc_glue/plugin/state.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
 
@@ -78,8 +80,8 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     for (const auto &[field, of] : {std::pair(&gpu, &s.gpu), std::pair(&cpu, &s.cpu)}) {
         *of = {}; // stays NaN where the solution has NaN
         const milcgpu_status status =
-            p.collective(true_residuals(p.context, links->handle, call.parity, call.mass, &call.source, field,
-                                        &of->residual, call.relative_tolerance > 0 ? &of->relative : nullptr));
+            p.collective(true_residuals(links->handle, call.parity, call.mass, &call.source, field, &of->residual,
+                                        call.relative_tolerance > 0 ? &of->relative : nullptr));
         if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
             throw Error(Status::device_lost, reason());
     }

@@ -126,7 +126,7 @@ int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, 
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
         milcgpu_force_report report{};
         report.struct_size = sizeof report;
-        const milcgpu_status status = milcgpu_ape_smear(gauge, spec, not_converged, &report);
+        const milcgpu_status status = milcgpu_gauge_ape_smear(gauge, spec, not_converged, &report);
         account.flops += report.flops;
         return status;
     };
@@ -137,7 +137,7 @@ int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, 
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
         milcgpu_force_report report{};
         report.struct_size = sizeof report;
-        const milcgpu_status status = milcgpu_hyp_smear(gauge, spec, &report);
+        const milcgpu_status status = milcgpu_gauge_hyp_smear(gauge, spec, &report);
         account.flops += report.flops;
         return status;
     };
@@ -148,7 +148,7 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
                                  void *user, milcgpu_flow_report *report) {
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
         report->struct_size = sizeof *report;
-        const milcgpu_status status = milcgpu_gradient_flow(gauge, spec, callback, user, report);
+        const milcgpu_status status = milcgpu_gauge_flow(gauge, spec, callback, user, report);
         account.flops += report->flops;
         return status;
     };

@@ -1,7 +1,6 @@
 #include "milc_glue/plugin/gauge_owner.h"
 #include "gpu_kernels/backend/error.h"
-#include "milc_glue/plugin/state.h"
-#include <cstring>
+#include "milc_glue/plugin/reason.h"
 #include <memory>
 #include <vector>
 
@@ -37,15 +36,16 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
             return made;
     }
     lattice_ = lattice;
-    uint64_t hash[2] = {}, same = 0; // same: what MILC has not written
+    Mirror::Tag now[2];
+    uint64_t same = 0; // what MILC has not written
     int looked_at = 0;
     for (const int one : members) {
-        Member &m = member(one);
-        if ((what & one) == 0 || m.newer == Newer::device)
+        mirror(one).lies_at(records(one));
+        if ((what & one) == 0 || mirror(one).is(Mirror::Newest::device))
             continue;
         looked_at |= one;
-        hash[one == MILCGPU_MOMENTA] = hash_records(records(one));
-        same |= m.newer == Newer::neither && m.hash == hash[one == MILCGPU_MOMENTA] ? one : 0;
+        now[one == MILCGPU_MOMENTA] = mirror(one).tag_now();
+        same |= mirror(one).has(now[one == MILCGPU_MOMENTA]) ? one : 0;
     }
     if (looked_at != 0 || also != nullptr) {
         const Collective::Words all = collective_.on_all_ranks({same, also != nullptr && *also});
@@ -56,13 +56,12 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
     for (const int one : members) {
         if ((looked_at & ~same & one) == 0) // on no rank has MILC written
             continue;
-        if (member(one).newer == Newer::neither)
-            member(one).version = ++versions_;
-        member(one).newer = Newer::host;
+        if (mirror(one).is(Mirror::Newest::both))
+            mirror(one).host_wrote();
         const milcgpu_status loaded = collective_(load(one));
         if (loaded != MILCGPU_OK)
             return loaded;
-        equal_now(one, hash[one == MILCGPU_MOMENTA]);
+        mirror(one).both_have(now[one == MILCGPU_MOMENTA]);
         moved += records(one).count * records(one).bytes;
     }
     return MILCGPU_OK;
@@ -70,61 +69,48 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
 
 void GaugeOwner::device_wrote(int what, bool poison) {
     for (const int one : members)
-        if ((what & one) != 0) {
-            member(one).newer = Newer::device;
-            member(one).version = ++versions_;
-            if (!poison)
-                continue;
-            const HostRecords r = records(one);
-            for (size_t k = 0; k < r.count; ++k)
-                std::memset(static_cast<unsigned char *>(const_cast<void *>(r.data)) + k * r.pitch, 0xFF, r.bytes);
-            member(one).hash = hash_records(r);
-        }
+        if ((what & one) != 0)
+            mirror(one).device_wrote(poison);
 }
 
 void GaugeOwner::host_wrote(int what) {
     for (const int one : members)
-        if ((what & one) != 0) {
-            member(one).newer = Newer::host;
-            member(one).version = ++versions_;
-        }
+        if ((what & one) != 0)
+            mirror(one).host_wrote();
 }
 
 void GaugeOwner::load_again() {
     for (const int one : members)
-        if (member(one).newer == Newer::neither)
-            member(one).newer = Newer::host;
+        if (mirror(one).is(Mirror::Newest::both))
+            mirror(one).forget_copy();
 }
 
 int GaugeOwner::newer_on_device(int what) const {
     int newer = 0;
     for (const int one : members)
-        if ((what & one) != 0 && member(one).newer == Newer::device)
+        if ((what & one) != 0 && mirror(one).is(Mirror::Newest::device))
             newer |= one;
     return newer;
 }
 
 bool GaugeOwner::has_links(const void *packed) const {
-    if (gauge_ == nullptr || links_.newer != Newer::neither)
-        return false;
     const size_t bytes = records(MILCGPU_LINKS).bytes;
-    return hash_records({packed, static_cast<size_t>(sites_), bytes, bytes}) == links_.hash;
+    return gauge_ != nullptr && links_.has_copy({packed, static_cast<size_t>(sites_), bytes, bytes});
 }
 
 void GaugeOwner::to_host(int what, const char *who) {
     for (const int one : members) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
-        const HostRecords r = records(one);
-        if (collective_(hash_records(r) != member(one).hash))
+        if (collective_(!mirror(one).is_untouched()))
             throw Error(Status::corrupted,
                         format("%s was written on the host while the newest were on the GPU: %s needs it, and neither "
-                               "copy is right. MILCGPU_RESIDENT=0 copies after every routine; please report this",
+                               "copy is right. MILCGPU_AUTO=0 copies after every routine; please report this",
                                name_of(one), who));
         over_host(one);
         Copies &copies = copies_[format("%s, %s", who, name_of(one))];
         ++copies.count;
-        copies.bytes += r.count * r.bytes;
+        copies.bytes += records(one).count * records(one).bytes;
     }
 }
 
@@ -137,7 +123,7 @@ void GaugeOwner::over_host(int what) {
             throw Error(static_cast<Status>(saved),
                         format("the newest of %s are on the GPU and %s: %s", name_of(one),
                                saved == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied", reason().c_str()));
-        equal_now(one, hash_records(records(one)));
+        mirror(one).both_have();
     }
 }
 

@@ -1,11 +1,11 @@
-// MILC's gauge field and momenta, members of its sites, and the device's copies of them: which of the two is newer, and
-// who made a copy necessary. Molecular dynamics moves both hundreds of times a trajectory; a copy is made only when
-// somebody reads what the other side has written.
+// MILC's gauge field and momenta, members of its sites, a mirror (mirror.h) each, and who made a copy back necessary.
+// Molecular dynamics moves both hundreds of times a trajectory; a copy is made only when somebody reads what the other
+// side has written.
 #pragma once
 #include "milc_glue/api/milcgpu_md.h"
 #include "milc_glue/api/plugin.h"
-#include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/mirror.h"
 #include <map>
 #include <string>
 
@@ -31,10 +31,10 @@ class GaugeOwner {
     void load_again();                        // what both sides have: the device's copy is not to be trusted
     int newer_on_device(int what) const;      // of these
     bool has_links(const void *packed) const; // the device has these, by their hash
-    unsigned long links_version() const { return links_.version; }
+    unsigned long links_version() const { return links_.version(); }
     // Whether the links have been written since they had this version, as far as that was announced or seen. A version
     // of another owner: no.
-    bool links_changed(unsigned long since) const { return since >= born_ && since != links_.version; }
+    bool links_changed(unsigned long since) const { return since >= born_ && since != links_.version(); }
     milcgpu_status save_links(void *packed) const { return collective_(save(MILCGPU_LINKS, {packed, real_, 0})); }
 
     // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
@@ -50,35 +50,24 @@ class GaugeOwner {
     std::string table() const; // of copies back to the host, by who made them necessary
 
   private:
-    enum class Newer { host, neither, device };
-    struct Member {
-        Newer newer = Newer::host;
-        uint64_t hash = 0; // of the host's field, when both were equal
-        unsigned long version = ++versions_;
-    };
     struct Copies {
         long count = 0;
         uint64_t bytes = 0;
     };
-    Member &member(int one) { return one == MILCGPU_LINKS ? links_ : momenta_; }
-    const Member &member(int one) const { return one == MILCGPU_LINKS ? links_ : momenta_; }
-    void equal_now(int one, uint64_t hash) {
-        member(one).newer = Newer::neither;
-        member(one).hash = hash;
-    }
+    Mirror &mirror(int one) { return one == MILCGPU_LINKS ? links_ : momenta_; }
+    const Mirror &mirror(int one) const { return one == MILCGPU_LINKS ? links_ : momenta_; }
     HostRecords records(int one) const;
     const milcgpu_field &field(int one) const { return one == MILCGPU_LINKS ? lattice_.links : lattice_.momenta; }
     milcgpu_status load(int one) const;
     milcgpu_status save(int one, const milcgpu_field &to) const;
 
-    static inline unsigned long versions_ = 0;
-    const unsigned long born_ = versions_ + 1;
     Collective &collective_;
     milcgpu_context *context_;
     int real_, sites_;
     milcgpu_gauge *gauge_ = nullptr;
     milcgpu_plugin_lattice lattice_{};
-    Member links_, momenta_;
+    Mirror links_, momenta_;
+    const unsigned long born_ = links_.version();
     std::map<std::string, Copies> copies_;
 };
 

@@ -13,7 +13,7 @@ milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const Link
                             double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
     constexpr double dslash_flops = 1146, difference_flops = 18; // a site
     account.flops += (dslash_flops + difference_flops) * p.sites_of(parity);
-    return milcgpu_vector_minus_dslash(links->handle, parity, scale, a, x, y, to);
+    return milcgpu_vectors_minus_dslash(links->handle, parity, scale, a, x, y, to);
 }
 
 // The vectors of n sources on the device, and the steps.
@@ -26,7 +26,7 @@ class Inversion {
         const LinkSet *links = p_.links_for(call_.solve.routine, call_.solve.fat, call_.solve.lng);
         if (links == nullptr)
             return Outcome::failed;
-        made_of_ = links->content();
+        made_of_ = links->mirror.content();
         milcgpu_status status = load();
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
@@ -101,8 +101,8 @@ class Inversion {
         for (int k = 0; k < call_.n; ++k)
             sources.push_back(normal(k)), solutions.push_back(solution(k));
         const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            return milcgpu_solve_vectors(p_.context, links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
-                                         solutions.data(), of_sources);
+            return milcgpu_staggered_solve_vectors(links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
+                                                   solutions.data(), of_sources);
         };
         for (int k = 0; k < call_.n; ++k)
             reports[k] = {}, reports[k].struct_size = sizeof *reports;

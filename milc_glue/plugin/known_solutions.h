@@ -1,18 +1,17 @@
 // Solutions that a multi-mass call has refined already. MILC asks for each of them again, with a solve of one mass.
 #pragma once
 #include "milc_glue/api/plugin.h"
-#include "milc_glue/host/host_fields.h"
+#include "milc_glue/plugin/mirror.h"
 #include <vector>
 
 namespace milcgpu {
 
 struct KnownSolution {
-    const void *source, *solution;
+    Mirror source, solution; // the device has the newest: nobody can have changed either of them
     int parity;
     double mass;
-    uint64_t links, source_hash, solution_hash; // hashes of contents
+    uint64_t links; // their content
     bool zero_source;
-    bool resident; // the solution is on the device alone, and nobody can have changed it
     milcgpu_shift_report report;
 };
 

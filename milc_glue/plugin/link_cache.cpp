@@ -3,27 +3,16 @@
 
 namespace milcgpu {
 
-uint64_t LinkSet::content() const {
-    uint64_t sum = 0;
-    for (const uint64_t part : hash)
-        sum = 31 * sum + part;
-    return sum;
-}
-
 HostRecords LinkCache::records(const void *links) const {
     const size_t bytes = 72 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
     return {links, static_cast<size_t>(sites_), bytes, bytes};
 }
 
-namespace {
-
-PartHashes hash_of(const HostRecords &fat, const HostRecords &lng) {
-    PartHashes hash = hash_all_parts(fat);
-    const PartHashes lng_hash = hash_all_parts(lng);
-    for (int part = 0; part < hash_parts; ++part)
-        hash[part] = combined(hash[part], lng_hash[part]);
-    return hash;
+Mirror LinkCache::mirror_of(const void *fat, const void *lng) const {
+    return {records(fat), looks_at_all() ? Mirror::Look::whole : Mirror::Look::eighth, records(lng)};
 }
+
+namespace {
 
 size_t first_bit(uint64_t bits) {
     size_t k = 0;
@@ -37,7 +26,7 @@ size_t first_bit(uint64_t bits) {
 uint64_t LinkCache::with_addresses(const void *fat, const void *lng) const {
     uint64_t bits = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
-        bits |= static_cast<uint64_t>(sets_[k]->fat == fat && sets_[k]->lng == lng) << k;
+        bits |= static_cast<uint64_t>(sets_[k]->mirror.is_at(fat, lng)) << k;
     return bits;
 }
 
@@ -50,7 +39,7 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
     }
     if (sets_.size() >= most_link_sets)
         drop_oldest(nullptr);
-    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, false, false, nullptr, ++clock_, 0, 0}));
+    sets_.push_back(std::make_unique<LinkSet>(LinkSet{mirror_of(fat, lng), nullptr, ++clock_}));
     return *sets_.back();
 }
 
@@ -70,54 +59,49 @@ std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted
 }
 
 void LinkCache::keep(LinkSet &set, const void *fat, const void *lng) {
-    set.fat = fat;
-    set.lng = lng;
-    set.hash = hash_of(records(fat), records(lng));
-    set.loaded = true;
-    set.alone = false;
-    set.turn = set.unseen = 0;
+    set.mirror = mirror_of(fat, lng);
+    set.mirror.both_have();
     set.used = ++clock_;
 }
 
-void LinkCache::hold_alone(LinkSet &set, const void *fat, const void *lng) {
-    set.fat = fat;
-    set.lng = lng;
+void LinkCache::hold_deferred(LinkSet &set, const void *fat, const void *lng) {
+    set.mirror = mirror_of(fat, lng);
+    set.mirror.device_wrote();
     set.used = ++clock_;
-    set.hash.fill(static_cast<uint64_t>(clock_)); // a number of its own for this content
-    set.loaded = set.alone = true;
-    set.turn = set.unseen = 0;
 }
 
-void LinkCache::keep_alone(LinkSet &set, const void *fat, const void *lng) {
-    hold_alone(set, fat, lng);
-    alone_.push_back({{fat, lng}, {}, {}, 0});
+void LinkCache::keep_deferred(LinkSet &set, const void *fat, const void *lng) {
+    hold_deferred(set, fat, lng);
+    deferred_.push_back({{fat, lng}, {}, {}, 0});
 }
 
 void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b) {
-    for (Alone &known : alone_)
+    for (Deferred &known : deferred_)
         if (known.links == links) {
             if (known.a == a && known.b == b && known.factor == factor)
                 return;
             known.links = {};
         }
     for (const auto &set : sets_)
-        set->loaded = set->loaded && Addresses(set->fat, set->lng) != links;
-    alone_.push_back({links, a, b, factor});
+        if (set->mirror.is_at(links.first, links.second))
+            set->mirror.forget_copy();
+    deferred_.push_back({links, a, b, factor});
 }
 
-void LinkCache::forget_alone() {
+void LinkCache::forget_deferred() {
     for (const auto &set : sets_)
-        set->loaded = set->loaded && !set->alone;
-    alone_.clear();
+        if (set->mirror.is(Mirror::Newest::device))
+            set->mirror.forget_copy();
+    deferred_.clear();
 }
 
-const LinkCache::Alone *LinkCache::alone(const void *fat, const void *lng) const {
-    const auto found =
-        std::find_if(alone_.begin(), alone_.end(), [&](const Alone &one) { return one.links == Addresses(fat, lng); });
-    return found != alone_.end() ? &*found : nullptr;
+const LinkCache::Deferred *LinkCache::deferred(const void *fat, const void *lng) const {
+    const auto found = std::find_if(deferred_.begin(), deferred_.end(),
+                                    [&](const Deferred &one) { return one.links == Addresses(fat, lng); });
+    return found != deferred_.end() ? &*found : nullptr;
 }
 
-bool LinkCache::are_alone(const void *fat, const void *lng) const { return alone(fat, lng) != nullptr; }
+bool LinkCache::are_deferred(const void *fat, const void *lng) const { return deferred(fat, lng) != nullptr; }
 
 bool LinkCache::drop_oldest(const LinkSet *except) {
     const auto oldest = std::min_element(sets_.begin(), sets_.end(), [&](const auto &a, const auto &b) {
@@ -136,16 +120,11 @@ void LinkCache::drop_all() {
 }
 
 uint64_t LinkCache::matching(const void *fat, const void *lng, bool all) const {
-    const PartHashes whole = all ? hash_of(records(fat), records(lng)) : PartHashes{};
+    const Mirror::Tag whole = all ? mirror_of(fat, lng).tag_now() : Mirror::Tag{};
     uint64_t bits = 0;
     for (size_t k = 0; k < sets_.size(); ++k) {
-        const LinkSet &set = *sets_[k];
-        const int part = set.turn;
-        const auto part_is_same = [&] {
-            return set.fat == fat && set.lng == lng &&
-                   set.hash[part] == combined(hash_part(records(fat), part), hash_part(records(lng), part));
-        };
-        const bool same = set.loaded && !set.alone && (all ? set.hash == whole : part_is_same());
+        const Mirror &mirror = sets_[k]->mirror;
+        const bool same = all ? mirror.has(whole) : mirror.is_at(fat, lng) && mirror.is_same();
         bits |= static_cast<uint64_t>(same) << k;
     }
     return bits;
@@ -153,21 +132,22 @@ uint64_t LinkCache::matching(const void *fat, const void *lng, bool all) const {
 
 uint64_t LinkCache::look(const void *fat, const void *lng) const {
     const uint64_t had_them = with_addresses(fat, lng) << first_addresses;
-    if (!are_alone(fat, lng))
+    if (!are_deferred(fat, lng))
         return had_them | matching(fat, lng, looks_at_all()) | (looks_at_all() ? whole_bit : 0);
-    uint64_t bits = had_them | are_alone_bit;
+    uint64_t bits = had_them | deferred_bit;
     for (size_t k = 0; k < sets_.size(); ++k) {
-        const LinkSet &set = *sets_[k];
-        bits |= static_cast<uint64_t>(set.alone && set.loaded && set.fat == fat && set.lng == lng) << first_alone << k;
+        const Mirror &mirror = sets_[k]->mirror;
+        bits |= static_cast<uint64_t>(mirror.is(Mirror::Newest::device) && mirror.is_at(fat, lng))
+                << first_deferred << k;
     }
     return bits;
 }
 
 uint64_t LinkCache::with_content(uint64_t look, uint64_t content) const {
-    const uint64_t found = (look | look >> first_alone) & any_set;
+    const uint64_t found = (look | look >> first_deferred) & any_set;
     uint64_t bits = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
-        bits |= static_cast<uint64_t>((found >> k & 1) != 0 && sets_[k]->content() == content) << k;
+        bits |= static_cast<uint64_t>((found >> k & 1) != 0 && sets_[k]->mirror.content() == content) << k;
     return bits;
 }
 
@@ -180,20 +160,18 @@ bool LinkCache::is_among(const LinkSet &set, uint64_t sets) const {
 
 // The set with the content of these, as far as one call looks; nullptr: none has it on all ranks.
 LinkSet *LinkCache::current(const void *fat, const void *lng, uint64_t common) {
-    const bool alone = (common & are_alone_bit) != 0;
-    uint64_t bits = (alone ? common >> first_alone : common) & any_set;
+    const bool deferred = (common & deferred_bit) != 0;
+    uint64_t bits = (deferred ? common >> first_deferred : common) & any_set;
     bool all = (common & whole_bit) != 0;
-    if (bits == 0 && !alone && !all && !sets_.empty()) {
+    if (bits == 0 && !deferred && !all && !sets_.empty()) {
         all = true;
         bits = collective_.on_all_ranks(matching(fat, lng, true));
     }
     if (bits == 0)
         return nullptr;
     LinkSet &set = *sets_[first_bit(bits)];
-    if (!alone) {
-        set.turn = all ? set.turn : (set.turn + 1) % hash_parts;
-        set.unseen = all ? 0 : hash_parts - 1;
-    }
+    if (!deferred)
+        set.mirror.looked(all);
     return &set;
 }
 
@@ -203,8 +181,8 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
         set->used = ++clock_;
         return MILCGPU_OK;
     }
-    if ((common & are_alone_bit) != 0) {
-        const Alone sum = *alone(fat, lng);
+    if ((common & deferred_bit) != 0) {
+        const Deferred sum = *deferred(fat, lng);
         return sum.a.first == nullptr ? MILCGPU_CORRUPTED : make_sum(sum, set, common >> first_addresses & any_set);
     }
     LinkSet &slot = set_for(fat, lng, common >> first_addresses & any_set);
@@ -222,13 +200,13 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
 
 LinkSet *LinkCache::loaded_at(const Addresses &links) const {
     const auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto &set) {
-        return set->loaded && Addresses(set->fat, set->lng) == links;
+        return !set->mirror.is(Mirror::Newest::host) && set->mirror.is_at(links.first, links.second);
     });
     return found != sets_.end() ? found->get() : nullptr;
 }
 
 // a, b and the sum itself are the newest sets, so none of them is dropped for another one.
-milcgpu_status LinkCache::make_sum(const Alone &sum, LinkSet *&set, uint64_t had_them) {
+milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t had_them) {
     constexpr size_t of_sum = 3;
     LinkSet *one = nullptr, *other = nullptr;
     milcgpu_status status = ready(sum.a.first, sum.a.second, one);
@@ -237,7 +215,7 @@ milcgpu_status LinkCache::make_sum(const Alone &sum, LinkSet *&set, uint64_t had
     if (status != MILCGPU_OK)
         return status;
     LinkSet &slot = set_for(sum.links.first, sum.links.second, had_them);
-    slot.loaded = false;
+    slot.mirror.forget_copy();
     for (;;) {
         one = loaded_at(sum.a), other = loaded_at(sum.b);
         if (one == nullptr || other == nullptr)
@@ -247,17 +225,17 @@ milcgpu_status LinkCache::make_sum(const Alone &sum, LinkSet *&set, uint64_t had
             break;
     }
     if (status == MILCGPU_OK) {
-        hold_alone(slot, sum.links.first, sum.links.second);
+        hold_deferred(slot, sum.links.first, sum.links.second);
         set = &slot;
     } else if (status != MILCGPU_NO_MEMORY) { // is it one of them that is not what it was?
-        one->loaded = other->loaded = false;
+        one->mirror.forget_copy(), other->mirror.forget_copy();
         why_no_sum_ = milcgpu_last_error();
     }
     return status;
 }
 
 milcgpu_status LinkCache::load(LinkSet &set, const void *fat, const void *lng) {
-    set.loaded = false;
+    set.mirror.forget_copy();
     const milcgpu_field fat_field = field(fat), lng_field = field(lng);
     for (;;) {
         const milcgpu_status status =

@@ -1,5 +1,4 @@
-// Sets of links on the device, and whether they still hold what MILC's links hold. MILC makes links anew in the same
-// addresses and edits them in place, so the content decides.
+// Sets of fat and long links on the device, a mirror (mirror.h) of MILC's links each.
 //
 // How soon an edit is seen: every call looks at one part of eight before its work, each set in its own turn, and a part
 // is spread over the whole lattice. A new field, a boundary or a direction is seen at once; an edit of a few links in
@@ -7,8 +6,8 @@
 // as many as they come to (LinkWatch); a solve that is long enough has seen everything when it ends.
 #pragma once
 #include "milc_glue/api/plugin.h"
-#include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/mirror.h"
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,16 +20,9 @@ constexpr size_t most_link_sets = MILCGPU_MOST_LINK_SETS;
 constexpr int links_whole_below_sites = 16384;
 
 struct LinkSet {
-    const void *fat, *lng; // MILC's addresses
-    PartHashes hash;       // of what was loaded, fat and long links together
-    bool loaded;           // false: what the device holds is not known to be what MILC has
-    bool alone;            // MILC's fields were not filled: what the device holds is all there is
+    Mirror mirror; // the device has the newest: MILC's fields are not filled (deferred links)
     milcgpu_links *handle;
     long used;
-    int turn;   // the part to look at next
-    int unseen; // parts, from `turn` on, that this call has not looked at
-
-    uint64_t content() const; // a number for all of it
 };
 
 class LinkCache {
@@ -48,7 +40,7 @@ class LinkCache {
     // along (Collective::common), is for ready() and the others below; sets must be as they were.
     uint64_t look(const void *fat, const void *lng) const;
     // Whether all ranks have a set with these, without a second look.
-    static bool found(uint64_t common) { return (common & (any_set | any_set << first_alone)) != 0; }
+    static bool found(uint64_t common) { return (common & (any_set | any_set << first_deferred)) != 0; }
     // Of the sets that a look of this rank has found, those with this content; and whether one is among the common
     // ones.
     uint64_t with_content(uint64_t look, uint64_t content) const;
@@ -61,6 +53,7 @@ class LinkCache {
         return ready(fat, lng, set, collective_.on_all_ranks(look(fat, lng)));
     }
     bool looks_at_all() const { return sites_ < whole_below_; }
+    Mirror mirror_of(const void *fat, const void *lng) const;
 
     // Where new content of these addresses goes, of up to most_link_sets: sets that had them, unused ones, or in place
     // of the oldest. They are the newest then, so that a slot for other addresses does not take their place. nullptr
@@ -70,15 +63,15 @@ class LinkCache {
     // The set holds what the host's links hold now.
     void keep(LinkSet &set, const void *fat, const void *lng);
     // The set holds the links of these addresses, which are not filled: nothing is read there, also where the set has
-    // gone since (ready() fails then), until forget_alone().
-    void keep_alone(LinkSet &set, const void *fat, const void *lng);
+    // gone since (ready() fails then), until forget_deferred().
+    void keep_deferred(LinkSet &set, const void *fat, const void *lng);
     // The links of these addresses are a + factor b, and are not filled: ready() makes them of the sets of a and b,
-    // also where the set has gone since, until forget_alone().
+    // also where the set has gone since, until forget_deferred().
     void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b);
     // Addresses that no links of MILC's have, for a derivative that it does not ask for.
     Addresses own_derivative() const { return {this, this}; }
-    void forget_alone();
-    bool are_alone(const void *fat, const void *lng) const;
+    void forget_deferred();
+    bool are_deferred(const void *fat, const void *lng) const;
     // Why the last sum could not be made, if it is not for memory; once.
     std::string why_no_sum() { return std::exchange(why_no_sum_, {}); }
     bool drop_oldest(const LinkSet *except);
@@ -94,33 +87,29 @@ class LinkCache {
     uint64_t with_addresses(const void *fat, const void *lng) const;
     LinkSet *current(const void *fat, const void *lng, uint64_t common);
     LinkSet &set_for(const void *fat, const void *lng, uint64_t had_them);
-    // Bits of a look: a set each that matches; of those that hold all there is; of those that had these addresses.
-    static constexpr int first_alone = most_link_sets, first_addresses = 2 * most_link_sets;
+    // Bits of a look: a set each that matches; of those that hold deferred links; of those that had these addresses.
+    static constexpr int first_deferred = most_link_sets, first_addresses = 2 * most_link_sets;
     static constexpr uint64_t any_set = (uint64_t{1} << most_link_sets) - 1,
-                              are_alone_bit = uint64_t{1}
-                                              << 3 * most_link_sets, // what the device holds is all there is
-        whole_bit = are_alone_bit << 1;                              // all of the links were looked at
+                              deferred_bit = uint64_t{1} << 3 * most_link_sets, // MILC's fields are not filled
+        whole_bit = deferred_bit << 1;                                          // all of the links were looked at
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
     // What MILC's fields do not have. A sum: a.first is not nullptr.
-    struct Alone {
+    struct Deferred {
         Addresses links, a, b;
         double factor;
     };
-    const Alone *alone(const void *fat, const void *lng) const;
-    void hold_alone(LinkSet &set, const void *fat, const void *lng);
+    const Deferred *deferred(const void *fat, const void *lng) const;
+    void hold_deferred(LinkSet &set, const void *fat, const void *lng);
     LinkSet *loaded_at(const Addresses &links) const;
-    milcgpu_status make_sum(const Alone &sum, LinkSet *&set, uint64_t had_them);
+    milcgpu_status make_sum(const Deferred &sum, LinkSet *&set, uint64_t had_them);
 
     Collective &collective_;
     milcgpu_context *context_;
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
-    std::vector<Alone> alone_;
+    std::vector<Deferred> deferred_;
     std::string why_no_sum_;
     long clock_ = 0;
 };
-
-// A hash of fat and long links together.
-inline uint64_t combined(uint64_t fat, uint64_t lng) { return fat + 3 * lng; }
 
 } // namespace milcgpu

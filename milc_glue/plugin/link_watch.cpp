@@ -29,8 +29,8 @@ cpu_set_t allowed_processors() {
 int idle_threads() { return std::min(omp_get_max_threads() - 1, most_threads); }
 
 LinkWatch::LinkWatch(const LinkCache &cache, LinkSet &set, const void *fat, const void *lng, int threads)
-    : set_(set), fat_(cache.records(fat)), lng_(cache.records(lng)), threads_(set.unseen > 0 ? threads : 0),
-      pieces_(hash_pieces(fat_)) {}
+    : mirror_(set.mirror), fat_(cache.records(fat)), lng_(cache.records(lng)),
+      threads_(mirror_.unseen() > 0 ? threads : 0), pieces_(hash_pieces(fat_)) {}
 
 void LinkWatch::begin() {
     if (threads_ <= 0 || leader_.joinable())
@@ -60,9 +60,9 @@ void LinkWatch::lead() {
 void LinkWatch::look() {
     while (!over_) {
         const size_t k = next_++;
-        if (k >= set_.unseen * pieces_)
+        if (k >= mirror_.unseen() * pieces_)
             return;
-        const int turn = static_cast<int>(k / pieces_), part = (set_.turn + turn) % hash_parts;
+        const int turn = static_cast<int>(k / pieces_), part = (mirror_.turn() + turn) % hash_parts;
         sum_[turn] += combined(hash_piece(fat_, part, k % pieces_), hash_piece(lng_, part, k % pieces_));
         ++seen_[turn];
     }
@@ -75,10 +75,9 @@ bool LinkWatch::end() {
     leader_.join();
     bool same = true;
     int whole = 0;
-    for (; whole < set_.unseen && seen_[whole] == pieces_; ++whole)
-        same = same && sum_[whole] == set_.hash[(set_.turn + whole) % hash_parts];
-    set_.turn = (set_.turn + whole) % hash_parts;
-    set_.unseen -= whole;
+    for (; whole < mirror_.unseen() && seen_[whole] == pieces_; ++whole)
+        same = same && sum_[whole] == mirror_.part((mirror_.turn() + whole) % hash_parts);
+    mirror_.saw(whole);
     return same;
 }
 

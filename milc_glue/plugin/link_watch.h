@@ -26,7 +26,7 @@ class LinkWatch {
     void look(); // of one thread
     void lead();
 
-    LinkSet &set_;
+    Mirror &mirror_;
     HostRecords fat_, lng_;
     int threads_;
     cpu_set_t processors_;

@@ -7,20 +7,20 @@ using namespace milcgpu;
 extern "C" {
 
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
-                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
-                         milcgpu_fatlink_report *report) {
+                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
+                         int device_only, milcgpu_fatlink_report *report) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         p.known.clear();
-        p.links->forget_alone();
+        p.links->forget_deferred();
         const milcgpu_field gauge_field = p.links->field(gauge), vs = p.links->field(v), ys = p.links->field(y),
                             ws = p.links->field(w);
         const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
         const milcgpu_hisq_links hisq{wanted(vs), wanted(ys), wanted(ws)};
         const int n_eps = n - (spec->derivative != 0);
-        const bool sums = alone && n_eps > 1; // of the first set and the derivative
+        const bool sums = device_only && n_eps > 1; // of the first set and the derivative
         milcgpu_fatlink_spec how = *spec;
         how.derivative = sums || spec->derivative != 0;
         struct Made {
@@ -48,20 +48,21 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             kept.resize(made.size(), nullptr);
             for (size_t k = 0; k < made.size(); ++k) {
                 if (kept[k] != nullptr)
-                    kept[k]->loaded = false; // not what it was, whatever happens
-                sets.push_back({made[k].eps, alone ? nullptr : wanted(made[k].fat),
-                                alone ? nullptr : wanted(made[k].lng),
+                    kept[k]->mirror.forget_copy(); // not what it was, whatever happens
+                sets.push_back({made[k].eps, device_only ? nullptr : wanted(made[k].fat),
+                                device_only ? nullptr : wanted(made[k].lng),
                                 kept[k] != nullptr ? &kept[k]->handle : nullptr});
             }
             report->struct_size = sizeof *report;
             const int n_sets = static_cast<int>(sets.size());
             const milcgpu_status status = p.collective(
-                gauge != nullptr ? milcgpu_fat_links(p.context, &how, &gauge_field, sets.data(), n_sets, &hisq, report)
-                                 : milcgpu_gauge_links(p.gauge->handle(), &how, sets.data(), n_sets, &hisq, report));
+                gauge != nullptr
+                    ? milcgpu_links_make(p.context, &how, &gauge_field, sets.data(), n_sets, &hisq, report)
+                    : milcgpu_gauge_make_links(p.gauge->handle(), &how, sets.data(), n_sets, &hisq, report));
             for (size_t k = 0; k < made.size() && status == MILCGPU_OK; ++k)
                 if (kept[k] != nullptr)
-                    alone ? p.links->keep_alone(*kept[k], made[k].links.first, made[k].links.second)
-                          : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
+                    device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
+                                : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
                 p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links);
             return status;
@@ -73,8 +74,8 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             return false;
         }
         if (p.quarks->stay()) // a part of the links is enough to know another lattice
-            p.quarks->links_made(2 * routine + (spec->hisq != 0),
-                                 gauge != nullptr ? hash_part(p.link_records(gauge), 0) : p.gauge->links_version());
+            p.links_made(2 * routine + (spec->hisq != 0),
+                         gauge != nullptr ? hash_part(p.link_records(gauge), 0) : p.gauge->links_version());
         ++account.calls;
         account.flops += report->flops;
         account.to_device += report->bytes_to_device;
@@ -91,9 +92,9 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
     });
 }
 
-void milcgpu_plugin_forget_alone(void) {
+void milcgpu_plugin_forget_deferred(void) {
     if (plugin().links != nullptr)
-        plugin().links->forget_alone();
+        plugin().links->forget_deferred();
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

@@ -163,7 +163,7 @@ int milcgpu_plugin_spin_taste(const void *links, int phased, const void *fat, co
     return measured(MILCGPU_SPIN_TASTE, links, phases, given, flops, [&](auto *handle, auto &fermion) {
         return with_field(MILCGPU_SPIN_TASTE, from, [&](const milcgpu_quarks &source) {
             return making(MILCGPU_SPIN_TASTE, to, [&](const milcgpu_quarks &made) {
-                return milcgpu_spin_taste(handle, fermion[0], index, origin, 1, &source, &made);
+                return milcgpu_quarks_spin_taste(handle, fermion[0], index, origin, 1, &source, &made);
             });
         });
     });
@@ -174,7 +174,7 @@ int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from
     return measured(MILCGPU_SHIFT_FIELD, links, nullptr, {}, flops, [&](auto *handle, auto &) {
         return with_field(MILCGPU_SHIFT_FIELD, from, [&](const milcgpu_quarks &source) {
             return making(MILCGPU_SHIFT_FIELD, to, [&](const milcgpu_quarks &made) {
-                return milcgpu_shift_quarks(handle, dir, way, nullptr, 1, &source, &made);
+                return milcgpu_quarks_shift(handle, dir, way, nullptr, 1, &source, &made);
             });
         });
     });
@@ -193,7 +193,7 @@ int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int s
             return MILCGPU_BAD_ARGUMENT;
         }
         return changing(MILCGPU_GAUSS_SMEAR, quark, [&](const milcgpu_quarks &quarks) {
-            return milcgpu_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
+            return milcgpu_quarks_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
         });
     });
 }
@@ -201,8 +201,9 @@ int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int s
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark) {
     const double flops = neighbours_flops(3, true) * part_of_lattice(slice);
     return measured(MILCGPU_LAPLACIAN, links, nullptr, {}, flops, [&](auto *handle, auto &) {
-        return changing(MILCGPU_LAPLACIAN, quark,
-                        [&](const milcgpu_quarks &quarks) { return milcgpu_laplacian(handle, 2, slice, 1, &quarks); });
+        return changing(MILCGPU_LAPLACIAN, quark, [&](const milcgpu_quarks &quarks) {
+            return milcgpu_quarks_laplacian(handle, 2, slice, 1, &quarks);
+        });
     });
 }
 
@@ -215,7 +216,7 @@ int milcgpu_plugin_contract(const void *links, int phased, const void *const fat
     return measured(MILCGPU_MESON_CONT, links, phases, given, flops, [&](auto *handle, auto &fermion) {
         return with_field(MILCGPU_MESON_CONT, src1, [&](const milcgpu_quarks &left) {
             const auto contract = [&](const milcgpu_quarks &right) {
-                return milcgpu_contract(handle, spec, fermion[0], fermion[1], 1, &left, &right, correlators);
+                return milcgpu_quarks_contract(handle, spec, fermion[0], fermion[1], 1, &left, &right, correlators);
             };
             return src1.data == src2.data ? contract(left) : with_field(MILCGPU_MESON_CONT, src2, contract);
         });

@@ -6,26 +6,15 @@ namespace milcgpu {
 
 constexpr size_t most_meson_links = 3; // APE links with phases out and as they are, and the gauge field
 
-bool MesonLinksCache::holds(Set &set, const HostRecords &links) const {
-    const Look look = std::exchange(set.look, Look::as_set);
-    if (look == Look::not_at)
-        return true;
-    if (whole_ || look == Look::at_all)
-        return set.hash == hash_all_parts(links);
-    const int part = set.turn;
-    set.turn = (part + 1) % hash_parts;
-    return set.hash[part] == hash_part(links, part);
-}
-
 // The first set that every rank has from these addresses, which are each rank's own. same: on all of them with this
 // content.
 std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const HostRecords &links, const int *origin,
                                                                    bool &same) {
     uint64_t with_addresses = 0, holding = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
-        if (sets_[k].links == links.data && std::equal(origin, origin + 4, sets_[k].origin)) {
+        if (sets_[k].mirror.is_at(links.data) && std::equal(origin, origin + 4, sets_[k].origin)) {
             with_addresses |= uint64_t{1} << k;
-            holding |= static_cast<uint64_t>(holds(sets_[k], links)) << k;
+            holding |= static_cast<uint64_t>(sets_[k].mirror.is_same()) << k;
         }
     const Collective::Words all = collective_.on_all_ranks({with_addresses, holding});
     size_t k = 0;
@@ -47,13 +36,17 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     bool same = false;
     auto old = found(links, wanted, same);
     if (same) {
+        old->mirror.looked(false);
         old->used = ++clock_;
         handle = old->handle;
         return MILCGPU_OK;
     }
     if (old == sets_.end() && sets_.size() == most_meson_links)
         old = std::min_element(sets_.begin(), sets_.end(), [](const Set &a, const Set &b) { return a.used < b.used; });
-    Set set{links.data, {wanted[0], wanted[1], wanted[2], wanted[3]}, {}, 0, nullptr, ++clock_};
+    Set set{{links, whole_ ? Mirror::Look::whole : Mirror::Look::eighth},
+            {wanted[0], wanted[1], wanted[2], wanted[3]},
+            nullptr,
+            ++clock_};
     if (old != sets_.end()) {
         set.handle = old->handle;
         sets_.erase(old);
@@ -72,7 +65,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
         return status;
     }
     moved += links.count * links.bytes;
-    set.hash = hash_all_parts(links);
+    set.mirror.both_have();
     sets_.push_back(set);
     handle = set.handle;
     return MILCGPU_OK;
@@ -90,8 +83,8 @@ bool MesonLinksCache::drop_all() {
 bool MesonLinksCache::expect(const void *links, bool are_new) {
     bool any = false;
     for (Set &set : sets_)
-        if (set.links == links) {
-            set.look = are_new ? Look::at_all : Look::not_at;
+        if (set.mirror.is_at(links)) {
+            set.mirror.look_next(are_new ? Mirror::Look::whole : Mirror::Look::told);
             any = true;
         }
     return any;

@@ -1,10 +1,9 @@
-// Links of measurements on the device, by MILC's addresses, and whether they still hold what MILC's links hold: content
-// decides, as with fermion links (link_cache.h), a part of eight a call, or all of it on small lattices. All ranks have
-// the same sets in the same order, and decide together which one a call finds.
+// Links of measurements on the device, a mirror (mirror.h) of MILC's each: a call looks at an eighth, or at all of them
+// on small lattices. All ranks have the same sets in the same order, and decide together which one a call finds.
 #pragma once
 #include "milc_glue/api/milcgpu_mesons.h"
-#include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/mirror.h"
 #include <vector>
 
 namespace milcgpu {
@@ -26,17 +25,12 @@ class MesonLinksCache {
     bool drop_all(); // whether there was anything
 
   private:
-    enum class Look { as_set, at_all, not_at };
     struct Set {
-        const void *links;
+        Mirror mirror;
         int origin[4]; // -1 -1 -1 -1: as they are
-        PartHashes hash;
-        int turn; // the part to look at next
         milcgpu_meson_links *handle;
         long used;
-        Look look = Look::as_set; // the next time
     };
-    bool holds(Set &set, const HostRecords &links) const;
     std::vector<Set>::iterator found(const HostRecords &links, const int *origin, bool &same);
     Collective &collective_;
     milcgpu_context *context_;

@@ -22,7 +22,7 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         if (writes & MILCGPU_LINKS)
-            p.known.clear();
+            p.lattice_changed();
         const auto attempt = [&] {
             bool holds = asked && asked();
             const milcgpu_status ready =
@@ -75,7 +75,7 @@ extern "C" {
 
 int milcgpu_plugin_resident(void) {
     const Plugin &p = plugin();
-    return p.context == nullptr || p.settings.is("MILCGPU_RESIDENT", "0") ? 0 : p.poisons() ? 2 : 1;
+    return p.context == nullptr || p.settings.asks_for("copy_back") ? 0 : p.poisons() ? 2 : 1;
 }
 
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
@@ -116,7 +116,7 @@ int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double ep
     return on_gauge(MILCGPU_UPDATE_U, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_LINKS,
                     [&](milcgpu_gauge *gauge, RoutineAccount &account) {
                         milcgpu_force_report report = empty_report();
-                        const milcgpu_status status = milcgpu_update_links(gauge, eps, order, &report);
+                        const milcgpu_status status = milcgpu_gauge_update(gauge, eps, order, &report);
                         take_report(account, report);
                         return status;
                     });
@@ -127,7 +127,7 @@ int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milc
     return on_gauge(MILCGPU_GAUGE_FORCE_KS, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA,
                     [&](milcgpu_gauge *gauge, RoutineAccount &account) {
                         milcgpu_force_report report = empty_report();
-                        const milcgpu_status status = milcgpu_gauge_force(gauge, loops, beta, eps, &report);
+                        const milcgpu_status status = milcgpu_momenta_add_gauge_force(gauge, loops, beta, eps, &report);
                         take_report(account, report);
                         return status;
                     });
@@ -147,10 +147,10 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
         *report = empty_report();
         milcgpu_status status;
         if (on_device_everywhere) {
-            status = milcgpu_force_of_vectors(gauge, spec, vectors.handle(), report);
+            status = milcgpu_momenta_add_force_of_vectors(gauge, spec, vectors.handle(), report);
         } else {
             vectors.all_to_host();
-            status = milcgpu_fermion_force(gauge, spec, x, report);
+            status = milcgpu_momenta_add_fermion_force(gauge, spec, x, report);
         }
         if (status != MILCGPU_OK) // MILC's own may be next
             vectors.all_to_host();
@@ -165,7 +165,7 @@ int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tol
     return on_gauge(MILCGPU_REUNITARIZE, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
                     [&](milcgpu_gauge *gauge, RoutineAccount &) {
                         report->struct_size = sizeof *report;
-                        return milcgpu_reunitarize(gauge, tolerance, report);
+                        return milcgpu_gauge_reunitarize(gauge, tolerance, report);
                     });
 }
 
@@ -175,8 +175,9 @@ int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const mil
 }
 
 int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time) {
-    return on_gauge(MILCGPU_PLAQUETTE, lattice, MILCGPU_LINKS, 0,
-                    [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_plaquettes(gauge, space, time); });
+    return on_gauge(MILCGPU_PLAQUETTE, lattice, MILCGPU_LINKS, 0, [&](milcgpu_gauge *gauge, RoutineAccount &) {
+        return milcgpu_gauge_plaquettes(gauge, space, time);
+    });
 }
 
 void milcgpu_plugin_vectors_begin(int most, int again) {
@@ -270,6 +271,8 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
 }
 
 void milcgpu_plugin_host_wrote(int what) {
+    if (what & MILCGPU_LINKS)
+        plugin().lattice_changed();
     if (plugin().gauge != nullptr)
         plugin().gauge->host_wrote(what);
 }

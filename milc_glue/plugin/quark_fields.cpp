@@ -19,9 +19,9 @@ milcgpu_status QuarkFields::empty(std::shared_ptr<QuarkField> &made) {
 }
 
 milcgpu_status QuarkFields::with_content(const void *field, std::shared_ptr<QuarkField> &found, uint64_t &moved) {
-    const uint64_t content = stays_ ? hash_bytes(field, field_bytes()) : 0;
-    const auto known =
-        std::find_if(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.content == content; });
+    const Mirror here = mirror_of(field);
+    const Mirror::Tag tag = stays_ ? here.tag_now() : Mirror::Tag{};
+    const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.mirror.has(tag); });
     if (known != kept_.end()) {
         known->used = ++clock_;
         found = known->field;
@@ -29,7 +29,7 @@ milcgpu_status QuarkFields::with_content(const void *field, std::shared_ptr<Quar
     }
     const milcgpu_status status = loaded(field, found, moved);
     if (status == MILCGPU_OK)
-        keep(found, content);
+        keep(found, here, tag);
     return status;
 }
 
@@ -50,28 +50,23 @@ milcgpu_status QuarkFields::deliver(const std::shared_ptr<QuarkField> &made, con
         return status;
     moved += field_bytes();
     if (stays_)
-        keep(made, hash_bytes(to.data, field_bytes()));
+        keep(made, mirror_of(to.data), mirror_of(to.data).tag_now());
     return MILCGPU_OK;
 }
 
-void QuarkFields::keep(const std::shared_ptr<QuarkField> &field, uint64_t content) {
+void QuarkFields::keep(const std::shared_ptr<QuarkField> &field, Mirror mirror, const Mirror::Tag &tag) {
     if (!stays_)
         return;
     constexpr size_t share = 4; // of what is free when the first one comes
     if (most_ == 0)
         most_ = std::max<size_t>(1, context_->device->free_bytes() / (share * field_bytes()));
-    kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.content == content; }),
+    kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.mirror.has(tag); }),
                 kept_.end());
     while (kept_.size() >= most_)
         if (!drop_oldest())
             return;
-    kept_.push_back({content, field, ++clock_});
-}
-
-void QuarkFields::links_made(int way, uint64_t content) {
-    const auto [at, first] = made_of_.try_emplace(way, content);
-    if (!first && std::exchange(at->second, content) != content)
-        drop_all();
+    mirror.both_have(tag);
+    kept_.push_back({mirror, field, ++clock_});
 }
 
 bool QuarkFields::drop_oldest() {

@@ -2,14 +2,13 @@
 // and the next one that reads the same content, at whatever address, takes it from there. The host's fields are always
 // written, so that nothing is lost with what is here.
 //
-// Content is all of it, by a hash of every bit: MILC writes into fields, and frees them, without a word. At 24^3 x 32 a
-// field of 21 MB takes a core 1.1 ms to hash, and the bus 0.4 ms: it pays with several cores.
+// A mirror (mirror.h) each: content is all of it, by a hash of every bit. At 24^3 x 32 a field of 21 MB takes a
+// core 1.1 ms to hash, and the bus 0.4 ms: it pays with several cores.
 //
-// A field belongs to the lattice that it was used with. All go when links are made of another gauge field.
+// A field belongs to the lattice that it was used with. All go when the lattice changes (Plugin::lattice_changed).
 #pragma once
-#include "milc_glue/host/host_fields.h"
 #include "milc_glue/api/milcgpu_md.h"
-#include <map>
+#include "milc_glue/plugin/mirror.h"
 #include <memory>
 #include <utility>
 #include <vector>
@@ -53,26 +52,25 @@ class QuarkFields {
     // The one that was used longest ago, of those that no call works with. False: there is none.
     bool drop_oldest();
     void drop_all() { kept_.clear(); }
-    // Links are made by this way (a number) of a gauge field with this content: where it was another one the last time,
-    // the lattice has changed, and its fields are dropped.
-    void links_made(int way, uint64_t content);
     size_t count() const { return kept_.size(); }
 
   private:
     struct Kept {
-        uint64_t content;
+        Mirror mirror;
         std::shared_ptr<QuarkField> field;
         long used;
     };
     size_t field_bytes() const { return 6 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float)) * sites_; }
-    void keep(const std::shared_ptr<QuarkField> &field, uint64_t content);
+    Mirror mirror_of(const void *field) const {
+        return {{field, sites_, field_bytes() / sites_, field_bytes() / sites_}, Mirror::Look::whole};
+    }
+    void keep(const std::shared_ptr<QuarkField> &field, Mirror mirror, const Mirror::Tag &tag);
     milcgpu_context *context_;
     int real_;
     size_t sites_;
     bool stays_;
     size_t most_ = 0; // fields; 0: not known yet
     std::vector<Kept> kept_;
-    std::map<int, uint64_t> made_of_; // by the way
     std::vector<std::weak_ptr<QuarkField>> all_; // that are in use or kept
     long clock_ = 0;
 };

@@ -10,12 +10,6 @@ namespace milcgpu {
 
 namespace {
 
-// Of the environment; a value that is none is refused with the other settings.
-double time_limit() {
-    const char *text = std::getenv("MILCGPU_TIMEOUT");
-    return seconds_of(text != nullptr ? text : "").value_or(Ranks::default_time_limit);
-}
-
 // Variables that all ranks share, as NAME=value in lines, where they are set.
 std::string shared_environment() {
     std::string text;
@@ -132,8 +126,8 @@ std::string rank_table(Plugin &p) {
     } line{};
     gethostname(line.host, sizeof line.host - 1);
     const std::string place = p.context->device->place(); // "the GPU at 0000:1a:00, NUMA node 1 of host a"
-    std::snprintf(line.device, sizeof line.device, "%s%s%s", milcgpu_device_name(p.context), place.empty() ? "" : "; ",
-                  place.substr(0, place.rfind(" of host ")).c_str());
+    std::snprintf(line.device, sizeof line.device, "%s%s%s", milcgpu_context_device_name(p.context),
+                  place.empty() ? "" : "; ", place.substr(0, place.rfind(" of host ")).c_str());
     std::copy(p.layout.origin, p.layout.origin + 4, line.origin);
     const int *extent = p.layout.extent;
     std::string text = format("%d ranks, each with %d x %d x %d x %d sites\n%6s  %-20s %-24s %s\n", p.collective.size(),

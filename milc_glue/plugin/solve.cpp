@@ -3,6 +3,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/plugin/retry.h"
+#include "milc_glue/solve/memory_plan.h"
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -35,7 +36,7 @@ void progress(void *user, int step, double residual) {
 bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
     if (!p.collective(!looks.end()))
         return false;
-    links.loaded = false;
+    links.mirror.forget_copy();
     p.log(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
                     "during the solve has shown it. They are loaded again, and the solve goes on",
                     routine_name(routine)));
@@ -51,9 +52,14 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
 // The answer of this solve, if a multi-mass call left it in these addresses, for this source, neither of them changed
 // since, as far as this rank knows; the links are to be compared.
 const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
-    return p.known.empty() ? nullptr
-                           : p.known.find(call, p.parity_of(call.source, call.parity),
-                                          p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
+    if (p.known.empty())
+        return nullptr;
+    const KnownSolution *const known =
+        p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
+                     p.in_double() ? 1e-13 : 1e-6);
+    const int index = p.vectors.find(call.solution.data);
+    const bool still_there = index >= 0 && p.vectors.holds(index, call.parity); // else MILC may have written it since
+    return known != nullptr && known->solution.is(Mirror::Newest::device) && !still_there ? nullptr : known;
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
@@ -95,8 +101,8 @@ bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_s
         sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
     }
     const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-        return milcgpu_solve_sources(p.context, links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
-                                     solutions.data(), of_sources);
+        return milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(), solutions.data(),
+                                               of_sources);
     };
     if (solve_until_done(p, account, {*calls, n, reports, once, false, 0, links}) != Outcome::done)
         return false;
@@ -157,7 +163,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
         if (!done && retry.again(
-                         status, [&] { links->loaded = false; },
+                         status, [&] { links->mirror.forget_copy(); },
                          [&](const Policy &policy) {
                              const milcgpu_solve_spec other = solve_spec(p, policy, call);
                              return bytes_of(p, other);
@@ -265,10 +271,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 *report = {};
                 report->struct_size = sizeof *report;
                 report->shifts = shifts;
-                return resident >= 0 ? milcgpu_multi_mass_to(p.context, links->handle, &spec, &call->source,
-                                                             p.vectors.handle(), resident, report)
-                                     : milcgpu_multi_mass(p.context, links->handle, &spec, &call->source,
-                                                          call->solutions, report);
+                return resident >= 0
+                           ? milcgpu_staggered_multi_mass_vectors(links->handle, &spec, &call->source,
+                                                                  p.vectors.handle(), resident, report)
+                           : milcgpu_staggered_multi_mass(links->handle, &spec, &call->source, call->solutions, report);
             });
             add(account, *report);
             if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
@@ -285,12 +291,12 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
-                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
+                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->mirror.content(),
                                  report->source_norm == 0, resident >= 0, shifts);
                 return true;
             }
             if (!retry.again(
-                    status, [&] { links->loaded = false; },
+                    status, [&] { links->mirror.forget_copy(); },
                     [&](const Policy &policy) {
                         const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
                         return bytes_of(p, other);
@@ -330,9 +336,10 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         milcgpu_storage what{};
         what.precision = p.real();
         const milcgpu_status status =
-            p.collective(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
+            p.collective(milcgpu_staggered_dslash(links->handle, &what, parity, &source, &destination));
         if (status != MILCGPU_OK) {
-            links->loaded = links->loaded && status != MILCGPU_CORRUPTED;
+            if (status == MILCGPU_CORRUPTED)
+                links->mirror.forget_copy();
             p.report_failure(MILCGPU_DSLASH, status);
             return false;
         }

@@ -2,6 +2,7 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/wake.h"
 #include "milc_glue/api/start_context.h"
+#include "milc_glue/api/test_hooks.h"
 #include "milc_glue/host/host_pool.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
@@ -23,7 +24,7 @@ const double loaded_at = wall_seconds(); // the library is loaded as the program
 bool has_solves(const milcgpu_milc &milc) {
     bool any = false;
     for (int r = 0; r <= MILCGPU_KS_MULTICG; ++r)
-        any = any || milc.left[r] == nullptr;
+        any = any || milc.not_offloaded[r] == nullptr;
     return any;
 }
 
@@ -35,20 +36,22 @@ const char *rest_of(milcgpu_routine routine) {
 }
 
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
-    const std::string device = milcgpu_device_name(p.context);
+    const std::string device = milcgpu_context_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
-    const char *const dslash = milc.keeps_solutions == 0 || p.settings.is("MILCGPU_RESIDENT", "0")
-                                   ? "MILC's own (MILCGPU_DSLASH)"
-                                   : "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there";
+    const std::string wilson_dslash =
+        p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is as fast here";
+    const std::string dslash = wilson_dslash + (milc.keeps_solutions == 0 || p.settings.asks_for("copy_back")
+                                                    ? ""
+                                                    : ", but for solutions that a trajectory keeps on the device");
     std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
-        if (!has_solves(milc) && milc.left[r] != nullptr)
+        if (!has_solves(milc) && milc.not_offloaded[r] != nullptr)
             continue;
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
-        const char *left = milc.left[r] != nullptr                               ? milc.left[r]
-                           : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash
-                           : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? "MILC's own (MILCGPU_DSLASH)"
+        const char *left = milc.not_offloaded[r] != nullptr                               ? milc.not_offloaded[r]
+                           : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash.c_str()
+                           : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? wilson_dslash.c_str()
                                                                                  : nullptr;
         text += format(
             "%-24s %-13s %s\n", routine_name(routine),
@@ -198,7 +201,7 @@ extern "C" {
 void milcgpu_plugin_begin(void) {
     answer_of("the pool of memory", "Fields are allocated as MILC does it", 0, [] {
         const std::optional<Settings> settings = settings_if_good();
-        if (settings && !settings->is_on("MILCGPU_OFF") && settings->is_on("MILCGPU_POOL") && pool == nullptr)
+        if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") && pool == nullptr)
             pool = new HostPool(idle_bytes_of_host());
         return 0;
     });
@@ -308,7 +311,7 @@ int milcgpu_plugin_retreat(void) {
     return common_answer_of("host backend", "It could not be done", 0, [&] {
         int backend = MILCGPU_CUDA;
         if (p.context != nullptr)
-            milcgpu_backend_of(p.context, &backend);
+            milcgpu_context_backend(p.context, &backend);
         if (backend == MILCGPU_HOST) // what it cannot do now, for want of memory, it may do in the next call
             return false;
         p.close();
@@ -331,9 +334,9 @@ int milcgpu_plugin_takes_dslash(void) {
 }
 int milcgpu_plugin_gathers(void) {
     Plugin &p = plugin();
-    const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0");
+    const bool yes = p.active() && !p.settings.asks_for("no_gather");
     if (yes && !std::exchange(p.said_gathers, true))
-        p.log(1, "all colours of a set of propagators are solved in one call (MILCGPU_GATHER=0: one after the other)");
+        p.log(1, "all colours of a set of propagators are solved in one call (MILCGPU_AUTO=0: one after the other)");
     return yes;
 }
 int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
@@ -345,9 +348,9 @@ int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
     double steps = 0; // of those of the lightest
     for (int i = 0; i < n; ++i)
         steps += lightest / masses[i];
-    const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0") && lightest > 0 && steps <= parities;
+    const bool yes = p.active() && !p.settings.asks_for("no_gather") && lightest > 0 && steps <= parities;
     if (yes && !std::exchange(p.said_mass_by_mass, true))
-        p.log(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_GATHER=0: "
+        p.log(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_AUTO=0: "
                  "together, on both parities)");
     return yes;
 }
@@ -367,13 +370,14 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
 void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
-        if (!std::exchange(p.left_was_said[routine], true) && door.milc.left[routine] == nullptr) // else in the table
+        if (!std::exchange(p.own_was_said[routine], true) &&
+            door.milc.not_offloaded[routine] == nullptr) // else in the table
             p.log(1, format("%s: %s", routine_name(routine), why));
         return 0;
     });
 }
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }
-void milcgpu_plugin_inject_fault(int fault) { milcgpu_inject_fault(plugin().context, fault); }
+void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
 
 } // extern "C"

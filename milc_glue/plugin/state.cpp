@@ -53,13 +53,6 @@ void leave_call(const char *where, const char *after) noexcept {
     });
 }
 
-std::string reason() {
-    std::string text = milcgpu_last_error();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
-        text.pop_back();
-    return text;
-}
-
 void Plugin::log(int level, const std::string &text) const {
     if (verbosity < level || rank != 0)
         return;
@@ -86,9 +79,9 @@ bool Plugin::open(int backend) {
     options.device = device_number();
     options.verbosity = verbosity;
     layout.site_map = site_map.data();
-    if (collective(milcgpu_init(&layout, &options, &context)) != MILCGPU_OK)
+    if (collective(milcgpu_context_create(&layout, &options, &context)) != MILCGPU_OK)
         return false;
-    milcgpu_backend_of(context, &backend);
+    milcgpu_context_backend(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
         precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
@@ -96,17 +89,17 @@ bool Plugin::open(int backend) {
     reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
                   : gpu                                       ? 9
                                                               : 18;
-    takes_dslash = settings.is("MILCGPU_DSLASH", "always") ||
-                   (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
+    takes_dslash =
+        settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
     links = std::make_unique<LinkCache>(collective, context, sites, real(),
-                                        settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
+                                        settings.asks_for("look_at_all") ? sites + 1 : links_whole_below_sites);
     gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
     meson_links = std::make_unique<MesonLinksCache>(collective, context, real(), links->looks_at_all());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
-    const bool stays = settings.is("MILCGPU_FIELDS", "keep") ||
-                       (settings.is("MILCGPU_FIELDS", "auto") && gpu && idle_threads() + 1 >= threads_to_hash);
+    const bool stays =
+        settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
     quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
     // Links of measurements only where one rank may do so without the others.
     context->release_more = [this] {
@@ -140,6 +133,18 @@ void Plugin::close() {
     drop();
 }
 
+void Plugin::lattice_changed() {
+    known.clear();
+    if (quarks != nullptr)
+        quarks->drop_all();
+}
+
+void Plugin::links_made(int way, uint64_t content) {
+    const auto [at, first] = links_made_of.try_emplace(way, content);
+    if (!first && std::exchange(at->second, content) != content)
+        lattice_changed();
+}
+
 void Plugin::lose_solutions(const std::string &why) {
     if (why.empty())
         return;
@@ -156,7 +161,8 @@ void Plugin::drop() {
     quarks.reset();
     links.reset();
     known.clear();
-    milcgpu_finalize(context);
+    links_made_of.clear();
+    milcgpu_context_destroy(context);
     context = nullptr;
 }
 
@@ -172,11 +178,11 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
     if (status == MILCGPU_OK) {
         if ((all[2] & asks_for_content) != 0)
             head.same_content = LinkCache::found(all[0]) ? links->is_among(*head.set, all[1])
-                                                         : !collective(head.set->content() != *content);
+                                                         : !collective(head.set->mirror.content() != *content);
         return head;
     }
     head.set = nullptr;
-    if (collective.on_all_ranks(links->are_alone(fat, lng)) != 0) {
+    if (collective.on_all_ranks(links->are_deferred(fat, lng)) != 0) {
         const std::string why = links->why_no_sum();
         const char *const gone = "links that were made on the device, and never copied, are no longer there";
         log(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");

@@ -11,9 +11,11 @@
 #include "milc_glue/plugin/meson_links.h"
 #include "milc_glue/plugin/precision.h"
 #include "milc_glue/plugin/quark_fields.h"
+#include "milc_glue/plugin/reason.h"
 #include "milc_glue/plugin/resident_vectors.h"
-#include "milc_glue/plugin/settings.h"
+#include "milc_glue/api/settings.h"
 #include "milc_glue/plugin/wilson_links.h"
+#include <map>
 #include <memory>
 
 namespace milcgpu {
@@ -28,9 +30,9 @@ struct Plugin {
     Collective collective;
     void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
     void *end_all_user = nullptr;
-    int node_rank = 0;                                  // among the ranks of the whole program on this host
-    std::array<bool, MILCGPU_ROUTINES> left_was_said{}; // that MILC's own does the routine
-    std::vector<int> site_map;                          // empty: not started
+    int node_rank = 0;                                 // among the ranks of the whole program on this host
+    std::array<bool, MILCGPU_ROUTINES> own_was_said{}; // that MILC's own does the routine
+    std::vector<int> site_map;                         // empty: not started
 
     // The environment, and what follows from it for this lattice and backend.
     Settings settings;
@@ -51,13 +53,14 @@ struct Plugin {
     // Solutions alone were, and who made them makes them again.
     bool solutions_again = false, solutions_lost = false;
     KnownSolutions known;
+    std::map<int, uint64_t> links_made_of; // contents of gauge fields, by the way
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
     double original_since = 0;
 
     bool active() const { return context != nullptr && links != nullptr && originals == 0; }
     bool in_double() const { return precision == 2; }
-    bool poisons() const { return settings.is("MILCGPU_RESIDENT", "nan"); }
+    bool poisons() const { return settings.asks_for("nan"); }
     int sites_of(int parity) const { return parity == MILCGPU_EVEN ? even_sites : sites - even_sites; }
     size_t bytes_of(int reals) const { return reals * (in_double() ? sizeof(double) : sizeof(float)); } // MILC's
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
@@ -67,7 +70,13 @@ struct Plugin {
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();
-    void drop();                                 // the same without a copy of what only the device has
+    void drop(); // the same without a copy of what only the device has
+    // What belongs to a lattice that is gone is dropped: quark fields, known solutions. (Links go by content: the next
+    // ones take their place.) Said by whoever writes the gauge field.
+    void lattice_changed();
+    // Links were made by this way (a number) of a gauge field with this content: where it was another one the last
+    // time, the lattice has changed.
+    void links_made(int way, uint64_t content);
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
     LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng) {
@@ -150,9 +159,6 @@ template <class Work> int done_by(milcgpu_routine routine, const Work &work) noe
                                 return done;
                             });
 }
-
-// Text of the last failure, without the end of its last line.
-std::string reason();
 
 // What `attempt` returns; where memory was short, of a second time without the sets of links that were kept.
 template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routine, const Attempt &attempt) {

@@ -1,10 +1,10 @@
-// MILC's gauge links on the device as Wilson and clover fermions take them. Content decides: every call looks at all of
-// the host's links, which takes little beside a solve.
+// MILC's gauge links on the device as Wilson and clover fermions take them, a mirror (mirror.h): every call looks at
+// all of the host's links, which takes little beside a solve.
 #pragma once
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/api/plugin.h"
-#include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/mirror.h"
 
 namespace milcgpu {
 
@@ -26,15 +26,7 @@ class WilsonLinks {
     milcgpu_context *context_;
     int real_;
     milcgpu_wilson *handle_ = nullptr;
-    uint64_t content_ = 0;
+    Mirror mirror_;
 };
-
-struct Plugin;
-// |b - M x| / |b| of the system of the even sites, and MILC's relative residual; NaN where the solution has NaN. Throws
-// where they could not be computed.
-struct TrueResiduals {
-    double residual = NAN, relative = NAN;
-};
-TrueResiduals clover_residuals(Plugin &, const milcgpu_plugin_clover_call &, const milcgpu_field &solution);
 
 } // namespace milcgpu

@@ -67,7 +67,7 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
         of.qcharge = of.ploop[0] = of.ploop[1] = nan;
     }
     milcgpu_flow_spec spec;
-    milcgpu_flow_defaults(&spec);
+    milcgpu_flow_defaults(&spec, sizeof spec);
     spec.action = wilson ? MILCGPU_FLOW_WILSON : MILCGPU_FLOW_SYMANZIK;
     spec.integrator = integrator;
     spec.exp_order = 0;

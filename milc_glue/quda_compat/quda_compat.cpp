@@ -57,10 +57,10 @@ bool start(const char *function, int precision) {
         milc.messages = &lattice.messages[0];
         milc.decisions = &lattice.messages[1];
     }
-    milc.left[MILCGPU_GAUGE_ACTION] = milc.left[MILCGPU_PLAQUETTE] = "all threads of the host";
+    milc.not_offloaded[MILCGPU_GAUGE_ACTION] = milc.not_offloaded[MILCGPU_PLAQUETTE] = "all threads of the host";
     for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT,
                         MILCGPU_HYP_SMEAR, MILCGPU_WILSON_DSLASH, MILCGPU_DIRAC_MESON, MILCGPU_DIRAC_OPEN_MESON})
-        milc.left[r] = "MILC's own: not taken over by this door";
+        milc.not_offloaded[r] = "MILC's own: not taken over by this door";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);
@@ -266,8 +266,7 @@ void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box) {
             next += reinterpret_cast<const milcgpu_messages *>(next)->struct_size;
         }
         lattice.messenger = milcgpu::ranks_of(&lattice.messages[MILCGPU_QUDA_TABLES - 1]);
-        if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
-            lattice.messenger->set_time_limit(milcgpu::seconds_of(limit).value_or(milcgpu::Ranks::default_time_limit));
+        lattice.messenger->set_time_limit(milcgpu::time_limit());
         lattice.box = *box;
         return true;
     });

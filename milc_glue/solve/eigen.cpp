@@ -2,6 +2,7 @@
 #include "milc_glue/solve/eigen.h"
 #include "gpu_kernels/solver/lanczos.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/verify.h"
 #include <algorithm>
 
@@ -35,8 +36,8 @@ std::string empty_words() { return "the eigenvectors are empty: compute or load 
 
 } // namespace
 
-void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context *context, int parity) {
-    if (of.context != context)
+void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity) {
+    if (of.context != &context)
         refuse("spec.eigenvectors: of another context");
     if (of.set == nullptr || std::find(of.loaded.begin(), of.loaded.end(), false) != of.loaded.end())
         refuse("spec.eigenvectors: " + empty_words());
@@ -71,51 +72,47 @@ bool milcgpu::are_whole(milcgpu_eigenvectors &of) {
 
 extern "C" {
 
-void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec) { set_defaults(spec); }
-
-milcgpu_status milcgpu_eigenvectors_compute(milcgpu_context *context, milcgpu_links *links,
-                                            const milcgpu_eigen_spec *spec, milcgpu_eigenvectors **eigenvectors,
-                                            milcgpu_eigen_report *report) {
+milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *given,
+                                            milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report) {
     constexpr const char *function = "milcgpu_eigenvectors_compute";
     if (eigenvectors != nullptr)
         *eigenvectors = nullptr;
     milcgpu_eigen_report filled{};
     filled.struct_size = sizeof filled;
-    const milcgpu_status status = guarded(context, function, [&] {
-        require(context, function, "context");
+    const milcgpu_status status = with_links(links, function, [&](milcgpu_context &context) {
         const double begin = wall_seconds();
+        milcgpu_eigen_spec spec{};
         LanczosLimits limits{};
         int parity = 0;
-        same_on_all_ranks(*context, function, [&](CallArguments &call) {
-            call.copy_of("spec", spec);
+        same_on_all_ranks(context, function, [&](CallArguments &call) {
+            spec = call.copy_of("spec", given);
             call.given("eigenvectors", eigenvectors);
-            resident(context, links);
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_eigen_report");
-            parity = parity_index(spec->parity);
-            limits = limits_of(*spec);
+            resident(*links);
+            require_sizes(report, 1);
+            parity = parity_index(spec.parity);
+            limits = limits_of(spec);
         });
-        double bytes = spec->most_bytes > 0 ? spec->most_bytes
-                                            : of_free_memory * static_cast<double>(context->device->free_bytes());
-        for (const double there : context->ranks->gathered("memory for eigenvectors", bytes))
+        double bytes =
+            spec.most_bytes > 0 ? spec.most_bytes : of_free_memory * static_cast<double>(context.device->free_bytes());
+        for (const double there : context.ranks->gathered("memory for eigenvectors", bytes))
             bytes = std::fmin(bytes, there);
         limits.memory = static_cast<size_t>(std::fmin(bytes, 1e18));
         const LanczosProgress progress = [&](int done, int of) {
-            if (spec->progress == nullptr)
+            if (spec.progress == nullptr)
                 return;
-            context->callbacks.run("spec.progress", [&] { spec->progress(spec->user, done, of); });
-            context->device->make_current();
+            context.callbacks.run("spec.progress", [&] { spec.progress(spec.user, done, of); });
+            context.device->make_current();
         };
         const Operator full = full_operator(*links, parity), single = in_single(*links, parity);
         LanczosReport of;
-        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{context, {}, {}, 0, {}});
-        made->set = lowest_eigenvectors(*context->device, *full, *single, limits, progress, of);
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+        made->set = lowest_eigenvectors(*context.device, *full, *single, limits, progress, of);
         made->set->links = links->links->tag();
         made->loaded.assign(made->set->count(), true);
         std::vector<Region> links_read = full->checked_regions();
         join(links_read, single->checked_regions());
         const std::function<void()> empty = emptying(*links);
-        Verification(*context, empty).holds(links_read);
+        Verification(context, empty).holds(links_read);
         filled.count = of.found, filled.left_out = of.left_out;
         filled.basis = of.basis, filled.degree = of.degree;
         filled.applications = static_cast<double>(of.applications);
@@ -124,7 +121,7 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_context *context, milcgpu_li
         filled.gflops = of.flops / of.seconds * 1e-9;
         filled.links_version = links->links->generation();
         std::snprintf(filled.message, sizeof filled.message, "%s", of.message.c_str());
-        context->log(2, [&] {
+        context.log(2, [&] {
             return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s. %s",
                           of.found, made->set->values.back(), of.basis, of.degree, filled.applications, filled.seconds,
                           of.message.c_str());
@@ -146,26 +143,25 @@ milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu
     });
 }
 
-milcgpu_status milcgpu_eigenvectors_create(milcgpu_context *context, milcgpu_links *links, int parity, int precision,
-                                           int count, milcgpu_eigenvectors **eigenvectors) {
+milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
+                                           milcgpu_eigenvectors **eigenvectors) {
     constexpr const char *function = "milcgpu_eigenvectors_create";
     if (eigenvectors != nullptr)
         *eigenvectors = nullptr;
-    return guarded(context, function, [&] {
-        require(context, function, "context");
+    return with_links(links, function, [&](milcgpu_context &context) {
         Precision stored = Precision::half;
         int on = 0;
-        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+        same_on_all_ranks(context, function, [&](CallArguments &call) {
             call.given("eigenvectors", eigenvectors);
-            resident(context, links);
+            resident(*links);
             on = parity_index(call("parity", parity));
             stored = stored_as(call("precision", precision));
             require_count(call("count", count), 1, "count");
         });
-        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{context, {}, {}, 0, {}});
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
         const Operator full = full_operator(*links, on);
-        context->device->collective("memory for eigenvectors", [&] {
-            made->set = std::make_unique<Eigenvectors>(*context->device, *full, stored, count);
+        context.device->collective("memory for eigenvectors", [&] {
+            made->set = std::make_unique<Eigenvectors>(*context.device, *full, stored, count);
         });
         made->set->links = links->links->tag();
         made->loaded.assign(count, false);

@@ -16,7 +16,7 @@ struct milcgpu_eigenvectors {
 namespace milcgpu {
 
 // Throws where a solve on this parity cannot take them.
-void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context *, int parity);
+void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, int parity);
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 // After a deflation that raised a residual: whether the vectors are still what they were. If not, the handle is empty.

@@ -1,9 +1,12 @@
 // The C interface to the gauge Laplace operator of links of a measurement. On many ranks what one of them may refuse
 // alone is inside agreed() or agree().
-#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/halo/halo.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/mesons.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/solve_driver.h"
 #include <cmath>
 #include <optional>
@@ -35,6 +38,11 @@ Links links_as_loaded(milcgpu_meson_links &links) {
     links.halo()->exchange_backward(*made, hops);
     links.device().collective("a checksum of gauge links", [&] { made->checksum = made->sum_of_content(); });
     return made;
+}
+
+size_t bytes_as_loaded(const milcgpu_meson_links &links) {
+    return links.halo() != nullptr ? Device::allocated_bytes(LinkField::bytes_of(links.precision, 18, links.geometry()))
+                                   : 0;
 }
 
 // On the box. It stays to the end of a call, which stands on all links that others are packed from.
@@ -207,6 +215,13 @@ class LaplaceSources : public SourcesOfCall {
             r_ = SpinorField(device(), Precision::double_, links.geometry(), 0, "Laplace residual");
         });
     }
+    // With groups of `sources`: b_ on both parities, and x_odd_.
+    static size_t bytes(const Geometry &geometry, int sources) {
+        const auto field = [&](int count) {
+            return Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, count));
+        };
+        return Device::allocated_bytes(2 * sizeof(double)) + field(1) + 3 * field(sources);
+    }
     // The system's tolerance follows from its residual, which is that of all sites.
     void load(Group &group, Verification &verification) override {
         const int count = group.count;
@@ -311,9 +326,10 @@ class LaplaceSources : public SourcesOfCall {
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix,
-                                          int parity, int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    constexpr const char *function = "milcgpu_laplace";
+extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec,
+                                                int matrix, int parity, int n, const milcgpu_quarks *from,
+                                                const milcgpu_quarks *to) {
+    constexpr const char *function = "milcgpu_laplace_apply";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const bool whole = matrix == MILCGPU_LAPLACE_M;
         milcgpu_laplace_spec full{};
@@ -350,30 +366,54 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
         std::optional<SolveTask> task;
         Places from, to;
         std::vector<milcgpu_solve_report> filled;
+        milcgpu_laplace_solve_spec full{};
         same_on_all_ranks(*l.context, function, [&](CallArguments &call) {
             need_links(l);
             call("n", n, from_to(1, 1000));
-            task = checked(call.copy_of("spec", spec), n);
-            task->progress = progress_of(*l.context, *spec);
+            full = call.copy_of("spec", spec);
+            task = checked(full, n);
+            task->progress = progress_of(*l.context, full);
             from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
             for (int k = 0; k < n; ++k)
                 for (int j = 0; j < n; ++j)
                     if (to[k].is(from[j]))
                         refuse(format("solutions[%d]: that vector is a source, too", k));
-            filled.resize(n);
-            for (int k = 0; k < n; ++k) {
-                if (reports != nullptr)
-                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
-                filled[k].struct_size = sizeof *reports;
-            }
+            filled = empty_reports(n);
+            require_sizes(reports, n);
             look_at(call, "sources", sources), look_at(call, "solutions", solutions);
         });
-        LaplaceFamily family(l, spec->directions, spec->kappa);
-        LaplaceSources fields(l, *spec, from, to);
+        LaplaceFamily family(l, full.directions, full.kappa);
+        LaplaceSources fields(l, full, from, to);
         outcome = solve(family, fields, *task, filled);
-        for (int k = 0; k < n && reports != nullptr; ++k)
-            reports[k] = filled[k];
+        copy_to_caller(filled, reports);
         return [n] { return format("Laplace solve of %d sources", n); };
     });
     return status == MILCGPU_OK ? static_cast<milcgpu_status>(outcome) : status;
+}
+
+extern "C" milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec,
+                                               int n, char *text, size_t text_size, size_t *bytes) {
+    constexpr const char *function = "milcgpu_laplace_plan";
+    return guarded(links != nullptr ? links->context : nullptr, function, [&] {
+        require(links, function, "links");
+        require(spec, function, "spec");
+        CallArguments()("n", n, from_to(1, 1000));
+        const milcgpu_laplace_solve_spec full = checked_copy("spec", *spec);
+        const SolveArguments a = checked(full, n).a;
+        const Geometry &geometry = links->geometry();
+        const int sources = full.together == MILCGPU_ONE_BY_ONE ? 1 : sources_at_once(n);
+        const PlannedSolver solver = planned_solver(geometry, in_double, a.precise, a.sloppy, sources);
+        ResidentField::Versions versions;
+        for (const OperatorSpec &of : solver.operators)
+            versions.insert({of.link, of.reals});
+        MemoryPlan plan{};
+        plan.links = bytes_as_loaded(*links);
+        plan.packed = ResidentField::bytes_of(versions, links->precision, geometry);
+        plan.vectors = solver.vectors + LaplaceSources::bytes(geometry, sources);
+        if (solver.later)
+            versions.insert({solver.later->link, solver.later->reals});
+        plan.more = ResidentField::bytes_of(versions, links->precision, geometry) - plan.packed + solver.later_vectors;
+        fill_plan(*links->context, plan, text, text_size, bytes);
+        return Status::ok;
+    });
 }

@@ -2,7 +2,11 @@
 #include "milc_glue/solve/multi_mass.h"
 #include "gpu_kernels/blas/blas.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
 #include <cmath>
@@ -20,9 +24,7 @@ double weighted(const milcgpu_multi_mass_spec &spec, int i) {
 
 } // namespace
 
-MultiMassArguments milcgpu::checked_multi_mass(CallArguments &call, const char *name,
-                                               const milcgpu_multi_mass_spec *given) {
-    const milcgpu_multi_mass_spec spec = call.copy_of(name, given);
+MultiMassArguments milcgpu::checked_multi_mass(const milcgpu_multi_mass_spec &spec) {
     MultiMassArguments a{};
     a.parity = parity_index(spec.parity);
     a.shared = operator_of(spec.shared, "spec.shared");
@@ -145,8 +147,7 @@ void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_
 }
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
-    CallArguments alone;
-    const MultiMassArguments a = checked_multi_mass(alone, "spec", &spec);
+    const MultiMassArguments a = checked_multi_mass(checked_copy("spec", spec));
     std::vector<OperatorSpec> levels = stages_of(a);
     const size_t vectors =
         MultiMassSolver::workspace_bytes(context.geometry, levels, spec.n_shifts, refines_together(a));
@@ -164,33 +165,31 @@ using Write = decltype(MassesOfCall::write);
 
 // An entry. write_to(): what takes the solutions; it refuses what it cannot take.
 template <class WriteTo>
-milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgpu_links *links,
-                          const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                          milcgpu_multi_mass_report *report, const WriteTo &write_to) {
+milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milcgpu_multi_mass_spec *given,
+                          const milcgpu_field *source, milcgpu_multi_mass_report *report, const WriteTo &write_to) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
-    const milcgpu_status status = guarded(context, function, [&] {
-        require(context, function, "context");
-        Device &device = *context->device;
+    const milcgpu_status status = with_links(links, function, [&](milcgpu_context &context) {
+        Device &device = *context.device;
         const CallMeter meter(device);
         MassesOfCall call{function, "multi-mass", {}, {}, {}, {}, true};
         HostField from{};
-        same_on_all_ranks(*context, function, [&](CallArguments &arguments) {
-            call.a = checked_multi_mass(arguments, "spec", spec);
-            if (report != nullptr) {
-                require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
-                filled.shifts = report->shifts;
-            }
-            filled.links_version = resident(context, links).generation();
-            call.write = write_to();
+        milcgpu_multi_mass_spec spec{};
+        same_on_all_ranks(context, function, [&](CallArguments &arguments) {
+            spec = arguments.copy_of("spec", given);
+            call.a = checked_multi_mass(spec);
+            require_sizes(report, 1);
+            filled.shifts = report != nullptr ? report->shifts : nullptr;
+            filled.links_version = resident(*links).generation();
+            call.write = write_to(spec);
             from = host_field(source, 6, "source");
-            check_version(spec->links_version, *links->links);
+            check_version(spec.links_version, *links->links);
         });
-        call.progress = progress_of(*context, *spec);
+        call.progress = progress_of(context, spec);
         call.load = [&](const SpinorBlock &b, Verification &verification) {
             flip_if_planted(*links);
             device.collective("the loading of a source", [&] {
-                context->reorder->to_device(from, call.a.parity, b);
+                context.reorder->to_device(from, call.a.parity, b);
                 verification.loaded(b);
             });
         };
@@ -202,37 +201,40 @@ milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgp
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links,
-                                             const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                                             const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
-    return multi_mass(context, "milcgpu_multi_mass", links, spec, source, report, [&] {
-        std::vector<HostField> fields;
-        if (spec->n_shifts > 0)
-            require(solutions, "milcgpu_multi_mass", "solutions");
-        for (int i = 0; i < spec->n_shifts; ++i)
-            fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-        return Write([context, fields, parity = parity_index(spec->parity)](int i, const SpinorBlock &x) {
-            context->reorder->to_host(x, parity, fields[i]);
+extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
+                                                       const milcgpu_field *source, const milcgpu_field *solutions,
+                                                       milcgpu_multi_mass_report *report) {
+    return multi_mass(
+        "milcgpu_staggered_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full) {
+            std::vector<HostField> fields;
+            if (full.n_shifts > 0)
+                require(solutions, "milcgpu_staggered_multi_mass", "solutions");
+            for (int i = 0; i < full.n_shifts; ++i)
+                fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
+            return Write([context = links->context, fields, parity = parity_index(full.parity)](
+                             int i, const SpinorBlock &x) { context->reorder->to_host(x, parity, fields[i]); });
         });
-    });
 }
 
-extern "C" milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                                                milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report) {
-    return multi_mass(context, "milcgpu_multi_mass_to", links, spec, source, report, [&] {
-        require(to, "milcgpu_multi_mass_to", "to");
-        if (to->context != context)
-            refuse("to: the vectors are another context's");
-        need_vectors(*to, first, spec->n_shifts);
-        return Write([to, first, n = spec->n_shifts, parity = parity_index(spec->parity)](int i, const SpinorBlock &x) {
-            begin_filling(*to, first + i, 1, parity); // until all are there
-            convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
-            if (i < n - 1)
-                return;
-            now_filled(*to, first, n, parity, false);
-        });
-    });
+extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *links,
+                                                               const milcgpu_multi_mass_spec *spec,
+                                                               const milcgpu_field *source, milcgpu_vectors *to,
+                                                               int first, milcgpu_multi_mass_report *report) {
+    return multi_mass("milcgpu_staggered_multi_mass_vectors", links, spec, source, report,
+                      [&](const milcgpu_multi_mass_spec &full) {
+                          require(to, "milcgpu_staggered_multi_mass_vectors", "to");
+                          if (to->context != links->context)
+                              refuse("to: the vectors are another context's");
+                          need_vectors(*to, first, full.n_shifts);
+                          return Write([to, first, n = full.n_shifts,
+                                        parity = parity_index(full.parity)](int i, const SpinorBlock &x) {
+                              begin_filling(*to, first + i, 1, parity); // until all are there
+                              convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
+                              if (i < n - 1)
+                                  return;
+                              now_filled(*to, first, n, parity, false);
+                          });
+                      });
 }
 
 extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,
@@ -241,7 +243,7 @@ extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int 
     return guarded(context, "milcgpu_multi_mass_plan", [&] {
         require(context, "milcgpu_multi_mass_plan", "context");
         require(spec, "milcgpu_multi_mass_plan", "spec");
-        fill_plan(*context, plan_of(*context, host_precision, *spec), text, text_size, bytes);
+        fill_plan(*context, plan_of(*context, host_precision, full_copy(spec)), text, text_size, bytes);
         return Status::ok;
     });
 }

@@ -1,6 +1,7 @@
 // Arguments and report of the calls for several masses.
 #pragma once
 #include "milc_glue/api/arguments.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/solve_driver.h"
 
 namespace milcgpu {
@@ -10,7 +11,7 @@ struct MultiMassArguments {
     OperatorSpec shared, precise, sloppy;
     MultiMassLimits limits;
 };
-MultiMassArguments checked_multi_mass(CallArguments &, const char *name, const milcgpu_multi_mass_spec *);
+MultiMassArguments checked_multi_mass(const milcgpu_multi_mass_spec &); // which was looked over
 
 // Whether the masses are refined together, in single precision; what is double alone is where it should be, or at the
 // floor.

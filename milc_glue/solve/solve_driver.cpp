@@ -1,5 +1,8 @@
 #include "milc_glue/solve/solve_driver.h"
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/api/sized.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -21,6 +24,22 @@ void OperatorFamily::make_solver(KeptSolver &s) {
             return make(spec);
         };
     device().collective("memory for a solver", [&] { s.cg = std::make_unique<CgSolver>(device(), of); });
+}
+
+PlannedSolver milcgpu::planned_solver(const Geometry &geometry, const OperatorSpec &full, const OperatorSpec &precise,
+                                      const OperatorSpec &sloppy, int sources, int components) {
+    PlannedSolver plan{{full, precise, sloppy}, {}, 0, 0};
+    plan.vectors = CgSolver::workspace_bytes(geometry, precise, sloppy, full.link, components);
+    plan.later_vectors = CgSolver::later_bytes(geometry, precise, sloppy, components);
+    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
+        plan.later = {Precision::single, Precision::single, sloppy.reals};
+    if (sources > 1) {
+        const OperatorSpec several = ladder::of_several(sloppy);
+        plan.operators.push_back(several);
+        plan.vectors += BlockCgSolver::workspace_bytes(geometry, several, sources, components);
+        plan.later_vectors += BlockCgSolver::later_bytes(geometry, several, sources, components);
+    }
+    return plan;
 }
 
 namespace {

@@ -9,7 +9,10 @@
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/verify.h"
+#include <optional>
 
 namespace milcgpu {
 
@@ -37,6 +40,16 @@ class OperatorFamily {
 
     milcgpu_context &context;
 };
+
+// What make_solver and the solver of several sources make, and what that takes on the device, from the extents alone.
+// sources: at once; 1: by the solver of one source.
+struct PlannedSolver {
+    std::vector<OperatorSpec> operators;
+    std::optional<OperatorSpec> later; // where the solve has to change its precision on the way
+    size_t vectors, later_vectors;
+};
+PlannedSolver planned_solver(const Geometry &, const OperatorSpec &full, const OperatorSpec &precise,
+                             const OperatorSpec &sloppy, int sources, int components = 1);
 
 // On its way to its tolerance.
 struct SourceOnTheWay {

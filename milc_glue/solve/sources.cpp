@@ -1,8 +1,11 @@
 // The C interface to solves of staggered fermions, of one source and of several.
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
 
@@ -131,42 +134,43 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
 
 // places(): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
-Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                 int together, int n, bool numbered, std::vector<milcgpu_solve_report> &reports,
-                 const PlacesOf &places_of) {
-    require(context, function, "context");
+Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve_spec *given, int together, int n,
+                 bool numbered, std::vector<milcgpu_solve_report> &reports, const PlacesOf &places_of) {
+    milcgpu_context &context = *links.context;
     SolveTask task{function, {}, {}, together, numbered, {}};
     Places places;
-    same_on_all_ranks(*context, function, [&](CallArguments &call) {
-        call.copy_of("spec", spec), call("together", together), call("n", n);
-        resident(context, links);
+    milcgpu_solve_spec spec{};
+    same_on_all_ranks(context, function, [&](CallArguments &call) {
+        spec = call.copy_of("spec", given), call("together", together), call("n", n);
+        resident(links);
         check_together(together, n);
+        if (!numbered)
+            check_one_source(spec);
         places = places_of();
-        task.a = checked_sources(*spec, n, task.each);
-        check_version(spec->links_version, *links->links);
-        if (spec->eigenvectors != nullptr)
-            need_eigenvectors(*spec->eigenvectors, context, task.a.parity);
+        task.a = checked_sources(spec, n, task.each);
+        check_version(spec.links_version, *links.links);
+        if (spec.eigenvectors != nullptr)
+            need_eigenvectors(*spec.eigenvectors, context, task.a.parity);
         reports = empty_reports(n);
         if (numbered)
             call.of_entries = numbers_of(task.each);
     });
     if (n == 0)
         return Status::ok;
-    task.progress = progress_of(*context, *spec);
-    StaggeredFamily family(*links, task.a.parity);
-    StaggeredSources sources(*links, task.a.parity, spec->mass, std::move(places.sources), std::move(places.solutions));
-    if (spec->eigenvectors == nullptr)
+    task.progress = progress_of(context, spec);
+    StaggeredFamily family(links, task.a.parity);
+    StaggeredSources sources(links, task.a.parity, spec.mass, std::move(places.sources), std::move(places.solutions));
+    if (spec.eigenvectors == nullptr)
         return solve(family, sources, task, reports);
-    return solve_deflated(*spec->eigenvectors, *links, family, sources, task, reports);
+    return solve_deflated(*spec.eigenvectors, links, family, sources, task, reports);
 }
 
 // Of several. place(given, name): of each.
 template <class Given, class Place>
-milcgpu_status solve_sources(const char *function, milcgpu_context *context, milcgpu_links *links,
-                             const milcgpu_solve_spec *spec, int together, int n, const Given *sources,
-                             const Given *solutions, milcgpu_solve_report *reports, const Place &place,
-                             const std::function<void(const Places &)> &look) {
-    return guarded(context, function, [&] {
+milcgpu_status solve_sources(const char *function, milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
+                             int n, const Given *sources, const Given *solutions, milcgpu_solve_report *reports,
+                             const Place &place, const std::function<void(const Places &)> &look) {
+    return with_links(links, function, [&](milcgpu_context &) {
         std::vector<milcgpu_solve_report> filled;
         const auto places_of = [&] {
             Places places;
@@ -177,55 +181,51 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
             for (int k = 0; k < n; ++k) {
                 places.sources.push_back(place(sources[k], format("sources[%d]", k).c_str()));
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
-                if (reports != nullptr)
-                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
             }
+            require_sizes(reports, n);
             look(places);
             return places;
         };
-        const Status status = solve_all(function, context, links, spec, together, n, true, filled, places_of);
-        for (int k = 0; k < n && reports != nullptr; ++k)
-            reports[k] = filled[k];
+        const Status status = solve_all(function, *links, spec, together, n, true, filled, places_of);
+        copy_to_caller(filled, reports);
         return status;
     });
 }
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                                        const milcgpu_field *source, const milcgpu_field *solution,
-                                        milcgpu_solve_report *report) {
-    constexpr const char *function = "milcgpu_solve";
+extern "C" milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                                  const milcgpu_field *source, const milcgpu_field *solution,
+                                                  milcgpu_solve_report *report) {
+    constexpr const char *function = "milcgpu_staggered_solve";
     std::vector<milcgpu_solve_report> filled;
-    const milcgpu_status status = guarded(context, function, [&] {
+    const milcgpu_status status = with_links(links, function, [&](milcgpu_context &) {
         const auto places_of = [&] {
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
-            check_one_source(*spec);
+            require_sizes(report, 1);
             return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
         };
-        return solve_all(function, context, links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
+        return solve_all(function, *links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
     });
     return hand_back_one(status, filled, report);
 }
 
-extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_solve_spec *spec, int together, int n,
-                                                const milcgpu_field *sources, const milcgpu_field *solutions,
-                                                milcgpu_solve_report *reports) {
+extern "C" milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                                          int together, int n, const milcgpu_field *sources,
+                                                          const milcgpu_field *solutions,
+                                                          milcgpu_solve_report *reports) {
     const auto place = [](const milcgpu_field &field, const char *what) {
         return VectorPlace(host_field(&field, 6, what));
     };
-    return solve_sources("milcgpu_solve_sources", context, links, spec, together, n, sources, solutions, reports, place,
-                         [](const Places &) {});
+    return solve_sources("milcgpu_staggered_solve_sources", links, spec, together, n, sources, solutions, reports,
+                         place, [](const Places &) {});
 }
 
-extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_solve_spec *spec, int together, int n,
-                                                const milcgpu_vector *sources, const milcgpu_vector *solutions,
-                                                milcgpu_solve_report *reports) {
+extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                                          int together, int n, const milcgpu_vector *sources,
+                                                          const milcgpu_vector *solutions,
+                                                          milcgpu_solve_report *reports) {
     const auto place = [&](const milcgpu_vector &vector, const char *what) {
-        return VectorPlace(context, vector, what);
+        return VectorPlace(links->context, vector, what);
     };
     const auto look = [](const Places &places) {
         const std::vector<VectorPlace> &to = places.solutions;
@@ -236,8 +236,27 @@ extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgp
                 refuse(format("solutions[%d]: that vector is another solution, too, or a source", static_cast<int>(k)));
         }
     };
-    return solve_sources("milcgpu_solve_vectors", context, links, spec, together, n, sources, solutions, reports, place,
-                         look);
+    return solve_sources("milcgpu_staggered_solve_vectors", links, spec, together, n, sources, solutions, reports,
+                         place, look);
+}
+
+MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
+                               const OperatorSpec &precise, const OperatorSpec &sloppy, int sources) {
+    const PlannedSolver solver =
+        planned_solver(geometry, {Precision::double_, host, 18}, precise, sloppy, sources); // full: full_spec()
+    ResidentField::Versions versions;
+    for (const auto &specs : {solver.operators, others})
+        for (const OperatorSpec &spec : specs)
+            versions.insert({spec.link, spec.reals});
+    MemoryPlan plan{};
+    plan.links = ResidentLinks::bytes_as_given(host, geometry);
+    plan.raw = Device::allocated_bytes(size_t(geometry.volume()) * 72 * real_bytes(host)); // links_to_device
+    plan.packed = ResidentLinks::packed_bytes(versions, host, geometry);
+    plan.vectors = solver.vectors;
+    if (solver.later)
+        versions.insert({solver.later->link, solver.later->reals});
+    plan.more = ResidentLinks::packed_bytes(versions, host, geometry) - plan.packed + solver.later_vectors;
+    return plan;
 }
 
 extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,
@@ -247,16 +266,11 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         require(context, "milcgpu_sources_plan", "context");
         require(spec, "milcgpu_sources_plan", "spec");
         check_together(together, n);
-        MemoryPlan plan = plan_of(*context, host_precision, *spec);
-        if (n > 1 && together != MILCGPU_ONE_BY_ONE) {
-            const SolveArguments a = checked_solve(*spec);
-            const OperatorSpec several = ladder::of_several(a.sloppy);
-            plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {several},
-                              a.precise, a.sloppy);
-            plan.vectors += BlockCgSolver::workspace_bytes(context->geometry, several, sources_at_once(n));
-            plan.more += BlockCgSolver::later_bytes(context->geometry, several, sources_at_once(n));
-        }
-        fill_plan(*context, plan, text, text_size, bytes);
+        const SolveArguments a = checked_solve(full_copy(spec));
+        fill_plan(*context,
+                  solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise,
+                             a.sloppy, n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1),
+                  text, text_size, bytes);
         return Status::ok;
     });
 }

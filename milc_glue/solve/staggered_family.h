@@ -1,5 +1,7 @@
 // Staggered fermions as a family of operators (solve_driver.h).
 #pragma once
+#include "milc_glue/links/links_handle.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_driver.h"
 
 namespace milcgpu {

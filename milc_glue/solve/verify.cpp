@@ -1,4 +1,6 @@
 #include "milc_glue/solve/verify.h"
+#include "gpu_kernels/blas/block_steps.h"
+#include "milc_glue/links/links_handle.h"
 
 namespace milcgpu {
 

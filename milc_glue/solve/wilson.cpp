@@ -1,7 +1,10 @@
 // The handle of Wilson fermions: links, clover terms, operators, the last solver.
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/mesons/mesons.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/links/fat_links.h"
+#include "milc_glue/links/gauge.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/wilson_calls.h"
 #include <cmath>
 
@@ -13,20 +16,24 @@ void milcgpu_wilson::clear() {
     clover_.clear();
 }
 
-void milcgpu_wilson::load(const HostField &host) {
+void milcgpu_wilson::load(Precision real, const SaidSigns &said, const std::function<void(LinkField &)> &fill) {
     clear();
     LinkField given;
     device().collective("the loading of links", [&] {
-        given = LinkField(device(), host.real, 18, geometry(), name_of_links);
+        given = LinkField(device(), real, 18, geometry(), name_of_links);
         given.clear_behind(geometry());
         given.keep_sum();
-        links_to_device(device(), host, context->map, geometry(), given);
+        fill(given);
     });
     const Phases phases(geometry());
     const LinkStatistics statistics = checked_gauge_field(device(), geometry(), given, -1, &phases);
-    need_signs(device(), geometry(), given, statistics.signs, phases,
-               {Signs::phases_out, "Take the phases out before they are loaded"});
-    const bool in_double = host.real == Precision::double_;
+    need_signs(device(), geometry(), given, statistics.signs, phases, said);
+    if (said.signs == Signs::phases_in) {
+        constexpr int origin[4] = {};
+        turn_links(device(), geometry(),
+                   {phases_of(0, origin), phases_of(1, origin), phases_of(2, origin), phases_of(3, origin)}, -1, given);
+    }
+    const bool in_double = real == Precision::double_;
     const auto as_given = std::make_shared<LinkField>(
         in_double ? std::move(given)
                   : pack_links(device(), given, statistics, geometry(), Precision::double_, 18, name_of_links).field);
@@ -158,7 +165,28 @@ milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *
     return with_wilson(wilson, "milcgpu_wilson_load", [&](milcgpu_wilson &w) {
         HostField host{};
         w.device().collective("milcgpu_wilson_load", [&] { host = host_field(links, 72, "links"); });
-        w.load(host);
+        w.load(host.real, {Signs::phases_out, "Take the phases out before they are loaded"},
+               [&](LinkField &given) { links_to_device(w.device(), host, w.context->map, w.geometry(), given); });
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int phases_out, milcgpu_gauge *gauge) {
+    constexpr const char *function = "milcgpu_wilson_load_gauge";
+    return with_wilson(wilson, function, [&](milcgpu_wilson &w) {
+        same_on_all_ranks(*w.context, function, [&](CallArguments &call) {
+            call.given("gauge", gauge);
+            call("phases_out", phases_out, from_to(0, 1, "0 or 1"));
+            if (gauge->context != w.context)
+                refuse("gauge: a handle of another context");
+            call("the precision of gauge", int(gauge->precision));
+        });
+        need_some_links(*gauge);
+        w.clear();
+        need_links(*gauge);
+        w.load(gauge->precision,
+               said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out),
+               [&](LinkField &given) { given.copy(gauge->u); });
         return Status::ok;
     });
 }

@@ -3,6 +3,10 @@
 #include "gpu_kernels/operators/wilson.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/links/fat_links.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
+#include "reorder/resident_field.h"
 #include <memory>
 
 namespace milcgpu {
@@ -46,7 +50,9 @@ struct milcgpu_wilson : milcgpu::Evictable {
     const milcgpu::Geometry &geometry() const { return geometry_; } // of the box, without ghosts
     milcgpu::WilsonHalo *halo() const { return halo_.get(); }       // nullptr: the lattice is whole
 
-    void load(const milcgpu::HostField &host);
+    // fill(links): which are as `said`; phases are taken out.
+    void load(milcgpu::Precision, const milcgpu::SaidSigns &said,
+              const std::function<void(milcgpu::LinkField &)> &fill);
     void clear();
     bool loaded() const { return !links_.empty(); }
     uint64_t tag() const { return links_.tag(); }

@@ -1,6 +1,7 @@
 // What all calls for Wilson fermions share: checks of arguments, vectors, the way into a handle.
 #pragma once
 #include "milc_glue/api/members.h"
+#include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_driver.h"
 #include "milc_glue/solve/wilson.h"
 #include <cmath>

@@ -1,4 +1,5 @@
 // The C interface: D and M of Wilson fermions.
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/verify.h"
 #include "milc_glue/solve/wilson_calls.h"
 

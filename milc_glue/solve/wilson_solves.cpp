@@ -1,5 +1,8 @@
 // The C interface: solves with Wilson fermions, of one source and of several, and true residuals.
 #include "gpu_kernels/blas/blas.h"
+#include "milc_glue/solve/kept_solver.h"
+#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/wilson_calls.h"
 #include <cmath>
 
@@ -17,6 +20,11 @@ class EvenOdd {
             r_ = {w.device(), Precision::double_, w.geometry(), M.parity(), "Wilson residual", 1, wilson_components};
             sums_ = {w.device(), 2, "norm of a vector"};
         });
+    }
+    // Of b_ and x_ on both parities, and of r_.
+    static size_t bytes(const Geometry &geometry) {
+        return (2 * 2 + 1) *
+               Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, 1, wilson_components));
     }
     WilsonVectors &source() { return b_; }
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
@@ -224,24 +232,27 @@ void check_solve(const milcgpu_solve_spec &how, const SolveArguments &a) {
         find_wilson(of.spinor, of.link, of.reals); // throws not_built
 }
 
-milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_wilson_spec *spec,
-                         const milcgpu_solve_spec *how, int together, int n, bool numbered,
+milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_wilson_spec *given_spec,
+                         const milcgpu_solve_spec *given_how, int together, int n, bool numbered,
                          const milcgpu_field *sources, const milcgpu_field *solutions,
                          std::vector<milcgpu_solve_report> &reports) {
     WilsonParameters of{};
     SolveTask task{function, {}, {}, together, numbered, {}};
     std::vector<HostField> from, to;
+    milcgpu_wilson_spec spec{};
+    milcgpu_solve_spec how{};
     same_on_all_ranks(*w.context, function, [&](CallArguments &call) {
-        of = parameters_of(call.copy_of("spec", spec));
-        call.copy_of("how", how), call("together", together), call("n", n);
-        if (spec->method == MILCGPU_WILSON_BICGSTAB && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
+        spec = call.copy_of("spec", given_spec), how = call.copy_of("how", given_how);
+        of = parameters_of(spec);
+        call("together", together), call("n", n);
+        if (spec.method == MILCGPU_WILSON_BICGSTAB && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
             refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
                           "MILCGPU_ONE_BY_ONE (%d) or for MILCGPU_TOGETHER_AUTO (%d)",
                           together, MILCGPU_ONE_BY_ONE, MILCGPU_TOGETHER_AUTO));
         if (!numbered)
-            check_one_source(*how);
-        task.a = checked_sources(*how, n, task.each);
-        check_solve(*how, task.a);
+            check_one_source(how);
+        task.a = checked_sources(how, n, task.each);
+        check_solve(how, task.a);
         if (n > 0) {
             call.given(numbered ? "sources" : "source", sources);
             call.given(numbered ? "solutions" : "solution", solutions);
@@ -257,20 +268,22 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
     });
     if (n == 0)
         return MILCGPU_OK;
-    task.progress = progress_of(*w.context, *how);
-    WilsonFamily family(w, of, task.a.parity, spec->method);
-    WilsonSources fields(w, of, *spec, task, std::move(from), std::move(to));
+    task.progress = progress_of(*w.context, how);
+    WilsonFamily family(w, of, task.a.parity, spec.method);
+    WilsonSources fields(w, of, spec, task, std::move(from), std::move(to));
     return static_cast<milcgpu_status>(milcgpu::solve(family, fields, task, reports));
 }
 
-milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int parity, const milcgpu_field *source,
+milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *given, int parity, const milcgpu_field *source,
                         const milcgpu_field *solution, double *result, double *relative) {
     constexpr const char *function = "milcgpu_wilson_residual";
     WilsonParameters of{};
+    milcgpu_wilson_spec spec{};
     HostField b{}, x{};
     int p = 0;
     same_on_all_ranks(*w.context, function, [&](CallArguments &call) {
-        of = parameters_of(call.copy_of("spec", spec));
+        spec = call.copy_of("spec", given);
+        of = parameters_of(spec);
         b = host_field(source, reals_of_vector, "source");
         x = host_field(solution, reals_of_vector, "solution");
         call.given("residual", result);
@@ -282,14 +295,14 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int 
     EvenOdd system(w, of, *M);
     for (const int on : {0, 1})
         system.source().load(w, b, on, "source");
-    system.make_source(spec->even_odd == 0);
+    system.make_source(spec.even_odd == 0);
     for (const int on : {0, 1}) {
         w.device().collective("the loading of a solution", [&] { w.reorder.to_device(x, on, system.solution(on)); });
-        if (on == p || spec->even_odd == 0)
+        if (on == p || spec.even_odd == 0)
             require_finite_vector(w.device(), system.solution(on), on, "solution");
     }
-    const EvenOdd::Residuals of_x = spec->even_odd != 0 ? system.complete(system.solution(p), relative != nullptr)
-                                                        : EvenOdd::Residuals{system.residual(), 1};
+    const EvenOdd::Residuals of_x = spec.even_odd != 0 ? system.complete(system.solution(p), relative != nullptr)
+                                                       : EvenOdd::Residuals{system.residual(), 1};
     Verification(*w.context, [&w] { w.clear(); }).holds(M->checked_regions());
     if (system.source_norm() > 0 && !(of_x.residual < INFINITY))
         throw Error(Status::nan_or_inf, "the residual overflows: use smaller units");
@@ -319,8 +332,7 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
     const milcgpu_status status = with_wilson(wilson, function, [&](milcgpu_wilson &w) {
         w.device().collective(function, [&] {
             filled = empty_reports(1);
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+            require_sizes(report, 1);
         });
         return solve_all(function, w, spec, how, MILCGPU_ONE_BY_ONE, 1, false, source, solution, filled);
     });
@@ -335,13 +347,11 @@ milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgp
     return with_wilson(wilson, function, [&](milcgpu_wilson &w) {
         w.device().collective(function, [&] {
             check_together(together, n);
-            for (int k = 0; k < n && reports != nullptr; ++k)
-                require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
+            require_sizes(reports, n);
         });
         std::vector<milcgpu_solve_report> filled = empty_reports(n);
         const milcgpu_status status = solve_all(function, w, spec, how, together, n, true, sources, solutions, filled);
-        for (int k = 0; k < n && reports != nullptr; ++k)
-            reports[k] = filled[k];
+        copy_to_caller(filled, reports);
         return status;
     });
 }
@@ -352,3 +362,45 @@ milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wil
 }
 
 } // extern "C"
+
+// Clover terms: R and its inverse on the sites of the other parity.
+MemoryPlan milcgpu_wilson::plan(const WilsonParameters &of, int method, const OperatorSpec &precise,
+                                const OperatorSpec &sloppy, int sources) const {
+    MemoryPlan plan{};
+    std::vector<OperatorSpec> have; // whose links and terms are counted
+    const auto has = [&](const auto &same) { return std::any_of(have.begin(), have.end(), same); };
+    const auto need = [&](const OperatorSpec &spec, size_t &links, size_t &terms) {
+        const bool is_new = !has([&](const OperatorSpec &o) { return o == spec; });
+        if (is_new)
+            links += Device::allocated_bytes(LinkField::bytes_of(spec.link, spec.reals, geometry()));
+        if (of.cku0 != 0 && !has([&](const OperatorSpec &o) { return o.spinor == spec.spinor; }))
+            terms += 2 * Device::allocated_bytes(CloverField::bytes_of(spec.spinor, geometry()));
+        have.push_back(spec);
+        return is_new;
+    };
+    const auto middle = [&](const OperatorSpec &spec, int at_once) {
+        return WilsonMatrix::middle_bytes(geometry(), spec, at_once);
+    };
+    need(in_double, plan.links, plan.terms);
+    const bool precise_is_new = need(precise, plan.packed, plan.terms),
+               sloppy_is_new = need(sloppy, plan.packed, plan.terms);
+    plan.vectors = sources * EvenOdd::bytes(geometry()) + (sloppy_is_new ? middle(sloppy, 1) : 0);
+    if (method == MILCGPU_WILSON_BICGSTAB) {
+        plan.vectors +=
+            middle(in_double, 1) + BicgstabSolver::workspace_bytes(geometry(), sloppy.spinor, wilson_components);
+        return plan;
+    }
+    const PlannedSolver solver = planned_solver(geometry(), in_double, precise, sloppy, sources, wilson_components);
+    plan.vectors += solver.vectors + middle(in_double, sources) + (precise_is_new ? middle(precise, 1) : 0);
+    if (sources > 1) {
+        const OperatorSpec &several = solver.operators.back(); // an operator of its own, but for that in double
+        need(several, plan.packed, plan.terms);
+        plan.vectors += several == in_double ? 0 : middle(several, sources);
+    }
+    plan.more = solver.later_vectors;
+    if (solver.later) {
+        need(*solver.later, plan.more, plan.more);
+        plan.more += middle(*solver.later, 1);
+    }
+    return plan;
+}

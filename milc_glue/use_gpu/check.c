@@ -30,6 +30,7 @@
 #define MILCGPU_OF_PROGRAM(result, routine, arguments)
 #define MILCGPU_OF_LIBC(result, routine, arguments)
 #define MILCGPU_CALLED(result, routine, arguments)
+#define MILCGPU_WHY(row, reason)
 #include "routines.def"
 #else
 #include "routines.h"

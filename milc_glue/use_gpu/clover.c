@@ -4,23 +4,7 @@
 
 #include "routines.h"
 
-void milcgpu_clover_left(const char **left) {
-    left[MILCGPU_CLOVER_SOLVE] = !milcgpu_has(bicgilu_cl_field_cpu) ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_WILSON_DSLASH] = !milcgpu_has(dslash_w_field) ? MILCGPU_ABSENT : NULL;
-}
-
-static milcgpu_field field_of(const wilson_vector *f) {
-    milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
-    return field;
-}
-
-static wilson_vector *copy_of(const wilson_vector *f) {
-    const size_t bytes = sites_on_node * sizeof(wilson_vector);
-    wilson_vector *copy = (wilson_vector *)milcgpu_spare_room(bytes, "a comparison: this call goes without");
-    if (copy != NULL)
-        memcpy(copy, f, bytes);
-    return copy;
-}
+#define FIELD_BYTES (sites_on_node * sizeof(wilson_vector))
 
 /* MILC's line at the end of a solve. */
 static void say_end(const quark_invert_control *qic, int iterations, double seconds) {
@@ -45,12 +29,10 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     wilson_vector *source = NULL, *theirs = NULL;
     double seconds;
     milcgpu_need(MILCGPU_LINKS, "bicgilu_cl_field");
-    if (dirac->Kappa == 0 || !milcgpu_takes_over())
+    if (dirac->Kappa == 0 || !milcgpu_offloads())
         return milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters);
-    if (milcgpu_plugin_compare()) {
-        source = copy_of(src);
-        theirs = source == NULL ? NULL : copy_of(dest);
-    }
+    source = (wilson_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
+    theirs = source == NULL ? NULL : (wilson_vector *)milcgpu_copy_to_compare(dest, FIELD_BYTES);
     memset(&call, 0, sizeof call);
     call.mixed = MILCGPU_MIXED_AUTO;
     call.links = links_of_sites();
@@ -60,16 +42,15 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     call.relative_tolerance = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
     call.max_iterations = qic->max;
     call.max_restarts = qic->nrestart;
-    call.source = field_of(src);
-    call.solution = field_of(dest);
+    call.source = milcgpu_field_of(src);
+    call.solution = milcgpu_field_of(dest);
     memset(&report, 0, sizeof report);
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_clover_solve(&call, &report)) {
         int iterations;
         free(source), free(theirs);
-        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
-        iterations = milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters);
-        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
+        milcgpu_by_milc(MILCGPU_CLOVER_SOLVE,
+                        iterations = milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters));
         return iterations;
     }
     seconds += milcgpu_plugin_seconds();
@@ -82,14 +63,12 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
         say_end(qic, report.iterations, seconds);
     if (theirs != NULL) {
         quark_invert_control own = *qic;
-        double cpu_seconds = -milcgpu_plugin_seconds();
         int iterations;
-        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
-        iterations = milcgpu_original(bicgilu_cl_field_cpu)(source, theirs, &own, parameters);
-        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
-        cpu_seconds += milcgpu_plugin_seconds();
-        milcgpu_judge(milcgpu_plugin_compare_clover(&call, report.iterations, seconds, field_of(theirs), iterations,
-                                                    cpu_seconds));
+        const double cpu_seconds =
+            milcgpu_by_milc(MILCGPU_CLOVER_SOLVE,
+                            iterations = milcgpu_original(bicgilu_cl_field_cpu)(source, theirs, &own, parameters));
+        milcgpu_judge(milcgpu_plugin_compare_clover(&call, report.iterations, seconds, milcgpu_field_of(theirs),
+                                                    iterations, cpu_seconds));
     }
     free(source), free(theirs);
     return report.iterations;
@@ -102,27 +81,21 @@ int __wrap_bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert
 }
 
 static double own_dslash(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
-    double seconds = -milcgpu_plugin_seconds();
-    milcgpu_plugin_original(MILCGPU_WILSON_DSLASH, 1);
-    milcgpu_original(dslash_w_field)(src, dest, isign, parity);
-    milcgpu_plugin_original(MILCGPU_WILSON_DSLASH, 0);
-    return seconds + milcgpu_plugin_seconds();
+    return milcgpu_by_milc(MILCGPU_WILSON_DSLASH, milcgpu_original(dslash_w_field)(src, dest, isign, parity));
 }
 
 void __wrap_dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
     wilson_vector *source = NULL, *theirs = NULL;
     double seconds;
     milcgpu_need(MILCGPU_LINKS, "dslash_w_field");
-    if (!milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+    if (!milcgpu_offloads() || !milcgpu_plugin_takes_dslash()) {
         milcgpu_original(dslash_w_field)(src, dest, isign, parity);
         return;
     }
-    if (milcgpu_plugin_compare()) { /* src and dest may be one field */
-        source = copy_of(src);
-        theirs = source == NULL ? NULL : copy_of(dest);
-    }
+    source = (wilson_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES); /* src and dest may be one field */
+    theirs = source == NULL ? NULL : (wilson_vector *)milcgpu_copy_to_compare(dest, FIELD_BYTES);
     seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_wilson_dslash(links_of_sites(), isign, parity, field_of(src), field_of(dest))) {
+    if (!milcgpu_plugin_wilson_dslash(links_of_sites(), isign, parity, milcgpu_field_of(src), milcgpu_field_of(dest))) {
         own_dslash(src, dest, isign, parity);
     } else if (theirs != NULL) {
         seconds += milcgpu_plugin_seconds();

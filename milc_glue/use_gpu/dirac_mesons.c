@@ -12,11 +12,6 @@
     src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table, p_index, gout, gin, meson_phase, \
         meson_factor, corr_index, r0
 
-void milcgpu_dirac_mesons_left(const char **left) {
-    left[MILCGPU_DIRAC_MESON] = !milcgpu_has(meson_cont_mom) ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_DIRAC_OPEN_MESON] = !milcgpu_has(meson_open_mom) ? MILCGPU_ABSENT : NULL;
-}
-
 /* MILC's list of gamma matrices is the library's; GAMMAFIVE is an older name of G5. */
 static int gamma_of(int milcs) { return milcs == -1 ? 4 : milcs; }
 
@@ -67,9 +62,6 @@ static int contract(int open, double *sums, int as_milc, int num_corr, TABLES) {
                           gin, meson_phase, meson_factor, corr_index);
     if (done) {
         milcgpu_dirac_meson_spec spec;
-        milcgpu_field quarks[2] = {{src1, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0}};
-        quarks[1] = quarks[0];
-        quarks[1].data = src2;
         memset(&spec, 0, sizeof spec);
         spec.struct_size = sizeof spec;
         spec.basis = MILCGPU_GAMMAS_MILC;
@@ -80,7 +72,7 @@ static int contract(int open, double *sums, int as_milc, int num_corr, TABLES) {
         spec.momenta = momenta;
         spec.terms = terms;
         milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
-        done = milcgpu_plugin_dirac_mesons(open, &spec, quarks[0], quarks[1],
+        done = milcgpu_plugin_dirac_mesons(open, &spec, milcgpu_field_of(src1), milcgpu_field_of(src2),
                                            flops_of(open, no_q_momenta, groups, num_corr_mom, corr_table, gout, gin),
                                            sums);
     }
@@ -100,11 +92,7 @@ static void milcs_own(complex **prop, wilson_propagator **open, TABLES) {
 /* The same, counted; returns seconds. */
 static double original(complex **prop, wilson_propagator **open, TABLES) {
     const milcgpu_routine routine = open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON;
-    double seconds = -milcgpu_plugin_seconds();
-    milcgpu_plugin_original(routine, 1);
-    milcs_own(prop, open, TABLES_GIVEN);
-    milcgpu_plugin_original(routine, 0);
-    return seconds + milcgpu_plugin_seconds();
+    return milcgpu_by_milc(routine, milcs_own(prop, open, TABLES_GIVEN));
 }
 
 static void meson(complex **prop, wilson_propagator **open, TABLES) {
@@ -115,7 +103,7 @@ static void meson(complex **prop, wilson_propagator **open, TABLES) {
     double *sums, *theirs, seconds, cpu_seconds;
     Real **rows;
     int done, m;
-    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !milcgpu_takes_over()) {
+    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !milcgpu_offloads()) {
         milcs_own(prop, open, TABLES_GIVEN);
         return;
     }

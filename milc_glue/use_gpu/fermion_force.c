@@ -1,32 +1,11 @@
 /* The fermion force, of fields (ks_imp_rhmc) or of members of the sites (ks_imp_dyn). */
-#include "../include/umethod.h"
-#include "md.h"
+#include "sites.h"
 #include <string.h>
 
 #include "routines.h"
 
 /* MILC's own reads all there is. */
 #define READS (MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS)
-
-static const char *own_force(void) {
-    const char *why = milcgpu_own_links();
-#if FERM_ACTION == HISQ
-    if (milcgpu_exponential_order() == 6) /* ks_imp_dyn */
-        return "MILC's own: the device has no HISQ force of vectors in the sites";
-    if (why == NULL)
-        why = milcgpu_own_hisq_links(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
-    if (why == NULL)
-        why = milcgpu_own_hisq_force(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
-#endif
-    return why;
-}
-
-void milcgpu_fermion_force_left(const char **left) {
-    const int has_force = milcgpu_has(eo_fermion_force_multi) || milcgpu_has(eo_fermion_force_oneterm_site) ||
-                          milcgpu_has(eo_fermion_force_twoterms_site) ||
-                          milcgpu_has(eo_fermion_force_twoterms_site_cpu);
-    left[MILCGPU_FERMION_FORCE] = has_force ? own_force() : MILCGPU_ABSENT;
-}
 
 #if FERM_ACTION == HISQ
 #define MOST_SETS MAX_NAIK
@@ -96,7 +75,7 @@ static int fermion_force(Real eps, const double *residues, const milcgpu_field *
     spec.residues = residues;
     *expected = NULL;
     can = force_spec(&spec, &links, sets, terms, fl, &why, expected);
-    return milcgpu_md_takes(MILCGPU_FERMION_FORCE, can, why, "eo_fermion_force") &&
+    return milcgpu_offloads_sites(MILCGPU_FERMION_FORCE, can, why, "eo_fermion_force") &&
            milcgpu_plugin_fermion_force(&sites, &spec, x, report);
 }
 
@@ -118,9 +97,8 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     free(weights);
     free(x);
     if (!done) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_multi");
-        milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl);
-        milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
+        milcgpu_on_sites(MILCGPU_FERMION_FORCE, READS, MILCGPU_MOMENTA, "eo_fermion_force_multi",
+                         milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
         return;
     }
     seconds += milcgpu_plugin_seconds();
@@ -137,11 +115,8 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
 #if FERM_ACTION == HISQ
     add_counts(&report);
 #endif
-    if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_multi")) {
-        const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
-        milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl);
-        milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, expected, seconds, cpu_seconds);
-    }
+    milcgpu_finish_sites(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_multi", expected, seconds,
+                         milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
 }
 
 /* Of one or two members of the sites (ks_imp_dyn). */
@@ -173,14 +148,11 @@ void __wrap_eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_
     const double weights[1] = {weight};
     double seconds = 0;
     if (!site_force(eps, 1, weights, &x_off, fl, &seconds)) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_oneterm_site");
-        milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl);
-        milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
-    } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site")) {
-        const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
-        milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl);
-        milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, NULL, seconds, cpu_seconds);
-    }
+        milcgpu_on_sites(MILCGPU_FERMION_FORCE, READS, MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site",
+                         milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl));
+    } else
+        milcgpu_finish_sites(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site", NULL, seconds,
+                             milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl));
 }
 
 typedef void (*two_terms)(Real, Real, Real, field_offset, field_offset, int, fermion_links_t *);
@@ -191,14 +163,11 @@ static void two_terms_by(two_terms original, Real eps, Real w1, Real w2, field_o
     const field_offset x[2] = {x1, x2};
     double seconds = 0;
     if (!site_force(eps, 2, weights, x, fl, &seconds)) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_twoterms_site");
-        original(eps, w1, w2, x1, x2, prec, fl);
-        milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
-    } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site")) {
-        const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
-        original(eps, w1, w2, x1, x2, prec, fl);
-        milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, NULL, seconds, cpu_seconds);
-    }
+        milcgpu_on_sites(MILCGPU_FERMION_FORCE, READS, MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site",
+                         original(eps, w1, w2, x1, x2, prec, fl));
+    } else
+        milcgpu_finish_sites(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site", NULL, seconds,
+                             original(eps, w1, w2, x1, x2, prec, fl));
 }
 
 void __wrap_eo_fermion_force_twoterms_site_cpu(Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,

@@ -3,15 +3,6 @@
 
 #include "routines.h"
 
-void milcgpu_gauge_left(const char **left) {
-    left[MILCGPU_GAUGE_FIX] = !milcgpu_has(gaugefix) ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_APE_SMEAR] = !milcgpu_has(ape_smear_4D) ? MILCGPU_ABSENT : NULL;
-}
-
-static milcgpu_field packed(su3_matrix *links) {
-    milcgpu_field field = {links, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
-    return field;
-}
 static void compare_links(milcgpu_routine routine, su3_matrix *gpu, su3_matrix *cpu, double seconds,
                           double cpu_seconds) {
     void *ours[1] = {gpu}, *theirs[1] = {cpu};
@@ -35,7 +26,7 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     su3_matrix *before = NULL;
     double seconds;
     milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "gaugefix");
-    if (!milcgpu_takes_over() || max_gauge_iter <= 0 || relax_boost < 1) {
+    if (!milcgpu_offloads() || max_gauge_iter <= 0 || relax_boost < 1) {
         milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
         return;
     }
@@ -55,21 +46,17 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_gauge_fix(links_of_sites(), &spec, &report)) {
         free(before);
-        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 1);
-        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
-        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 0);
+        milcgpu_by_milc(MILCGPU_GAUGE_FIX,
+                        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol));
         return;
     }
     seconds += milcgpu_plugin_seconds();
     node0_printf("GFIX: Ended at step %d. Av gf action %.8e, delta %.3e\n", report.steps, report.mean, report.change);
     if (before != NULL) {
         su3_matrix *const ours = copy_of_links(), *theirs;
-        double cpu_seconds = -milcgpu_plugin_seconds();
         put_links(before);
-        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 1);
-        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
-        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 0);
-        cpu_seconds += milcgpu_plugin_seconds();
+        const double cpu_seconds = milcgpu_by_milc(
+            MILCGPU_GAUGE_FIX, milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol));
         theirs = copy_of_links();
         if (ours != NULL && theirs != NULL)
             compare_links(MILCGPU_GAUGE_FIX, ours, theirs, seconds, cpu_seconds);
@@ -87,7 +74,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     uint64_t not_converged = 0;
     double seconds = -milcgpu_plugin_seconds();
     milcgpu_need(MILCGPU_LINKS, "ape_smear_4D");
-    if (iters < 0 || staple_weight < 0 || !milcgpu_takes_over())
+    if (iters < 0 || staple_weight < 0 || !milcgpu_offloads())
         return milcgpu_original(ape_smear_4D)(staple_weight, iters);
     memset(&spec, 0, sizeof spec);
     spec.struct_size = sizeof spec;
@@ -98,11 +85,9 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     spec.tolerance = 1e-5;
     spec.phases_out = 1;
     smeared = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links"); /* freed by MILC */
-    if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, packed(smeared), &not_converged)) {
+    if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, milcgpu_field_of(smeared), &not_converged)) {
         destroy_G(smeared);
-        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
-        smeared = milcgpu_original(ape_smear_4D)(staple_weight, iters);
-        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 0);
+        milcgpu_by_milc(MILCGPU_APE_SMEAR, smeared = milcgpu_original(ape_smear_4D)(staple_weight, iters));
         return smeared;
     }
     seconds += milcgpu_plugin_seconds();
@@ -110,12 +95,9 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
         node0_printf("WARNING %lu sites report no convergence in project_su3\n", (unsigned long)not_converged);
     node0_printf("Time to APE smear %e sec\n", seconds);
     if (milcgpu_plugin_compare()) {
-        double cpu_seconds = -milcgpu_plugin_seconds();
         su3_matrix *theirs;
-        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
-        theirs = milcgpu_original(ape_smear_4D)(staple_weight, iters);
-        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 0);
-        cpu_seconds += milcgpu_plugin_seconds();
+        const double cpu_seconds =
+            milcgpu_by_milc(MILCGPU_APE_SMEAR, theirs = milcgpu_original(ape_smear_4D)(staple_weight, iters));
         compare_links(MILCGPU_APE_SMEAR, smeared, theirs, seconds, cpu_seconds);
         destroy_G(theirs);
     }

@@ -32,28 +32,31 @@
 #define milcgpu_there(routine) ((routine) != NULL ? (void)0 : milcgpu_end_without(#routine), routine)
 void milcgpu_end_without(const char *routine);
 
-/* Whether to take over this call; starts the plugin at the first. */
-int milcgpu_takes_over(void);
+/* Whether to offload this call; starts the plugin at the first. */
+int milcgpu_offloads(void);
+
+/* `call`, MILC's original of a routine, counted as that in the tables; the seconds that it took. The plugin does
+ * nothing meanwhile. */
+#define milcgpu_by_milc(row, call) (milcgpu_enter_original(row), (void)(call), milcgpu_leave_original(row))
+void milcgpu_enter_original(milcgpu_routine row);
+double milcgpu_leave_original(milcgpu_routine row);
 
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
 /* The same of fields that will probably not be written: their pages come as somebody does. */
 void *milcgpu_untouched_room(size_t bytes, const char *what);
-
+/* NULL where there is none, after a line "no room in the host's memory for `what`". */
+void *milcgpu_try_room(size_t bytes, const char *what);
 /* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,
- * after one line that says what is left out: "no room in the host's memory for `what`". */
+ * after the same line, which says what is left out. */
 void *milcgpu_spare_room(size_t bytes, const char *what);
+/* A copy of a field, for MILC's own to begin with where both are compared. NULL: not in compare mode, or no room, which
+ * was said: the call is then not compared. */
+void *milcgpu_copy_to_compare(const void *field, size_t bytes);
 
-/* Fills milcgpu_milc's `left`: what this program does not have, or MILC's own must do. */
-void milcgpu_solves_left(const char **left);
-void milcgpu_links_left(const char **left);
-void milcgpu_md_left(const char **left);
-void milcgpu_mesons_left(const char **left);
-void milcgpu_gauge_left(const char **left);
-void milcgpu_flow_left(const char **left);
-void milcgpu_clover_left(const char **left);
-void milcgpu_dirac_mesons_left(const char **left);
-void milcgpu_hyp_left(const char **left);
+/* Of each row of the tables why MILC's own does it in this program; NULL: it is offloaded (MILCGPU_WHY in
+ * routines.def). */
+void milcgpu_find_not_offloaded(const char **why);
 #define MILCGPU_ABSENT "not in this program"
 #ifdef ASQ_OPTIMIZED_FATTENING
 #define MILCGPU_NO_COEFFICIENTS "MILC's own: this action's links are not made of the six coefficients"
@@ -61,26 +64,62 @@ void milcgpu_hyp_left(const char **left);
 #define MILCGPU_NO_COEFFICIENTS "MILC's own: path by path, as quark_action.h is without ASQ_OPTIMIZED_FATTENING"
 #endif
 
-#ifdef MILCGPU_SERVES
-/* Whether solutions are on the device in a trajectory of this program. */
-int milcgpu_keeps_solutions(void);
-
-/* A field of colour vectors, and a member of the sites. */
-static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
+/* A field of MILC's, for the library. */
+static inline milcgpu_field milcgpu_field_of(const void *f) {
     milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
     return field;
 }
 
-/* How links are made, for the library. 0: the device cannot make them. */
-int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
-/* Returns why they are MILC's; NULL: the device makes them. */
-const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
+#define MILCGPU_UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
+#define MILCGPU_OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
+/* With coefficients of the user's own the flow is MILC's. */
+#if (defined(READ_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_CF3) ||                                                \
+    (defined(READ_ADPT_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3)
+#define MILCGPU_FLOW_OF_A_FILE "MILC's own: the integrator's coefficients come from a file"
+#else
+#define MILCGPU_FLOW_OF_A_FILE NULL
+#endif
 
-/* Why this program's links are MILC's; NULL: they are not. Of HISQ links: for this way to unitary ones (umethod.h); the
- * force is asked for after the links. */
-const char *milcgpu_own_links(void);
-const char *milcgpu_own_hisq_links(int umethod, int ugroup);
+/* ---- ranks.c: the ranks of MILC's job, and how a run ends -------------------------------------------------------- */
+
+/* Fills ranks, rank, messages and decisions. All ranks call it. The tables are NULL where this MILC has no mpi.h, and
+ * where no memory or communicator was to be had, which is said. */
+void milcgpu_describe_ranks(milcgpu_milc *milc);
+/* This rank's box from the sites' own coordinates, its neighbours from node_number(). 0: the sites are no box. */
+int milcgpu_describe_box(milcgpu_milc *milc);
+/* Ends all ranks: MILC's terminate() would wait for the others for ever if one rank alone called it. */
+void milcgpu_stop_all_ranks(void);
+/* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */
+void milcgpu_end_of_run(void);
+/* MILCGPU_COMPARE=strict: ends the run unless `good`. */
+void milcgpu_judge(int good);
+
+/* ---- program.c: what this program is ----------------------------------------------------------------------------- */
+
+/* Whether solutions are on the device in a trajectory of this program. */
+int milcgpu_keeps_solutions(void);
+
+#ifdef MILCGPU_SERVES
+
+/* The same of colour vectors. */
+static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) { return milcgpu_field_of(f); }
+
+/* How links are made, for the library. 0: the device cannot make them. */
+milcgpu_paths milcgpu_paths_of(const ks_component_paths *p);
+milcgpu_fatlink_spec milcgpu_spec_of(const ks_component_paths *p);
+int milcgpu_has_coefficients(const ks_component_paths *p); /* 0: given by general paths, which are MILC's */
+int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
+milcgpu_fatlink_spec milcgpu_spec_of_hisq_links(const ks_action_paths_hisq *ap);
+/* Returns why they are MILC's; NULL: the device makes them. */
+const char *milcgpu_why_own_hisq(const ks_action_paths_hisq *ap);
+const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
 const char *milcgpu_own_hisq_force(int umethod, int ugroup);
+
+int milcgpu_reads_are_known(void); /* whether MILC asks for fields of links in this program */
+/* The order to which this program expands the exponential of the momenta; 0: not known. */
+int milcgpu_exponential_order(void);
+/* The gauge action: 0 where it has other loops than the device's. */
+int milcgpu_known_action(milcgpu_loops *loops);
 
 /* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
  * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */
@@ -90,29 +129,9 @@ enum { MILCGPU_SOLUTIONS = 4, MILCGPU_FERMION_LINKS = 8 };
  * Whatever is to change the gauge field needs MILCGPU_FERMION_LINKS first: those that MILC still has, and that are not
  * filled, are made of it as it is. */
 void milcgpu_need(int fields, const char *who);
-void milcgpu_need_sites(int fields, const char *who); /* of these, links and momenta */
 
 /* Fills the fermion links that are deferred (links.h). 1: there were some. */
 int milcgpu_fill_links(void);
-
-/* While MILC makes its fermion links from the sites, the gauge links need no copy on the host, because the device has
- * them: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
- * milcgpu_md_fill(links) fills it for a routine of MILC's after all. */
-int milcgpu_md_lends(su3_matrix *scratch);
-int milcgpu_md_lent(const su3_matrix *links);
-void milcgpu_md_fill(su3_matrix *links);
-
-/* Whether links that are made now may be deferred until the gauge field changes; and that gauge field, with phases in,
- * for them to be made again: a field to be freed. */
-int milcgpu_md_defers(void);
-su3_matrix *milcgpu_md_gauge_again(void);
-void milcgpu_md_gauge_done(su3_matrix *links);
 #endif
-
-/* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */
-void milcgpu_end_of_run(void);
-
-/* MILCGPU_COMPARE=strict: ends the run unless `good`. */
-void milcgpu_judge(int good);
 
 #endif

@@ -9,18 +9,6 @@
     (GF_INTEGRATOR == INTEGRATOR_ADAPT_LUSCHER || GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3 ||                             \
      GF_INTEGRATOR == INTEGRATOR_ADAPT_BS)
 
-/* With coefficients of the user's own the flow is MILC's. */
-#if (defined(READ_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_CF3) ||                                                \
-    (defined(READ_ADPT_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3)
-#define OF_A_FILE "MILC's own: the integrator's coefficients come from a file"
-#else
-#define OF_A_FILE NULL
-#endif
-
-void milcgpu_flow_left(const char **left) {
-    left[MILCGPU_GRADIENT_FLOW] = !milcgpu_has(run_gradient_flow) ? MILCGPU_ABSENT : OF_A_FILE;
-}
-
 #if MILC_PRECISION == 1
 #define NUMBER "%g"
 #else
@@ -50,7 +38,7 @@ static int say_point(void *labels, const milcgpu_flow_point *point) {
 
 static milcgpu_flow_spec spec_of_flow(void) {
     milcgpu_flow_spec spec;
-    milcgpu_flow_defaults(&spec);
+    milcgpu_flow_defaults(&spec, sizeof spec);
     spec.action = stapleflag == WILSON ? MILCGPU_FLOW_WILSON : MILCGPU_FLOW_SYMANZIK;
     spec.integrator = GF_INTEGRATOR; /* the library's numbers are MILC's */
     spec.exp_order = exp_order;
@@ -67,11 +55,7 @@ static milcgpu_flow_spec spec_of_flow(void) {
     return spec;
 }
 
-static void own_flow(void) {
-    milcgpu_plugin_original(MILCGPU_GRADIENT_FLOW, 1);
-    milcgpu_original(run_gradient_flow)();
-    milcgpu_plugin_original(MILCGPU_GRADIENT_FLOW, 0);
-}
+static double own_flow(void) { return milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(run_gradient_flow)()); }
 
 /* MILC's flow of the same links, after its lines; ours stay. */
 static void compare(const su3_matrix *before, const milcgpu_flow_spec *spec, double seconds) {
@@ -83,9 +67,7 @@ static void compare(const su3_matrix *before, const milcgpu_flow_spec *spec, dou
         return;
     put_links(before);
     stepsize = spec->step;
-    cpu_seconds = -milcgpu_plugin_seconds();
-    own_flow();
-    cpu_seconds += milcgpu_plugin_seconds();
+    cpu_seconds = own_flow();
     stepsize = step;
     theirs = copy_of_links();
     put_links(ours);
@@ -102,7 +84,8 @@ void __wrap_run_gradient_flow(void) {
     su3_matrix *before;
     double seconds;
     int labels = 1;
-    if (!milcgpu_takes_over() || OF_A_FILE != NULL || exp_order < 1) { /* 0: for the library the whole series */
+    if (!milcgpu_offloads() || MILCGPU_FLOW_OF_A_FILE != NULL ||
+        exp_order < 1) { /* 0: for the library the whole series */
         own_flow();
         return;
     }

@@ -7,23 +7,10 @@
 
 #include "routines.h"
 
-void milcgpu_hyp_left(const char **left) {
-    left[MILCGPU_HYP_SMEAR] = !milcgpu_has(load_hyp_links) ? MILCGPU_ABSENT : NULL;
-}
-
-static milcgpu_field field_of(su3_matrix *links) {
-    milcgpu_field field = {links, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
-    return field;
-}
-
 static int has_weight(Real alpha) { return alpha >= 0 && alpha <= 1; }
 
 static double own(su3_matrix *links, su3_matrix *smeared, int dir_exclude, hyp_coeffs_t *hc) {
-    const double since = milcgpu_plugin_seconds();
-    milcgpu_plugin_original(MILCGPU_HYP_SMEAR, 1);
-    milcgpu_original(load_hyp_links)(links, smeared, dir_exclude, hc);
-    milcgpu_plugin_original(MILCGPU_HYP_SMEAR, 0);
-    return milcgpu_plugin_seconds() - since;
+    return milcgpu_by_milc(MILCGPU_HYP_SMEAR, milcgpu_original(load_hyp_links)(links, smeared, dir_exclude, hc));
 }
 
 void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exclude, hyp_coeffs_t *hc) {
@@ -31,7 +18,7 @@ void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exc
     double seconds;
     if (hc->proj_method != HYP_SU3_TR_MAX || hc->hits < 1 || (dir_exclude != TUP && dir_exclude != NODIR) ||
         !has_weight(hc->alpha1) || !has_weight(hc->alpha2) || !has_weight(hc->alpha3) || U_link == hyp_link ||
-        !milcgpu_takes_over()) {
+        !milcgpu_offloads()) {
         milcgpu_original(load_hyp_links)(U_link, hyp_link, dir_exclude, hc);
         return;
     }
@@ -43,7 +30,7 @@ void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exc
     spec.hits = hc->hits;
     spec.phases_out = 1;
     seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_hyp_smear(field_of(U_link), &spec, field_of(hyp_link))) {
+    if (!milcgpu_plugin_hyp_smear(milcgpu_field_of(U_link), &spec, milcgpu_field_of(hyp_link))) {
         own(U_link, hyp_link, dir_exclude, hc);
         return;
     }

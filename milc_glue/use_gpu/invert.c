@@ -6,9 +6,7 @@
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
-#ifndef MILCGPU_GLUE_invert
-void milcgpu_inverts_left(const char **left) { left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT; }
-#else
+
 #include "../include/imp_ferm_links.h"
 #include <string.h>
 
@@ -32,14 +30,9 @@ typedef imp_ferm_links_t **milcgpu_links_multi;
 /* Programs without MILC's routines above are without these, too. */
 #pragma weak param
 
-void milcgpu_inverts_left(const char **left) {
-    if (!milcgpu_has(mat_invert_uml_field))
-        left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT;
-}
-
 /* odd_from_even: UML; else each parity begins with the guess. Nothing is asked for without a tolerance: MILC's own
  * routines then end at once, or, for several masses, at the limit. */
-static int takes(const quark_invert_control *qic, int odd_from_even, Real mass, const imp_ferm_links_t *fn) {
+static int offloads(const quark_invert_control *qic, int odd_from_even, Real mass, const imp_ferm_links_t *fn) {
     const int asked =
         milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
@@ -47,7 +40,7 @@ static int takes(const quark_invert_control *qic, int odd_from_even, Real mass, 
         return 0;
 #endif
     return asked && fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
-           milcgpu_takes_over();
+           milcgpu_offloads();
 }
 
 /* After the solves of one parity. */
@@ -78,14 +71,13 @@ static void compare(const milcgpu_plugin_invert_call *call, int iterations, doub
     su3_vector *normal = milcgpu_copy_of(src);
     if (normal != NULL) {
         milcgpu_plugin_solve_call one = call->solve;
-        double cpu_seconds = -milcgpu_plugin_seconds();
         int cpu_iterations;
-        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        double cpu_seconds;
+        milcgpu_enter_original(MILCGPU_MAT_INVERT);
         milcgpu_there(ks_dirac_adj_op)(src, normal, mass, EVENANDODD, fn);
         cpu_iterations = call->odd_from_even ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
                                              : own_cg_field(src, cpu_dst, &qic, mass, fn);
-        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
-        cpu_seconds += milcgpu_plugin_seconds();
+        cpu_seconds = milcgpu_leave_original(MILCGPU_MAT_INVERT);
         total_iters = counted;
         one.source = milcgpu_vector_field(normal);
         one.solution = milcgpu_vector_field(dst);
@@ -108,7 +100,7 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     for (k = 0; k < n; k++) {
         sources[k] = milcgpu_vector_field(src[k]);
         solutions[k] = milcgpu_vector_field(dst[k]);
-        cpu_dst[k] = milcgpu_plugin_compare() ? milcgpu_copy_of(dst[k]) : NULL;
+        cpu_dst[k] = milcgpu_copy_of(dst[k]);
     }
     call.solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
     call.odd_from_even = odd_from_even;
@@ -116,7 +108,7 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     call.sources = sources;
     call.solutions = solutions;
     done = milcgpu_plugin_invert(&call, even, odd) ||
-           (milcgpu_fill_links() && milcgpu_takes_over() && milcgpu_plugin_invert(&call, even, odd));
+           (milcgpu_fill_links() && milcgpu_offloads() && milcgpu_plugin_invert(&call, even, odd));
     seconds += milcgpu_plugin_seconds();
     if (done) {
         int even_iterations;
@@ -140,7 +132,8 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
 int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                 imp_ferm_links_t *fn) {
     int iterations;
-    if (takes(qic, 1, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 1, "UML inversion with mass %f\n", &iterations))
+    if (offloads(qic, 1, mass, fn) &&
+        invert(1, &src, &dst, qic, mass, fn, 1, "UML inversion with mass %f\n", &iterations))
         return iterations;
     return milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn);
 }
@@ -149,7 +142,7 @@ int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_c
 int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                imp_ferm_links_t *fn) {
     int iterations;
-    if (takes(qic, 0, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 0, NULL, &iterations))
+    if (offloads(qic, 0, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 0, NULL, &iterations))
         return iterations;
     return milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn);
 }
@@ -157,7 +150,7 @@ int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_co
 int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
                                 imp_ferm_links_t *fn) {
     int iterations;
-    if (nsrc > 0 && takes(qic, 1, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, 1, NULL, &iterations))
+    if (nsrc > 0 && offloads(qic, 1, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, 1, NULL, &iterations))
         return iterations;
     return milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn);
 }
@@ -168,7 +161,7 @@ int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_contr
     const char *const title =
         uml ? "UML inversion with mass %f\n" : "Plain CG inversion from given initial guess for mass %f\n";
     int iterations;
-    if ((uml || qic->inv_type == CGTYPE) && takes(qic, uml, mass, fn) &&
+    if ((uml || qic->inv_type == CGTYPE) && offloads(qic, uml, mass, fn) &&
         invert(1, &src, &dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
     return milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn);
@@ -179,7 +172,7 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
     const int uml = qic->inv_type == UMLTYPE;
     const char *const title = uml ? NULL : "Plain CG inversion from zero initial guess for mass %f\n";
     int iterations;
-    if (nsrc > 0 && (uml || qic->inv_type == CGTYPE) && takes(qic, uml, mass, fn) &&
+    if (nsrc > 0 && (uml || qic->inv_type == CGTYPE) && offloads(qic, uml, mass, fn) &&
         invert(nsrc, src, dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
     return milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn);
@@ -191,23 +184,20 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
 void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
     su3_vector *cpu_dst;
     double seconds, cpu_seconds;
-    if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+    if (fn == NULL || parity != EVENANDODD || !milcgpu_offloads() || !milcgpu_plugin_takes_dslash()) {
         milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
         milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
         return;
     }
-    cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
+    cpu_dst = milcgpu_copy_of(dst);
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
         milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
         milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
     } else if (cpu_dst != NULL) {
         seconds += milcgpu_plugin_seconds();
-        cpu_seconds = -milcgpu_plugin_seconds();
-        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
-        milcgpu_original(ks_dirac_adj_op_inplace)(cpu_dst, mass, parity, fn);
-        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
-        cpu_seconds += milcgpu_plugin_seconds();
+        cpu_seconds =
+            milcgpu_by_milc(MILCGPU_MAT_INVERT, milcgpu_original(ks_dirac_adj_op_inplace)(cpu_dst, mass, parity, fn));
         milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
     }
     free(cpu_dst);
@@ -234,7 +224,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
         if (qic[i].inv_type != UMLTYPE)
             return 0;
 #endif
-        if (!takes(&qic[i], 1, ksp[i].mass, links_of_mass(fn_multi, i)))
+        if (!offloads(&qic[i], 1, ksp[i].mass, links_of_mass(fn_multi, i)))
             return 0;
         masses[i] = ksp[i].mass;
     }
@@ -244,7 +234,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
 /* Else MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
 int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
                             milcgpu_links_multi fn_multi) {
-    const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
+    const int stay = num_masses > 0 && milcgpu_offloads() && milcgpu_plugin_takes_dslash();
     const int counted = total_iters;
     int iterations;
     if (mass_by_mass_pays(ksp, num_masses, qic, fn_multi))
@@ -261,4 +251,3 @@ int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, in
     }
     return iterations;
 }
-#endif

@@ -1,37 +1,17 @@
 /* ks_meson_cont_mom, spin_taste_op(_ape_fn), shift_field, gauss_smear_v_field, laplacian_v_field. What MILC keeps
  * about its smeared links (phases in) is kept, and its timing lines are printed. */
-#ifndef MILCGPU_GLUE_mesons
-#include "glue.h"
-
-void milcgpu_mesons_left(const char **left) {
-    int r;
-    for (r = MILCGPU_MESON_CONT; r <= MILCGPU_LAPLACIAN; r++)
-        left[r] = MILCGPU_ABSENT;
-}
-#else
-#include "correlators.h"
 #include "mesons.h"
+#include "correlators.h"
 #include <string.h>
 
 #include "routines.h"
 
-void milcgpu_mesons_left(const char **left) {
-    left[MILCGPU_MESON_CONT] = !milcgpu_has(ks_meson_cont_mom) ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_SPIN_TASTE] =
-        !milcgpu_has(spin_taste_op) && !milcgpu_has(spin_taste_op_ape_fn) ? MILCGPU_ABSENT : NULL;
-#if MILCGPU_MILC == 1
-    left[MILCGPU_SHIFT_FIELD] = "inside spin_taste_op in this MILC";
-#else
-    left[MILCGPU_SHIFT_FIELD] = !milcgpu_has(shift_field) ? MILCGPU_ABSENT : NULL;
-#endif
-    left[MILCGPU_GAUSS_SMEAR] = !milcgpu_has(gauss_smear_v_field) ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_LAPLACIAN] = !milcgpu_has(laplacian_v_field) ? MILCGPU_ABSENT : NULL;
-}
+#define FIELD_BYTES (sites_on_node * sizeof(su3_vector))
 
 /* The fermion links have few readers here, which ask for them. */
-static int takes(void) {
+static int offloads(void) {
     milcgpu_need(MILCGPU_SOLUTIONS, "measurements");
-    return milcgpu_takes_over();
+    return milcgpu_offloads();
 }
 
 /* As MILC's routine: phases come in with the first operator, and stay. */
@@ -55,27 +35,10 @@ static int ape_links_have_phases(void) {
 #endif
 }
 
-/* A copy to compare with; NULL: not in compare mode, or no room. */
-static su3_vector *to_compare(const su3_vector *field) {
-    const size_t bytes = sites_on_node * sizeof(su3_vector);
-    su3_vector *copy = milcgpu_plugin_compare()
-                           ? (su3_vector *)milcgpu_spare_room(bytes, "a comparison: this call goes without")
-                           : NULL;
-    if (copy != NULL)
-        memcpy(copy, field, bytes);
-    return copy;
-}
-
 static void compared(milcgpu_routine routine, const su3_vector *ours, su3_vector *theirs, double seconds,
                      double cpu_seconds) {
     milcgpu_judge(milcgpu_plugin_compare_quarks(routine, ours, theirs, seconds, cpu_seconds));
     free(theirs);
-}
-
-/* MILC's own, where `entering` and leaving; returns seconds to be added. */
-static double own(milcgpu_routine routine, int entering) {
-    milcgpu_plugin_original(routine, entering);
-    return entering ? -milcgpu_plugin_seconds() : milcgpu_plugin_seconds();
 }
 
 /* ---- operators --------------------------------------------------------------------------------------------------- */
@@ -96,11 +59,11 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
                         milcgpu_there(is_rhosbape_index)(index); /* spin_taste_op has none */
     double seconds, cpu_seconds;
     int done = 0;
-    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !takes()) {
+    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !offloads()) {
         own_operator(with_fn, fn, index, r0, dest, src);
         return;
     }
-    su3_vector *cpu = to_compare(src);
+    su3_vector *cpu = (su3_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
     seconds = -milcgpu_plugin_seconds();
     if (!fat)
         phases_into_ape_links(r0);
@@ -111,16 +74,16 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     seconds += milcgpu_plugin_seconds();
     if (done && cpu == NULL)
         return;
-    cpu_seconds = own(MILCGPU_SPIN_TASTE, 1);
+    milcgpu_enter_original(MILCGPU_SPIN_TASTE);
     if (!done) {
         own_operator(with_fn, fn, index, r0, dest, src);
     } else {
-        su3_vector *made = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a comparison");
+        su3_vector *made = (su3_vector *)milcgpu_room(FIELD_BYTES, "a comparison");
         own_operator(with_fn, fn, index, r0, made, cpu); /* dest may have been src */
-        memcpy(cpu, made, sites_on_node * sizeof(su3_vector));
+        memcpy(cpu, made, FIELD_BYTES);
         free(made);
     }
-    cpu_seconds += own(MILCGPU_SPIN_TASTE, 0);
+    cpu_seconds = milcgpu_leave_original(MILCGPU_SPIN_TASTE);
     if (done)
         compared(MILCGPU_SPIN_TASTE, dest, cpu, seconds, cpu_seconds);
     else
@@ -140,25 +103,22 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
     const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
     double seconds, cpu_seconds;
     su3_vector *cpu;
-    if (links == NULL || dest == src || !takes()) {
+    if (links == NULL || dest == src || !offloads()) {
         milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
     if (milcgpu_plugin_shift(links, dir, way, milcgpu_vector_field(src), milcgpu_vector_field(dest))) {
         seconds += milcgpu_plugin_seconds();
-        cpu = to_compare(dest);
+        cpu = (su3_vector *)milcgpu_copy_to_compare(dest, FIELD_BYTES);
         if (cpu == NULL)
             return;
-        cpu_seconds = own(MILCGPU_SHIFT_FIELD, 1);
-        milcgpu_original(shift_field)(dir, fb, cpu, src, links, refresh_links);
-        cpu_seconds += own(MILCGPU_SHIFT_FIELD, 0);
+        cpu_seconds = milcgpu_by_milc(MILCGPU_SHIFT_FIELD,
+                                      milcgpu_original(shift_field)(dir, fb, cpu, src, links, refresh_links));
         compared(MILCGPU_SHIFT_FIELD, dest, cpu, seconds, cpu_seconds);
         return;
     }
-    own(MILCGPU_SHIFT_FIELD, 1);
-    milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links);
-    own(MILCGPU_SHIFT_FIELD, 0);
+    milcgpu_by_milc(MILCGPU_SHIFT_FIELD, milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links));
 }
 
 #endif
@@ -182,12 +142,12 @@ static void smear_by_milc(su3_vector *src, su3_matrix *t_links, Real width, int 
 void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
     su3_vector *cpu;
     double seconds, cpu_seconds;
-    if (t_links == NULL || iters < 1 || !takes()) {
+    if (t_links == NULL || iters < 1 || !offloads()) {
         smear_by_milc(src, t_links, width, iters, t0);
         return;
     }
     smearing_served = 1;
-    cpu = to_compare(src);
+    cpu = (su3_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
     seconds = -milcgpu_plugin_seconds();
     if (milcgpu_plugin_gauss_smear(t_links, width, iters, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src))) {
         seconds += milcgpu_plugin_seconds();
@@ -198,33 +158,29 @@ void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width
         }
         if (cpu == NULL)
             return;
-        cpu_seconds = own(MILCGPU_GAUSS_SMEAR, 1);
-        smear_by_milc(cpu, t_links, width, iters, t0);
-        cpu_seconds += own(MILCGPU_GAUSS_SMEAR, 0);
+        cpu_seconds = milcgpu_by_milc(MILCGPU_GAUSS_SMEAR, smear_by_milc(cpu, t_links, width, iters, t0));
         compared(MILCGPU_GAUSS_SMEAR, src, cpu, seconds, cpu_seconds);
         return;
     }
     free(cpu);
-    own(MILCGPU_GAUSS_SMEAR, 1);
-    smear_by_milc(src, t_links, width, iters, t0);
-    own(MILCGPU_GAUSS_SMEAR, 0);
+    milcgpu_by_milc(MILCGPU_GAUSS_SMEAR, smear_by_milc(src, t_links, width, iters, t0));
 }
 
 /* Never compared: develop's takes the two-link products of the last smearing, whatever its links. */
 void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
-    if (t_links != NULL && takes() &&
+    if (t_links != NULL && offloads() &&
         milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)))
         return;
-    own(MILCGPU_LAPLACIAN, 1);
+    milcgpu_enter_original(MILCGPU_LAPLACIAN);
     if (!MILCGPU_IS_MASTER && t_links != NULL &&
         smeared_on_device) { /* MILC's products of links are not there: its smearing makes them */
-        su3_vector *unused = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "products of links");
-        memcpy(unused, src, sites_on_node * sizeof(su3_vector));
+        su3_vector *unused = (su3_vector *)milcgpu_room(FIELD_BYTES, "products of links");
+        memcpy(unused, src, FIELD_BYTES);
         smear_by_milc(unused, t_links, 1, 1, ALL_T_SLICES);
         free(unused);
     }
     milcgpu_original(laplacian_v_field)(src, t_links, t0);
-    own(MILCGPU_LAPLACIAN, 0);
+    milcgpu_leave_original(MILCGPU_LAPLACIAN);
 }
 
 /* ---- contractions ------------------------------------------------------------------------------------------------ */
@@ -321,7 +277,7 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
     milcgpu_original(ks_meson_cont_mom)(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom,    \
                                         corr_table, p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase,            \
                                         meson_factor, MILCGPU_NUMBER(num_corr) corr_index, r0)
-    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !takes()) {
+    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !offloads()) {
         MILCS_OWN;
         return;
     }
@@ -337,9 +293,7 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
     seconds += milcgpu_plugin_seconds();
     if (!done || milcgpu_plugin_compare()) {
         milcgpu_rows_before(rows, num_corr, reals, theirs);
-        cpu_seconds = own(MILCGPU_MESON_CONT, 1);
-        MILCS_OWN;
-        cpu_seconds += own(MILCGPU_MESON_CONT, 0);
+        cpu_seconds = milcgpu_by_milc(MILCGPU_MESON_CONT, MILCS_OWN);
     }
     if (done && milcgpu_plugin_compare()) {
         milcgpu_rows_after(rows, num_corr, reals, theirs);
@@ -355,4 +309,3 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
     free(sums);
 #undef MILCS_OWN
 }
-#endif

@@ -24,7 +24,7 @@ static enum set_type gathered(enum set_type set, enum inv_type inverter, int pro
     if (!all_fresh(propagators, start) || (inverter != UMLTYPE && inverter != CGTYPE) ||
         (set != MULTISOURCE_SET && set != SINGLES_SET) || (set == SINGLES_SET && propagators != 1))
         return set;
-    return milcgpu_takes_over() && milcgpu_plugin_gathers() ? MULTICOLORSOURCE_SET : set;
+    return milcgpu_offloads() && milcgpu_plugin_gathers() ? MULTICOLORSOURCE_SET : set;
 }
 
 /* Else MILC changes the links before each set and after it. */
@@ -51,7 +51,7 @@ static int parts(enum set_type set, enum inv_type inverter, int propagators, con
             return 0;
         masses[k] = parameters[k].mass;
     }
-    return milcgpu_takes_over() && milcgpu_plugin_gathers() && milcgpu_plugin_mass_by_mass(propagators, masses);
+    return milcgpu_offloads() && milcgpu_plugin_gathers() && milcgpu_plugin_mass_by_mass(propagators, masses);
 }
 
 int __wrap_solve_ksprop(enum set_type set, enum inv_type inverter, int propagators, int start[],

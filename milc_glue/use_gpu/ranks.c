@@ -1,6 +1,6 @@
 /* The message passing that this MILC was built with, lent to the library, which has none of its own: so one library
  * serves every MPI. MILC's compiler is the one that finds mpi.h. With QMP the messages go by the MPI below it. */
-#include "ranks.h"
+#include "glue.h"
 #include "milcgpu_milc.h"
 #include <string.h>
 
@@ -100,6 +100,33 @@ void __wrap_normal_exit(int status) {
     give_communicators_back();
     milcgpu_original(normal_exit)(status);
 }
+
+/* ---- how a run ends ---------------------------------------------------------------------------------------------- */
+
+void milcgpu_judge(int good) {
+    if (good || milcgpu_plugin_compare() != 2)
+        return;
+    if (this_node == 0)
+        fprintf(stderr, "milcgpu: MILCGPU_COMPARE=strict ends the run at this difference\n");
+    milcgpu_stop_all_ranks();
+}
+
+void milcgpu_end_of_run(void) {
+    if (this_node == 0)
+        fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
+    milcgpu_stop_all_ranks();
+}
+
+void milcgpu_end_without(const char *routine) {
+    if (this_node == 0)
+        fprintf(stderr,
+                "milcgpu: MILC's own %s is to be called, but is not in this program: the run ends. Add the object that "
+                "has it to the make target of this program\n",
+                routine);
+    milcgpu_stop_all_ranks();
+}
+
+/* ---- the box ----------------------------------------------------------------------------------------------------- */
 
 static void place_of_site(int x[4], int rank, size_t i) {
     (void)rank;

@@ -42,6 +42,14 @@ find_generation() { # FILES MILC'S_FLAGS...
     done
     return 1
 }
+sections_of() { # FILE: those that it is compiled with
+    case $1 in
+    program) echo "$files" ;;
+    sites) case " $files " in *' md '*) echo md ;; *) echo sites ;; esac ;;
+    make_links) echo links hisq_links deferred ;;
+    *) echo "$1" ;;
+    esac
+}
 # Says what differs, as the generation that fits best has it.
 refuse() { # MILC'S_FLAGS...
     fewest=
@@ -92,8 +100,7 @@ say_undeclared() {
     done
 } >&2
 
-files='start ranks memory'
-stubs= # for programs that do not have what the file reads
+files='start ranks memory program'
 # The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too.
 # shellcheck disable=SC2086
 case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
@@ -107,13 +114,12 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files solve links hisq_links gauge_fix clover dirac_mesons"
+    files="$files sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons"
     for file in md mesons invert propagators; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
         else
-            [ $file = propagators ] || stubs="$stubs $file"
             mv milcgpu_said milcgpu_differs
             ! compiles probe.c "-DMILCGPU_PROBE_$file -DMILCGPU_FEATURE" "$@" || say_left
         fi
@@ -146,11 +152,11 @@ for unit in $units; do
     find_generation "$unit" "$@" || refuse "$@"
     # shellcheck disable=SC2086
     compiles check.c "$(sections $generation $unit) -DMILCGPU_DECLARED" "$@" || say_undeclared
-    for file in $unit; do echo "$file $(sections "$generation" "$file")" >>milcgpu_glue; done
+    # shellcheck disable=SC2046
+    for file in $unit; do echo "$file $(sections "$generation" $(sections_of "$file"))" >>milcgpu_glue; done
     table "$generation" "$unit" |
         sed -n -E 's/^ *MILCGPU_(WRAPPED|OF_PROGRAM|OF_LIBC)\([^,]*, *([A-Za-z0-9_]*) *,.*/-Wl,--wrap=\2/p' >>milcgpu_link
 done
-for file in $stubs; do echo "$file -DMILCGPU_MILC=$generation" >>milcgpu_glue; done
 echo "-L$library -Wl,-rpath,$library -lmilcgpu" >>milcgpu_link
 rm -f milcgpu_said milcgpu_differs milcgpu_check.o
 # shellcheck disable=SC2059

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static inline milcgpu_field links_of_sites(void) {
-    milcgpu_field field = {lattice[0].link, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, sizeof(site)};
+    milcgpu_field field = milcgpu_field_of(lattice[0].link);
+    field.pitch_bytes = sizeof(site);
     return field;
 }
 

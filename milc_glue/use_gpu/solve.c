@@ -7,20 +7,6 @@
 
 #include "routines.h"
 
-void milcgpu_solves_left(const char **left) {
-    if (!milcgpu_has(ks_congrad_parity_cpu))
-        left[MILCGPU_KS_CONGRAD] = MILCGPU_ABSENT;
-    if (!milcgpu_has(ks_congrad_block_parity_cpu))
-        left[MILCGPU_KS_CONGRAD_BLOCK] = MILCGPU_ABSENT;
-    if (!milcgpu_has(ks_congrad_site))
-        left[MILCGPU_KS_CONGRAD_SITE] = MILCGPU_ABSENT;
-    if (!milcgpu_has(ks_multicg_offset_field_cpu))
-        left[MILCGPU_KS_MULTICG] = MILCGPU_ABSENT;
-    if (!milcgpu_has(dslash_fn_field))
-        left[MILCGPU_DSLASH] = MILCGPU_ABSENT;
-    milcgpu_inverts_left(left);
-}
-
 static void print_time(const char *what, int masses, int iterations, double flops_a_site, double seconds) {
 #ifdef CGTIME
     if (this_node == 0) {
@@ -35,11 +21,7 @@ static void print_time(const char *what, int masses, int iterations, double flop
 }
 
 su3_vector *milcgpu_copy_of(const su3_vector *f) {
-    su3_vector *copy =
-        (su3_vector *)milcgpu_spare_room(sites_on_node * sizeof(su3_vector), "a comparison: this call goes without");
-    if (copy != NULL)
-        memcpy(copy, f, sites_on_node * sizeof(su3_vector));
-    return copy;
+    return (su3_vector *)milcgpu_copy_to_compare(f, sites_on_node * sizeof(su3_vector));
 }
 
 /* MILC tests the relative residual, which is a square root, against relresid squared. */
@@ -105,14 +87,12 @@ static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest,
                      imp_ferm_links_t *fn) {
     int iterations;
     need_fields();
-    milcgpu_plugin_original(routine, 1);
-    iterations = milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
-    milcgpu_plugin_original(routine, 0);
+    milcgpu_by_milc(routine, iterations = milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn));
     return iterations;
 }
 
 /* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
-static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_takes_over(); }
+static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_offloads(); }
 
 /* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
 static void compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
@@ -133,7 +113,7 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
     const milcgpu_plugin_solve_call call =
         milcgpu_solve_call(routine, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
     const int possible = qic->parity == EVEN || qic->parity == ODD;
-    su3_vector *cpu_dest = possible && milcgpu_plugin_compare() ? milcgpu_copy_of(dest) : NULL;
+    su3_vector *cpu_dest = possible ? milcgpu_copy_of(dest) : NULL;
     milcgpu_solve_report report;
     double seconds = -milcgpu_plugin_seconds();
     if (!possible ||
@@ -151,7 +131,7 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
 
 int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                                  imp_ferm_links_t *fn) {
-    if (fn == NULL || !milcgpu_takes_over()) {
+    if (fn == NULL || !milcgpu_offloads()) {
         need_fields();
         return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     }
@@ -168,14 +148,14 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     su3_vector *cpu_dest[most];
     int i, iterations = 0, done = nsrc > 0 && (asked.parity == EVEN || asked.parity == ODD);
     double seconds;
-    if (fn == NULL || !milcgpu_takes_over()) {
+    if (fn == NULL || !milcgpu_offloads()) {
         need_fields();
         return milcgpu_original(ks_congrad_block_parity_cpu)(nsrc, src, dest, qic, mass, fn);
     }
     for (i = 0; i < nsrc; i++) {
         calls[i] = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]),
                                       milcgpu_vector_field(dest[i]), &asked, mass, fn);
-        cpu_dest[i] = done && milcgpu_plugin_compare() ? milcgpu_copy_of(dest[i]) : NULL;
+        cpu_dest[i] = done ? milcgpu_copy_of(dest[i]) : NULL;
     }
     seconds = -milcgpu_plugin_seconds();
     done = done && (milcgpu_plugin_solve_sources(nsrc, calls, reports) ||
@@ -200,7 +180,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
 static int site_solve(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
                       int *iterations) {
     const int parity = qic->parity;
-    int p, done = fn != NULL && milcgpu_takes_over() && !milcgpu_plugin_compare();
+    int p, done = fn != NULL && milcgpu_offloads() && !milcgpu_plugin_compare();
     *iterations = 0;
     for (p = EVEN; done && p >= ODD; p--) { /* EVEN is 2, ODD is 1 */
         milcgpu_plugin_solve_call call;
@@ -251,9 +231,8 @@ static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int nu
                        imp_ferm_links_t *fn) {
     int iterations;
     need_fields();
-    milcgpu_plugin_original(MILCGPU_KS_MULTICG, 1);
-    iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
-    milcgpu_plugin_original(MILCGPU_KS_MULTICG, 0);
+    milcgpu_by_milc(MILCGPU_KS_MULTICG,
+                    iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn));
     return iterations;
 }
 
@@ -349,7 +328,7 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
     double since;
     for (j = 0; possible && j < num_offsets; j++)
         possible = ksp[j].offset > 0;
-    if (!possible || !milcgpu_takes_over()) {
+    if (!possible || !milcgpu_offloads()) {
         need_fields();
         return milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     }
@@ -364,20 +343,15 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     su3_vector *cpu_dest = NULL;
     int p, parities = parity;
     double seconds;
-    if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
-        (parity == EVENANDODD && src == dest)) {
+    if (fn == NULL || !milcgpu_offloads() || !milcgpu_plugin_takes_dslash() || (parity == EVENANDODD && src == dest)) {
         need_fields();
         milcgpu_original(dslash_fn_field)(src, dest, parity, fn);
         return;
     }
-    if (milcgpu_plugin_compare())
-        cpu_dest = milcgpu_copy_of(dest);
+    cpu_dest = milcgpu_copy_of(dest);
     if (cpu_dest != NULL) {
-        double cpu_seconds = -milcgpu_plugin_seconds();
-        milcgpu_plugin_original(MILCGPU_DSLASH, 1);
-        milcgpu_original(dslash_fn_field)(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
-        milcgpu_plugin_original(MILCGPU_DSLASH, 0);
-        cpu_seconds += milcgpu_plugin_seconds();
+        const double cpu_seconds = milcgpu_by_milc(
+            MILCGPU_DSLASH, milcgpu_original(dslash_fn_field)(src == dest ? cpu_dest : src, cpu_dest, parity, fn));
         seconds = -milcgpu_plugin_seconds();
         for (p = EVEN; parities && p >= ODD; p--)
             if ((parity & p) &&
@@ -395,8 +369,6 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
                 parities &= ~p;
     if (parities) { /* what the device did not do */
         need_fields();
-        milcgpu_plugin_original(MILCGPU_DSLASH, 1);
-        milcgpu_original(dslash_fn_field)(src, dest, parities, fn);
-        milcgpu_plugin_original(MILCGPU_DSLASH, 0);
+        milcgpu_by_milc(MILCGPU_DSLASH, milcgpu_original(dslash_fn_field)(src, dest, parities, fn));
     }
 }

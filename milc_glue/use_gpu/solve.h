@@ -14,10 +14,7 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
 /* The same of n sources that were asked for alike: of qic, the worst one's. Returns the iterations of all. */
 int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds);
 
-/* To compare with; NULL where there is no room: the call is then not compared. */
+/* milcgpu_copy_to_compare of a field of colour vectors. */
 su3_vector *milcgpu_copy_of(const su3_vector *field);
-
-/* As milcgpu_solves_left. */
-void milcgpu_inverts_left(const char **left);
 
 #endif

@@ -1,71 +1,11 @@
-/* Tells the plugin what MILC this is and how its sites lie, when the first routine is called. */
-#include "ranks.h"
+/* Tells the plugin what MILC this is and how its sites lie, when the first routine is called; and what every wrapper
+ * does around MILC's original. */
+#include "glue.h"
 #include <string.h>
 
 #ifndef MILC_CODE_VERSION
 #define MILC_CODE_VERSION "7"
 #endif
-
-/* Aligned to large pages where that can be had; else as MILC itself would ask for it. */
-static void *room(size_t bytes) {
-    void *p = milcgpu_plugin_allocate(bytes);
-    return p != NULL ? p : malloc(bytes);
-}
-
-static void say_no_room(size_t bytes, const char *what, const char *then) {
-    char who[40] = "";
-    if (numnodes() > 1)
-        snprintf(who, sizeof who, "rank %d of %d: ", mynode(), numnodes());
-    fprintf(stderr, "milcgpu: %sno room in the host's memory for %s (%lu bytes)%s\n", who, what, (unsigned long)bytes,
-            then);
-}
-
-/* What one rank goes without, all go without: MILC's own routines need all of them. */
-void *milcgpu_spare_room(size_t bytes, const char *what) {
-    void *p = room(bytes);
-    if (p == NULL)
-        say_no_room(bytes, what, "");
-    if (milcgpu_plugin_agreed(p == NULL)) {
-        free(p);
-        return NULL;
-    }
-    return p;
-}
-
-static void *or_end(void *p, size_t bytes, const char *what) {
-    if (p == NULL) {
-        say_no_room(bytes, what, ", which MILC needs, too: the run ends");
-        milcgpu_stop_all_ranks();
-    }
-    return p;
-}
-void *milcgpu_room(size_t bytes, const char *what) { return or_end(room(bytes), bytes, what); }
-void *milcgpu_untouched_room(size_t bytes, const char *what) {
-    return or_end(milcgpu_plugin_allocate_untouched(bytes), bytes, what);
-}
-
-void milcgpu_judge(int good) {
-    if (good || milcgpu_plugin_compare() != 2)
-        return;
-    if (this_node == 0)
-        fprintf(stderr, "milcgpu: MILCGPU_COMPARE=strict ends the run at this difference\n");
-    milcgpu_stop_all_ranks();
-}
-
-void milcgpu_end_of_run(void) {
-    if (this_node == 0)
-        fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
-    milcgpu_stop_all_ranks();
-}
-
-void milcgpu_end_without(const char *routine) {
-    if (this_node == 0)
-        fprintf(stderr,
-                "milcgpu: MILC's own %s is to be called, but is not in this program: the run ends. Add the object that "
-                "has it to the make target of this program\n",
-                routine);
-    milcgpu_stop_all_ranks();
-}
 
 typedef struct {
     const int *extent, *origin;
@@ -97,11 +37,9 @@ static int *site_map(milcgpu_milc *milc) {
     int contradicts;
     if ((nx | ny | nz | nt) % 2 != 0 || !milcgpu_describe_box(milc))
         return NULL;
-    work.map = (int *)room(sites_on_node * sizeof(int));
-    if (work.map == NULL) {
-        say_no_room(sites_on_node * sizeof(int), "the site map", "");
+    work.map = (int *)milcgpu_try_room(sites_on_node * sizeof(int), "the site map");
+    if (work.map == NULL)
         return NULL;
-    }
     contradicts = milcgpu_plugin_by_all_threads(sites_on_node, map_part, &work);
     if (contradicts < 0)
         contradicts = map_part(&work, 0, sites_on_node);
@@ -111,42 +49,21 @@ static int *site_map(milcgpu_milc *milc) {
     return NULL;
 }
 
-#ifndef MILCGPU_SERVES
-#ifdef MILCGPU_SERVES_FLOW
-#define MILCGPU_PROGRAM "wilson_flow"
-#define milcgpu_program_left milcgpu_flow_left
-#else
-#define MILCGPU_PROGRAM "hvy_qpot"
-#define milcgpu_program_left milcgpu_hyp_left
-#endif
 static void describe(char *text, size_t size) {
-    snprintf(text, size, "MILC %s, " MILCGPU_PROGRAM ", sizeof(site) %lu",
-             *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", (unsigned long)sizeof(site));
-}
-static void find_left(const char **left) {
-    int r;
-    for (r = 0; r < MILCGPU_ROUTINES; r++)
-        left[r] = MILCGPU_ABSENT;
-    milcgpu_program_left(left);
-}
-static int milcgpu_keeps_solutions(void) { return 0; }
-#else
-static void describe(char *text, size_t size) {
+#ifdef MILCGPU_SERVES
     snprintf(text, size, "MILC %s, %s, sizeof(site) %lu, sizeof(quark_invert_control) %lu",
              *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", FERM_ACTION == HISQ ? "HISQ" : "FN (asqtad)",
              (unsigned long)sizeof(site), (unsigned long)sizeof(quark_invert_control));
-}
-static void find_left(const char **left) {
-    milcgpu_solves_left(left);
-    milcgpu_links_left(left);
-    milcgpu_md_left(left);
-    milcgpu_mesons_left(left);
-    milcgpu_gauge_left(left);
-    milcgpu_clover_left(left);
-    milcgpu_dirac_mesons_left(left);
-    left[MILCGPU_GRADIENT_FLOW] = left[MILCGPU_HYP_SMEAR] = MILCGPU_ABSENT;
-}
+#else
+#ifdef MILCGPU_SERVES_FLOW
+    const char *const program = "wilson_flow";
+#else
+    const char *const program = "hvy_qpot";
 #endif
+    snprintf(text, size, "MILC %s, %s, sizeof(site) %lu", *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", program,
+             (unsigned long)sizeof(site));
+#endif
+}
 
 static int start(void) {
     char text[256];
@@ -162,18 +79,33 @@ static int start(void) {
     milc.own_routines = 1;
     milcgpu_describe_ranks(&milc);
     milc.site_map = map = site_map(&milc);
-    find_left(milc.left);
+    milcgpu_find_not_offloaded(milc.not_offloaded);
     milc.keeps_solutions = milcgpu_keeps_solutions();
     taken = milcgpu_plugin_start(&milc);
     free(map);
     return taken;
 }
 
-int milcgpu_takes_over(void) {
+int milcgpu_offloads(void) {
     static int started = 0;
     if (!started) {
         started = 1;
         start();
     }
     return milcgpu_plugin_active();
+}
+
+/* When originals that are under way began, one in another. */
+#define MOST 8
+static double since[MOST];
+static int depth = 0;
+
+void milcgpu_enter_original(milcgpu_routine routine) {
+    milcgpu_plugin_original(routine, 1);
+    since[depth++ % MOST] = milcgpu_plugin_seconds();
+}
+double milcgpu_leave_original(milcgpu_routine routine) {
+    const double seconds = milcgpu_plugin_seconds() - since[--depth % MOST];
+    milcgpu_plugin_original(routine, 0);
+    return seconds;
 }

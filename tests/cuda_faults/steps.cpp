@@ -6,6 +6,7 @@
 #include "tests/measured_steps.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include "tests/sized.h"
 #include <algorithm>
 #include <cstring>
 
@@ -47,13 +48,11 @@ milcgpu_field field_of(Field &data) { return {data.data(), MILCGPU_DOUBLE, 0}; }
 } // namespace
 
 milcgpu_status Session::open() {
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
+    auto layout = tests::sized<milcgpu_layout>();
     std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = tests::sized<milcgpu_options>();
     options.backend = MILCGPU_CUDA;
-    return milcgpu_init(&layout, &options, &context);
+    return milcgpu_context_create(&layout, &options, &context);
 }
 
 milcgpu_status Session::load() {
@@ -63,7 +62,7 @@ milcgpu_status Session::load() {
 
 void Session::close() {
     milcgpu_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     links = nullptr, context = nullptr;
 }
 
@@ -78,8 +77,7 @@ milcgpu_status first_failure(const std::vector<std::function<milcgpu_status()>> 
 }
 
 milcgpu_solve_spec a_solve(const milcgpu_storage &sloppy) {
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_solve_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.tolerance = 1e-10, spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy = sloppy;
@@ -87,8 +85,7 @@ milcgpu_solve_spec a_solve(const milcgpu_storage &sloppy) {
 }
 
 milcgpu_multi_mass_spec several_masses(int n, const milcgpu_pole *shifts, int sloppy) {
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_multi_mass_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.n_shifts = n, spec.shifts = shifts;
     spec.max_iterations = 1000, spec.max_restarts = 5;
@@ -100,14 +97,14 @@ milcgpu_status solve(Session &s, Field &x) {
     milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 13});
     spec.mass = 0.1;
     const milcgpu_field from = field_of(host().source), to = field_of(x);
-    return milcgpu_solve(s.context, s.links, &spec, &from, &to, nullptr);
+    return milcgpu_staggered_solve(s.links, &spec, &from, &to, nullptr);
 }
 
 milcgpu_status solve_several(Session &s, std::vector<Field> &x) {
     const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}, {1, 1e-10, 0}};
     const milcgpu_multi_mass_spec spec = several_masses(3, shifts, MILCGPU_HALF);
     const milcgpu_field from = field_of(host().source), to[] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
-    return milcgpu_multi_mass(s.context, s.links, &spec, &from, to, nullptr);
+    return milcgpu_staggered_multi_mass(s.links, &spec, &from, to, nullptr);
 }
 
 milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
@@ -115,20 +112,20 @@ milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
     spec.mass = 0.1;
     static Field second(host().source.rbegin(), host().source.rend());
     const milcgpu_field from[] = {field_of(host().source), field_of(second)}, to[] = {field_of(x[0]), field_of(x[1])};
-    return milcgpu_solve_sources(s.context, s.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
+    return milcgpu_staggered_solve_sources(s.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
 }
 
 // HISQ: V on the host, a set on the host, one more in a handle.
 milcgpu_status make_links(Session &s, std::vector<Field> &out) {
     milcgpu_fatlink_spec spec;
-    milcgpu_hisq_spec(&spec);
+    milcgpu_hisq_defaults(&spec, sizeof spec);
     spec.phases_out = 1;
     milcgpu_links *made = nullptr;
     const milcgpu_field gauge = field_of(host().gauge), fat = field_of(out[0]), lng = field_of(out[1]),
                         second = field_of(out[2]), v = field_of(out[3]);
     const milcgpu_fatlink_set sets[] = {{0, &fat, &lng, nullptr}, {-0.1, &second, nullptr, &made}};
     const milcgpu_hisq_links hisq{&v, nullptr, nullptr};
-    const milcgpu_status status = milcgpu_fat_links(s.context, &spec, &gauge, sets, 2, &hisq, nullptr);
+    const milcgpu_status status = milcgpu_links_make(s.context, &spec, &gauge, sets, 2, &hisq, nullptr);
     milcgpu_links_destroy(made);
     return status;
 }
@@ -137,41 +134,41 @@ milcgpu_status apply(Session &s, Field &out) {
     const milcgpu_storage what{MILCGPU_SINGLE, 0, 13};
     const milcgpu_field from{host().strided_source.data(), MILCGPU_SINGLE, float_pitch};
     const milcgpu_field to{out.data(), MILCGPU_SINGLE, float_pitch};
-    return milcgpu_dslash(s.context, s.links, &what, MILCGPU_EVEN, &from, &to);
+    return milcgpu_staggered_dslash(s.links, &what, MILCGPU_EVEN, &from, &to);
 }
 
 milcgpu_status pin(Session &s) {
-    const milcgpu_status status = milcgpu_pin(s.context, host().source.data(), host().source.size() * sizeof(double));
+    const milcgpu_status status =
+        milcgpu_memory_pin(s.context, host().source.data(), host().source.size() * sizeof(double));
     if (status != MILCGPU_OK)
         return status;
-    const milcgpu_status unpinned = milcgpu_unpin(s.context, host().source.data());
+    const milcgpu_status unpinned = milcgpu_memory_unpin(s.context, host().source.data());
     if (unpinned == MILCGPU_NO_MEMORY) // it is pinned still, and the next call must find it as this one did
-        milcgpu_unpin(s.context, host().source.data());
+        milcgpu_memory_unpin(s.context, host().source.data());
     return unpinned;
 }
 
 // HISQ force, links a step on and reunitarized, gauge force; the momenta, in which all of it shows, are read back.
 milcgpu_status trajectory_step(Session &s, Field &out) {
     milcgpu_fatlink_spec made;
-    milcgpu_hisq_spec(&made);
+    milcgpu_hisq_defaults(&made, sizeof made);
     const double residues[] = {0.7, -0.2};
     const milcgpu_force_spec spec{sizeof spec, &made, 0.01, 2, residues, 0, nullptr, 0};
     const milcgpu_loops loops{1, -0.06, -0.03, 0};
     static Field none(40 * lattice.volume(), 0), second(host().source.rbegin(), host().source.rend());
     const milcgpu_field u = field_of(host().phased), zero = field_of(none), momenta = field_of(out),
                         x[] = {field_of(host().source), field_of(second)};
-    milcgpu_reunitarize_report unitary{};
-    unitary.struct_size = sizeof unitary;
+    auto unitary = tests::sized<milcgpu_reunitarize_report>();
     double action = 0;
     milcgpu_gauge *handle = nullptr;
     const milcgpu_status status = first_failure(
         {[&] { return milcgpu_gauge_create(s.context, MILCGPU_DOUBLE, &handle); },
          [&] { return milcgpu_gauge_load(handle, &u, 0); }, [&] { return milcgpu_momenta_load(handle, &zero); },
-         [&] { return milcgpu_fermion_force(handle, &spec, x, nullptr); },
-         [&] { return milcgpu_update_links(handle, 0.01, 8, nullptr); },
-         [&] { return milcgpu_reunitarize(handle, 0, &unitary); },
-         [&] { return milcgpu_gauge_force(handle, &loops, 6, 0.01, nullptr); },
-         [&] { return milcgpu_momentum_action(handle, &action); },
+         [&] { return milcgpu_momenta_add_fermion_force(handle, &spec, x, nullptr); },
+         [&] { return milcgpu_gauge_update(handle, 0.01, 8, nullptr); },
+         [&] { return milcgpu_gauge_reunitarize(handle, 0, &unitary); },
+         [&] { return milcgpu_momenta_add_gauge_force(handle, &loops, 6, 0.01, nullptr); },
+         [&] { return milcgpu_momenta_action(handle, &action); },
          [&] { return milcgpu_momenta_save(handle, &momenta); }});
     milcgpu_gauge_destroy(handle);
     return status;
@@ -186,7 +183,7 @@ milcgpu_status vectors_on_device(Session &s, Field &out) {
     milcgpu_vectors *handle = nullptr;
     const milcgpu_status status =
         first_failure({[&] { return milcgpu_vectors_create(s.context, MILCGPU_DOUBLE, 2, &handle); },
-                       [&] { return milcgpu_multi_mass_to(s.context, s.links, &spec, &from, handle, 0, nullptr); },
+                       [&] { return milcgpu_staggered_multi_mass_vectors(s.links, &spec, &from, handle, 0, nullptr); },
                        [&] { return milcgpu_vectors_dslash(handle, 0, s.links, MILCGPU_ODD); },
                        [&] { return milcgpu_vectors_dslash(handle, 1, s.links, MILCGPU_ODD); },
                        [&] { return milcgpu_vectors_sum(handle, 0, 2, weights, MILCGPU_ODD, &to); }});
@@ -203,8 +200,7 @@ Field &dirac_source() {
 }
 
 milcgpu_status clover_solve(Session &s, std::vector<Field> &x, int method) {
-    milcgpu_wilson_spec wilson{};
-    wilson.struct_size = sizeof wilson;
+    auto wilson = tests::sized<milcgpu_wilson_spec>();
     wilson.kappa = 0.1, wilson.clover = 1, wilson.method = method;
     const milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 12});
     const milcgpu_field links = field_of(host().gauge), b = field_of(dirac_source()), from[] = {b, b};
@@ -225,15 +221,13 @@ milcgpu_status clover_solve(Session &s, std::vector<Field> &x, int method) {
 }
 
 milcgpu_status laplace_solve(Session &s, Field &x) {
-    milcgpu_laplace_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_laplace_solve_spec>();
     spec.directions = 3, spec.kappa = 0.12, spec.tolerance = 1e-10;
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
     const milcgpu_field u = field_of(host().gauge), from = field_of(host().source), to = field_of(x);
     const milcgpu_quarks b = {&from, nullptr, 0}, solution = {&to, nullptr, 0};
-    milcgpu_meson_links_spec load{};
-    load.struct_size = sizeof load;
+    auto load = tests::sized<milcgpu_meson_links_spec>();
     milcgpu_meson_links *handle = nullptr;
     const milcgpu_status status =
         first_failure({[&] { return milcgpu_meson_links_create(s.context, MILCGPU_DOUBLE, &handle); },
@@ -246,8 +240,7 @@ milcgpu_status laplace_solve(Session &s, Field &x) {
 milcgpu_status dirac_mesons(Session &s, Field &out) {
     const milcgpu_momentum momentum = {{1, 0, 0}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN, MILCGPU_EVEN}};
     const milcgpu_dirac_term term = {15, 15, 0, 0, 1.0, 0};
-    milcgpu_dirac_meson_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_dirac_meson_spec>();
     spec.n_momenta = spec.n_terms = spec.n_correlators = 1;
     spec.momenta = &momentum, spec.terms = &term;
     static Field spins;
@@ -277,7 +270,7 @@ std::vector<Step> steps() {
          {1},
          [](Session &s, std::vector<Field> &out) {
              const milcgpu_field b = field_of(host().source);
-             return milcgpu_residual(s.context, s.links, MILCGPU_EVEN, 0.1, &b, &b, out[0].data());
+             return milcgpu_staggered_residual(s.links, MILCGPU_EVEN, 0.1, &b, &b, out[0].data());
          }},
         {"solve", 2, {vector}, [](Session &s, std::vector<Field> &out) { return solve(s, out[0]); }},
         {"multi_mass", 2, {vector, vector, vector}, solve_several},

@@ -5,6 +5,7 @@
 #include "../include/imp_ferm_links.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
+#include "test_hooks.h"
 #include <math.h>
 
 fn_links_t *set_links;    /* that it solves with */

@@ -71,8 +71,10 @@ static void force_of_sites(void) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     by(MILCGPU_FERMION_FORCE, 1);
     site_force(eps);
-    if (FERM_ACTION != HISQ) /* of which it is MILC's own, as above */
+    if (FERM_ACTION != HISQ) { /* of which it is MILC's own, as above */
+        eo_fermion_force_twoterms_site(eps, 0.5, 1, F_OFFSET(g_rand), F_OFFSET(phi), MILC_PRECISION, fn_links);
         eo_fermion_force_oneterm_site(eps, 0.3, F_OFFSET(phi), MILC_PRECISION, fn_links);
+    }
     by(MILCGPU_FERMION_FORCE, 0);
 }
 static void both_forces(void) { update_h(eps); }

@@ -21,6 +21,7 @@
 #include "../include/umethod.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
+#include "test_hooks.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <quark_action.h>
@@ -349,8 +350,8 @@ static void try_masses(fn_links_t *fn, int origin_t, int own_sources, int start,
 }
 
 static void try_sets(fn_links_t *fn) {
-    const char *gather = getenv("MILCGPU_GATHER");
-    const int all = milcgpu_plugin_active() && (gather == NULL || gather[0] == '1');
+    const char *words = getenv("MILCGPU_TEST");
+    const int all = milcgpu_plugin_active() && (words == NULL || strstr(words, "no_gather") == NULL);
     const enum set_type gathered = all ? MULTICOLORSOURCE_SET : MULTISOURCE_SET;
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, FRESH, gathered);
     try_set(fn, MULTISOURCE_SET, CGTYPE, 2, FRESH, gathered);
@@ -431,7 +432,7 @@ static void try_many_sets(su3_matrix *links) {
     milcgpu_fatlink_spec spec;
     milcgpu_fatlink_report report;
     int i, k;
-    milcgpu_hisq_spec(&spec);
+    milcgpu_hisq_defaults(&spec, sizeof spec);
     spec.unitarity = -1;
     for (i = 0; i < kept + last - 1; i++)
         fn[i] = create_fn_links();
@@ -586,7 +587,7 @@ static void drop_sets(link_sets *sets, const ks_action_paths_hisq *hisq) {
     destroy_sets(&of_those, sets->aux, sets->fn, sets->deps);
 }
 
-/* With MILCGPU_RESIDENT=nan what is not filled is NaN. */
+/* With MILCGPU_TEST=nan what is not filled is NaN. */
 static int wait(const link_sets *sets) {
     const Real a = sets->fn[0]->fat[5].e[1][2].imag, b = sets->fn[1]->lng[7].e[0][0].real;
     return a != a && b != b;

@@ -2,6 +2,7 @@
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/plugin/state.h"
 #include "tests/mpi_ranks/parts.h"
+#include "tests/sized.h"
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
@@ -13,11 +14,10 @@ namespace {
 // A MILC with the lattice of 4 x 4 x 4 x 4N, cut in t.
 struct Milc {
     std::vector<int> order = std::vector<int>(256);
-    milcgpu_milc milc{};
+    milcgpu_milc milc = tests::sized<milcgpu_milc>();
 
     Milc(const milcgpu_messages &library, const milcgpu_messages &decisions) {
         std::iota(order.begin(), order.end(), 0);
-        milc.struct_size = sizeof milc;
         milc.header_version = MILCGPU_VERSION;
         milc.milc = "a test";
         milc.precision = 2;

@@ -19,8 +19,10 @@
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/api/start_context.h"
+#include "milc_glue/api/test_hooks.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
+#include "tests/sized.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -37,8 +39,7 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 // The lattice of 4 x 4 x 4 x 4N, cut in t.
 milcgpu_layout layout_of(const milcgpu_messages &table) {
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
+    auto layout = tests::sized<milcgpu_layout>();
     for (int mu = 0; mu < 4; ++mu)
         layout.extent[mu] = layout.whole[mu] = 4;
     layout.whole[3] *= table.size;
@@ -50,13 +51,12 @@ milcgpu_layout layout_of(const milcgpu_messages &table) {
 }
 
 std::string started(const milcgpu_layout &layout, milcgpu_status expected) {
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = tests::sized<milcgpu_options>();
     milcgpu_context *context = nullptr;
-    const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+    const milcgpu_status status = milcgpu_context_create(&layout, &options, &context);
     const std::string text = status == MILCGPU_OK ? "" : milcgpu_last_error();
     check(status == expected, std::string(milcgpu_status_name(status)) + ": " + text);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return text;
 }
 
@@ -96,8 +96,8 @@ void start(const milcgpu_messages &table) {
 void memory(const milcgpu_messages &table) {
     setenv("MILCGPU_TIMEOUT", "0.3", 1);
     const int last = table.size - 1;
-    const std::string agreed = "milcgpu_init: rank " + std::to_string(last) + " of " + std::to_string(table.size) +
-                               ": host memory is exhausted";
+    const std::string agreed = "milcgpu_context_create: rank " + std::to_string(last) + " of " +
+                               std::to_string(table.size) + ": host memory is exhausted";
     int heard = 0, missed = 0;
     long failures = 1;
     for (int news = 0; failures != 0; news += 5) {
@@ -106,15 +106,14 @@ void memory(const milcgpu_messages &table) {
         milcgpu_messages fresh = table;
         fresh.user = new MPI_Comm(communicator);
         const milcgpu_layout layout = layout_of(fresh);
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = tests::sized<milcgpu_options>();
         milcgpu_context *context = nullptr;
         tests::failed_news = 0;
         tests::news_left = table.rank == last ? news : -1;
-        const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+        const milcgpu_status status = milcgpu_context_create(&layout, &options, &context);
         tests::news_left = -1;
         const std::string text = status == MILCGPU_OK ? "" : milcgpu_last_error();
-        milcgpu_finalize(context);
+        milcgpu_context_destroy(context);
         check(status == MILCGPU_OK || status == MILCGPU_NO_MEMORY ||
                   status == (table.rank == last ? MILCGPU_COMM : MILCGPU_TIMED_OUT),
               text);
@@ -202,7 +201,7 @@ std::vector<double> field_of(const milcgpu_layout &box, size_t reals, size_t fir
 
 struct Solved {
     std::vector<double> x;
-    milcgpu_solve_report report{};
+    milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
 };
 
 Solved solved_on(const milcgpu_layout &layout) {
@@ -216,26 +215,23 @@ Solved solved_on(const milcgpu_layout &layout) {
         return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
     };
     const milcgpu_field f = lent(fat), l = lent(lng), source = lent(b), x = lent(solved.x);
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_solve_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.mass = 0.3;
     spec.tolerance = 1e-10;
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE;
-    solved.report.struct_size = sizeof solved.report;
-    const bool done = milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+    const bool done = milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK &&
                       milcgpu_links_create(context, &f, &l, &links) == MILCGPU_OK &&
-                      milcgpu_solve(context, links, &spec, &source, &x, &solved.report) == MILCGPU_OK;
+                      milcgpu_staggered_solve(links, &spec, &source, &x, &solved.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return solved;
 }
 
 milcgpu_layout whole_of(const milcgpu_layout &cut) {
-    milcgpu_layout whole{};
-    whole.struct_size = sizeof whole;
+    auto whole = tests::sized<milcgpu_layout>();
     std::copy(cut.whole, cut.whole + 4, whole.extent);
     return whole;
 }
@@ -264,7 +260,7 @@ struct Measured {
     std::vector<double> quark;    // after an operator of four links, and smearing
     std::vector<double> sums;     // a correlator a time slice
     std::vector<double> solution; // of the gauge Laplace operator
-    milcgpu_solve_report report{};
+    milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
 };
 
 Measured measured_on(const milcgpu_layout &layout) {
@@ -280,29 +276,27 @@ Measured measured_on(const milcgpu_layout &layout) {
     const milcgpu_meson_term term = {milcgpu_spin_taste_index("GXT-GX"), 0, 1, 0.7, 0};
     const milcgpu_meson_spec sums = {sizeof sums, {1, 0, 3, 2}, 1, 1, 1, &momentum, &term};
     const milcgpu_laplace_spec laplace{sizeof laplace, 4, 0.1, {MILCGPU_DOUBLE, 0, 18}};
-    milcgpu_laplace_solve_spec solve{};
-    solve.struct_size = sizeof solve;
+    auto solve = tests::sized<milcgpu_laplace_solve_spec>();
     solve.directions = 4, solve.kappa = 0.1, solve.tolerance = 1e-11;
     solve.max_iterations = 1000, solve.max_restarts = 5;
     solve.precise.precision = MILCGPU_DOUBLE, solve.sloppy.precision = MILCGPU_SINGLE;
-    made.report.struct_size = sizeof made.report;
     milcgpu_context *context = nullptr;
     milcgpu_meson_links *links = nullptr;
     const bool done =
-        milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+        milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK &&
         milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_OK &&
         milcgpu_meson_links_load(links, &spec, &u) == MILCGPU_OK &&
-        milcgpu_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) ==
+        milcgpu_quarks_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) ==
             MILCGPU_OK &&
-        milcgpu_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
-        milcgpu_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
-        milcgpu_laplace(links, &laplace, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 1, &quark, &quark) ==
+        milcgpu_quarks_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
+        milcgpu_quarks_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
+        milcgpu_laplace_apply(links, &laplace, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 1, &quark, &quark) ==
             MILCGPU_OK &&
-        milcgpu_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK &&
+        milcgpu_quarks_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK &&
         milcgpu_laplace_solve(links, &solve, 1, &second, &solution, &made.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_meson_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return made;
 }
 
@@ -331,7 +325,7 @@ void measure(const milcgpu_messages &table) {
 
 struct WilsonSolved {
     std::vector<double> x; // source, then solution
-    milcgpu_solve_report report{};
+    milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
 };
 
 // With a clover term, by BiCGstab.
@@ -341,22 +335,20 @@ WilsonSolved wilson_on(const milcgpu_layout &layout) {
     const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
     const milcgpu_field u = field(gauge), b = field(source), x = field(made.x);
     const milcgpu_wilson_spec spec{sizeof spec, 0.1, 0.2, 0, MILCGPU_WILSON_BICGSTAB};
-    milcgpu_solve_spec how{};
-    how.struct_size = sizeof how;
+    auto how = tests::sized<milcgpu_solve_spec>();
     how.parity = MILCGPU_EVEN;
     how.tolerance = 1e-11;
     how.max_iterations = 1000, how.max_restarts = 5;
     how.precise.precision = MILCGPU_DOUBLE, how.sloppy.precision = MILCGPU_SINGLE;
-    made.report.struct_size = sizeof made.report;
     milcgpu_context *context = nullptr;
     milcgpu_wilson *wilson = nullptr;
-    const bool done = milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+    const bool done = milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK &&
                       milcgpu_wilson_create(context, &wilson) == MILCGPU_OK &&
                       milcgpu_wilson_load(wilson, &u) == MILCGPU_OK &&
                       milcgpu_wilson_solve(wilson, &spec, &how, &b, &x, &made.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_wilson_destroy(wilson);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     return made;
 }
 
@@ -384,7 +376,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     call.kappa = 0.1, call.clover = 0.2, call.tolerance = 1e-11;
     call.max_iterations = 1000, call.max_restarts = 5;
     call.source = field(b), call.solution = field(x);
-    milcgpu_solve_report report{};
+    milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
     const auto solves = [&] {
         x = source;
         report = {};
@@ -411,12 +403,12 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
     milcgpu_context *context = nullptr;
     milcgpu_wilson *alone = nullptr;
-    check(milcgpu_init(&whole, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&whole, nullptr, &context) == MILCGPU_OK &&
               milcgpu_wilson_create(context, &alone) == MILCGPU_OK && milcgpu_wilson_load(alone, &u) == MILCGPU_OK &&
               milcgpu_wilson_dslash(alone, &what, -1, MILCGPU_EVEN_AND_ODD, &of_all, &of_all) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_wilson_destroy(alone);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
     std::vector<double> d = source;
     check(milcgpu_plugin_wilson_dslash(field(gauge), -1, MILCGPU_EVEN_AND_ODD, field(d), field(d)) == 1, "D");
     check(distance(d, d_of_all, table.rank) < 1e-14, "D has the numbers of one rank");
@@ -478,7 +470,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
                         x[2] = {b, b}, to = dirac, links = gauge;
 
     milcgpu_fatlink_spec paths;
-    milcgpu_asqtad_spec(0.9, &paths);
+    milcgpu_asqtad_defaults(0.9, &paths, sizeof paths);
     paths.unitarity = -1;
     const double eps[2] = {0, -0.1};
     void *const fats[2] = {fat[0].data(), fat[1].data()}, *const lngs[2] = {lng[0].data(), lng[1].data()};
@@ -497,7 +489,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     one.mass = 0.3, one.tolerance = 1e-8;
     one.max_iterations = 500, one.max_restarts = 5;
     one.source = field(b), one.solution = field(x[0]);
-    milcgpu_solve_report report{};
+    milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
     call("a solve", 1, true, [&] { return milcgpu_plugin_solve(&one, &report) == 1; });
 
     const double offsets[2] = {0.36, 1}, tolerances[2] = {1e-10, 1e-10}, none[2] = {0, 0};
@@ -534,8 +526,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
         return milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01) == 1;
     });
     const double residues[2] = {0.1, 0.2};
-    milcgpu_force_spec force{};
-    force.struct_size = sizeof force;
+    auto force = tests::sized<milcgpu_force_spec>();
     force.links = &paths;
     force.eps = 0.01, force.n_terms = 2, force.residues = residues;
     milcgpu_force_report of_force{};
@@ -577,7 +568,7 @@ int main(int argc, char **argv) {
     int node_rank, node_size;
     milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
     const milcgpu_messages table = milcgpu_mpi_messages(&communicator, node_rank, node_size);
-    const auto ranks = [&] { // as milcgpu_init makes them
+    const auto ranks = [&] { // as milcgpu_context_create makes them
         std::unique_ptr<Ranks> made = ranks_of(&table);
         if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
             made->set_time_limit(std::atof(limit));

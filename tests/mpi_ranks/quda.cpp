@@ -5,6 +5,8 @@
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include "tests/mpi_ranks/parts.h"
+#include "tests/reference/su3.h"
+#include "tests/sized.h"
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -51,13 +53,6 @@ struct Field {
         return part;
     }
 };
-
-double difference(const std::vector<double> &a, const std::vector<double> &b) {
-    double off = 0, size = 0;
-    for (size_t k = 0; k < b.size(); ++k)
-        off += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
-    return std::sqrt(off / size);
-}
 
 bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::abs(b); }
 
@@ -162,8 +157,7 @@ void observables(const Field &gauge, const Field &momenta) {
 // Shifts, operators, smearing and contractions, against the whole lattice on this rank alone.
 void measurements(const Field &gauge, const Field &quark, const Field &other, const std::vector<size_t> &places) {
     const int origin[4] = {1, 0, nz - 1, 2}, slice = nt - 2, n_mom = 2;
-    milcgpu_layout alone{};
-    alone.struct_size = sizeof alone;
+    auto alone = tests::sized<milcgpu_layout>();
     const int whole[4] = {nx, ny, nz, nt};
     std::copy_n(whole, 4, alone.extent);
     const auto lent = [](const std::vector<double> &data) {
@@ -174,8 +168,8 @@ void measurements(const Field &gauge, const Field &quark, const Field &other, co
                         to_made = lent(made), to_smeared = lent(smeared);
     const milcgpu_quarks from{&q, nullptr, 0}, second{&r, nullptr, 0}, of_shift{&to_shifted, nullptr, 0},
         of_operator{&to_made, nullptr, 0}, of_smearing{&to_smeared, nullptr, 0};
-    milcgpu_meson_links_spec as_they_are{}, phased{};
-    as_they_are.struct_size = phased.struct_size = sizeof phased;
+    const auto as_they_are = tests::sized<milcgpu_meson_links_spec>();
+    auto phased = as_they_are;
     phased.signs_in = 1;
     std::copy_n(origin, 4, phased.origin);
     int modes[4 * n_mom] = {0, 0, 0, 0, 1, -1, 2, 0};
@@ -189,19 +183,19 @@ void measurements(const Field &gauge, const Field &quark, const Field &other, co
     std::vector<double> sums(2 * n_mom * nt), sums_here(sums);
     milcgpu_context *context = nullptr;
     milcgpu_meson_links *bare = nullptr, *with_phases = nullptr;
-    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&alone, nullptr, &context) == MILCGPU_OK &&
               milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &bare) == MILCGPU_OK &&
               milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &with_phases) == MILCGPU_OK &&
               milcgpu_meson_links_load(bare, &as_they_are, &u) == MILCGPU_OK &&
               milcgpu_meson_links_load(with_phases, &phased, &u) == MILCGPU_OK &&
-              milcgpu_shift_quarks(bare, 3, MILCGPU_SYMMETRIC, nullptr, 1, &from, &of_shift) == MILCGPU_OK &&
-              milcgpu_spin_taste(with_phases, nullptr, milcgpu_spin_taste_index("GX-GZT"), origin, 1, &from,
-                                 &of_operator) == MILCGPU_OK &&
-              milcgpu_gauss_smear(bare, 2, 0.8, 2, slice, 1, &of_smearing) == MILCGPU_OK &&
-              milcgpu_contract(bare, &spec, nullptr, nullptr, 1, &from, &second, sums.data()) == MILCGPU_OK,
+              milcgpu_quarks_shift(bare, 3, MILCGPU_SYMMETRIC, nullptr, 1, &from, &of_shift) == MILCGPU_OK &&
+              milcgpu_quarks_spin_taste(with_phases, nullptr, milcgpu_spin_taste_index("GX-GZT"), origin, 1, &from,
+                                        &of_operator) == MILCGPU_OK &&
+              milcgpu_quarks_gauss_smear(bare, 2, 0.8, 2, slice, 1, &of_smearing) == MILCGPU_OK &&
+              milcgpu_quarks_contract(bare, &spec, nullptr, nullptr, 1, &from, &second, sums.data()) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_meson_links_destroy(bare), milcgpu_meson_links_destroy(with_phases);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
 
     std::vector<double> here(quark.mine.size());
     const void *const links = gauge.mine.data();
@@ -220,7 +214,7 @@ void measurements(const Field &gauge, const Field &quark, const Field &other, co
     std::copy_n(origin, 4, about);
     QudaContractArgs_t contraction{n_mom, modes, types, about, 0, 0};
     qudaContractFT(2, &contraction, quark.mine.data(), other.mine.data(), sums_here.data());
-    check(difference(sums_here, sums) < 1e-13, "correlators");
+    check(reference::relative_difference(sums_here, sums) < 1e-13, "correlators");
 }
 
 // qudaCloverInvert, whose vectors are gamma_5 times MILC's, against the whole lattice on this rank alone.
@@ -231,8 +225,7 @@ void clover(const Field &gauge, const Field &source, const std::vector<size_t> &
             field[k] *= k % 24 < 12 ? 1 : -1;
         return field;
     };
-    milcgpu_layout alone{};
-    alone.struct_size = sizeof alone;
+    auto alone = tests::sized<milcgpu_layout>();
     const int whole[4] = {nx, ny, nz, nt};
     std::copy_n(whole, 4, alone.extent);
     std::vector<double> x(source.all.size(), 0.0), rotated = gamma_5(source.all);
@@ -241,22 +234,20 @@ void clover(const Field &gauge, const Field &source, const std::vector<size_t> &
     };
     const milcgpu_field u = lent(gauge.all), b = lent(rotated), solution = lent(x);
     const milcgpu_wilson_spec spec{sizeof spec, kappa, coefficient / kappa, 1, MILCGPU_WILSON_BICGSTAB};
-    milcgpu_solve_spec how{};
-    how.struct_size = sizeof how;
+    auto how = tests::sized<milcgpu_solve_spec>();
     how.parity = MILCGPU_EVEN;
     how.tolerance = tolerance;
     how.max_iterations = 1000, how.max_restarts = 1;
     how.precise.precision = MILCGPU_DOUBLE;
-    milcgpu_solve_report report{};
-    report.struct_size = sizeof report;
+    auto report = tests::sized<milcgpu_solve_report>();
     milcgpu_context *context = nullptr;
     milcgpu_wilson *handle = nullptr;
-    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&alone, nullptr, &context) == MILCGPU_OK &&
               milcgpu_wilson_create(context, &handle) == MILCGPU_OK && milcgpu_wilson_load(handle, &u) == MILCGPU_OK &&
               milcgpu_wilson_solve(handle, &spec, &how, &b, &solution, &report) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_wilson_destroy(handle);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
 
     QudaInvertArgs_t invert{};
     invert.max_iter = 1000;
@@ -267,12 +258,14 @@ void clover(const Field &gauge, const Field &source, const std::vector<size_t> &
                      solved.data(), &residual, &fermilab, &iterations);
     check(residual < tolerance && fermilab == 1, "the true residual of a clover solve: " + std::to_string(residual));
     check(std::abs(iterations - report.iterations) <= 1, "iterations of a clover solve");
-    check(difference(gamma_5(solved), source.part(places, x)) < 1e-10, "the solution of a clover solve");
+    check(reference::relative_difference(gamma_5(solved), source.part(places, x)) < 1e-10,
+          "the solution of a clover solve");
     // The Fermilab residual, which is of the whole lattice.
     qudaCloverInvert(2, 2, kappa, coefficient, invert, 0, tolerance, gauge.mine.data(), nullptr, nullptr, here.data(),
                      solved.data(), &residual, &fermilab, &iterations);
     check(fermilab < tolerance, "the Fermilab residual");
-    check(difference(gamma_5(solved), source.part(places, x)) < 1e-10, "the solution by the Fermilab residual");
+    check(reference::relative_difference(gamma_5(solved), source.part(places, x)) < 1e-10,
+          "the solution by the Fermilab residual");
 }
 
 } // namespace
@@ -296,8 +289,7 @@ void quda_door(const milcgpu_messages &table, void *job) {
         gauge(places, volume, 72, 4, 1), momenta(places, volume, 40, 5, 2);
 
     // The whole lattice on this rank alone, by the C interface.
-    milcgpu_layout alone{};
-    alone.struct_size = sizeof alone;
+    auto alone = tests::sized<milcgpu_layout>();
     std::copy_n(whole, 4, alone.extent);
     const auto lent = [](const std::vector<double> &data) {
         return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
@@ -307,30 +299,27 @@ void quda_door(const milcgpu_messages &table, void *job) {
     const milcgpu_field f = lent(fat.all), l = lent(lng.all), source = lent(b.all);
     std::vector<double> x(b.all.size()), d(b.all.size());
     const milcgpu_field solution = lent(x), image = lent(d);
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_solve_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.mass = 0.3, spec.tolerance = 1e-10;
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE;
-    milcgpu_solve_report report{};
-    report.struct_size = sizeof report;
+    auto report = tests::sized<milcgpu_solve_report>();
     const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
-    milcgpu_fatlink_spec paths{};
-    paths.struct_size = sizeof paths;
+    auto paths = tests::sized<milcgpu_fatlink_spec>();
     paths.unitarity = -1;
     paths.paths = {0.6, -0.03, -0.06, 0.02, -0.003, -0.06};
     std::vector<double> made_fat(gauge.all.size()), made_long(gauge.all.size());
     const milcgpu_field u = lent(gauge.all), to_fat = lent(made_fat), to_long = lent(made_long);
     const milcgpu_fatlink_set set{0, &to_fat, &to_long, nullptr};
-    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+    check(milcgpu_context_create(&alone, nullptr, &context) == MILCGPU_OK &&
               milcgpu_links_create(context, &f, &l, &links) == MILCGPU_OK &&
-              milcgpu_solve(context, links, &spec, &source, &solution, &report) == MILCGPU_OK &&
-              milcgpu_dslash(context, links, &what, MILCGPU_ODD, &source, &image) == MILCGPU_OK &&
-              milcgpu_fat_links(context, &paths, &u, &set, 1, nullptr, nullptr) == MILCGPU_OK,
+              milcgpu_staggered_solve(links, &spec, &source, &solution, &report) == MILCGPU_OK &&
+              milcgpu_staggered_dslash(links, &what, MILCGPU_ODD, &source, &image) == MILCGPU_OK &&
+              milcgpu_links_make(context, &paths, &u, &set, 1, nullptr, nullptr) == MILCGPU_OK,
           milcgpu_last_error());
     milcgpu_links_destroy(links);
-    milcgpu_finalize(context);
+    milcgpu_context_destroy(context);
 
     QudaInvertArgs_t invert{};
     invert.max_iter = 1000;
@@ -342,7 +331,7 @@ void quda_door(const milcgpu_messages &table, void *job) {
                &relative, &iterations);
     check(residual < 1e-10 && relative == 1, "the true residual: " + std::to_string(residual));
     check(std::abs(iterations - report.iterations) <= 1, "iterations");
-    const double off = difference(solved, b.part(places, x));
+    const double off = reference::relative_difference(solved, b.part(places, x));
     check(off < 1e-9, "the solution: " + std::to_string(off));
 
     double offsets[3] = {0.36, 0.5, 2}, tolerances[3] = {1e-10, 1e-10, 1e-10}, no_tolerances[3] = {0, 0, 0};
@@ -352,7 +341,7 @@ void quda_door(const milcgpu_messages &table, void *job) {
     qudaMultishiftInvert(2, 2, 3, offsets, invert, tolerances, no_tolerances, fat.mine.data(), lng.mine.data(),
                          mine.data(), fields, residuals, relatives, &iterations);
     check(*std::max_element(residuals, residuals + 3) < 1e-10, "true residuals of several masses");
-    check(difference(several[0], solved) < 1e-9, "the mass that was solved alone");
+    check(reference::relative_difference(several[0], solved) < 1e-9, "the mass that was solved alone");
 
     std::vector<double> image_here(b.mine.size(), 0.0);
     invert.evenodd = QUDA_ODD_PARITY;

@@ -216,12 +216,15 @@ inline Fermion random_fermion(const Lattice &lattice, unsigned long seed) {
     return field;
 }
 
-// |a - b| / |b| over whole fields of vectors or of matrices.
+// |a - b| / |b| over whole fields of numbers, of vectors or of matrices; NaN where they are not of one size.
 template <class Element> double relative_difference(const std::vector<Element> &a, const std::vector<Element> &b) {
-    long double difference = 0, size = 0;
-    for (std::size_t i = 0; i < b.size(); i++) {
-        difference += norm2(a[i] - b[i]);
-        size += norm2(b[i]);
+    constexpr std::size_t reals = sizeof(Element) / sizeof(double);
+    static_assert(reals * sizeof(double) == sizeof(Element), "in double");
+    const double *x = reinterpret_cast<const double *>(a.data()), *y = reinterpret_cast<const double *>(b.data());
+    long double difference = a.size() == b.size() ? 0 : NAN, size = 0;
+    for (std::size_t i = 0; a.size() == b.size() && i < reals * b.size(); i++) {
+        difference += (x[i] - y[i]) * (x[i] - y[i]);
+        size += y[i] * y[i];
     }
     return std::sqrt(double(difference / size));
 }

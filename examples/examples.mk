@@ -1,0 +1,85 @@
+# The example programs: what they are made of, the MPI that they take, and what runs them.
+
+# An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the
+# archive what they need: ranks.cpp, and MPI with it, are in the programs only. So is what tests/reference computes.
+ref_sources   := $(wildcard tests/reference/*.cpp)
+main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
+help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
+bench_sources := $(filter examples/bench_%.cpp examples/sweep.cpp examples/table.cpp,$(help_sources))
+
+aside         := $(O)/obj/aside.a
+bench_objects := $(call objects,$(bench_sources))
+aside_objects := $(filter-out $(bench_objects),$(call objects,$(help_sources) $(ref_sources)))
+main_objects  := $(call objects,$(main_sources))
+programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
+demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
+
+# What mpicc -show adds to a compiler's line; Open MPI, MPICH and their kin know it. nvcc takes -Wl, by another name. An
+# MPI in the environment may mean anything.
+ifeq ($(origin MPI),command line)
+  mpi_words := $(if $(filter-out 0,$(MPI)),$(or $(shell $(MPI) -show),$(error MPI=$(MPI): '$(MPI) -show' names no flags; give MPI's C compiler, or MPI=0)))
+else
+  mpi_words := $(shell mpicc -show 2>/dev/null)
+endif
+mpi_compile := $(if $(mpi_words),-DMILCGPU_WITH_MPI $(patsubst -I%,-isystem%,$(filter -I% -D%,$(mpi_words))))
+mpi_link    := $(filter -L% -l% -Wl$(comma)%,$(mpi_words))
+ifeq ($(variant),cuda)
+  mpi_link  := $(patsubst -Wl$(comma)%,-Xlinker=%,$(mpi_link))
+endif
+
+# Rewritten only when what MPI adds differs from the last build's. The library has no MPI in it.
+$(O)/mpi_flags: FORCE
+	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
+$(O)/obj/examples/ranks.cpp.o: $(O)/mpi_flags
+$(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
+
+# They call what computes. Two have kernels of their own.
+with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
+$(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := -O1
+
+# Programs with kernels of their own. The ladder's products of four warps need machine code for sm_90a, which every GPU
+# of sm_90 takes.
+ifeq ($(variant),cuda)
+$(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
+$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
+endif
+
+$(aside): $(aside_objects)
+$(O)/obj/bench.a: $(bench_objects)
+$(aside) $(O)/obj/bench.a:
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(O)/bench: $(O)/obj/examples/bench.cpp.o $(O)/obj/bench.a
+$(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
+
+demo: $(demo_programs)
+	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
+	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
+	$(draw) build/demo_history.csv || status=$$?; \
+	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
+	$(draw) build/demo_energy.csv || status=$$?; \
+	$(O)/spectrum --beta 5.7 --sweeps 24 --configurations 4 --between 8 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
+	$(draw) build/demo_spectrum.csv || status=$$?; \
+	exit $$status
+
+bench: $(O)/bench
+	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
+	$(draw) build/bench.csv || status=$$?; \
+	exit $$status
+
+dense: $(O)/gemm_ladder
+	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \
+	$(draw) build/gemm_ladder.csv || status=$$?; \
+	exit $$status
+
+pictures:
+	@$(draw) $(wildcard docs/*.csv build/*.csv)
+
+list-kernels: $(O)/list_kernels
+	@$(O)/list_kernels
+
+# No failure where gnuplot is missing.
+draw := sh examples/draw.sh

@@ -1,0 +1,48 @@
+# Compilers, GPU architectures and flags: $(cxx) compiles C++, $(compile_cu) kernels, $(link) links.
+
+ifeq ($(origin HOST_ARCH),undefined)
+HOST_ARCH := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)
+endif
+
+# Warnings are errors for the compilers that this was tried with. What a newer one warns of must not stop a user's build.
+# __GNUC__ is 4 for every clang.
+# No -Werror under the sanitizers: their instrumentation makes gcc's flow warnings report what is not there, above all
+# -Wmaybe-uninitialized (the gcc manual, "Instrumentation Options", advises against the two together).
+host_flags := -fPIC -fopenmp $(if $(HOST_ARCH),-march=$(HOST_ARCH)) -Wall -Wextra
+ifeq ($(SANITIZE),1)
+  sanitizers := -fsanitize=address,undefined
+  # Loops over words, optimized with both sanitizers in them, take gcc ten minutes a file. Reports need files and lines.
+  optimize   := $(if $(filter 1,$(STRIPED)),-O0,-O1) -g1
+  host_flags += $(sanitizers) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized
+else
+  optimize   := -O3
+  host_flags += $(if $(filter 12 13 14,$(shell echo __GNUC__ | $(CXX) -E -P -x c++ - 2>/dev/null)),-Werror)
+endif
+host_flags := $(strip $(host_flags) $(CXXFLAGS))
+cpp_flags  := -I. -Imilc_glue/api $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
+cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
+
+ifeq ($(variant),cuda)
+  # The GPUs of this machine, else what most have.
+  ARCH ?= $(or $(gpus),sm_80 sm_90 compute_90)
+  arch_list   := $(subst $(comma),$(space),$(ARCH))
+  arch_number  = $(patsubst compute_%,%,$(patsubst sm_%,%,$(1)))
+  gencode := $(foreach a,$(arch_list),-gencode=arch=compute_$(call arch_number,$(a)),code=$(if \
+               $(filter compute_%,$(a)),$(a),sm_$(call arch_number,$(a))))
+  # The headers stand beside nvcc; /usr/include must not be named, or libstdc++ loses its #include_next chain.
+  cuda_home    := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+  cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
+  cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
+  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) $(if $(filter 1,$(LINEINFO)),-lineinfo) -Xfatbin=-compress-all --extended-lambda $(gencode) \
+            -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1 \
+            '-DMILCGPU_ARCH="$(strip $(arch_list))"'
+  compile_cu := $(nvcc)
+  link       := $(NVCC) -ccbin $(lastword $(CXX)) $(gencode) -Xcompiler=-fopenmp
+  # What a static link against libmilcgpu.a needs beside OpenMP: nvcc links the CUDA runtime statically.
+  private_libs := $(addprefix -L,$(wildcard $(cuda_home)/lib64)) -lcudart_static -ldl -lrt -lpthread
+else
+  compile_cu := $(cxx) -x c++
+  link       := $(CXX) -fopenmp $(sanitizers)
+  private_libs :=
+endif
+to_linker = $(if $(filter cuda,$(variant)),-Xlinker=$(1),-Wl$(comma)$(1))

@@ -1,0 +1,35 @@
+# From a source to its object, and how far the build is. Read after the lists of all folders.
+
+# Rewritten only when the flags differ from the last build's; every object depends on it.
+$(O)/flags: FORCE
+	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
+	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
+
+# How far the build is. What is compiled again, after a change, comes without numbers.
+goals      := $(or $(MAKECMDGOALS),all)
+testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
+testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))
+to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
+                $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
+                $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
+                  printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
+
+$(O)/obj/%.cpp.o: %.cpp $(O)/flags
+	@mkdir -p $(@D); $(call say_compiling,CXX )
+	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+
+$(O)/obj/%.cu.o: %.cu $(O)/flags
+	@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
+	$(Q)$(compile_cu) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+
+# An object a source; flags of single files are left out.
+to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
+in_json  = "$(subst ",\",$(1))"
+command  = {"directory": "$(CURDIR)", "file": "$(1)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) -c $(1))}
+compile_commands:
+	@$(shell mkdir -p build)$(file >build/compile_commands.json,[$(call command,$(firstword $(to_list))))
+	@$(foreach source,$(wordlist 2,$(words $(to_list)),$(to_list)),$(file >>build/compile_commands.json,$(comma)$(call command,$(source))))
+	@$(file >>build/compile_commands.json,])echo build/compile_commands.json
+
+-include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(call objects,$(help_sources) $(ref_sources)) $(test_objects) $(main_objects) $(fault_objects)) $(first:.h.gch=.d)

@@ -1,0 +1,69 @@
+// Functions _defaults of the C interface: what a struct begins with, by the tables of members.h and the lines here.
+#include "milc_glue/api/members.h"
+
+using namespace milcgpu;
+
+namespace {
+
+// more(full): what the table does not say. The caller's header may be older or newer: `size` bytes are filled.
+template <class Struct, class More> void fill(Struct *spec, size_t size, const More &more) {
+    if (spec == nullptr)
+        return;
+    Struct full{};
+    for (const Member &m : Members<Struct>::list)
+        if (m.may.start != 0)
+            m.set(reinterpret_cast<unsigned char *>(&full) + m.offset, m.may.start);
+    more(full);
+    full.struct_size = size;
+    std::memset(spec, 0, size);
+    std::memcpy(spec, &full, std::min(size, sizeof full));
+}
+
+} // namespace
+
+#define DEFAULTS(object, ...)                                                                                          \
+    void milcgpu_##object##_defaults(milcgpu_##object##_spec *spec, size_t size) {                                     \
+        fill(spec, size, [](milcgpu_##object##_spec &s) {                                                              \
+            static_cast<void>(s);                                                                                      \
+            __VA_ARGS__;                                                                                               \
+        });                                                                                                            \
+    }
+
+extern "C" {
+
+DEFAULTS(solve, s.precise.precision = MILCGPU_DOUBLE)
+DEFAULTS(multi_mass, s.shared.precision = MILCGPU_DOUBLE)
+DEFAULTS(fatlink, )
+DEFAULTS(force, )
+DEFAULTS(eigen, )
+DEFAULTS(gauge_fix, )
+DEFAULTS(ape, )
+DEFAULTS(hyp, )
+DEFAULTS(flow, )
+DEFAULTS(stout, )
+DEFAULTS(meson_links, )
+DEFAULTS(meson, )
+DEFAULTS(dirac, )
+DEFAULTS(dirac_meson, )
+DEFAULTS(laplace, s.what.precision = MILCGPU_DOUBLE)
+DEFAULTS(laplace_solve, s.precise.precision = MILCGPU_DOUBLE)
+DEFAULTS(wilson, )
+
+void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size) {
+    fill(spec, size, [u0](milcgpu_fatlink_spec &s) {
+        const double u2 = u0 * u0, u4 = u2 * u2;
+        s.paths = {5.0 / 8, -1.0 / 24 / u2, -1.0 / 16 / u2, 1.0 / 64 / u4, -1.0 / 384 / (u4 * u2), -1.0 / 16 / u4};
+    });
+}
+
+void milcgpu_hisq_defaults(milcgpu_fatlink_spec *spec, size_t size) {
+    fill(spec, size, [](milcgpu_fatlink_spec &s) {
+        s.hisq = 1;
+        s.fat7 = {1.0 / 8, 0, -1.0 / 16, 1.0 / 64, -1.0 / 384, 0};
+        s.paths = {1.0, -1.0 / 24, -1.0 / 16, 1.0 / 64, -1.0 / 384, -1.0 / 8};
+        s.eps_one_link = 1.0 / 8;
+        s.eps_naik = -1.0 / 24;
+    });
+}
+
+} // extern "C"

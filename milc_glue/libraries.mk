@@ -1,0 +1,47 @@
+# The libraries: libmilcgpu of gpu_kernels, reorder and milc_glue, and libquda for MILC's own GPU switches.
+
+lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') \
+                   $(wildcard reorder/*.cu $(addsuffix /*.cpp,reorder $(addprefix milc_glue/,api solve links measure host plugin))))
+# The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
+quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
+
+lib_objects   := $(call objects,$(lib_sources))
+quda_objects  := $(call objects,$(quda_sources))
+libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
+# What libquda.so has of the library by itself: nothing with a state.
+quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
+                   milc_glue/host/host_fields.cpp milc_glue/host/lent_messages.cpp)
+
+# What milc_glue takes of the standard library, compiled once: it takes as long to read as many a file. Not by ccache,
+# which by default keeps nothing that comes after it.
+standard      := $(if $(findstring ccache,$(CXX)),,$(O)/obj/milc_glue/standard.h.gch)
+ifneq ($(standard),)
+with_standard := $(filter $(O)/obj/milc_glue/%,$(lib_objects) $(quda_objects))
+$(with_standard): $(standard)
+$(with_standard): private cxx += -include $(standard:.gch=)
+$(standard): $(O)/flags
+	@mkdir -p $(@D); printf '#include <%s>\n' algorithm array cmath cstring functional map memory mutex string utility vector >$(@:.gch=)
+	$(Q)$(cxx) -c -x c++-header $(@:.gch=) -o $@
+endif
+
+$(O)/libmilcgpu.a: $(lib_objects)
+	@echo '  AR    $@'; rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+# The name that programs ask for at run time stands beside the library.
+$(O)/libmilcgpu.so: $(lib_objects) milc_glue/api/exports.map
+	@echo '  LINK  $@'
+	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/api/exports.map) \
+	  $(call to_linker,-znodelete) $(LDFLAGS) -o $@ $(lib_objects) $(LDLIBS)
+	$(Q)ln -sf libmilcgpu.so $@.$(interface)
+
+$(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda_compat/exports.map
+	@echo '  LINK  $@'
+	$(Q)$(CXX) $(host_flags) -shared -Wl,-soname=libmilcgpu-quda.so.$(interface) -Wl,--version-script=milc_glue/quda_compat/exports.map \
+	  $(if $(sanitizers),,-Wl$(comma)-z$(comma)defs) $(LDFLAGS) -o $@ $(quda_objects) $(quda_parts) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
+	$(Q)ln -sf libquda.so $(@D)/libmilcgpu-quda.so.$(interface)
+
+# What make install must know of a build. <milcgpu/milcgpu.h> is found in build/<variant>/include.
+$(O)/built: $(O)/flags
+	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue/api $(@D)/include/milcgpu
+	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) -lgomp -lstdc++ -lm)'" >$@

@@ -1,0 +1,83 @@
+// A field of MILC's and the device's copy of it: which of the two has the newest content, and how a call finds out.
+// There is one answer for all that stays on the device between calls. What a copy is made of is its owner's:
+//
+//   owner              field                     looked at           who may have the newest
+//   link_cache.h       fat and long links        an eighth a call    host, both; the device, of deferred links
+//   meson_links.h      links of measurements     an eighth, or told  host, both
+//   wilson_links.h     links of Wilson fermions  whole               host, both
+//   gauge_owner.h      gauge field, momenta      whole               host, both, device
+//   quark_fields.h     quark fields              whole               host, both
+//   known_solutions.h  source and solution       whole               both; the device, in a trajectory
+//
+// MILC makes fields anew in the same addresses and edits them in place without a word. So the content decides, by a tag
+// of hashes. An eighth is spread over the whole lattice, and is another one in the next call. A mirror knows of one
+// rank's field: its owner asks all ranks (collective.h) before it acts on an answer.
+#pragma once
+#include "milc_glue/host/host_fields.h"
+#include <atomic>
+
+namespace milcgpu {
+
+class Mirror {
+  public:
+    enum class Newest { host, both, device };
+    enum class Look { whole, eighth, told }; // told: nothing is read, because the caller knows that nobody has written
+    using Tag = PartHashes;                  // what is looked at whole has one number, the first
+
+    Mirror() = default;
+    // second: a field that belongs to the first, as long links belong to fat links.
+    Mirror(const HostRecords &field, Look look, const HostRecords &second = {})
+        : field_(field), second_(second), look_(look), next_(look) {}
+
+    bool is_at(const void *field, const void *second = nullptr) const {
+        return field_.data == field && second_.data == second;
+    }
+    Newest newest() const { return newest_; }
+    bool is(Newest newest) const { return newest_ == newest; }
+    uint64_t content() const;                          // a number for what the device has
+    unsigned long version() const { return version_; } // another one after each write that was announced or seen
+
+    // The same field, where it has another address, too. The mirror's state stays.
+    void lies_at(const HostRecords &field) { field_ = field; }
+    // What the host has, all of it.
+    Tag tag_now() const;
+    // Both have this.
+    bool has(const Tag &tag) const { return newest_ == Newest::both && tag_ == tag; }
+    // Both have what is here, in records of another stride, or the same.
+    bool has_copy(const HostRecords &copy) const;
+    // Both have the same, as far as the next look sees.
+    bool is_same() const;
+    // The host's field is as it was when the tag was taken, whoever has the newest.
+    bool is_untouched() const { return tag_ == tag_now(); }
+    // A look has found it the same. all: it was one at all of it.
+    void looked(bool all);
+    void look_next(Look look) { next_ = look; } // once
+
+    void both_have(const Tag &tag);
+    void both_have() { both_have(tag_now()); }
+    void host_wrote(); // or somebody has seen that it did
+    // poison: the host's old copy becomes NaN, for tests.
+    void device_wrote(bool poison = false);
+    // What the device has is not to be trusted any more, or is gone.
+    void forget_copy() { newest_ = Newest::host; }
+
+    // The parts that come next, of a field that is looked at by eighths: those that this call has not seen.
+    int turn() const { return turn_; }
+    int unseen() const { return unseen_; }
+    uint64_t part(int part) const { return tag_[part]; }
+    void saw(int parts);
+
+  private:
+    static inline std::atomic<unsigned long> versions_{0};
+    HostRecords field_{}, second_{};
+    Look look_ = Look::whole, next_ = Look::whole;
+    Newest newest_ = Newest::host;
+    Tag tag_{}; // of the host's field when both were equal, or when the device wrote
+    unsigned long version_ = ++versions_;
+    int turn_ = 0, unseen_ = 0;
+};
+
+// A hash of two fields that belong together.
+inline uint64_t combined(uint64_t field, uint64_t second) { return field + 3 * second; }
+
+} // namespace milcgpu

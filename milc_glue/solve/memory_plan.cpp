@@ -1,0 +1,31 @@
+// Plans of memory as tables.
+#include "milc_glue/solve/memory_plan.h"
+
+using namespace milcgpu;
+
+std::string milcgpu::table_of(const MemoryPlan &plan, size_t free_bytes) {
+    std::string table;
+    const auto mib = [](size_t n) { return static_cast<double>(n) / 1048576.0; };
+    const auto line = [&](size_t bytes, const char *what) {
+        if (bytes != 0)
+            table += format("%10.1f MiB  %s\n", mib(bytes), what);
+    };
+    line(plan.in_use, "in use");
+    line(plan.links, "links as handed over");
+    line(plan.raw, "raw copy of host links (while loading)");
+    line(plan.packed, "packed links");
+    line(plan.terms, "clover terms and their inverses");
+    line(plan.vectors, "vectors");
+    table += format("%10.1f MiB  in all, %.1f MiB free\n", mib(plan.total()), mib(free_bytes));
+    line(plan.more, "more, where the solve has to change its precision on the way");
+    return table;
+}
+
+void milcgpu::fill_plan(const milcgpu_context &context, MemoryPlan plan, char *text, size_t text_size, size_t *bytes) {
+    plan.in_use = context.device->used_bytes();
+    const std::string table = table_of(plan, context.device->free_bytes());
+    if (text != nullptr && text_size > 0)
+        std::snprintf(text, text_size, "%s", table.c_str());
+    if (bytes != nullptr)
+        *bytes = plan.total();
+}

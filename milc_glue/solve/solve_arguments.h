@@ -1,0 +1,55 @@
+// Arguments and reports of solves, of all families.
+#pragma once
+#include "gpu_kernels/solver/cg.h"
+#include "milc_glue/api/context.h"
+
+namespace milcgpu {
+
+OperatorSpec operator_of(const milcgpu_storage &given, const char *what);
+// A specification of one solve, looked over.
+struct SolveArguments {
+    int parity;
+    OperatorSpec precise, sloppy;
+    CgLimits limits;
+};
+SolveArguments checked_solve(const milcgpu_solve_spec &);
+// 4 m^2 of a mass that is called `what`. Throws where it is not finite.
+double shift_of_mass(double mass, const char *what);
+void check_iterations(int max_iterations, int max_restarts); // throws where their product is too large
+
+// Several sources: what each has for itself, and the arguments of the first of n, looked over with those of the others.
+struct OfEachSource {
+    std::vector<double> tolerances;
+    std::vector<int> max_iterations;
+};
+SolveArguments checked_sources(const milcgpu_solve_spec &, int n, OfEachSource &);
+milcgpu_solve_spec spec_of_source(const milcgpu_solve_spec &, int k); // of source k alone
+void check_together(int together, int n);
+int sources_at_once(int n); // of n sources: groups alike, of at most most_block
+// make(most), or with half of them while memory is short.
+template <class Make> void make_for_most(int most, const Make &make) {
+    for (;; most = (most + 1) / 2)
+        try {
+            return make(most);
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory || most == 1)
+                throw;
+        }
+}
+// The caller's progress function, of a specification that stays as long as the solve.
+template <class Spec> CgProgress progress_of(milcgpu_context &context, const Spec &spec) {
+    if (spec.progress == nullptr)
+        return {};
+    return [&](int step, double residual) {
+        context.callbacks.run("spec.progress", [&] { spec.progress(spec.user, step, residual); });
+        context.device->make_current();
+    };
+}
+// From the solver's report, but for seconds and bytes of the call.
+void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
+void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
+// milcgpu_staggered_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_links *, int parity, double mass, const milcgpu_field *source,
+                              const milcgpu_field *solution, double *residual, double *relative);
+
+} // namespace milcgpu

@@ -1,0 +1,186 @@
+/* What this program of MILC's has, why a routine of it is not offloaded, and its actions as the library takes them. */
+#include "glue.h"
+#include <string.h>
+#ifdef MILCGPU_SERVES
+#include "../include/umethod.h"
+#endif
+
+/* Of MILC's routines only whether they are there. select.sh gives this file the sections of all files of the program.
+ */
+#define MILCGPU_WRAPPED(result, routine, arguments) void __real_##routine(void) __attribute__((weak));
+#define MILCGPU_OF_PROGRAM MILCGPU_WRAPPED
+#define MILCGPU_OF_LIBC(result, routine, arguments)
+#define MILCGPU_CALLED(result, routine, arguments) result routine arguments __attribute__((weak));
+#define MILCGPU_WHY(row, reason)
+#include "routines.def"
+#undef MILCGPU_WRAPPED
+#undef MILCGPU_CALLED
+#undef MILCGPU_WHY
+
+#ifdef MILCGPU_SERVES
+/* ---- fermion links ----------------------------------------------------------------------------------------------- */
+
+milcgpu_paths milcgpu_paths_of(const ks_component_paths *p) {
+    const asqtad_coeffs_t *c = &p->act_path_coeff;
+    milcgpu_paths paths = {c->one_link, c->naik, c->three_staple, c->five_staple, c->seven_staple, c->lepage};
+    return paths;
+}
+
+milcgpu_fatlink_spec milcgpu_spec_of(const ks_component_paths *p) {
+    milcgpu_fatlink_spec spec;
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.unitarity = -1; /* MILC smears what it is given, and so do we */
+    spec.paths = milcgpu_paths_of(p);
+    return spec;
+}
+
+/* Actions given by general paths, without these coefficients, are MILC's. */
+int milcgpu_has_coefficients(const ks_component_paths *p) {
+#ifdef ASQ_OPTIMIZED_FATTENING
+    const asqtad_coeffs_t *c = &p->act_path_coeff;
+    return c->one_link != 0 || c->naik != 0 || c->three_staple != 0;
+#else
+    (void)p;
+    return 0;
+#endif
+}
+
+int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec) {
+    *spec = milcgpu_spec_of(p);
+    return milcgpu_has_coefficients(p);
+}
+
+static const char *own_links(void) {
+#ifdef ASQ_OPTIMIZED_FATTENING
+    return NULL;
+#else
+    return MILCGPU_NO_COEFFICIENTS;
+#endif
+}
+
+/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
+static const char *own_hisq_links(int umethod, int ugroup) {
+    if (umethod != UNITARIZE_ANALYTIC && umethod != UNITARIZE_ROOT && umethod != UNITARIZE_RATIONAL)
+        return "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 || ugroup == UNITARIZE_SU3 ? NULL : "MILC's own: this UNITARIZATION_GROUP";
+}
+const char *milcgpu_own_hisq_force(int umethod, int ugroup) {
+    if (umethod != UNITARIZE_ANALYTIC)
+        return "MILC's own: the device has the force of UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 ? NULL : "MILC's own: the device has the force of U(3) alone (UNITARIZATION_GROUP)";
+}
+
+static const char *own_hisq(void) {
+#if FERM_ACTION == HISQ
+    if (own_links() == NULL)
+        return own_hisq_links(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+#endif
+    return own_links();
+}
+
+/* NULL: the device makes them. */
+const char *milcgpu_why_own_hisq(const ks_action_paths_hisq *ap) {
+    return milcgpu_has_coefficients(&ap->p1) && milcgpu_has_coefficients(&ap->p2)
+               ? own_hisq_links(ap->umethod, ap->ugroup)
+               : MILCGPU_NO_COEFFICIENTS;
+}
+
+milcgpu_fatlink_spec milcgpu_spec_of_hisq_links(const ks_action_paths_hisq *ap) {
+    milcgpu_fatlink_spec spec = milcgpu_spec_of(&ap->p2);
+    spec.hisq = 1;
+    spec.fat7 = milcgpu_paths_of(&ap->p1);
+    spec.eps_one_link = ap->p3.act_path_coeff.one_link;
+    spec.eps_naik = ap->p3.act_path_coeff.naik;
+    spec.special_unitary = ap->ugroup == UNITARIZE_SU3;
+#ifdef HISQ_REUNIT_SVD_REL_ERROR
+    spec.svd_relative = HISQ_REUNIT_SVD_REL_ERROR;
+#endif
+#ifdef HISQ_REUNIT_SVD_ABS_ERROR
+    spec.svd_absolute = HISQ_REUNIT_SVD_ABS_ERROR;
+#endif
+    return spec;
+}
+
+const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
+    *spec = milcgpu_spec_of_hisq_links(ap);
+    return milcgpu_why_own_hisq(ap);
+}
+
+int milcgpu_reads_are_known(void) { return milcgpu_has(get_fatlinks) && milcgpu_has(get_lnglinks); }
+
+/* ---- molecular dynamics ------------------------------------------------------------------------------------------ */
+
+#ifdef MILCGPU_GLUE_md
+int milcgpu_exponential_order(void) { return milcgpu_has(d_action_rhmc) ? 8 : milcgpu_has(update_h) ? 6 : 0; }
+
+/* In ks_imp_rhmc; ks_imp_dyn reads links and solutions itself. */
+int milcgpu_keeps_solutions(void) { return milcgpu_has(d_action_rhmc); }
+
+/* The gauge action: plaquette, rectangle and bent loop, in this order, or the first of them; by lengths and numbers. */
+int milcgpu_known_action(milcgpu_loops *loops) {
+    const int lengths[3] = {4, 6, 6}, numbers[3] = {6, 12, 16};
+    double coefficients[3] = {0, 0, 0};
+    int k, n;
+#ifdef ANISOTROPY
+    return 0;
+#endif
+    n = milcgpu_there(get_nloop)();
+    if (milcgpu_there(get_nreps)() != 1 || n > 3)
+        return 0;
+    for (k = 0; k < n; k++) {
+        if (milcgpu_there(get_loop_length)()[k] != lengths[k] || milcgpu_there(get_loop_num)()[k] != numbers[k])
+            return 0;
+        coefficients[k] = milcgpu_there(get_loop_coeff)()[k][0];
+    }
+    loops->plaquette = coefficients[0];
+    loops->rectangle = coefficients[1];
+    loops->bent = coefficients[2];
+    loops->phases_out = 0;
+    return 1;
+}
+
+/* A program may have no loops; MILC may not have made its table of them yet: their lengths are 0 then. */
+static const char *own_action(void) {
+    milcgpu_loops loops;
+    if (get_nloop == NULL || milcgpu_there(get_nloop)() == 0 || milcgpu_there(get_loop_length)()[0] == 0)
+        return NULL;
+    return milcgpu_known_action(&loops) ? NULL : MILCGPU_OTHER_LOOPS;
+}
+
+static const char *own_force(void) {
+    const char *why = own_links();
+#if FERM_ACTION == HISQ
+    if (milcgpu_exponential_order() == 6) /* ks_imp_dyn */
+        return "MILC's own: the device has no HISQ force of vectors in the sites";
+    if (why == NULL)
+        why = own_hisq_links(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+    if (why == NULL)
+        why = milcgpu_own_hisq_force(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+#endif
+    return why;
+}
+#endif
+
+/* Made last, of what is in the table so far. */
+static const char *own_back_links(const char *const *why) {
+    return why[MILCGPU_LOAD_FN_LINKS] != NULL && why[MILCGPU_HISQ_LINKS] != NULL ? "MILC's own, as the links are"
+           : numnodes() > 1 ? "MILC's own on several ranks: they come from the neighbours"
+                            : NULL;
+}
+#endif
+
+#ifndef MILCGPU_GLUE_md
+int milcgpu_keeps_solutions(void) { return 0; }
+#endif
+
+void milcgpu_find_not_offloaded(const char **why) {
+    int row;
+    for (row = 0; row < MILCGPU_ROUTINES; row++)
+        why[row] = MILCGPU_ABSENT;
+#define MILCGPU_WRAPPED(result, routine, arguments)
+#define MILCGPU_CALLED(result, routine, arguments)
+#define MILCGPU_WHY(row, reason) why[MILCGPU_##row] = reason;
+#define IF_HAS(routine, reason) (milcgpu_has(routine) ? (reason) : MILCGPU_ABSENT)
+#include "routines.def"
+}

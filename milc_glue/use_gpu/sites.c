@@ -1,0 +1,172 @@
+/* Who has the newest of the gauge field and the momenta, and rephase. Both stay on the device from one routine to the
+ * next (updates.c, fermion_force.c); a routine that MILC does asks for the host's copy first (milcgpu_need), and what
+ * MILC writes is announced. Links on the device have phases in always; those in the sites as phases_in says. */
+#include "sites.h"
+
+#include "routines.h"
+
+#ifdef MILCGPU_GLUE_md
+static struct {
+    int in_original;            /* routines of MILC's that work on the sites, one in another */
+    int on_old_copy;            /* of these: on the host's old copy, to be compared */
+    int counted;                /* the outermost is */
+    int making_links;           /* fermion links of the gauge field in the sites, one in another */
+    const su3_matrix *deferred; /* a copy of the gauge field that is left as it is; NULL: none */
+} state;
+int milcgpu_in_trajectory = 0, milcgpu_only_offloaded_read = 0;
+
+milcgpu_plugin_lattice milcgpu_in_sites(void) {
+    const int real = MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE;
+    milcgpu_plugin_lattice l = {{lattice[0].link, real, sizeof(site)}, {lattice[0].mom, real, sizeof(site)}};
+    return l;
+}
+
+int milcgpu_sites_stay(void) { return milcgpu_plugin_resident() && milcgpu_exponential_order() != 0; }
+
+void milcgpu_need_sites(int fields, const char *who) {
+    const int newer = milcgpu_plugin_newer_on_device(fields);
+    const int phases = phases_in;
+    if (state.on_old_copy || fields == 0)
+        return;
+    if (!milcgpu_plugin_host_needs(fields, who))
+        milcgpu_end_of_run();
+    if ((newer & MILCGPU_LINKS) && phases == OFF) { /* they came with phases */
+        phases_in = ON;
+        milcgpu_original(rephase)(OFF);
+    }
+}
+
+int milcgpu_put_phases_in(void) {
+    if (phases_in == ON || milcgpu_plugin_newer_on_device(MILCGPU_LINKS))
+        return 0;
+    milcgpu_original(rephase)(ON);
+    return 1;
+}
+void milcgpu_put_phases_back(int were_out) {
+    if (were_out)
+        milcgpu_original(rephase)(OFF);
+}
+
+/* Phases in and out are a matter of the host's copy. Where that is old and nobody reads it, only the word changes. */
+static void put_phases(int flag) {
+    if (!state.in_original && milcgpu_only_offloaded_read && milcgpu_plugin_newer_on_device(MILCGPU_LINKS) &&
+        flag != phases_in) {
+        phases_in = flag;
+        return;
+    }
+    milcgpu_need_sites(MILCGPU_LINKS, "rephase");
+    milcgpu_original(rephase)(flag);
+}
+void __wrap_rephase(int flag) { put_phases(flag); }
+
+/* ---- how a routine is offloaded ---------------------------------------------------------------------------------- */
+
+int milcgpu_offloads_sites(milcgpu_routine row, int can, const char *why, const char *who) {
+    if (state.in_original || !milcgpu_offloads())
+        return 0;
+    if (!can) {
+        milcgpu_plugin_leaves(row, why);
+        return 0;
+    }
+    if (milcgpu_plugin_compare())
+        milcgpu_need_sites(MILCGPU_BOTH, who);
+    return 1;
+}
+
+int milcgpu_compares_sites(int one, const char *who) {
+    if (milcgpu_plugin_compare())
+        return 1;
+    if (!milcgpu_sites_stay())
+        milcgpu_need_sites(one, who);
+    return 0;
+}
+
+void milcgpu_enter_sites(milcgpu_routine row) {
+    if (state.in_original++ == 0 && (state.counted = milcgpu_plugin_active()))
+        milcgpu_enter_original(row);
+}
+void milcgpu_leave_sites(milcgpu_routine row, int writes) {
+    if (--state.in_original == 0 && state.counted)
+        milcgpu_leave_original(row);
+    milcgpu_plugin_host_wrote(writes);
+}
+
+void milcgpu_enter_old_sites(milcgpu_routine row) {
+    state.in_original++;
+    state.on_old_copy++;
+    milcgpu_enter_original(row);
+}
+double milcgpu_leave_old_sites(milcgpu_routine row) {
+    const double seconds = milcgpu_leave_original(row);
+    state.in_original--;
+    state.on_old_copy--;
+    return seconds;
+}
+
+/* ---- fermion links ----------------------------------------------------------------------------------------------- */
+
+static int defers(su3_matrix *copy) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    if (!state.making_links || !milcgpu_sites_stay() || milcgpu_plugin_compare() || phases_in != ON ||
+        !milcgpu_plugin_load_links(&sites))
+        return 0;
+    state.deferred = copy;
+    return 1;
+}
+int milcgpu_gauge_is_deferred(const su3_matrix *links) { return state.deferred != NULL && links == state.deferred; }
+void milcgpu_fill_gauge(su3_matrix *links) {
+    if (!milcgpu_gauge_is_deferred(links))
+        return;
+    state.deferred = NULL;
+    milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
+    milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
+}
+
+void milcgpu_begin_fermion_links(void) { state.making_links++; }
+void milcgpu_end_fermion_links(void) {
+    state.making_links--;
+    state.deferred = NULL;
+}
+
+int milcgpu_may_defer_links(void) {
+    return milcgpu_in_trajectory && state.making_links && milcgpu_sites_stay() && milcgpu_reads_are_known() &&
+           !milcgpu_plugin_compare();
+}
+
+static const su3_matrix *deferred_before;
+static int were_out;
+su3_matrix *milcgpu_begin_links_again(void) {
+    were_out = phases_in == OFF;
+    deferred_before = state.deferred;
+    if (were_out)
+        put_phases(ON);
+    state.making_links++;
+    return milcgpu_copy_gauge();
+}
+void milcgpu_end_links_again(su3_matrix *links) {
+    state.making_links--;
+    state.deferred = deferred_before;
+    free(links);
+    if (were_out)
+        put_phases(OFF);
+}
+#else
+void milcgpu_need_sites(int fields, const char *who) { (void)fields, (void)who; }
+static int defers(su3_matrix *copy) { return (void)copy, 0; }
+int milcgpu_gauge_is_deferred(const su3_matrix *links) { return (void)links, 0; }
+void milcgpu_fill_gauge(su3_matrix *links) { (void)links; }
+void milcgpu_begin_fermion_links(void) {}
+void milcgpu_end_fermion_links(void) {}
+int milcgpu_may_defer_links(void) { return 0; }
+su3_matrix *milcgpu_begin_links_again(void) { return NULL; }
+void milcgpu_end_links_again(su3_matrix *links) { (void)links; }
+#endif
+
+su3_matrix *milcgpu_copy_gauge(void) {
+    su3_matrix *const copy = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "gauge links");
+    if (milcgpu_offloads() && defers(copy))
+        return copy;
+    milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
+    milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
+    return copy;
+}

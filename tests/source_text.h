@@ -1,0 +1,23 @@
+// Files as text, and what stands in them, for tests that hold docs and sources together. They run in the root of the
+// source tree.
+#pragma once
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tests {
+
+// Throws where the file cannot be read.
+std::string text_of(const std::filesystem::path &path);
+
+// What a regular expression finds, one after the other: the whole, then its groups.
+std::vector<std::vector<std::string>> matches(const std::string &text, const std::string &pattern);
+
+// The first group of each.
+std::set<std::string> names_in(const std::string &text, const std::string &pattern);
+
+// Declarations and inline functions of the C headers: each begins a line.
+constexpr char a_function[] = "(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(";
+
+} // namespace tests

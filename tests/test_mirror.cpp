@@ -1,0 +1,310 @@
+// Who has the newest: each field that has a copy on the device is written by MILC in the host's memory, by MILC's
+// routine and by the device, each two of these in every order, with NaN in what is not the newest. What is read then,
+// here and there, is what the CPU makes of the same.
+#include "tests/plugin_support.h"
+#include "tests/reference/gauge_force.h"
+#include "tests/reference/mesons.h"
+
+using namespace tests;
+using reference::Gauge;
+
+namespace {
+
+struct Edit {
+    const char *name;
+    std::function<void()> run;
+};
+
+// Each two edits, with a look between them and without.
+void in_every_order(const std::vector<Edit> &edits, const std::function<void()> &check) {
+    for (const Edit &first : edits)
+        for (const Edit &second : edits)
+            for (const bool look : {false, true}) {
+                INFO(first.name << (look ? ", a look, " : ", ") << second.name);
+                first.run();
+                if (look)
+                    check();
+                second.run();
+                check();
+            }
+}
+
+const reference::Lattice lattice{{2, 2, 2, 4}};
+
+double difference(const std::vector<double> &a, const std::vector<double> &b) {
+    double worst = 0;
+    for (size_t k = 0; k < a.size(); ++k)
+        worst = worse(worst, std::abs(a[k] - b[k]));
+    return worst;
+}
+
+// MILC's fields stay where they are.
+void put(const std::vector<double> &from, std::vector<double> &to) { std::copy(from.begin(), from.end(), to.begin()); }
+
+// MILC's routine is under way, and does nothing of it by the device.
+void by_milc(milcgpu_routine routine, const std::function<void()> &work) {
+    milcgpu_plugin_original(routine, 1);
+    work();
+    milcgpu_plugin_original(routine, 0);
+}
+
+Gauge smooth_gauge(unsigned long seed) { return reference::near_unit_gauge(lattice, 0.35, seed); }
+
+} // namespace
+
+TEST_CASE("newest of gauge field and momenta: two edits in every order", "[plugin][md][mirror]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
+        Milc milc(lattice);
+        REQUIRE(milc.start() == 1);
+        constexpr int links = MILCGPU_LINKS, momenta = MILCGPU_MOMENTA, both = links | momenta;
+        constexpr double eps = 0.05, beta = 1.5;
+        milcgpu_loops loops{};
+        loops.plaquette = 1;
+        loops.phases_out = 1;
+        const std::vector<reference::Loops> plaquettes = {{1, reference::plaquettes()}};
+        // As the CPU has them, and as MILC has them in its sites.
+        Gauge u = smooth_gauge(1), h = reference::random_momenta(lattice, 2);
+        std::vector<double> site_u = reference::links_to_milc<double>(lattice, u),
+                            site_h = reference::momenta_to_milc(lattice, h);
+        const milcgpu_plugin_lattice sites{Milc::field(site_u), Milc::field(site_h)};
+        const auto put_u = [&] { put(reference::links_to_milc<double>(lattice, u), site_u); };
+        const auto put_h = [&] { put(reference::momenta_to_milc(lattice, h), site_h); };
+        const auto need = [](int what) { REQUIRE(milcgpu_plugin_host_needs(what, "a test") == 1); };
+        unsigned long seed = 10;
+        const std::vector<Edit> edits = {
+            {"MILC's links",
+             [&] {
+                 u = smooth_gauge(++seed);
+                 put_u();
+                 milcgpu_plugin_host_wrote(links);
+             }},
+            {"links, and nobody announces it",
+             [&] {
+                 need(links);
+                 std::swap_ranges(&site_u[0], &site_u[18], &site_u[72]);
+                 u = reference::links_from_milc<double>(lattice, site_u);
+             }},
+            {"MILC's update",
+             [&] {
+                 need(both);
+                 by_milc(MILCGPU_UPDATE_U, [&] {
+                     u = reference::update_links(reference::links_from_milc<double>(lattice, site_u), h, eps, 8);
+                     put_u();
+                 });
+                 milcgpu_plugin_host_wrote(links);
+             }},
+            {"update",
+             [&] {
+                 u = reference::update_links(u, h, eps, 8);
+                 REQUIRE(milcgpu_plugin_update_links(&sites, eps, 8) == 1);
+                 CHECK(std::isnan(site_u[0]));
+             }},
+            {"MILC's momenta",
+             [&] {
+                 h = reference::random_momenta(lattice, ++seed);
+                 put_h();
+                 milcgpu_plugin_host_wrote(momenta);
+             }},
+            {"momenta, and nobody announces it",
+             [&] {
+                 need(momenta);
+                 for (double &x : site_h)
+                     x = -x;
+                 for (reference::Matrix &x : h)
+                     x = -1.0 * x;
+             }},
+            {"MILC's force",
+             [&] {
+                 need(both);
+                 by_milc(MILCGPU_GAUGE_FORCE_KS, [&] {
+                     const Gauge read = reference::links_from_milc<double>(lattice, site_u);
+                     h = reference::add_gauge_force(lattice, read, plaquettes, eps * beta / 3, h);
+                     put_h();
+                 });
+                 milcgpu_plugin_host_wrote(momenta);
+             }},
+            {"force",
+             [&] {
+                 h = reference::add_gauge_force(lattice, u, plaquettes, eps * beta / 3, h);
+                 REQUIRE(milcgpu_plugin_gauge_force(&sites, &loops, beta, eps) == 1);
+                 CHECK(std::isnan(site_h[0]));
+             }},
+        };
+        in_every_order(edits, [&] {
+            double action = 0;
+            REQUIRE(milcgpu_plugin_gauge_action(&sites, &loops, &action) == 1);
+            CHECK(std::abs(action / reference::gauge_action(lattice, u, plaquettes) - 1) < 1e-10);
+            need(both);
+            CHECK(difference(site_u, reference::links_to_milc<double>(lattice, u)) < 1e-12);
+            CHECK(difference(site_h, reference::momenta_to_milc(lattice, h)) < 1e-12);
+            // What both have is in one place from here on, and what is made of it is tested as it is.
+            u = reference::links_from_milc<double>(lattice, site_u);
+        });
+    }
+}
+
+TEST_CASE("newest of fermion links and of links of measurements: two edits in every order", "[plugin][links][mirror]") {
+    for (const Backend backend : backends())
+        for (const bool hisq : {false, true}) {
+            CAPTURE(hisq);
+            const Environment environment{
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
+            Milc milc(lattice);
+            REQUIRE(milc.start() == 1);
+            milcgpu_fatlink_spec spec;
+            hisq ? milcgpu_hisq_defaults(&spec, sizeof spec) : milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
+            spec.unitarity = -1;
+            // Of two gauge fields what the CPU makes of them.
+            std::vector<double> gauge[2], made_fat[2], made_lng[2];
+            for (const int k : {0, 1}) {
+                Gauge u = smooth_gauge(20 + k);
+                reference::apply_phases(lattice, u);
+                const reference::HisqLinks by_hisq =
+                    hisq ? reference::hisq_links(lattice, u, 0) : reference::HisqLinks{};
+                const auto coefficients = reference::asqtad_coefficients(0.9);
+                gauge[k] = reference::links_to_milc<double>(lattice, u);
+                made_fat[k] = reference::links_to_milc<double>(
+                    lattice, hisq ? by_hisq.fat : reference::fat_links(lattice, u, coefficients));
+                made_lng[k] = reference::links_to_milc<double>(
+                    lattice, hisq ? by_hisq.lng : reference::long_links(lattice, u, coefficients));
+            }
+            // What MILC's fields would have if all of it were done by the CPU; `of` is what they were made of last.
+            std::vector<double> fat, lng;
+            int of = 0;
+            bool deferred = false;
+            const auto make = [&](int device_only) {
+                const double eps = 0;
+                void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
+                milcgpu_fatlink_report report{};
+                REQUIRE(milcgpu_plugin_links(hisq ? MILCGPU_HISQ_LINKS : MILCGPU_LOAD_FN_LINKS, &spec, gauge[of].data(),
+                                             1, &eps, &fats, &lngs, nullptr, nullptr, nullptr, device_only,
+                                             &report) == 1);
+                deferred = device_only != 0;
+            };
+            const auto fill = [&] { // as the glue does before MILC reads or writes them
+                if (!deferred)
+                    return;
+                milcgpu_plugin_forget_deferred();
+                make(0);
+            };
+            const auto next = [&] {
+                fill();
+                of = 1 - of;
+                fat = made_fat[of], lng = made_lng[of];
+            };
+            next();
+            make(0);
+            const std::vector<Edit> edits = {
+                {"a link in place",
+                 [&] {
+                     fill();
+                     for (auto *links : {&fat, &milc.fat})
+                         (*links)[72 + 5] += 0.5;
+                 }},
+                {"MILC's links",
+                 [&] {
+                     next();
+                     by_milc(MILCGPU_LOAD_FN_LINKS, [&] { put(fat, milc.fat), put(lng, milc.lng); });
+                 }},
+                {"links",
+                 [&] {
+                     next();
+                     make(0);
+                 }},
+                {"links, deferred",
+                 [&] {
+                     next();
+                     make(1);
+                     std::fill(milc.fat.begin(), milc.fat.end(), NAN);
+                     std::fill(milc.lng.begin(), milc.lng.end(), NAN);
+                 }},
+            };
+            const auto apply = [&] {
+                return reference::vector_to_milc<double>(
+                    lattice, reference::dslash_on_parity(lattice, reference::links_from_milc<double>(lattice, fat),
+                                                         reference::links_from_milc<double>(lattice, lng), milc.b, 0));
+            };
+            in_every_order(edits, [&] {
+                std::vector<double> out(milc.source.size(), 0);
+                REQUIRE(milcgpu_plugin_dslash(milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, Milc::field(milc.source),
+                                              Milc::field(out)) == 1);
+                CHECK(difference(out, apply()) < 1e-10);
+            });
+            fill();
+            // The same fields as links of measurements: by the shift of a field.
+            edits[2].run();
+            in_every_order({edits.begin(), edits.begin() + 3}, [&] {
+                std::vector<double> out(milc.source.size(), 0);
+                REQUIRE(milcgpu_plugin_shift(milc.fat.data(), 1, MILCGPU_FORWARD, Milc::field(milc.source),
+                                             Milc::field(out)) == 1);
+                const auto expected = reference::shift(lattice, reference::links_from_milc<double>(lattice, fat), 1,
+                                                       reference::ShiftWay::forward, milc.b);
+                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 1e-10);
+            });
+        }
+}
+
+TEST_CASE("newest of a solution: two edits in every order", "[plugin][mirror]") {
+    for (const Backend backend : backends())
+        for (const bool stays : {false, true}) { // in a trajectory solutions stay on the device
+            CAPTURE(stays);
+            const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
+                                          {"MILCGPU_VERBOSE", "0"},
+                                          {"MILCGPU_PRECISION", "double"},
+                                          {"MILCGPU_TEST", "keep,nan"}};
+            Milc milc(lattice);
+            REQUIRE(milc.start() == 1);
+            const std::vector<double> links = reference::links_to_milc<double>(lattice, smooth_gauge(31));
+            Masses masses(milc, {0.4, 0.6}, 1e-9);
+            std::vector<double> &x = masses.x[0];
+            milcgpu_plugin_solve_call one = milc.call();
+            one.solution = Milc::field(x);
+            const auto need = [] { REQUIRE(milcgpu_plugin_vectors_need() == 1); };
+            const auto solve = [&] {
+                milcgpu_solve_report report;
+                REQUIRE(milcgpu_plugin_solve(&one, &report) == 1);
+            };
+            if (stays)
+                milcgpu_plugin_vectors_begin(2, 0);
+            const std::vector<Edit> edits = {
+                {"a number in place",
+                 [&] {
+                     need();
+                     x[6 * 3 + 2] += 0.25;
+                 }},
+                {"MILC's solve",
+                 [&] {
+                     need();
+                     by_milc(MILCGPU_KS_CONGRAD, [&] { std::fill(x.begin(), x.end(), 0.25); });
+                 }},
+                {"all masses",
+                 [&] {
+                     REQUIRE(masses.solve() == 1);
+                     CHECK(std::isnan(x[0]) == stays);
+                 }},
+                {"a solve", solve},
+                {"smearing",
+                 [&] {
+                     need();
+                     REQUIRE(milcgpu_plugin_gauss_smear(links.data(), 1.5, 1, -1, Milc::field(x)) == 1);
+                 }},
+            };
+            in_every_order(edits, [&] {
+                // A measurement reads what MILC has.
+                need();
+                std::vector<double> out(x.size());
+                REQUIRE(milcgpu_plugin_shift(links.data(), 2, MILCGPU_BACKWARD, Milc::field(x), Milc::field(out)) == 1);
+                const auto expected =
+                    reference::shift(lattice, reference::links_from_milc<double>(lattice, links), 2,
+                                     reference::ShiftWay::backward, reference::vector_from_milc<double>(lattice, x));
+                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 1e-10);
+                // A solution that is known is one.
+                solve();
+                need();
+                CHECK(milc.residual(x, one.mass) < 1.01 * one.tolerance);
+            });
+            milcgpu_plugin_vectors_end();
+        }
+}

@@ -1,0 +1,136 @@
+# The tests: what they are made of, the programs that they start, and make check.
+
+# Where TESTS is one tag, as [smoke], only the files that have tests of it.
+tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
+tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
+main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp
+test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
+tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
+# Three programs, which run side by side, the longest first: tests that start programs in MILC's shape, tests of the
+# library, and tests that start other programs.
+host_tests     := $(call tests_of,milc_host)
+starting_tests := $(call tests_of,docs install milc_build mpi_ranks programs quda_calls spectrum)
+library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
+# Without a GPU, tests of the library run in two halves: those with one of these tags, and the others.
+half           := cg sources cut ranks plugin
+halved         := $(if $(TESTS)$(gpus),,$(library_tests))
+test_runs      := $(if $(host_tests),milc_host_tests) $(if $(library_tests),milcgpu_tests) $(if $(halved),milcgpu_tests-2) \
+                    $(if $(starting_tests),program_tests)
+asked           = $(TESTS)
+
+test_objects  := $(call objects,$(test_sources))
+test_main     := $(call objects,$(main_of_tests))
+# What nearly all tests include, compiled once. Not by ccache, which by default keeps nothing that comes after it.
+first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
+
+# Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
+catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
+
+# Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
+# Under the sanitizers the test tagged [sanitize] runs two of them.
+host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 \
+                   $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 hisq-P1 asqtad-master-P1 hisq-master-P2 hisq-newer-P2))
+
+# Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
+mpi_list := $(O)/mpi_ranks/list
+
+# The example programs with MPI; test_programs.cpp runs them. Not under the sanitizers: they would take minutes to build.
+mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(programs))
+mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(filter command%,$(origin MPI)),$(MPI),mpicc)))mpirun))
+
+# Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes
+# from the library.
+fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
+fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
+
+# What the tests that start programs start.
+test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
+                   $(if $(call tests_of,programs spectrum),$(mpi_programs))
+
+# They are told where MPI's programs are.
+program_tests := $(call objects,tests/test_programs.cpp tests/test_spectrum.cpp)
+$(program_tests): $(O)/mpi_flags
+
+# Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
+# themselves need no speed: -Og takes three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
+# sanitizer.
+test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE
+$(test_objects): private last_flags := $(test_flags)
+$(O)/obj/tests/test_milc_host.cpp.o: private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
+$(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
+$(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
+$(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
+$(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
+ifneq ($(first),)
+with_first := $(filter-out $(test_main),$(test_objects))
+$(with_first): $(first)
+$(with_first): private cxx += -include $(first:.gch=)
+$(first): tests/support.h $(O)/flags
+	@mkdir -p $(@D); echo '#include "$<"' >$(@:.gch=); $(call say_compiling,CXX )
+	$(Q)$(cxx) $(test_flags) -MMD -MP -MT $@ -MF $(@:.h.gch=.d) -c -x c++-header $(@:.gch=) -o $@
+endif
+
+# The library's objects come first: inline functions that tests have, too, are then those that it was compiled with.
+$(O)/milcgpu_tests: $(lib_objects) $(test_main) $(call objects,$(library_tests)) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects)
+$(O)/milc_host_tests: $(test_main) $(call objects,$(host_tests)) $(aside) $(O)/libmilcgpu.a
+$(O)/program_tests: $(test_main) $(call objects,$(starting_tests)) $(aside) $(O)/libmilcgpu.a
+$(O)/milc_host_tests $(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(catch_libs) $(LDLIBS)
+
+# Which tests are in the programs: linked again when others are asked for.
+$(O)/test_list: FORCE
+	@mkdir -p $(@D); echo '$(test_sources)' | cmp -s - $@ || echo '$(test_sources)' >$@
+
+$(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $$(nm -u $(O)/libmilcgpu.a | sort -u | \
+	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
+
+# Looked at in every `make check`: an MPI may have come since the last one.
+$(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
+	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g1 -Wall -Wextra $(or $(sanitizers),-Werror) \
+	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
+
+# By way of the make fragment, as MILC's own make does it.
+$(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \
+    $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/api/*.h milc_glue/use_gpu/*)
+	@mkdir -p $(@D); echo '  GLUE  $@'
+	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
+	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) \
+	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' ORIGINALS=$(if $(sanitizers),,-O1) LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
+	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
+
+.PHONY: $(test_runs:%=check-%)
+
+check: $(test_runs:%=check-%)
+	@cat $(test_runs:%=$(O)/%.counts) | awk '$(add_counts)'
+
+check-milcgpu_tests check-milcgpu_tests-2: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
+	@$(call run_tests,$(@:check-%=%))
+ifneq ($(halved),)
+check-milcgpu_tests: private asked = '$(subst $(space),$(comma),$(half:%=[%]~[.]))'
+check-milcgpu_tests-2: private asked = '$(subst $(space),,$(half:%=~[%]))~[.]'
+endif
+
+# On a GPU not at once with the others, some of which need all of its memory.
+after = $(if $(gpus),$(filter $(1:%=check-%),$(test_runs:%=check-%)))
+check-milc_host_tests: $(O)/milc_host_tests $(host_programs) | $(call after,milcgpu_tests)
+	@$(call run_tests,milc_host_tests)
+
+check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | $(call after,milcgpu_tests milc_host_tests)
+	@$(call run_tests,program_tests)
+
+# What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
+# before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
+# in which no test passed or was skipped.
+run_tests = echo '  TEST  $(O)/$(1)'; \
+  $(O)/$(1:-2=) $(asked) >$(O)/$(1).log 2>&1; \
+  awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
+take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
+  /^skipped [0-9]+: / { why = why $$0 "\n"; next } { said = said $$0 "\n" } \
+  END { if (status != 0 && failed + 0 == 0) failed = 1; if (failed > 0) printf "%s", said; printf "%d %d %d\n%s", passed, failed, skipped, why >counts; \
+        printf "$(1): %d passed, %d failed, %d skipped\n", passed, failed, skipped }
+add_counts = /^skipped / { n = $$2 + 0; sub(/^[^:]*: /, ""); lack[$$0] += n; next } { passed += $$1; failed += $$2; skipped += $$3 } \
+  END { if (passed + failed + skipped == 0) failed = 1; for (what in lack) why = why (why != "" ? "; " : ": ") lack[what] " " what; \
+        printf "%d passed, %d failed%s\n", passed, failed, (skipped > 0 ? ", " skipped " skipped" why : ""); exit failed > 0 }
