@@ -533,7 +533,8 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
     const Fields fields = fields_on({4, 4, 4, 8}, false);
     for (const Backend backend : backends()) {
         std::vector<double> values[2];
-        int steps[2], plain[2];
+        int steps[2], plain[2], refusals[2] = {};
+        std::string words[2];
         for (const int ranks : {1, 2}) {
             std::vector<double> seen[2];
             const auto endings =
@@ -555,6 +556,17 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
                         if (here.rank() == 0)
                             (with != nullptr ? steps : plain)[ranks - 1] = report.steps;
                     }
+                    if (ranks == 1)
+                        return;
+                    Handle fewer;
+                    spec.count = 4;
+                    demand(milcgpu_eigenvectors_compute(here.links, &spec, &fewer.of, nullptr));
+                    std::vector<double> solution(here.source.size());
+                    const milcgpu_field x = field_of(solution);
+                    auto how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+                    how.eigenvectors = here.rank() == 0 ? *made : *fewer;
+                    refusals[here.rank()] = milcgpu_staggered_solve(here.links, &how, &b, &x, nullptr);
+                    words[here.rank()] = milcgpu_last_error();
                 });
             CHECK(all_well(endings));
             values[ranks - 1] = seen[0];
@@ -567,6 +579,10 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
         for (int k = 0; k < 20; ++k)
             CHECK(values[1][k] == Approx(values[0][k]).epsilon(1e-3));
         CHECK(std::abs(steps[1] - steps[0]) <= 2);
+        for (const int rank : {0, 1}) {
+            CHECK(refusals[rank] == MILCGPU_BAD_ARGUMENT);
+            CHECK_THAT(words[rank], Catch::Contains("count of spec.eigenvectors is "));
+        }
         CHECK(steps[0] < plain[0]);
     }
 }

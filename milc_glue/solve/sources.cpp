@@ -149,12 +149,15 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
         places = places_of();
         task.a = checked_sources(spec, n, task.each);
         check_version(spec.links_version, *links.links);
-        if (spec.eigenvectors != nullptr)
-            need_eigenvectors(*spec.eigenvectors, context, task.a.parity);
         reports = empty_reports(n);
         if (numbered)
             call.of_entries = numbers_of(task.each);
     });
+    if (spec.eigenvectors != nullptr) // on all ranks
+        same_on_all_ranks(context, function, [&](CallArguments &call) {
+            need_eigenvectors(*spec.eigenvectors, context, task.a.parity);
+            call("count of spec.eigenvectors", milcgpu_eigenvectors_count(spec.eigenvectors));
+        });
     if (n == 0)
         return Status::ok;
     task.progress = progress_of(context, spec);
