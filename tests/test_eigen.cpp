@@ -496,6 +496,30 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
     }
 }
 
+TEST_CASE("a flipped bit that raises no residual: a copy to the host says so, and solutions hold", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        const auto spec = eigen_spec(16);
+        Handle made;
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
+        unsigned char byte;
+        modes.device().copy_to_host(&byte, (*made.of->set)[1].data, 1);
+        byte ^= 1;
+        modes.device().copy_to_device((*made.of->set)[1].data, &byte, 1);
+        const Solved s = solve(session, *made, 1, MILCGPU_SINGLE);
+        CAPTURE(milcgpu::name(backend), s.reports[0].message);
+        CHECK(s.status == MILCGPU_OK);
+        CHECK(s.reports[0].true_residual < 1e-10);
+        CHECK(s.reports[0].deflations > 2);
+        CHECK(s.reports[0].deflation_off == 0);
+        std::vector<double> vector(6 * session.lattice.volume());
+        const milcgpu_field there = session.field(vector);
+        CHECK(milcgpu_eigenvectors_save(*made, 3, &there) == MILCGPU_CORRUPTED);
+        CHECK(milcgpu_eigenvectors_count(*made) == 0);
+    }
+}
+
 TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     Modes modes(Backend::host, 3, {{4, 4, 4, 4}});
     Session<double> &session = modes.session;

@@ -8,10 +8,14 @@
  * milcgpu_staggered_solve, milcgpu_staggered_solve_sources and milcgpu_staggered_solve_vectors take a handle as
  * spec.eigenvectors. At the start, and wherever the residual is recomputed, they solve the part of the error that lies
  * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
- * precision, too. Eigenvectors cannot make a solution wrong: its residual is computed as ever. Of other links than
- * these some vectors are looked at: if |B v - l v| is larger than it was, they are not used. A deflation that raises
- * the residual ten times, as with vectors that were changed, is taken back, and none follows in that solve. Either way
- * the solve goes on without, and report.message says so.
+ * precision, too. Eigenvectors cannot make a solution wrong: its true residual is computed without them, and holds
+ * whatever they are. With other links than theirs some vectors are looked at: if |B v - l v| is larger than it was,
+ * they are not used. A deflation that raises |b - A x| ten times is taken back, and none follows in that solve. Either
+ * way the solve goes on without, and report.message says so.
+ *
+ * Vectors have checksums. They are compared after a deflation that was taken back, and in milcgpu_eigenvectors_save. A
+ * bit that flips in a vector is noticed only there. Anywhere else it costs steps at the most. MILCGPU_VERIFY=0 turns
+ * the checksums off.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
  */
