@@ -34,6 +34,14 @@ Operator in_single(milcgpu_links &links, int parity) {
 
 std::string empty_words() { return "the eigenvectors are empty: compute or load them"; }
 
+void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int index) {
+    if (of.set == nullptr)
+        refuse(empty_words());
+    const int count = static_cast<int>(of.loaded.size());
+    if (call("index", index) < 0 || index >= count)
+        refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
+}
+
 } // namespace
 
 void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity) {
@@ -180,11 +188,7 @@ milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, mil
         HostField host{};
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
             resident(context, links);
-            if (of.set == nullptr)
-                refuse(empty_words());
-            const int count = static_cast<int>(of.loaded.size());
-            if (call("index", index) < 0 || index >= count)
-                refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
+            require_index(call, of, index);
             if (links->links->tag() != of.set->links)
                 refuse("the links are not those that the eigenvectors were made for");
             host = host_field(from, 6, "from");
@@ -212,11 +216,7 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
         milcgpu_eigenvectors &of = *eigenvectors;
         HostField host{};
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
-            if (of.set == nullptr)
-                refuse(empty_words());
-            const int count = static_cast<int>(of.loaded.size());
-            if (call("index", index) < 0 || index >= count)
-                refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
+            require_index(call, of, index);
             if (!of.loaded[index])
                 refuse(format("vector %d is empty: load it", index));
             host = host_field(to, 6, "to");
