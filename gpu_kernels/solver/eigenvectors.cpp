@@ -114,16 +114,23 @@ double Eigenvectors::norm_over_ranks(const SpinorBlock &of) const {
     return sum.to_host()[0];
 }
 
+void Eigenvectors::take_checksum(int k) {
+    sums_.resize(count());
+    const SpinorBlock v = (*this)[k];
+    sums_[k] = checksum(device_, v.data, v.bytes());
+}
+
 void Eigenvectors::take_checksums() {
-    sums_.clear();
-    for (const SpinorField &group : groups_)
-        sums_.push_back(checksum(device_, group.data(), group.bytes()));
+    for (int k = 0; k < count(); ++k)
+        take_checksum(k);
 }
 
 std::vector<Region> Eigenvectors::checked_regions() const {
     std::vector<Region> all;
-    for (size_t g = 0; g < sums_.size(); ++g)
-        all.push_back({groups_[g].data(), groups_[g].bytes(), sums_[g], owner});
+    for (size_t k = 0; k < sums_.size(); ++k) {
+        const SpinorBlock v = (*this)[static_cast<int>(k)];
+        all.push_back({v.data, v.bytes(), sums_[k], owner});
+    }
     return all;
 }
 

@@ -39,7 +39,8 @@ class Eigenvectors {
 
     void free_scratch() const { scratch_.reset(); } // what looking at vectors needs
 
-    // Checksums of the vectors as they are; regions to compare with them later.
+    // Checksums of the vectors as they are, each of its own; regions to compare with them later.
+    void take_checksum(int k);
     void take_checksums();
     std::vector<Region> checked_regions() const;
 
@@ -60,7 +61,7 @@ class Eigenvectors {
     int parity_;
     Precision precision_;
     std::vector<SpinorField> groups_;
-    std::vector<uint64_t> sums_;
+    std::vector<uint64_t> sums_; // of each vector
     struct Scratch { // in double
         SpinorField v, av, between;
         DeviceArray<double> sums;

@@ -203,7 +203,7 @@ milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, mil
         of.set->load(index, vector, *full);
         of.set->free_scratch();
         of.loaded[index] = true;
-        of.set->take_checksums();
+        of.set->take_checksum(index);
         return Status::ok;
     });
 }
