@@ -62,7 +62,7 @@ class Eigenvectors {
     Precision precision_;
     std::vector<SpinorField> groups_;
     std::vector<uint64_t> sums_; // of each vector
-    struct Scratch { // in double
+    struct Scratch {             // in double
         SpinorField v, av, between;
         DeviceArray<double> sums;
     };
