@@ -32,8 +32,6 @@ inline std::string said_by(const std::function<void()> &work) {
     return text;
 }
 
-inline bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
-
 inline const char *backend_name(Backend backend) { return backend == Backend::cuda ? "cuda" : "host"; }
 
 // MILC's fields on a small lattice, and calls of the plugin with them.

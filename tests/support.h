@@ -13,6 +13,8 @@
 
 namespace tests {
 
+inline bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
 inline std::vector<milcgpu::Backend> backends() {
     if (milcgpu::Device::gpu_count() > 0)
         return {milcgpu::Backend::host, milcgpu::Backend::cuda};

@@ -178,8 +178,6 @@ bool untouched(const Solved &s) {
     return std::all_of(s.x.begin(), s.x.end(), [](const Words &x) { return x == Words(x.size(), 0.5); });
 }
 
-bool has(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
-
 // Changes the marked value wherever it is on the device, in so many attempts to solve.
 struct Changes {
     milcgpu::Device &device;

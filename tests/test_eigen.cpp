@@ -21,8 +21,6 @@ using Number = milcgpu::Complex<double>;
 
 namespace {
 
-bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
-
 constexpr double start_of_rounding = 1e-12;
 
 std::vector<Number> random_hermitian(int m) {
@@ -172,7 +170,7 @@ TEST_CASE("Lanczos finds the lowest eigenvalues, and how many there are below ea
         CHECK(modes.lowest(1, report)->values[0] == Approx(all[0]).epsilon(1e-2));
         CHECK(report.message == "");
         CHECK(modes.lowest(300, report)->count() <= 96);
-        CHECK(contains(report.message, "a lattice of this size"));
+        CHECK(has(report.message, "a lattice of this size"));
         CHECK_THROWS_AS(modes.lowest(0, report), milcgpu::Error);
     }
 }
@@ -187,7 +185,7 @@ TEST_CASE("where memory is short Lanczos makes fewer vectors, and says so", "[ei
                                                   *modes.in(Precision::single), limits, {}, report);
     CHECK(set->count() < 64);
     CHECK(set->count() >= 16);
-    CHECK(contains(report.message, "of 64 eigenvectors: memory"));
+    CHECK(has(report.message, "of 64 eigenvectors: memory"));
 }
 
 TEST_CASE("deflated solves take the steps of the modes that are left, at all masses and precisions", "[eigen]") {
@@ -265,8 +263,8 @@ TEST_CASE("a vector that is none is found out, and costs nothing but its deflati
         const auto set = modes.lowest(24, report);
         const milcgpu::Operator full = modes.in(Precision::double_);
         CHECK(set->why_not_of(*full) == "");
-        CHECK(contains(set->why_not_of(*other.in(Precision::double_)), "not one of these links"));
-        CHECK(contains(set->why_not_of(*modes.in(Precision::double_, 1)), "not one of these links"));
+        CHECK(has(set->why_not_of(*other.in(Precision::double_)), "not one of these links"));
+        CHECK(has(set->why_not_of(*modes.in(Precision::double_, 1)), "not one of these links"));
         const milcgpu::SpinorBlock bad = (*set)[2];
         modes.device().copy_on_device(bad.data, (*set)[0].data, bad.source_bytes / 2);
         set->values[2] = 1e-5;
@@ -405,7 +403,7 @@ TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by
             CHECK(std::is_sorted(values.begin(), values.end()));
             REQUIRE(milcgpu_eigenvectors_create(session.links, parity, MILCGPU_SINGLE, 24, &loaded.of) == MILCGPU_OK);
             CHECK(solve(session, *loaded, 1, MILCGPU_HALF, parity).status == MILCGPU_BAD_ARGUMENT);
-            CHECK(contains(milcgpu_last_error(), "empty"));
+            CHECK(has(milcgpu_last_error(), "empty"));
             std::vector<double> vector(6 * session.lattice.volume(), 7);
             const milcgpu_field there = session.field(vector);
             for (int k = 0; k < 24; ++k) {
@@ -436,7 +434,7 @@ TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by
             }
             CHECK(solve(session, *made, 1, MILCGPU_HALF, MILCGPU_EVEN + MILCGPU_ODD - parity).status ==
                   MILCGPU_BAD_ARGUMENT);
-            CHECK(contains(milcgpu_last_error(), "the solve is on the others"));
+            CHECK(has(milcgpu_last_error(), "the solve is on the others"));
         }
     }
 }
@@ -463,8 +461,8 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
             CHECK(s.reports[0].true_residual < 1e-10);
             CHECK(s.reports[0].deflations == 0);
             CHECK((s.reports[0].deflation_off == 1 && s.reports[1].deflation_off == 1));
-            CHECK(contains(s.reports[0].message, "not one of these links"));
-            CHECK(contains(session.messages.back(), "solved without deflation"));
+            CHECK(has(s.reports[0].message, "not one of these links"));
+            CHECK(has(session.messages.back(), "solved without deflation"));
             std::vector<double> vector(6 * session.lattice.volume());
             const milcgpu_field there = session.field(vector);
             CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_BAD_ARGUMENT);
@@ -488,7 +486,7 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
             CHECK(s.reports[0].steps <= 1.3 * plain);
             CHECK(s.reports[0].deflation_off == 1);
             CHECK(milcgpu_eigenvectors_count(*made) == 0);
-            CHECK(contains(s.reports[0].message, "a bit flipped"));
+            CHECK(has(s.reports[0].message, "a bit flipped"));
         }
         SECTION("a copy to the host says so") {
             CHECK(milcgpu_eigenvectors_save(*made, 3, &there) == MILCGPU_CORRUPTED);
@@ -530,7 +528,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     Handle made;
     const auto refused = [&](milcgpu_eigen_spec spec, const char *words) {
         CHECK(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(contains(milcgpu_last_error(), words));
+        CHECK(has(milcgpu_last_error(), words));
         CHECK(*made == nullptr);
     };
     refused(eigen_spec(0), "spec.count");
@@ -609,7 +607,7 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
         CHECK(std::abs(steps[1] - steps[0]) <= 2);
         for (const int rank : {0, 1}) {
             CHECK(refusals[rank] == MILCGPU_BAD_ARGUMENT);
-            CHECK(contains(words[rank], "count of spec.eigenvectors is "));
+            CHECK(has(words[rank], "count of spec.eigenvectors is "));
         }
         CHECK(steps[0] < plain[0]);
     }

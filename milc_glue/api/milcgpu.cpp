@@ -124,11 +124,7 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
     report.recursion_residual = r.recursion_residual;
     report.largest_jump = r.largest_jump;
     report.steps_in_half = r.steps_in_half;
-    report.solver_seconds = r.seconds;
-    if (r.seconds > 0) {
-        report.gflops = r.flops / r.seconds * 1e-9;
-        report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
-    }
+    fill_rates(r.seconds, r.flops, r.bytes, report);
     report.reconstruct = a.precise.reals;
     report.sloppy_reconstruct = a.sloppy.reals;
     report.deflations = r.deflations, report.deflation_off = r.deflation_off;

@@ -228,8 +228,7 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
             convert_spinor(*context->device, (*of.set)[index], vector, 1, nullptr);
         });
         if (!are_whole(of))
-            throw Error(Status::corrupted, "the eigenvectors are no longer what was made or loaded: a bit flipped, or "
-                                           "somebody wrote there. They are empty now: compute or load them again");
+            throw Error(Status::corrupted, format("%s: compute or load them again", changed_eigenvectors));
         context->device->collective("the copy of an eigenvector",
                                     [&] { context->reorder->to_host(vector, parity, host); });
         return Status::ok;

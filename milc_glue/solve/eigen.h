@@ -19,6 +19,9 @@ namespace milcgpu {
 void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, int parity);
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
+constexpr const char *changed_eigenvectors =
+    "the eigenvectors are no longer what was made or loaded: a bit flipped, or "
+    "somebody wrote there. They are empty now";
 // After a deflation that raised a residual: whether the vectors are still what they were. If not, the handle is empty.
 bool are_whole(milcgpu_eigenvectors &);
 

@@ -128,11 +128,7 @@ void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_
     report.steps = r.steps;
     report.source_norm = r.source_norm;
     report.shared_seconds = r.shared_seconds;
-    report.solver_seconds = r.seconds;
-    if (r.seconds > 0) {
-        report.gflops = r.flops / r.seconds * 1e-9;
-        report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
-    }
+    fill_rates(r.seconds, r.flops, r.bytes, report);
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
     const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
     for (int i = 0; i < n_shifts && report.shifts != nullptr; ++i) {

@@ -45,6 +45,12 @@ template <class Spec> CgProgress progress_of(milcgpu_context &context, const Spe
         context.device->make_current();
     };
 }
+// Of a solver that took so many seconds.
+template <class Report> void fill_rates(double seconds, double flops, double bytes, Report &report) {
+    report.solver_seconds = seconds;
+    if (seconds > 0)
+        report.gflops = flops / seconds * 1e-9, report.gbytes_per_second = bytes / seconds * 1e-9;
+}
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built

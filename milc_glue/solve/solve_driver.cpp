@@ -202,9 +202,8 @@ class GroupSolve {
             report.bytes_to_device /= group_.count, report.bytes_to_host /= group_.count;
             if (group_.alone || total_.seconds <= 0)
                 continue;
-            report.solver_seconds = total_.seconds / group_.count;
-            report.gflops = total_.flops / total_.seconds * 1e-9;
-            report.gbytes_per_second = total_.bytes / total_.seconds * 1e-9;
+            fill_rates(total_.seconds, total_.flops, total_.bytes, report);
+            report.solver_seconds /= group_.count;
         }
     }
     void log(const std::vector<milcgpu_solve_report> &reports) const {

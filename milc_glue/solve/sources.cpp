@@ -103,7 +103,8 @@ struct Places {
     std::vector<VectorPlace> sources, solutions;
 };
 
-void say(const std::string &why, milcgpu_context &context, milcgpu_solve_report &report) {
+// Into the message of the report, before what stands there, and into the log.
+void put_before(const std::string &why, milcgpu_context &context, milcgpu_solve_report &report) {
     const std::string before = report.message;
     std::snprintf(report.message, sizeof report.message, "%s%s%s", why.c_str(), before.empty() ? "" : ". ",
                   before.c_str());
@@ -124,11 +125,9 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
             report.deflation_off = 1;
     }
     if (!wrong.empty())
-        say("solved without deflation: " + wrong, family.context, reports[0]);
+        put_before("solved without deflation: " + wrong, family.context, reports[0]);
     else if (raised && !are_whole(eigenvectors))
-        say("the eigenvectors are no longer what was made or loaded: a bit flipped, or somebody wrote there. They are "
-            "empty now",
-            family.context, reports[0]);
+        put_before(changed_eigenvectors, family.context, reports[0]);
     return status;
 }
 
