@@ -1,5 +1,6 @@
 // What goes wrong on one rank alone, while all work together: every rank hears of it in words, none hangs, and where
 // the ranks can go on they do.
+#include "milc_glue/solve/kept_solver.h"
 #include "tests/cut_support.h"
 #include <algorithm>
 #include <cmath>
@@ -70,6 +71,35 @@ TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the 
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); },
                             MILCGPU_OK, 0),
                     Status::no_memory, "rank 0 of 2: "));
+}
+
+TEST_CASE("ranks: memory that ends on one rank in a solve of a very light mass ends, or is missed, on all",
+          "[ranks][faults]") {
+    const Fields fields = fields_on(two_ranks.whole, false);
+    std::vector<std::string> did(2);
+    std::vector<int> without(2); // solves that went on without what does not fit: vectors to start in double
+    const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        bool came = true;
+        for (int after = 0; came; ++after)
+            for (const bool first : {true, false}) { // the second solve, with the same solver, has memory
+                Solve solve(here);
+                solve.spec.mass = 1e-3, solve.spec.max_iterations = 24, solve.spec.max_restarts = 1;
+                solve.spec.sloppy.precision = MILCGPU_SINGLE;
+                if (first)
+                    here.context->solvers.clear();
+                if (here.rank() == 1)
+                    here.context->device->inject(first ? Fault::allocation : Fault::none, after);
+                const milcgpu_status status = solve(here);
+                if (first)
+                    came = here.context->ranks->gathered("test", here.context->device->planted())[1] == Fault::none;
+                did[here.rank()] += format("%d ", status);
+                without[here.rank()] += first && came && status != MILCGPU_NO_MEMORY;
+            }
+    });
+    CHECK(all_well(endings));
+    CHECK(did[0] == did[1]);
+    CHECK(without[0] == without[1]);
+    CHECK(without[0] > 0);
 }
 
 TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {

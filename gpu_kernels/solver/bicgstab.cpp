@@ -90,8 +90,8 @@ void BicgstabSolver::step() {
 // Iterates until the device says stop, and adds the gain to the solution.
 void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
     if (!loop_)
-        device_.collective("the start of the iteration", [&] {
-            loop_ = std::make_unique<ChunkLoop>(
+        loop_ = made_on_all_ranks(device_, "the start of the iteration", [&] {
+            return std::make_unique<ChunkLoop>(
                 device_,
                 [this] {
                     for (int k = 0; k < steps_a_chunk; ++k)
@@ -152,19 +152,19 @@ void BicgstabSolver::go_on_from_residual(double rr, const BicgLimits &limits, Bi
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
 // Whether the solve ends after a true residual. The reason goes into the report.
-bool BicgstabSolver::ended(double rr, BicgStop stop, int without_gain, const BicgLimits &limits,
+bool BicgstabSolver::ended(double rr, BicgStop stop, const ladder::Gain &gain, const BicgLimits &limits,
                            BicgReport &report) const {
     if (rr < limits.tolerance * limits.tolerance * source_rr_)
         return true;
     const double residual = std::sqrt(rr / source_rr_);
-    if (without_gain >= ladder::patience && stop == BicgStop::breakdown) {
+    if (gain.is_over() && stop == BicgStop::breakdown) {
         report.status = Status::not_converged;
         report.broke_down = true;
         report.message = format("BiCGstab breaks down: at step %d a scalar product that it divides by vanished for the "
                                 "%d. time, and restarts give no more than |r| / |source| = %.1e. Take conjugate "
                                 "gradient",
                                 report.steps, report.breakdowns, residual);
-    } else if (without_gain >= ladder::patience) {
+    } else if (gain.is_over()) {
         report.status = Status::precision_floor;
         report.message = format("the true residual stays at %.1e of |source|: it falls no further in double precision "
                                 "(tolerance %.1e). Ask for less",
@@ -201,8 +201,7 @@ BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &p
         device_.fill_zero(x_.data(), x_.bytes());
         return report;
     }
-    double best_rr = INFINITY;
-    int without_gain = 0;
+    ladder::Gain gain;
     BicgStop stop = BicgStop::iteration_limit; // the first pass starts without an old direction
     for (;;) {
         const double rr = true_residual();
@@ -213,10 +212,8 @@ BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &p
             report.message = "the residual overflowed";
         }
         const double believed = report.recursion_residual * report.recursion_residual * source_rr_;
-        without_gain =
-            rr < 0.5 * best_rr ? 0 : without_gain + (believed < 0.5 * best_rr || stop == BicgStop::breakdown);
-        best_rr = std::fmin(best_rr, rr);
-        if (report.status != Status::ok || ended(rr, stop, without_gain, limits, report))
+        gain.note(rr, believed < 0.5 * gain.best_rr || stop == BicgStop::breakdown);
+        if (report.status != Status::ok || ended(rr, stop, gain, limits, report))
             break;
         if (stop == BicgStop::iteration_limit || stop == BicgStop::breakdown || unit_.is_too_large(source_rr_, rr))
             start_afresh(rr, limits, report);

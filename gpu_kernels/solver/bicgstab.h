@@ -79,7 +79,7 @@ class BicgstabSolver {
     void go_on_from_residual(double rr, const BicgLimits &, BicgReport &);
     void iterate(const BicgProgress &, BicgReport &);
     void step();
-    bool ended(double rr, BicgStop, int without_gain, const BicgLimits &, BicgReport &) const;
+    bool ended(double rr, BicgStop, const ladder::Gain &, const BicgLimits &, BicgReport &) const;
     void count_work(BicgReport &) const;
     double read(const double *device_value) const;
 

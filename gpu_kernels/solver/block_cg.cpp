@@ -163,8 +163,8 @@ ChunkLoop &BlockCgSolver::chunks() {
         for (int first = 0; first < cg_kept_steps; first += steps_a_chunk)
             all.push_back([=] { chunk(first, false); });
         all.push_back([=] { chunk(0, true); });
-        device_.collective("the start of the iteration of several sources", [&] {
-            loop = std::make_unique<ChunkLoop>(device_, all,
+        loop = made_on_all_ranks(device_, "the start of the iteration of several sources", [&] {
+            return std::make_unique<ChunkLoop>(device_, all,
                                                std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
                                                device_.ranks() == nullptr); // else the host adds matrices of ranks
         });
@@ -290,27 +290,18 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
         ++report.sources[k].reliable_updates;
 }
 
-double BlockCgSolver::lowest(const NormalOperator &A) const {
-    return deflation_ != nullptr ? deflation_->lowest(limits_.shift) : A.lowest(limits_.shift);
-}
-
 // Whether so many sources are to start in double and go down to single later. If so, allocates the vectors for it.
 // Returns false if memory does not suffice, or if the tolerance is so loose that they would go down at once.
 bool BlockCgSolver::prepare_descent(int sources) {
     if (limits_.together != Together::block || sources < ladder::descend_together_from || !full_->takes_several() ||
-        !ladder::must_descend(*full_, *full_, sloppy_->A->spec().spinor, lowest(*full_),
+        !ladder::must_descend(*full_, *full_, sloppy_->A->spec().spinor, lowest_of(*full_, deflation_, limits_.shift),
                               ladder::descend_together_above))
         return false;
     const double tightest = *std::min_element(limits_.tolerances.begin(), limits_.tolerances.end());
     if (tightest * ladder::go_down_at(ladder::Masses::several, Precision::single) >= 1)
         return false;
-    try {
-        if (!top_)
-            device_.collective("memory for the descent", [&] { top_ = make_level(full_, b_.sources()); });
-    } catch (const Error &error) {
-        if (error.status() != Status::no_memory)
-            throw;
-    }
+    if (!top_)
+        top_ = made_if_it_fits(device_, "memory for the descent", [&] { return make_level(full_, b_.sources()); });
     return top_ != nullptr;
 }
 
@@ -394,10 +385,8 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
             stopped.push_back(k);
             continue;
         }
-        if (gain == Gain::judged) {
-            without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + (stop != CgStop::source_done);
-            best_rr_[k] = std::fmin(best_rr_[k], rr);
-        }
+        if (gain == Gain::judged)
+            gain_[k].note(rr, stop != CgStop::source_done);
         const int place = static_cast<int>(left.size());
         in_place = in_place && place == j && scale_[k] > 0;
         if (scale_[k] == 0 && rr < INFINITY)
@@ -475,8 +464,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
     limits_ = limits;
     deflation_ = limits.deflation;
     report.sources.resize(count());
-    source_rr_.assign(count(), 0), best_rr_.assign(count(), INFINITY), scale_.assign(count(), 0);
-    without_gain_.assign(count(), 0);
+    source_rr_.assign(count(), 0), gain_.assign(count(), {}), scale_.assign(count(), 0);
     device_.empty_sum_slots();
     Open open = load_sources(report), alone;
     const bool together = count() > 1 && limits.relative_tolerance <= 0;
@@ -491,7 +479,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
         if (deflation_ != nullptr && !open.empty())
             open = deflated(all, open, stop, report, alone);
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
-            return without_gain_[k] >= ladder::patience || !(scale_[k] > 0) || !(best_rr_[k] < INFINITY);
+            return gain_[k].is_over() || !(scale_[k] > 0) || !(gain_[k].best_rr < INFINITY);
         });
         if (stuck || stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
             alone.insert(alone.end(), open.begin(), open.end());

@@ -89,7 +89,6 @@ class BlockCgSolver {
     enum class Gain { judged, not_judged };
     Open still_open(const Open &, const std::vector<double> &rr, CgStop, Gain, SourcesReport &, Open &stopped);
     Open deflated(const Open &all, const Open &open, CgStop, SourcesReport &, Open &stopped);
-    double lowest(const NormalOperator &A) const;
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
     void update_reliably(const Open &, SourcesReport &);
@@ -119,10 +118,10 @@ class BlockCgSolver {
     DeviceArray<BlockState> state_;
     DeviceArray<double> gram_scratch_, sums_;
     Open open_; // the sources that iterate now
-    // For each source: |b|^2; the smallest |b - A x|^2 so far; how many true residuals in a row were no smaller; and
-    // the unit of its vectors (a vector here times scale_ is the vector of the caller's system).
-    std::vector<double> source_rr_, best_rr_;
-    std::vector<int> without_gain_;
+    // For each source: |b|^2; what its true residuals show; and the unit of its vectors (a vector here times scale_ is
+    // the vector of the caller's system).
+    std::vector<double> source_rr_;
+    std::vector<ladder::Gain> gain_;
     std::vector<double> scale_;
     SourcesLimits limits_;
     Deflation *deflation_ = nullptr; // of this solve, as long as it helps

@@ -122,6 +122,7 @@ class CgSolver {
                               int components = 1);
 
   private:
+    static constexpr const char *owner = "conjugate gradient vectors";
     // What a residual with one operator needs.
     struct Level {
         Operator A;
@@ -141,11 +142,13 @@ class CgSolver {
     struct Residual {
         double rr, relative;
         bool checked; // with checksums of the links
+        bool full;    // in double, from the links as handed over
     };
     Level make_level(const Operator &) const;
     std::unique_ptr<Sloppy> make_sloppy(const Operator &) const;
 
     // A solve is a row of stretches of iterations, with a true residual between them.
+    void take(const CgLimits &limits);
     void start(double target, const CgReport &report);
     void start_afresh(double rr, CgReport &report); // rr: |b - A x|^2
     bool update_reliably(CgReport &report);
@@ -163,13 +166,15 @@ class CgSolver {
     // Residuals, and decisions that are made from them.
     bool load_source(CgReport &report);
     Residual true_residual(Level &level, bool likely_the_last);
+    Residual residual_after(CgStop stop, CgReport &report);
     bool accepted(const Residual &residual) const;
     Residual deflated(const Residual &before, CgReport &report);
-    double lowest(const NormalOperator &A) const;
-    bool ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const;
+    void note_breakdown(CgReport &report) const;
+    bool ended(const Residual &residual, CgStop stop, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
     void count_work(CgReport &report) const;
     bool prepare_descent();
+    bool half_is_hopeless() const;
     void change_to_finer();
 
     double read(const double *device_value) const;
@@ -177,6 +182,8 @@ class CgSolver {
     int steps_left(const CgReport &report) const;
     bool pure() const { return precise_->A->spec() == sloppy_->A->spec(); }
     bool has_updates() const { return !pure() || deflation_ != nullptr; }
+    // Whether a stretch that follows one with this end starts without its direction.
+    bool is_fresh(CgStop stop) const { return !has_updates() || stop == CgStop::iteration_limit; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 
     Device &device_;
@@ -196,6 +203,7 @@ class CgSolver {
     Deflation *deflation_ = nullptr; // of this solve, as long as it helps
     CgState last_{};                 // where the iteration ended
     double source_rr_ = 0;
+    ladder::Gain gain_;
     ladder::Unit unit_; // of the sloppy system
 };
 

@@ -106,4 +106,9 @@ class Deflation {
     int n_ = 0;
 };
 
+// The lowest eigenvalue of A that a solve meets, with a deflation or (nullptr) without.
+inline double lowest_of(const NormalOperator &A, const Deflation *deflation, double shift) {
+    return deflation != nullptr ? deflation->lowest(shift) : A.lowest(shift);
+}
+
 } // namespace milcgpu

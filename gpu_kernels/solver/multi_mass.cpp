@@ -81,8 +81,8 @@ ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
         };
         const std::vector<ChunkLoop::Piece> pieces{{state_.data(), sizeof(CgState)},
                                                    {shift_state_.data(), sizeof(ShiftState)}};
-        device_.collective("the start of the iteration", [&] {
-            stage.loop = std::make_unique<ChunkLoop>(device_, chunk, pieces, !stage.A->needs_host());
+        stage.loop = made_on_all_ranks(device_, "the start of the iteration", [&] {
+            return std::make_unique<ChunkLoop>(device_, chunk, pieces, !stage.A->needs_host());
         });
         stage.loop_scale = scale_, stage.loop_base = base_;
     }

@@ -101,7 +101,7 @@ class MultiMassSolver {
     void add_work_of_shifts(MultiMassReport &) const;
 
     double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
-    void make_batch();
+    std::unique_ptr<Batch> make_batch() const;
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
     void bring_up_batch(bool stopped);

@@ -14,7 +14,7 @@ double MultiMassSolver::true_residual(int s) {
     return sum_.to_host()[0];
 }
 
-void MultiMassSolver::make_batch() {
+std::unique_ptr<MultiMassSolver::Batch> MultiMassSolver::make_batch() const {
     auto batch = std::make_unique<Batch>();
     const int n = shifts();
     for (SpinorField &r : batch->r)
@@ -27,7 +27,7 @@ void MultiMassSolver::make_batch() {
         batch->own_p = full_->vectors(device_, owner, n);
     batch->p = batch->own_p ? batch->own_p : stages_[0].p;
     batch->states = DeviceArray<CgState>(device_, n, owner);
-    batch_ = std::move(batch);
+    return batch;
 }
 
 // Computes the true residuals of all shifts that are not done, and starts their refinement. Returns how many these are.
@@ -87,8 +87,8 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             }
             bring_up_batch(false);
         };
-        device_.collective("the start of the refinement", [&] {
-            batch.loop = std::make_unique<ChunkLoop>(
+        batch.loop = made_on_all_ranks(device_, "the start of the refinement", [&] {
+            return std::make_unique<ChunkLoop>(
                 device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}},
                 !device_.has_meanwhile()); // vectors of several sources go over the host then (halo.h)
         });
@@ -123,7 +123,7 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
 
 void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
     if (!batch_)
-        device_.collective("memory for the refinement", [&] { make_batch(); });
+        batch_ = made_on_all_ranks(device_, "memory for the refinement", [&] { return make_batch(); });
     for (int pass = 0; open_batch(settled, report) > 0 && pass < ladder::passes_together; ++pass)
         run_batch(progress, report);
 }

@@ -51,6 +51,17 @@ constexpr double jump_limit = 0.5;
 // gradient.)
 constexpr int patience = 3;
 
+// What the true residuals of a solve show of it.
+struct Gain {
+    double best_rr = INFINITY; // the smallest |r|^2
+    int without = 0;           // so many in a row did not show the factor of 2 that they should
+    void note(double rr, bool should) {
+        without = rr < 0.5 * best_rr ? 0 : without + should;
+        best_rr = std::fmin(best_rr, rr);
+    }
+    bool is_over() const { return without >= patience; }
+};
+
 // A guess may be so much larger than what the source asks for that the squares of its residual leave the range of
 // single precision (1e38) in units of the source. Above this ratio of |r|^2 the iteration starts in units of its
 // residual, and starts again in others when the residual has fallen as far. Below it a solve has the unit of its source

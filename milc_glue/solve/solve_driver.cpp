@@ -88,8 +88,8 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
     OperatorSpec spec = ladder::of_several(solver.sloppy);
     const Operator A = spec == full->spec() ? full : solver.make(spec);
     make_for_most(most, [&](int scratch) {
-        family.device().collective("memory for several sources", [&] {
-            solver.block = std::make_unique<BlockCgSolver>(family.device(), full, A, scratch, *solver.cg);
+        solver.block = made_on_all_ranks(family.device(), "memory for several sources", [&] {
+            return std::make_unique<BlockCgSolver>(family.device(), full, A, scratch, *solver.cg);
         });
         try {
             sources.allocate(solver, scratch);

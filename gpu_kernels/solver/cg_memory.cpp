@@ -1,0 +1,93 @@
+#include "gpu_kernels/solver/cg.h"
+
+namespace milcgpu {
+
+namespace {
+
+size_t field_bytes(const Geometry &geometry, int components, Precision p, int sources = 1) {
+    return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources, components));
+}
+
+// As in make_sloppy.
+size_t sloppy_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy, int components) {
+    const int copies = sloppy.spinor != Precision::double_, fresh_residuals = !(sloppy == precise);
+    return field_bytes(geometry, components, sloppy.spinor, cg_kept_steps) +
+           (2 + copies + fresh_residuals) * field_bytes(geometry, components, sloppy.spinor);
+}
+
+} // namespace
+
+CgSolver::CgSolver(Device &device, const CgOperators &operators) : device_(device), finer_(operators.finer) {
+    const NormalOperator &full = *operators.full; // in double
+    b_ = full.vectors(device, owner);
+    x_ = full.vectors(device, owner);
+    direction_ = full.vectors(device, owner);
+    full_ = make_level(operators.full);
+    precise_ = &full_;
+    if (!(operators.precise->spec() == full.spec())) {
+        lower_ = make_level(operators.precise);
+        precise_ = &lower_;
+    }
+    if (operators.precise->spec().spinor != Precision::double_) {
+        precise_b_ = operators.precise->vectors(device, owner);
+        precise_x_ = operators.precise->vectors(device, owner);
+    }
+    given_ = make_sloppy(operators.sloppy);
+    sloppy_ = given_.get();
+    state_ = DeviceArray<CgState>(device, 1, "conjugate gradient scalars");
+    sums_ = DeviceArray<double>(device, 2, "conjugate gradient scalars");
+    deferred_ = DeferredSums(device, full);
+}
+
+CgSolver::Level CgSolver::make_level(const Operator &A) const {
+    return {A, A->between(device_, owner), A->vectors(device_, owner)};
+}
+
+std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const Operator &A) const {
+    auto sloppy = std::make_unique<Sloppy>();
+    sloppy->A = A;
+    sloppy->r = A->vectors(device_, owner, cg_kept_steps);
+    sloppy->s = A->vectors(device_, owner);
+    sloppy->between = A->between(device_, owner);
+    if (!(A->spec() == precise_->A->spec()))
+        sloppy->fresh_residual = A->vectors(device_, owner);
+    if (A->spec().spinor != Precision::double_)
+        sloppy->copy = A->vectors(device_, owner);
+    return sloppy;
+}
+
+size_t CgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy,
+                                 Precision full, int components) {
+    const bool lower = !(precise == OperatorSpec{Precision::double_, full, 18});
+    const int copies = precise.spinor != Precision::double_;
+    return 5 * field_bytes(geometry, components, Precision::double_) +
+           2 * (lower + copies) * field_bytes(geometry, components, precise.spinor) +
+           sloppy_bytes(geometry, precise, sloppy, components) + DeferredSums::bytes(geometry) +
+           Device::allocated_bytes(sizeof(CgState)) + Device::allocated_bytes(2 * sizeof(double));
+}
+
+size_t CgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy,
+                             int components) {
+    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
+        return sloppy_bytes(geometry, precise, {Precision::single, Precision::single, sloppy.reals}, components);
+    const bool descends = sloppy.spinor == Precision::single && precise.spinor == Precision::double_;
+    return descends ? sloppy_bytes(geometry, precise, precise, components) : 0;
+}
+
+std::vector<Region> CgSolver::checked_regions(bool residual_alone) const {
+    std::vector<Region> all = full_.A->checked_regions();
+    if (residual_alone)
+        return all;
+    for (const NormalOperator *A : {precise_->A.get(), given_->A.get(), sloppy_->A.get()})
+        join(all, A->checked_regions());
+    return all;
+}
+
+std::vector<Region> CgSolver::checked_regions(const CgReport &report) const {
+    std::vector<Region> all = checked_regions(report.status == Status::ok);
+    for (size_t k = 0; report.checked_links && k < full_.A->checked_regions().size(); ++k)
+        all[k].taken = limits_.checksums + k;
+    return all;
+}
+
+} // namespace milcgpu
