@@ -179,6 +179,88 @@ TEST_CASE("no files of MILC's glue take from one another in a circle", "[docs]")
     CHECK(plugin.in_a_circle() == std::set<std::string>{"link_cache", "link_watch", "mirror"});
 }
 
+namespace {
+
+// Names with the bodies of their functions, of one file. No comments, no strings.
+std::multimap<std::string, std::string> functions_of(const std::string &file) {
+    const std::regex beside_code("//[^\n]*|/\\*[^*]*(?:\\*[^/][^*]*)*\\*/|\"(?:[^\"\\\\\n]|\\\\.)*\"");
+    const std::string text = std::regex_replace(text_of(file), beside_code, "");
+    const auto end_of = [&](size_t at, char open, char close) { // text[at] is open
+        for (int depth = 0; at < text.size(); ++at)
+            if (depth += (text[at] == open) - (text[at] == close); depth == 0)
+                return at + 1;
+        return at;
+    };
+    std::multimap<std::string, std::string> functions;
+    const std::regex name("((?:\\w+::)*~?\\w+)\\("), behind("^(?: const| override|\\s)*\\{");
+    for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found) {
+        const size_t after = end_of(found->position() + found->length() - 1, '(', ')');
+        std::smatch begin;
+        const std::string rest = text.substr(after, 40), word = (*found)[1];
+        if (std::regex_search(rest, begin, behind) &&
+            !std::regex_match(word, std::regex("if|for|while|switch|catch"))) {
+            const size_t body = after + begin.length() - 1;
+            functions.insert({word, text.substr(body, end_of(body, '{', '}') - body)});
+        }
+    }
+    return functions;
+}
+
+// Whether a function that is defined as `full`, perhaps as a member or in a namespace, is called `name`.
+bool is_named(const std::string &full, const std::string &name) {
+    return full == name || (full.size() > name.size() + 2 && full.substr(full.size() - name.size() - 2) == "::" + name);
+}
+
+// Whether function `from` of a file calls `to`, by itself or by way of other functions of the file.
+bool leads_to(const std::multimap<std::string, std::string> &functions, const std::string &from,
+              const std::string &to) {
+    const auto class_of = [](const std::string &name) { return name.substr(0, name.find("::") + 1); };
+    std::set<std::string> reached{from}, walked;
+    while (walked != reached)
+        for (const std::string &of : std::set<std::string>(reached)) {
+            walked.insert(of);
+            for (const auto &[full, body] : functions)
+                for (const auto &call :
+                     matches(is_named(full, of) ? body : "", "(->|\\.|)\\b(\\w+)(?:<[\\w, ]*>)?\\(")) {
+                    const bool of_object = !call[1].empty(), member = !class_of(to).empty();
+                    if (is_named(to, call[2]) && (member ? of_object || class_of(to) == class_of(from) : !of_object))
+                        return true;
+                    for (const auto &[called, text] : functions)
+                        if (is_named(called, call[2]))
+                            reached.insert(called);
+                }
+        }
+    return false;
+}
+
+} // namespace
+
+TEST_CASE("docs/design.md, from MILC's call to the kernel: each of ten functions leads to the next", "[docs]") {
+    const std::string design = text_of("docs/design.md");
+    const auto rows = matches(design, "\n\\| ([0-9]+) \\| `([\\w:]+)` \\(([\\w/.]+)\\) \\|");
+    REQUIRE(rows.size() == 10);
+    const auto file_of = [&](size_t k) {
+        for (const char *root : {"milc_glue/", "gpu_kernels/"})
+            if (std::filesystem::exists(root + rows[k][3]))
+                return root + rows[k][3];
+        return std::string("no file ") + rows[k][3];
+    };
+    for (size_t k = 0; k < rows.size(); ++k) {
+        INFO("row " << rows[k][1] << ": " << rows[k][2] << " in " << file_of(k));
+        const auto functions = functions_of(file_of(k));
+        CHECK(std::any_of(functions.begin(), functions.end(),
+                          [&](const auto &function) { return is_named(function.first, rows[k][2]); }));
+        if (k + 1 == rows.size())
+            continue;
+        // A row of a table of kernels is called by its member `launch`.
+        const std::string &next = rows[k + 1][2];
+        const bool in_table = names_in(text_of(file_of(k + 1)), "\n *(\\w+)<[^\n]*>,\n *file,").count(next) == 1;
+        CHECK(leads_to(functions, rows[k][2], in_table ? "Kernel::launch" : next));
+    }
+    CHECK(!leads_to(functions_of(file_of(6)), rows[6][2], rows[9][2]));
+    CHECK(!leads_to(functions_of(file_of(0)), rows[0][2], rows[4][2]));
+}
+
 TEST_CASE("few sources are compiled again after a change of halo.h", "[docs]") {
     std::map<std::string, std::set<std::string>> includes;
     for (const char *root : {"gpu_kernels", "reorder", "milc_glue", "tests", "examples"})

@@ -101,8 +101,9 @@ bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_s
         sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
     }
     const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-        return milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(), solutions.data(),
-                                               of_sources);
+        return n == 1 ? milcgpu_staggered_solve(links, &spec, sources.data(), solutions.data(), of_sources)
+                      : milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
+                                                        solutions.data(), of_sources);
     };
     if (solve_until_done(p, account, {*calls, n, reports, once, false, 0, links}) != Outcome::done)
         return false;

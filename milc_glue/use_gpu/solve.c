@@ -107,19 +107,24 @@ static void compare_solve(const milcgpu_plugin_solve_call *call, int sources, in
                                                cpu_iterations, cpu_seconds));
 }
 
-/* One parity. */
-static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
-                 imp_ferm_links_t *fn) {
-    const milcgpu_plugin_solve_call call =
-        milcgpu_solve_call(routine, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
-    const int possible = qic->parity == EVEN || qic->parity == ODD;
-    su3_vector *cpu_dest = possible ? milcgpu_copy_of(dest) : NULL;
+int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
+                                 imp_ferm_links_t *fn) {
+    const int possible = qic->parity == EVEN || qic->parity == ODD; /* one parity */
+    milcgpu_plugin_solve_call call;
     milcgpu_solve_report report;
-    double seconds = -milcgpu_plugin_seconds();
+    su3_vector *cpu_dest;
+    double seconds;
+    if (fn == NULL || !milcgpu_offloads()) {
+        need_fields();
+        return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
+    }
+    call = milcgpu_solve_call(MILCGPU_KS_CONGRAD, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
+    cpu_dest = possible ? milcgpu_copy_of(dest) : NULL;
+    seconds = -milcgpu_plugin_seconds();
     if (!possible ||
         (!milcgpu_plugin_solve(&call, &report) && !(links_made_again() && milcgpu_plugin_solve(&call, &report)))) {
         free(cpu_dest);
-        return cpu_solve(routine, src, dest, qic, mass, fn);
+        return cpu_solve(call.routine, src, dest, qic, mass, fn);
     }
     seconds += milcgpu_plugin_seconds();
     milcgpu_account(&report, qic, seconds);
@@ -127,15 +132,6 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
         compare_solve(&call, 1, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
     free(cpu_dest);
     return report.iterations;
-}
-
-int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
-                                 imp_ferm_links_t *fn) {
-    if (fn == NULL || !milcgpu_offloads()) {
-        need_fields();
-        return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
-    }
-    return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
 }
 
 /* All sources at once; the worst one's residuals stand for all. */
