@@ -400,7 +400,7 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
 }
 
 // Deflates the sources `open` of `all`, whose residuals lie in residual_ in the order of `all`. Returns those that are
-// still open. A deflation that raises a residual is taken back, and was the last one.
+// still open. A deflation that raises a residual without lessening all errors is taken back, and was the last one.
 BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, CgStop stop, SourcesReport &report,
                                             Open &stopped) {
     int place[most_block];
@@ -422,7 +422,7 @@ BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, C
     bool raised = false;
     for (int j = 0; j < n; ++j)
         raised = raised || !(after[j] < ladder::deflation_raises * rr[j]);
-    if (raised) {
+    if (raised && !deflation_->lessened_error(residual_, limits_.shift)) {
         deflation_->undo();
         deflation_ = nullptr;
         for (CgReport &own : report.sources)

@@ -55,7 +55,7 @@ struct CgReport {
     int restarts = 0;   // (re)starts with a fresh direction, the first one included
     int reliable_updates = 0;
     int deflations = 0;
-    bool deflation_off = false;   // it raised the residual: the solve went on without
+    bool deflation_off = false;   // it did harm: the solve went on without
     int steps_in_precise = 0;     // in double, before the change to single, on very light masses
     int steps_in_half = 0;        // if the sloppy precision is half: before the change to single, if there was one
     double source_norm = 0;       // |b|
@@ -169,6 +169,7 @@ class CgSolver {
     Residual residual_after(CgStop stop, CgReport &report);
     bool accepted(const Residual &residual) const;
     Residual deflated(const Residual &before, CgReport &report);
+    void go_on_without_deflation(CgReport &report);
     void note_breakdown(CgReport &report) const;
     bool ended(const Residual &residual, CgStop stop, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);

@@ -45,20 +45,26 @@ CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
     return {read(sums_.data()), relative, checksums != nullptr, &level == &full_};
 }
 
-// Deflates x, and returns its new residual. A deflation that raises the residual is taken back, and was the last one.
+// Deflates x, and returns its new residual. A deflation that raises the residual without lessening the error is taken
+// back, and was the last one.
 CgSolver::Residual CgSolver::deflated(const Residual &before, CgReport &report) {
     ++report.deflations;
     report.flops += deflation_->flops(1), report.bytes += deflation_->bytes(1);
     deflation_->add(precise_->residual, x_, before.rr, limits_.shift);
     const Residual after = true_residual(*precise_, false);
-    if (after.rr < ladder::deflation_raises * before.rr)
+    if (after.rr < ladder::deflation_raises * before.rr ||
+        deflation_->lessened_error(precise_->residual, limits_.shift))
         return after;
     deflation_->undo();
+    go_on_without_deflation(report);
+    return true_residual(*precise_, false);
+}
+
+void CgSolver::go_on_without_deflation(CgReport &report) {
     deflation_ = nullptr;
     report.deflation_off = true;
     if (half_is_hopeless())
         change_to_finer();
-    return true_residual(*precise_, false);
 }
 
 // The true residual that a pass begins with, where the last one ended with `stop`. It is deflated; one that is accepted
@@ -77,6 +83,10 @@ CgSolver::Residual CgSolver::residual_after(CgStop stop, CgReport &report) {
     }
     const double believed = report.recursion_residual * report.recursion_residual * source_rr_;
     gain_.note(residual.rr, believed < 0.5 * gain_.best_rr);
+    if (deflation_ != nullptr && gain_.is_over() && !accepted(residual)) {
+        gain_ = {};
+        go_on_without_deflation(report);
+    }
     return residual;
 }
 

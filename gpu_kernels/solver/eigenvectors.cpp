@@ -121,8 +121,8 @@ void Eigenvectors::take_checksum(int k) {
 }
 
 void Eigenvectors::take_checksums() {
-    for (int k = 0; k < count(); ++k)
-        take_checksum(k);
+    sums_.assign(count(), 0);
+    sums_ = checksums(0, count());
 }
 
 std::vector<Region> Eigenvectors::checked_regions() const {
@@ -132,6 +132,19 @@ std::vector<Region> Eigenvectors::checked_regions() const {
         all.push_back({v.data, v.bytes(), sums_[k], owner});
     }
     return all;
+}
+
+std::vector<uint64_t> Eigenvectors::checksums(int first, int count) const {
+    const std::vector<Region> all = checked_regions();
+    const DeviceArray<uint64_t> sums(device_, count, owner);
+    device_.fill_zero(sums.data(), sums.bytes());
+    milcgpu::take_checksums(device_, &all[first], count, sums.data());
+    return sums.to_host();
+}
+
+bool Eigenvectors::are_as_summed(int first, int count) const {
+    const std::vector<uint64_t> seen = checksums(first, count);
+    return std::equal(seen.begin(), seen.end(), sums_.begin() + first);
 }
 
 // ---- the step -----------------------------------------------------------------------------------------------------
@@ -192,6 +205,25 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
 void Deflation::add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift) {
     const int first = 0;
     add(r, &first, x, &first, &rr, 1, shift);
+}
+
+bool Deflation::lessened_error(const SpinorBlock &r_new, double shift) {
+    const SpinorBlock low = low_.block().first(n_), dx = correction_.block().first(n_); // in units of back_
+    SourceScales to{};
+    for (int k = 0; k < n_; ++k)
+        to.scale[k] = 1 / back_.scale[k], to.from[k] = k;
+    convert_sources(device_, r_new, low, to, nullptr);
+    const std::vector<Complex<double>> with_new = gram_over_ranks(device_, dx, low);
+    std::vector<Complex<double>> c(size_t(vectors_.count()) * n_);
+    device_.copy_to_host(c.data(), c_.data(), c.size() * sizeof c[0]);
+    for (int k = 0; k < n_; ++k) {
+        double fall = with_new[k * n_ + k].re;
+        for (int i = 0; i < vectors_.count(); ++i)
+            fall += (vectors_.values[i] + shift) * norm(c[i * n_ + k]);
+        if (!(fall > 0))
+            return false;
+    }
+    return true;
 }
 
 void Deflation::undo() {

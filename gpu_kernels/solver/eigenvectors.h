@@ -43,6 +43,8 @@ class Eigenvectors {
     void take_checksum(int k);
     void take_checksums();
     std::vector<Region> checked_regions() const;
+    // Whether so many vectors from `first` on still have their checksums. It waits for the device.
+    bool are_as_summed(int first, int count) const;
 
     static int group_size();
     static size_t bytes(const Geometry &, Precision, int count);
@@ -56,6 +58,7 @@ class Eigenvectors {
     };
     Looked look(int k, const NormalOperator &A) const;
     double norm_over_ranks(const SpinorBlock &) const;
+    std::vector<uint64_t> checksums(int first, int count) const; // as the vectors are now
     Device &device_;
     Geometry geometry_;
     int parity_;
@@ -84,6 +87,10 @@ class Deflation {
     void add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr, int n,
              double shift);
     void add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift); // one right side
+    // Whether the last add, dx, has lessened the error of x in the norm of A, for all right sides: with the residuals
+    // r before and r' after it, that fell by <dx, r + r'>, which is <dx, r> for the space of exact vectors. r_new: the
+    // residuals r', in the order of the last add. A pass over as many vectors as there are right sides.
+    bool lessened_error(const SpinorBlock &r_new, double shift);
     // x as it was before the last add, whatever that has added.
     void undo();
 
@@ -102,7 +109,7 @@ class Deflation {
     DeviceArray<Complex<double>> c_;
     DeviceArray<double> values_, gram_scratch_;
     SpinorBlock x_{};
-    SourceScales back_{};
+    SourceScales back_{}; // unit and place in x of each right side
     int n_ = 0;
 };
 

@@ -129,8 +129,8 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
     report.sloppy_reconstruct = a.sloppy.reals;
     report.deflations = r.deflations, report.deflation_off = r.deflation_off;
     const std::string off = r.deflation_off
-                                ? "a deflation raised the residual, so the solve went on without: these are "
-                                  "not eigenvectors of these links. "
+                                ? "a deflation raised the residual or did not help, so the solve went on without: "
+                                  "these are not eigenvectors of these links. "
                                 : "";
     std::snprintf(report.message, sizeof report.message, "%s%s", off.c_str(), r.message.c_str());
 }

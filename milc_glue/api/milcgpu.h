@@ -203,8 +203,8 @@ typedef struct {
     uint64_t links_version;
     char message[400]; /* empty when all is well */
     int deflations;    /* with spec.eigenvectors */
-    int deflation_off; /* 1: the eigenvectors were not used, or no longer; the message says why. 0: no deflation was
-                          taken back, yet bits of the vectors may have flipped. true_residual holds either way */
+    int deflation_off; /* 1: the eigenvectors were not used, or no longer; the message says why. true_residual holds
+                          either way */
 } milcgpu_solve_report;
 
 /* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the

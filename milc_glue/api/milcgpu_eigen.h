@@ -10,12 +10,14 @@
  * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
  * precision, too. Eigenvectors cannot make a solution wrong: its true residual is computed without them, and holds
  * whatever they are. With other links than theirs some vectors are looked at: if |B v - l v| is larger than it was,
- * they are not used. A deflation that raises |b - A x| ten times is taken back, and none follows in that solve. Either
- * way the solve goes on without, and report.message says so.
+ * they are not used. A deflation that raises |b - A x| by more than rounding without lessening the error of x in the
+ * norm of A is taken back, and none follows in that solve. Either way the solve goes on without, and report.message
+ * says so.
  *
- * Vectors have checksums. They are compared after a deflation that was taken back, and in milcgpu_eigenvectors_save. A
- * bit that flips in a vector is noticed only there. Anywhere else it costs steps at the most. MILCGPU_VERIFY=0 turns
- * the checksums off.
+ * Vectors have checksums. A call that solves with them compares those of 32 vectors, others each time, and all where a
+ * deflation did harm; milcgpu_eigenvectors_save compares that of its vector. Where a bit has flipped the handle is
+ * empty from then on. The solutions of the call hold, and the message of its first report says so: until it is noticed,
+ * a flipped bit costs steps at the most. MILCGPU_VERIFY=0 turns the checksums off.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
  */
@@ -75,8 +77,8 @@ milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int
  * order of their l. The links must be those that the handle was made for. */
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
                                          const milcgpu_field *from);
-/* Sites of the other parity keep their content. CORRUPTED: the vectors are no longer what was made or loaded; the
- * handle is empty then. */
+/* Sites of the other parity keep their content. CORRUPTED: this vector is no longer what was made or loaded; the handle
+ * is empty then. */
 milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to);
 
 int milcgpu_eigenvectors_count(const milcgpu_eigenvectors *eigenvectors); /* 0: empty, or NULL */

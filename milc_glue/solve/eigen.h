@@ -11,6 +11,7 @@ struct milcgpu_eigenvectors {
     // Links of other content that were tested, and what is wrong with them; empty: nothing.
     uint64_t tested = 0;
     std::string wrong;
+    int next_checked = 0; // vector whose checksum is compared next
 };
 
 namespace milcgpu {
@@ -22,7 +23,9 @@ std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =
     "the eigenvectors are no longer what was made or loaded: a bit flipped, or "
     "somebody wrote there. They are empty now";
-// After a deflation that raised a residual: whether the vectors are still what they were. If not, the handle is empty.
-bool are_whole(milcgpu_eigenvectors &);
+// Whether so many vectors from `first` on still have their checksums, on all ranks. If not, the handle is empty.
+bool are_whole(milcgpu_eigenvectors &, int first, int count);
+// The same of a few vectors, others each time: every deflated call asks.
+bool next_are_whole(milcgpu_eigenvectors &);
 
 } // namespace milcgpu
