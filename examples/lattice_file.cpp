@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -219,15 +218,6 @@ template <class Element> std::vector<Element> elements_from(const std::vector<do
     return field;
 }
 
-std::string time_now() {
-    const std::time_t now = std::time(nullptr);
-    std::tm utc{};
-    gmtime_r(&now, &utc);
-    char text[time_stamp_bytes];
-    std::strftime(text, sizeof text, "%a %b %d %H:%M:%S %Y UTC", &utc);
-    return text;
-}
-
 template <class Value> void append(Bytes &bytes, const Value &value) {
     const auto *from = reinterpret_cast<const unsigned char *>(&value);
     bytes.insert(bytes.end(), from, from + sizeof value);
@@ -298,7 +288,7 @@ void write_milc_gauge(const std::string &path, const Lattice &lattice, const Gau
     for (const int extent : lattice.n)
         append(header, std::int32_t(extent));
     std::array<char, time_stamp_bytes> stamp{};
-    (time_stamp.empty() ? time_now() : time_stamp).copy(stamp.data(), time_stamp_bytes - 1);
+    (time_stamp.empty() ? milcgpu::time_stamp() : time_stamp).copy(stamp.data(), time_stamp_bytes - 1);
     append(header, stamp);
     append(header, std::int32_t(0)); // sites in their natural order
     append(header, sums.sum29);

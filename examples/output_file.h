@@ -1,8 +1,6 @@
-// Files that the programs write. A file has its name only when it is whole: until then it is beside it, as
-// NAME.<process>.part. What is no plain file, as a pipe or /dev/stdout, is written at once.
+// Files that the programs write: whole or not there (milc_glue/host/whole_file.h).
 #pragma once
-#include <cstdio>
-#include <string>
+#include "milc_glue/host/whole_file.h"
 
 namespace examples {
 
@@ -17,19 +15,17 @@ class OutputFile {
     // what: for messages, as "--csv". Throws ArgumentError where the file cannot be made, or the disk has less than
     // `bytes` left.
     void open(const std::string &what, const std::string &path, double bytes = 0);
-    bool is_open() const { return file_ != nullptr; }
-    // Does not throw, so that callbacks of the library may write. What fails is kept for finish().
+    bool is_open() const { return file_.is_open(); }
     void write(const std::string &text) { write(text.data(), text.size()); }
-    void write(const void *data, std::size_t bytes);
-    int failure() const { return failure_; } // errno of the first write that failed; 0: none
+    void write(const void *data, std::size_t bytes) { file_.write(data, bytes); }
+    int failure() const { return file_.failure(); }
     void worth_keeping() { keep_ = true; }
-    // Gives the file its name. Throws std::runtime_error where it is not whole. Does nothing where none is open.
+    // Throws std::runtime_error where the file is not whole.
     void finish();
 
   private:
-    std::string what_, path_, target_, part_; // target_: path_ without links; part_: empty where it is written at once
-    std::FILE *file_ = nullptr;
-    int failure_ = 0;
+    std::string what_;
+    milcgpu::WholeFile file_;
     bool keep_ = false;
 };
 

@@ -1,6 +1,4 @@
 // Gauge and vector files: what is written can be read, and what is damaged is refused with a reason.
-#include "tests/catch.h"
-
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
@@ -12,8 +10,10 @@
 #include "examples/lattice_file.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/su3.h"
+#include "tests/support.h"
 
 using namespace reference;
+using tests::has;
 
 namespace {
 
@@ -59,8 +59,6 @@ template <class Read> std::string refusal(const Read &read, const std::string &p
 }
 
 std::string milc_refusal(const TemporaryFile &file) { return refusal(examples::read_milc_gauge, file.name()); }
-
-bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 // Each word of 32 bits turned round, except the text of the time stamp.
 std::string other_byte_order(std::string bytes) {
@@ -115,8 +113,8 @@ TEST_CASE("version 5: damaged files are refused with the reason", "[lattice_file
         file.set(bytes);
         const std::string message = milc_refusal(file);
         INFO("'" << message << "'");
-        CHECK(contains(message, reason));
-        CHECK(contains(message, file.name()));
+        CHECK(has(message, reason));
+        CHECK(has(message, file.name()));
     };
     std::string bad = good;
     bad[header_bytes + 1000] = char(bad[header_bytes + 1000] ^ 4);
@@ -155,8 +153,8 @@ TEST_CASE("links that are not in SU(3) are named by site and direction", "[latti
     const auto refused = [&] {
         const std::string why = refusal([&](const std::string &path) { examples::check_unitary(path, file); }, "lat");
         INFO(why);
-        return contains(why, "lat: the link at x y z t = 1 2 5 3 in direction y is not in SU(3)") &&
-               contains(why, "1 of 768 links");
+        return has(why, "lat: the link at x y z t = 1 2 5 3 in direction y is not in SU(3)") &&
+               has(why, "1 of 768 links");
     };
     for (const Complex factor : {Complex(1 + 1e-5), Complex(1)}) {
         link = factor * good;
@@ -170,14 +168,14 @@ TEST_CASE("links that are not in SU(3) are named by site and direction", "[latti
 
 TEST_CASE("files that cannot be opened or written are named", "[lattice_file][smoke]") {
     const std::string nowhere = "/nonexistent/milcgpu/lattice";
-    CHECK(contains(refusal(examples::read_milc_gauge, nowhere), nowhere));
-    CHECK(contains(refusal(examples::read_scidac_gauge, nowhere), nowhere));
-    CHECK(contains(refusal(examples::read_gauge, nowhere), nowhere));
+    CHECK(has(refusal(examples::read_milc_gauge, nowhere), nowhere));
+    CHECK(has(refusal(examples::read_scidac_gauge, nowhere), nowhere));
+    CHECK(has(refusal(examples::read_gauge, nowhere), nowhere));
     const auto write = [&](const std::string &path) { examples::write_milc_gauge(path, lattice, unit_gauge(lattice)); };
-    CHECK(contains(refusal(write, nowhere), "cannot be written"));
+    CHECK(has(refusal(write, nowhere), "cannot be written"));
     const auto mismatch = [&](const std::string &path) { examples::write_milc_gauge(path, lattice, Gauge(3)); };
-    CHECK(contains(refusal(mismatch, nowhere), "3 links"));
-    CHECK(contains(refusal(examples::read_gauge, "/tmp"), "/tmp"));
+    CHECK(has(refusal(mismatch, nowhere), "3 links"));
+    CHECK(has(refusal(examples::read_gauge, "/tmp"), "/tmp"));
 }
 
 TEST_CASE("MILC's samples of version 5", "[lattice_file][samples]") {
@@ -222,7 +220,7 @@ TEST_CASE("SciDAC: MILC's samples, and damaged copies of one", "[lattice_file][s
         file.set(bytes);
         const std::string message = refusal(examples::read_scidac_fermion, file.name());
         INFO("'" << message << "'");
-        CHECK(contains(message, reason));
+        CHECK(has(message, reason));
     };
     std::string bad = good;
     bad[50000] = char(bad[50000] ^ 1);
@@ -237,5 +235,5 @@ TEST_CASE("SciDAC: MILC's samples, and damaged copies of one", "[lattice_file][s
     bad.replace(bad.find("<dims>8 8 8 8"), 13, "<dims>8 8 8 4");
     refused_with(bad, "data record");
     file.set(good);
-    CHECK(contains(refusal(examples::read_scidac_gauge, file.name()), "reader of the file's own kind"));
+    CHECK(has(refusal(examples::read_scidac_gauge, file.name()), "reader of the file's own kind"));
 }

@@ -104,7 +104,8 @@ void Eigenvectors::load(int k, const SpinorBlock &from, const NormalOperator &A)
     const double size = std::sqrt(norm_over_ranks(from));
     if (!(size > 0) || !(size < INFINITY))
         throw Error(Status::nan_or_inf, format("eigenvector %d: NaN or infinity, or 0", k));
-    convert_spinor(device_, from, (*this)[k], 1 / size, nullptr);
+    const bool is_unit = std::fabs(size - 1) < rounding; // then its bits stay, if the precision has them
+    convert_spinor(device_, from, (*this)[k], is_unit ? 1 : 1 / size, nullptr);
     look_at(k, A);
 }
 

@@ -30,7 +30,8 @@ class Eigenvectors {
     SpinorBlock operator[](int k) const { return groups_[k / group_size()][k % group_size()]; }
     void keep(int count); // the first of them
 
-    // Vector k becomes `from` / |from|, in double, with value and residual as below.
+    // Vector k becomes `from` / |from|, in double, with value and residual as below. A norm that is 1 to rounding is
+    // left.
     void load(int k, const SpinorBlock &from, const NormalOperator &A);
     // Sets value and residual of vector k from A, in double: the Rayleigh quotient, and |A v - l v| for |v| = 1.
     void look_at(int k, const NormalOperator &A);

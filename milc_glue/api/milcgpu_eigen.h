@@ -15,11 +15,12 @@
  * says so.
  *
  * Vectors have checksums. A call that solves with them compares those of 32 vectors, others each time, and all where a
- * deflation did harm; milcgpu_eigenvectors_save compares that of its vector. Where a bit has flipped the handle is
+ * deflation did harm; milcgpu_eigenvectors_save and _write compare those of their vectors. Where a bit has flipped the handle is
  * empty from then on. The solutions of the call hold, and the message of its first report says so: until it is noticed,
  * a flipped bit costs steps at the most. MILCGPU_VERIFY=0 turns the checksums off.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
+ * Names of files are read on rank 0.
  */
 #ifndef MILCGPU_EIGEN_H
 #define MILCGPU_EIGEN_H
@@ -73,13 +74,36 @@ milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu
  * half. Vectors are empty until they are loaded. */
 milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
                                            milcgpu_eigenvectors **eigenvectors);
-/* Vector `index` becomes what the host has, divided by its norm. l is computed. Vectors must be orthogonal, and in the
- * order of their l. The links must be those that the handle was made for. */
+/* Vector `index` becomes what the host has, divided by its norm, unless that is 1 to 1e-6. l is computed. Vectors must
+ * be orthogonal, and in the order of their l. The links must be those that the handle was made for. */
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
                                          const milcgpu_field *from);
 /* Sites of the other parity keep their content. CORRUPTED: this vector is no longer what was made or loaded; the handle
  * is empty then. */
 milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to);
+
+/* Files of MILC's, as it writes and reads them without QIO (save_serial_ks_eigen, reload_serial_ks_eigen). Rank 0 has
+ * the file; each rank has one vector on its host at a time. A file that does not hold is refused with the byte and the
+ * reason, as BAD_ARGUMENT, or NAN_OR_INF: another lattice, both parities, a size that does not fit its count of
+ * vectors, wrong checksums, numbers that are not finite, a vector that is 0. */
+
+/* Makes a handle with the lowest `most` vectors of a file, all if most is 0. The parity is that of the file. precision:
+ * of the vectors that are kept, single, half, or 0 for half. l is computed in double; it is the file's where that is
+ * right to 1e-6. BAD_ARGUMENT also where a vector is not one of the links: its l is neither the file's (to a hundredth)
+ * nor is it an eigenvector (to a tenth of l). On failure *eigenvectors is NULL. */
+milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path, int precision, int most,
+                                         milcgpu_eigenvectors **eigenvectors);
+/* Writes all vectors. precision: of the file, MILCGPU_DOUBLE or MILCGPU_SINGLE, that of the MILC which is to read it.
+ * time: up to 63 characters that the file has as the time of writing; NULL: the time. The file has its name when it is
+ * whole; until then an older one of that name stays. BAD_ARGUMENT where it cannot be written, or the disk is full.
+ * CORRUPTED: as _save.
+ *
+ * A file that is read and written again has the same bytes if the handle can hold its vectors: all files that this
+ * library has written of vectors in the same or a lower precision, and files of MILC in single precision, read into
+ * single, apart from their time and from l that are wrong. (A MILC of 2024 in single precision writes no right l.)
+ * Vectors in double are rounded to single or half when they are read. */
+milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, const char *path, int precision,
+                                          const char *time);
 
 int milcgpu_eigenvectors_count(const milcgpu_eigenvectors *eigenvectors); /* 0: empty, or NULL */
 /* l and |B v - l v| of all vectors; values and residuals have room for them. Either may be NULL. */

@@ -16,13 +16,6 @@ constexpr double of_free_memory = 0.9;
 // takes ten passes and more.
 constexpr int checked_in_turn = 32;
 
-Precision stored_as(int precision) {
-    const Precision real = precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision");
-    if (real == Precision::double_)
-        refuse("precision is double: eigenvectors are single or half");
-    return real;
-}
-
 LanczosLimits limits_of(const milcgpu_eigen_spec &spec) {
     LanczosLimits limits;
     limits.count = spec.count;
@@ -36,11 +29,9 @@ Operator in_single(milcgpu_links &links, int parity) {
     return level_operator(links, parity, spec);
 }
 
-std::string empty_words() { return "the eigenvectors are empty: compute or load them"; }
-
 void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int index) {
     if (of.set == nullptr)
-        refuse(empty_words());
+        refuse(empty_eigenvectors);
     const int count = static_cast<int>(of.loaded.size());
     if (call("index", index) < 0 || index >= count)
         refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
@@ -48,11 +39,22 @@ void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int inde
 
 } // namespace
 
+Precision milcgpu::stored_as(int precision) {
+    const Precision real = precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision");
+    if (real == Precision::double_)
+        refuse("precision is double: eigenvectors are single or half");
+    return real;
+}
+
+bool milcgpu::are_loaded(const milcgpu_eigenvectors &of) {
+    return of.set != nullptr && std::find(of.loaded.begin(), of.loaded.end(), false) == of.loaded.end();
+}
+
 void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity) {
     if (of.context != &context)
         refuse("spec.eigenvectors: of another context");
-    if (of.set == nullptr || std::find(of.loaded.begin(), of.loaded.end(), false) != of.loaded.end())
-        refuse("spec.eigenvectors: " + empty_words());
+    if (!are_loaded(of))
+        refuse(std::string("spec.eigenvectors: ") + empty_eigenvectors);
     if (of.set->parity() != parity)
         refuse(format("spec.eigenvectors are of %s sites, and the solve is on the others",
                       of.set->parity() == 0 ? "even" : "odd"));
@@ -252,7 +254,7 @@ milcgpu_status milcgpu_eigenvectors_values(const milcgpu_eigenvectors *eigenvect
     return guarded(eigenvectors != nullptr ? eigenvectors->context : nullptr, function, [&] {
         require(eigenvectors, function, "eigenvectors");
         if (eigenvectors->set == nullptr)
-            refuse(empty_words());
+            refuse(empty_eigenvectors);
         const Eigenvectors &set = *eigenvectors->set;
         if (values != nullptr)
             std::copy(set.values.begin(), set.values.end(), values);

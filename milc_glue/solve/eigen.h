@@ -16,6 +16,10 @@ struct milcgpu_eigenvectors {
 
 namespace milcgpu {
 
+// Of vectors that are kept, from the interface's number. Throws where it is none.
+Precision stored_as(int precision);
+constexpr const char *empty_eigenvectors = "the eigenvectors are empty: compute, load or read them";
+bool are_loaded(const milcgpu_eigenvectors &); // all of them
 // Throws where a solve on this parity cannot take them.
 void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, int parity);
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.

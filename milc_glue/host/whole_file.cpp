@@ -1,0 +1,93 @@
+#include "milc_glue/host/whole_file.h"
+#include "gpu_kernels/backend/error.h"
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace milcgpu {
+namespace {
+
+bool is_stdout(const std::string &path) {
+    struct stat own, its;
+    return fstat(STDOUT_FILENO, &own) == 0 && stat(path.c_str(), &its) == 0 && own.st_dev == its.st_dev &&
+           own.st_ino == its.st_ino;
+}
+
+} // namespace
+
+void WholeFile::open(const std::string &path, double bytes) {
+    namespace fs = std::filesystem;
+    const auto refuse = [&](const std::string &why) {
+        throw Error(Status::bad_argument, path + " cannot be written: " + why);
+    };
+    path_ = target_ = path;
+    std::error_code none;
+    const fs::file_status there = fs::status(path, none);
+    if (fs::is_directory(there))
+        refuse("it is a folder");
+    const bool shares_stdout = is_stdout(path);
+    if (!shares_stdout && (!fs::exists(there) || fs::is_regular_file(there))) {
+        if (fs::is_symlink(fs::symlink_status(path, none)))
+            target_ = fs::weakly_canonical(path, none);
+        if (fs::exists(there) && access(path.c_str(), W_OK) != 0)
+            refuse(std::strerror(errno));
+        const fs::path folder = fs::path(target_).parent_path();
+        const fs::space_info space = fs::space(folder.empty() ? "." : folder, none);
+        if (!none && double(space.available) < bytes)
+            refuse(format("it takes %.3g MB, and the disk has %.3g MB left", bytes * 1e-6,
+                          double(space.available) * 1e-6));
+        part_ = target_ + "." + std::to_string(getpid()) + ".part";
+    }
+    file_ = shares_stdout ? fdopen(dup(STDOUT_FILENO), "w") : std::fopen((part_.empty() ? path : part_).c_str(), "w");
+    if (file_ == nullptr)
+        refuse(std::strerror(errno));
+}
+
+void WholeFile::write(const void *data, size_t bytes) {
+    if (file_ == nullptr || failure_ != 0)
+        return;
+    std::fflush(stdout); // which may be the same file
+    if (std::fwrite(data, 1, bytes, file_) != bytes || std::fflush(file_) != 0)
+        failure_ = errno;
+}
+
+void WholeFile::finish() {
+    if (file_ == nullptr)
+        return;
+    if (std::fclose(file_) != 0 && failure_ == 0)
+        failure_ = errno;
+    file_ = nullptr;
+    if (failure_ == 0 && !part_.empty() && std::rename(part_.c_str(), target_.c_str()) != 0)
+        failure_ = errno;
+    if (failure_ == 0)
+        return;
+    if (!part_.empty())
+        std::remove(part_.c_str());
+    throw Error(Status::bad_argument, path_ + " cannot be written: " + std::strerror(failure_) + "; check the disk");
+}
+
+std::string WholeFile::leave() {
+    if (file_ != nullptr)
+        std::fclose(file_);
+    file_ = nullptr;
+    return part_;
+}
+
+WholeFile::~WholeFile() {
+    if (file_ != nullptr && !leave().empty())
+        std::remove(part_.c_str());
+}
+
+std::string time_stamp() {
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    gmtime_r(&now, &utc);
+    char text[64];
+    std::strftime(text, sizeof text, "%a %b %d %H:%M:%S %Y UTC", &utc);
+    return text;
+}
+
+} // namespace milcgpu

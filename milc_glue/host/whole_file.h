@@ -1,0 +1,36 @@
+// Files that are written. A file has its name only when it is whole: until then it is beside it, as
+// NAME.<process>.part. What is no plain file, as a pipe or /dev/stdout, is written at once.
+#pragma once
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+namespace milcgpu {
+
+class WholeFile {
+  public:
+    WholeFile() = default;
+    WholeFile(const WholeFile &) = delete;
+    ~WholeFile(); // one that is not finished is removed
+
+    // Throws Error(bad_argument) where the file cannot be made, or the disk has less than `bytes` left.
+    void open(const std::string &path, double bytes = 0);
+    bool is_open() const { return file_ != nullptr; }
+    // Does not throw, so that callbacks may write. What fails is kept for finish().
+    void write(const void *data, size_t bytes);
+    int failure() const { return failure_; } // errno of the first write that failed; 0: none
+    // Gives the file its name. Throws Error(bad_argument) where it is not whole. Does nothing where none is open.
+    void finish();
+    // Closes what is there so far, which keeps the name that is returned; empty: it has its own.
+    std::string leave();
+
+  private:
+    std::string path_, target_, part_; // target_: path_ without links; part_: empty where it is written at once
+    std::FILE *file_ = nullptr;
+    int failure_ = 0;
+};
+
+// The time, as files have it that say when they were written.
+std::string time_stamp();
+
+} // namespace milcgpu

@@ -1,0 +1,301 @@
+// Eigenvectors in MILC's files: the same bytes again, on ranks too, and files that do not hold are refused.
+#include "milc_glue/api/milcgpu_eigen.h"
+#include "milc_glue/solve/eigen.h"
+#include "tests/cut_support.h"
+#include "tests/run_support.h"
+#include "tests/source_text.h"
+#include <cstring>
+#include <fstream>
+
+using namespace tests;
+using milcgpu::Backend;
+
+namespace {
+
+const char *const written_at = "Thu Nov 26 06:46:05 2026";
+constexpr int vectors = 5;
+
+struct Handle {
+    milcgpu_eigenvectors *of = nullptr;
+    Handle() = default;
+    Handle(const Handle &) = delete;
+    ~Handle() { milcgpu_eigenvectors_destroy(of); }
+    milcgpu_eigenvectors *operator*() const { return of; }
+};
+
+template <class Value> void append(std::string &to, const Value &value) {
+    to.append(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+// A file of MILC's, by its description, from vectors of all sites in MILC's order.
+template <class Real>
+std::string milc_file(const std::array<int, 4> &extents, int parity, const std::vector<double> &l,
+                      const std::vector<std::vector<float>> &fields) {
+    std::string file;
+    for (const int n : extents)
+        append(file, std::int32_t(n));
+    std::string time = written_at;
+    time.resize(64);
+    file += time;
+    for (const int number : {0, parity, int(l.size())})
+        append(file, std::int32_t(number));
+    for (const double value : l)
+        append(file, value);
+    const size_t begin = file.size();
+    for (const std::vector<float> &field : fields) {
+        const size_t half = field.size() / 2, first = parity == MILCGPU_EVEN ? 0 : half;
+        for (size_t k = first; k < first + half; ++k)
+            append(file, Real(field[k]));
+    }
+    std::uint32_t sums[2] = {0, 0};
+    for (size_t at = begin, place = 0; at < file.size(); at += 4, ++place) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, &file[at], 4);
+        word |= word << 32;
+        sums[0] ^= std::uint32_t(word >> (32 - place % 29)), sums[1] ^= std::uint32_t(word >> (32 - place % 31));
+    }
+    append(file, sums);
+    return file;
+}
+
+void write_bytes(const std::string &path, const std::string &bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Links with eigenvectors, and files of them.
+struct Made {
+    Session<double> session;
+    Handle own;
+    std::vector<double> l;
+    std::vector<std::vector<float>> fields;
+    Folder folder;
+    std::string path = (folder.path / "vectors").string(), again = (folder.path / "again").string();
+
+    explicit Made(Backend backend, int parity = MILCGPU_EVEN, const reference::Lattice &lattice = {{4, 4, 4, 4}})
+        : session(lattice, backend), l(vectors),
+          fields(vectors, std::vector<float>(6 * static_cast<size_t>(lattice.volume()))) {
+        const AsqtadLinks links = asqtad_links(lattice, 5);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        milcgpu_eigen_spec spec;
+        milcgpu_eigen_defaults(&spec, sizeof spec);
+        spec.count = vectors, spec.parity = parity, spec.precision = MILCGPU_SINGLE;
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &own.of, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_eigenvectors_values(*own, l.data(), nullptr) == MILCGPU_OK);
+        for (int k = 0; k < vectors; ++k) {
+            const milcgpu_field to = {fields[k].data(), MILCGPU_SINGLE, 0};
+            REQUIRE(milcgpu_eigenvectors_save(*own, k, &to) == MILCGPU_OK);
+        }
+    }
+    milcgpu_status read(Handle &to, int precision, int most = 0, const char *from = nullptr) {
+        return milcgpu_eigenvectors_read(session.links, from != nullptr ? from : path.c_str(), precision, most, &to.of);
+    }
+};
+
+} // namespace
+
+TEST_CASE("a file of MILC's with eigenvectors is read, and written again with the same bytes", "[eigen][sanitize]") {
+    for (const Backend backend : backends())
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            Made made(backend, parity);
+            CAPTURE(milcgpu::name(backend), parity, milcgpu_last_error());
+            const auto &n = made.session.lattice.n;
+            const std::string single = milc_file<float>(n, parity, made.l, made.fields),
+                              in_double = milc_file<double>(n, parity, made.l, made.fields);
+            for (const int real : {MILCGPU_SINGLE, MILCGPU_DOUBLE}) {
+                const std::string &file = real == MILCGPU_SINGLE ? single : in_double;
+                // What was computed makes the file that the description makes.
+                REQUIRE(milcgpu_eigenvectors_write(*made.own, made.path.c_str(), real, written_at) == MILCGPU_OK);
+                CHECK(text_of(made.path) == file);
+                Handle read;
+                REQUIRE(made.read(read, MILCGPU_SINGLE) == MILCGPU_OK);
+                REQUIRE(milcgpu_eigenvectors_count(*read) == vectors);
+                std::vector<double> values(vectors), residuals(vectors);
+                REQUIRE(milcgpu_eigenvectors_values(*read, values.data(), residuals.data()) == MILCGPU_OK);
+                CHECK(values == made.l);
+                CHECK(residuals[0] < 0.1);
+                REQUIRE(milcgpu_eigenvectors_write(*read, made.again.c_str(), real, written_at) == MILCGPU_OK);
+                CHECK(text_of(made.again) == file);
+            }
+            // Half holds what half has written.
+            Handle half, of_half, few;
+            REQUIRE(made.read(half, 0) == MILCGPU_OK);
+            REQUIRE(milcgpu_eigenvectors_write(*half, made.path.c_str(), MILCGPU_SINGLE, written_at) == MILCGPU_OK);
+            const std::string file = text_of(made.path);
+            CHECK(file.size() == single.size());
+            CHECK(file != single);
+            REQUIRE(made.read(of_half, MILCGPU_HALF) == MILCGPU_OK);
+            REQUIRE(milcgpu_eigenvectors_write(*of_half, made.again.c_str(), MILCGPU_SINGLE, written_at) == MILCGPU_OK);
+            CHECK(text_of(made.again) == file);
+            REQUIRE(made.read(few, 0, 2) == MILCGPU_OK);
+            CHECK(milcgpu_eigenvectors_count(*few) == 2);
+            // A time of its own.
+            REQUIRE(milcgpu_eigenvectors_write(*few, made.again.c_str(), MILCGPU_SINGLE, nullptr) == MILCGPU_OK);
+            CHECK(has(text_of(made.again).substr(16, 64), " UTC"));
+            // Solves take them.
+            auto spec = solve_spec(0.01, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            spec.parity = parity, spec.eigenvectors = *half;
+            auto b = reference::vector_to_milc<double>(made.session.lattice, random_fermion(made.session.lattice, 3));
+            std::vector<double> x(b.size());
+            const milcgpu_field from = made.session.field(b), to = made.session.field(x);
+            auto report = sized<milcgpu_solve_report>();
+            CHECK(milcgpu_staggered_solve(made.session.links, &spec, &from, &to, &report) == MILCGPU_OK);
+            CHECK(report.deflations > 1);
+            CHECK(report.deflation_off == 0);
+        }
+}
+
+TEST_CASE("a file of eigenvectors whose l are wrong is read, and l is computed", "[eigen]") {
+    Made made(Backend::host);
+    CAPTURE(milcgpu_last_error());
+    const std::vector<double> wrong(vectors, 1e9);
+    write_bytes(made.path, milc_file<float>(made.session.lattice.n, MILCGPU_EVEN, wrong, made.fields));
+    Handle read;
+    REQUIRE(made.read(read, MILCGPU_SINGLE, 1) == MILCGPU_OK);
+    double l;
+    REQUIRE(milcgpu_eigenvectors_values(*read, &l, nullptr) == MILCGPU_OK);
+    CHECK(l == Approx(made.l[0]).epsilon(1e-9));
+}
+
+TEST_CASE("files of eigenvectors that do not hold are refused with the byte and the reason", "[eigen]") {
+    Made made(Backend::host);
+    const auto &n = made.session.lattice.n;
+    const std::string whole = milc_file<float>(n, MILCGPU_EVEN, made.l, made.fields);
+    const size_t values = 92, first = values + 8 * vectors, vector_bytes = 128 * 24;
+    const auto refused = [&](const std::string &file, const char *words, int status = MILCGPU_BAD_ARGUMENT) {
+        write_bytes(made.path, file);
+        Handle read;
+        read.of = *made.own; // becomes NULL
+        const int got = made.read(read, 0);
+        CAPTURE(words, milcgpu_last_error());
+        CHECK(got == status);
+        CHECK(*read == nullptr);
+        CHECK(has(milcgpu_last_error(), words));
+        CHECK(has(milcgpu_last_error(), made.path));
+    };
+    const auto with = [&](size_t at, auto value) {
+        std::string file = whole;
+        std::memcpy(&file[at], &value, sizeof value);
+        return file;
+    };
+    refused("", "byte 0: the file ends inside its header");
+    refused(whole.substr(0, 91), "byte 91: the file ends inside its header");
+    refused(with(8, 6), "byte 0: the file is of a lattice of 4 x 4 x 6 x 4 sites, this one has 4 x 4 x 4 x 4");
+    refused(std::string("\0\0\0\4\0\0\0\4\0\0\0\4\0\0\0\4", 16) + whole.substr(16), "the other byte order");
+    refused(with(80, 1), "byte 80: the sites are in an order of their own");
+    refused(with(84, 3), "byte 84: the vectors are of both parities");
+    refused(with(84, 7), "byte 84: the parity is 7");
+    refused(with(88, 0), "byte 88: there are 0 vectors");
+    refused(with(88, vectors + 1), "the file should have 18580 bytes, or 37012 in double, for 6 vectors");
+    refused(whole.substr(0, whole.size() - 1), "it is truncated or damaged");
+    refused(whole + "x", "it is truncated or damaged");
+    refused(with(values + 8, double(NAN)), "byte 100: l of vector 1 is NaN or infinity", MILCGPU_NAN_OR_INF);
+    refused(with(first + 2 * vector_bytes + 12, INFINITY), "byte 6288: vector 2 has NaN or infinity",
+            MILCGPU_NAN_OR_INF);
+    refused(with(first + vector_bytes + 1, char(whole[first + vector_bytes + 1] ^ 4)), "byte 132: the vectors have");
+    refused(with(whole.size() - 8, 5), "and the file says 5 ");
+    std::string zero = whole;
+    zero.replace(first, vector_bytes, vector_bytes, '\0');
+    refused(zero, "byte 132: vector 0 is 0");
+    auto fields = made.fields;
+    for (float &number : fields[3])
+        number = 1; // no eigenvector
+    refused(milc_file<float>(n, MILCGPU_EVEN, made.l, fields), "vector 3 is not one of these links: l is ");
+    for (const std::string &name : {made.folder.path.string(), made.path + "/no"}) {
+        Handle read;
+        CHECK(made.read(read, 0, 0, name.c_str()) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), name + " cannot be opened"));
+    }
+    write_bytes(made.path, whole);
+    Handle read;
+    CHECK(made.read(read, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
+    CHECK(has(milcgpu_last_error(), "eigenvectors are single or half"));
+    CHECK(made.read(read, 0, -1) == MILCGPU_BAD_ARGUMENT);
+    // Other links.
+    const AsqtadLinks other = asqtad_links(made.session.lattice, 6);
+    REQUIRE(made.session.load(other.fat, other.lng) == MILCGPU_OK);
+    refused(whole, "vector 0 is not one of these links: l is ");
+}
+
+TEST_CASE("a file of eigenvectors that cannot be written leaves the older one", "[eigen]") {
+    Made made(Backend::host);
+    write_bytes(made.path, "old");
+    const auto refused = [&](milcgpu_eigenvectors *of, const std::string &path, int precision, const char *words) {
+        CHECK(milcgpu_eigenvectors_write(of, path.c_str(), precision, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), words));
+    };
+    refused(*made.own, made.path, MILCGPU_HALF, "host fields are single or double");
+    refused(*made.own, made.path + "/no", MILCGPU_SINGLE, "cannot be written: Not a directory");
+    refused(*made.own, made.folder.path.string(), MILCGPU_SINGLE, "cannot be written: it is a folder");
+    refused(*made.own, "/dev/full", MILCGPU_SINGLE, "/dev/full cannot be written: No space left on device");
+    Handle empty;
+    REQUIRE(milcgpu_eigenvectors_create(made.session.links, MILCGPU_EVEN, 0, 2, &empty.of) == MILCGPU_OK);
+    refused(*empty, made.path, MILCGPU_SINGLE, "the eigenvectors are empty");
+    milcgpu::Device &device = *made.session.context->device;
+    unsigned char byte;
+    device.copy_to_host(&byte, (*made.own.of->set)[1].data, 1);
+    byte ^= 1;
+    device.copy_to_device((*made.own.of->set)[1].data, &byte, 1);
+    CHECK(milcgpu_eigenvectors_write(*made.own, made.path.c_str(), MILCGPU_SINGLE, nullptr) == MILCGPU_CORRUPTED);
+    CHECK(text_of(made.path) == "old");
+    CHECK(std::distance(std::filesystem::directory_iterator(made.folder.path), {}) == 1);
+}
+
+TEST_CASE("files of eigenvectors do not depend on ranks and on the order of sites", "[eigen]") {
+    const Extents whole = {4, 4, 6, 8};
+    Fields fields = fields_on(whole, false);
+    for (const Backend backend : backends())
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            Made made(backend, parity, {whole});
+            CAPTURE(milcgpu::name(backend), parity, milcgpu_last_error());
+            REQUIRE(milcgpu_eigenvectors_write(*made.own, made.path.c_str(), MILCGPU_DOUBLE, written_at) == MILCGPU_OK);
+            const std::string file = text_of(made.path), damaged = made.path + ".damaged";
+            write_bytes(damaged, file.substr(0, file.size() - 1));
+            for (const Cut &cut : {Cut{whole, {1, 1, 1, 2}, 0, 1}, Cut{whole, {1, 1, 2, 2}, 0}}) {
+                std::vector<std::string> words(cut.ranks());
+                const auto endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+                    Handle read;
+                    demand(milcgpu_eigenvectors_read(here.links, made.path.c_str(), MILCGPU_SINGLE, 0, &read.of));
+                    demand(milcgpu_eigenvectors_write(*read, made.again.c_str(), MILCGPU_DOUBLE, written_at));
+                    milcgpu_eigenvectors *none = *read;
+                    if (milcgpu_eigenvectors_read(here.links, damaged.c_str(), 0, 0, &none) == MILCGPU_BAD_ARGUMENT &&
+                        none == nullptr)
+                        words[here.rank()] = milcgpu_last_error();
+                });
+                CAPTURE(text_of(cut));
+                CHECK(all_well(endings));
+                CHECK(text_of(made.again) == file);
+                for (const std::string &said : words)
+                    CHECK(has(said, "truncated or damaged"));
+            }
+            // Sites of each parity the other way round.
+            const int half = 384;
+            std::vector<int> map(2 * half);
+            for (int k = 0; k < half; ++k)
+                map[k] = half - 1 - k, map[half + k] = 2 * half - 1 - k;
+            milcgpu_layout layout = layout_of(made.session.lattice);
+            layout.site_map = map.data();
+            auto options = sized<milcgpu_options>();
+            options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+            milcgpu_context *context = nullptr;
+            milcgpu_links *links = nullptr;
+            REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+            const auto turned = [&](const std::vector<double> &field, size_t reals) {
+                std::vector<double> to(field.size());
+                for (size_t k = 0; k < map.size(); ++k)
+                    std::copy_n(field.begin() + k * reals, reals, to.begin() + map[k] * reals);
+                return to;
+            };
+            std::vector<double> fat = turned(fields.fat, 72), lng = turned(fields.lng, 72);
+            const milcgpu_field f = field_of(fat), g = field_of(lng);
+            REQUIRE(milcgpu_links_create(context, &f, &g, &links) == MILCGPU_OK);
+            {
+                Handle read;
+                REQUIRE(milcgpu_eigenvectors_read(links, made.path.c_str(), MILCGPU_SINGLE, 0, &read.of) == MILCGPU_OK);
+                REQUIRE(milcgpu_eigenvectors_write(*read, made.again.c_str(), MILCGPU_DOUBLE, written_at) ==
+                        MILCGPU_OK);
+                CHECK(text_of(made.again) == file);
+            }
+            milcgpu_links_destroy(links);
+            milcgpu_context_destroy(context);
+        }
+}
