@@ -5,6 +5,7 @@
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "tests/run_support.h"
 #include "tests/source_text.h"
 #include "tests/support.h"
 #include <filesystem>
@@ -265,6 +266,10 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_eigenvectors_save", milcgpu_eigenvectors_save, {}, eigen, 0, &x);
         walk("milcgpu_eigenvectors_count", milcgpu_eigenvectors_count, {}, eigen);
         walk("milcgpu_eigenvectors_values", milcgpu_eigenvectors_values, {1, 2}, eigen, &value, &other);
+        const Folder folder;
+        const std::string path = (folder.path / "vectors").string();
+        walk("milcgpu_eigenvectors_write", milcgpu_eigenvectors_write, {3}, eigen, path.c_str(), MILCGPU_SINGLE, "now");
+        walk("milcgpu_eigenvectors_read", milcgpu_eigenvectors_read, {}, k, path.c_str(), 0, 0, &vectors_made);
         walk("milcgpu_eigenvectors_destroy", milcgpu_eigenvectors_destroy, {}, nullptr);
         milcgpu_eigenvectors_destroy(eigen);
         // milcgpu_flow.h, milcgpu_gauge.h
