@@ -15,9 +15,9 @@
  * says so.
  *
  * Vectors have checksums. A call that solves with them compares those of 32 vectors, others each time, and all where a
- * deflation did harm; milcgpu_eigenvectors_save and _write compare those of their vectors. Where a bit has flipped the handle is
- * empty from then on. The solutions of the call hold, and the message of its first report says so: until it is noticed,
- * a flipped bit costs steps at the most. MILCGPU_VERIFY=0 turns the checksums off.
+ * deflation did harm; milcgpu_eigenvectors_save and _write compare those of their vectors. Where a bit has flipped the
+ * handle is empty from then on. The solutions of the call hold, and the message of its first report says so: until it
+ * is noticed, a flipped bit costs steps at the most. MILCGPU_VERIFY=0 turns the checksums off.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
  * Names of files are read on rank 0.

@@ -156,7 +156,7 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
         values.resize(size_t(head.count));
         context.ranks->all_gather("the values of a file", values.data(), of_all.data(), head.count * sizeof(double));
         const int count = most == 0 ? head.count : std::min(most, head.count), parity = parity_index(head.parity);
-        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, 0});
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
         const Operator full = full_operator(*links, parity);
         SpinorField vector;
         context.device->collective("memory for eigenvectors", [&] {
