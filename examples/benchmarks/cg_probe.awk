@@ -1,0 +1,38 @@
+# The figures of the staggered-CG probe from ks_spectrum_hisq's output:
+#
+#     awk -v ranks=1 -f cg_probe.awk probe.out
+#
+# Solves of one right-hand side come first, six of them; then four of twelve, of which MILC prints a line a right-hand
+# side. The first solve of each kind is left out. GF a rank: the median of the CONGRAD5 lines, weighted by their time.
+/^CONGRAD5/ {
+    n++
+    single = n <= 6
+    if (n == 1 || (n > 6 && n <= 18)) next
+    kind = single ? 1 : 12
+    for (k = 1; k < NF; k++) {
+        if ($k == "time") time = $(k + 2)
+        if ($k == "iters") iterations = $(k + 2)
+        if ($k == "mflops") mflops = $(k + 2)
+    }
+    j = ++lines[kind]
+    seconds[kind, j] = time; of[kind, j] = mflops; all[kind] += time; steps[kind] += iterations
+}
+/NOT converged/ { failed++ }
+END {
+    if (ranks == 0) ranks = 1
+    for (kind = 1; kind <= 12; kind += 11) {
+        m = lines[kind]
+        if (m == 0) { printf "no solves of %d right-hand sides\n", kind; continue }
+        for (i = 1; i <= m; i++)
+            for (j = i + 1; j <= m; j++)
+                if (of[kind, j] < of[kind, i]) {
+                    t = of[kind, i]; of[kind, i] = of[kind, j]; of[kind, j] = t
+                    t = seconds[kind, i]; seconds[kind, i] = seconds[kind, j]; seconds[kind, j] = t
+                }
+        sum = 0
+        for (i = 1; i <= m && sum < all[kind] / 2; i++) { sum += seconds[kind, i]; median = of[kind, i] }
+        printf "%2d right-hand side(s): %.4f s and %.0f iterations each, %.0f GF a rank\n", kind, all[kind] / m,
+               steps[kind] / m, median / 1000 / ranks
+    }
+    if (failed) printf "%d solves did not converge\n", failed
+}
