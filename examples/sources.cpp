@@ -3,8 +3,7 @@
 // and, with --csv, the same as a file. Exit status: 0 when every residual is as asked, 1 when one is not, 2 for bad
 // arguments.
 #include "examples/arguments.h"
-#include "examples/system.h"
-#include "milcgpu_eigen.h"
+#include "examples/eigenvectors.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,7 +12,7 @@ namespace {
 
 struct Settings {
     std::string lattice_file, csv, backend = "auto", action = "asqtad", masses = "0.05", sources = "1,2,4",
-                                   precisions = "double/single", ways = "block,lock-step,one-by-one";
+                                   precisions = "double/single", ways = "block,lock-step,one-by-one", eigenvectors_from;
     std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0, tolerance = 1e-10, delta = 0;
     int sweeps = 20, runs = 1, reals = 18, progress = 0, eigenvectors = 0;
@@ -43,6 +42,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
                   "fall of the residual between two evaluations; 0: the library's choice", examples::delta());
     arguments.add("eigenvectors", "N", s.eigenvectors, "that are made first, to deflate all solves with; 0: none",
                   whole(0, 100000));
+    arguments.add("eigenvectors-from", "FILE", s.eigenvectors_from,
+                  "a file of MILC's (without QIO) that they are read from, all if their number is 0", file_name());
     arguments.add("runs", "N", s.runs, "of each solve; the fastest counts", whole(1));
     arguments.add("progress", "N", s.progress, "a line with the residual every N steps; 0: none", whole(0));
     examples::add_backend(arguments, s.backend, false);
@@ -115,36 +116,6 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
     return out;
 }
 
-// The lowest ones of even sites, to be destroyed. Prints what they are and what they took.
-class Eigenvectors {
-  public:
-    Eigenvectors(const examples::Connection &connection, int count) {
-        if (count == 0)
-            return;
-        milcgpu_eigen_spec spec;
-        milcgpu_eigen_defaults(&spec, sizeof spec);
-        spec.count = count;
-        milcgpu_eigen_report report{};
-        report.struct_size = sizeof report;
-        if (milcgpu_eigenvectors_compute(connection.links(), &spec, &vectors_, &report) != MILCGPU_OK)
-            throw std::runtime_error(milcgpu_last_error());
-        std::vector<double> values(report.count), residuals(report.count);
-        milcgpu_eigenvectors_values(vectors_, values.data(), residuals.data());
-        std::printf("%d eigenvectors in %.2f s: basis %d, degree %d, %.0f applications, %.0f GFLOPS. %s\n",
-                    report.count, report.seconds, report.basis, report.degree, report.applications, report.gflops,
-                    report.message);
-        for (int k = 0; k < report.count; k += std::max(1, report.count / 8))
-            std::printf("  %6d  l %.4e  residual %.1e\n", k + 1, values[k], residuals[k]);
-        std::printf("  %6d  l %.4e  residual %.1e\n\n", report.count, values.back(), residuals.back());
-    }
-    Eigenvectors(const Eigenvectors &) = delete;
-    ~Eigenvectors() { milcgpu_eigenvectors_destroy(vectors_); }
-    milcgpu_eigenvectors *handle() const { return vectors_; }
-
-  private:
-    milcgpu_eigenvectors *vectors_ = nullptr;
-};
-
 int run(const Settings &s, examples::Job &ranks) {
     const auto masses = examples::list_of<double>(s.masses);
     const auto counts = examples::list_of<int>(s.sources);
@@ -174,7 +145,10 @@ int run(const Settings &s, examples::Job &ranks) {
             examples::deal_vector(ranks, lattice, examples::random_on_first(ranks, lattice, s.seed + 1 + k)));
     bool all_well = true;
     const examples::Connection connection(ranks, system, backend);
-    const Eigenvectors eigenvectors(connection, s.eigenvectors);
+    examples::EigenChoice choice;
+    choice.count = s.eigenvectors, choice.from = s.eigenvectors_from;
+    const examples::Eigenvectors eigenvectors(ranks, connection, choice);
+    eigenvectors.print(std::max(1, static_cast<int>(eigenvectors.values().size()) / 8));
     std::printf("%8s %-14s %7s %-11s %8s %7s %8s %12s %12s %14s %11s\n", "mass", "precisions", "sources", "way",
                 "asked", "steps", "updates", "s a call", "s of solver", "ms a source", "residual");
     for (const double mass : masses)

@@ -1,7 +1,9 @@
 #include "examples/system.h"
 #include "examples/heatbath.h"
 #include "examples/memory.h"
+#include "gpu_kernels/backend/error.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "milc_glue/api/settings.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -148,11 +150,13 @@ bool opens(int backend) {
 std::vector<int> backends_of(const Job &ranks, const std::string &choice) {
     bool host = false, gpu = false;
     ranks.on_first([&] {
-        const char *verbose = std::getenv("MILCGPU_VERBOSE");
-        if (verbose != nullptr && !one_of({"", "0", "1", "2"}).holds(verbose))
-            throw ArgumentError(std::string("MILCGPU_VERBOSE=") + verbose + ": must be 0, 1 or 2");
-        if (!one_of({"auto", "host", "cuda", "all"}).holds(choice)) // options were checked before
-            throw ArgumentError("MILCGPU_BACKEND=" + choice + ": must be auto, cuda or host");
+        try {
+            milcgpu::setting("MILCGPU_VERBOSE");
+            if (!one_of({"auto", "host", "cuda", "all"}).holds(choice)) // not an option, which was checked before
+                milcgpu::setting("MILCGPU_BACKEND");
+        } catch (const milcgpu::Error &error) {
+            throw ArgumentError(error.what());
+        }
         gpu = choice != "host" && opens(MILCGPU_CUDA);
         host = choice == "host" || choice == "all" || (choice == "auto" && !gpu);
         if (choice == "cuda" ? !gpu : host && !opens(MILCGPU_HOST))

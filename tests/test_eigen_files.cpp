@@ -1,4 +1,5 @@
 // Eigenvectors in MILC's files: the same bytes again, on ranks too, and files that do not hold are refused.
+#include "examples/eigenvectors.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/solve/eigen.h"
 #include "tests/cut_support.h"
@@ -298,4 +299,13 @@ TEST_CASE("files of eigenvectors do not depend on ranks and on the order of site
             milcgpu_links_destroy(links);
             milcgpu_context_destroy(context);
         }
+}
+
+TEST_CASE("the number of modes below lambda as a straight line", "[eigen]") {
+    std::vector<double> lambda;
+    for (int k = 0; k < 20; ++k)
+        lambda.push_back((k + 3.5) / 10); // 3 more below the first one
+    const examples::ModeLine line = examples::mode_line(lambda);
+    CHECK(line.slope == Approx(10));
+    CHECK(line.offset == Approx(-3));
 }

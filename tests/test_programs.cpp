@@ -247,9 +247,57 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
         CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
 }
 
+TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and sources takes its file",
+          "[eigen][ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string(), field = " --size 4 4 4 8 --sweeps 3 --action hisq --backend host",
+                      words = "eigen" + field + " --parity odd --count 6 --csv " + path + "/eigen.csv --out " + path +
+                              "/vectors --out-precision double";
+    const Run alone = run(words);
+    INFO(alone.output);
+    REQUIRE(alone.status == 0);
+    const Table one = table(path + "/eigen.csv");
+    tests::check_pictures(path + "/eigen.csv", {"eigen"});
+    CHECK(alone.count("  residual ") == 6);
+    CHECK(alone.count("modes below lambda: ") == 1);
+    CHECK(std::filesystem::file_size(path + "/vectors") == 100 + 6 * (8 + 256 * 48));
+    REQUIRE(one.size() == 7);
+    CHECK(one[0] == examples::Cells{"mode", "l", "lambda", "residual", "line", "lattice", "card", "date"});
+    for (int k = 1; k <= 6; ++k)
+        CHECK(std::stod(one[k][2]) == Approx(std::sqrt(std::stod(one[k][1])) / 2));
+    CHECK(std::stod(one[6][4]) == Approx(6).margin(2));
+    // What was written, on two ranks.
+    const Run r =
+        run("eigen" + field + " --quiet --from " + path + "/vectors --csv " + path + "/again.csv", "1 1 1 2", 2);
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    CHECK(r.count("6 eigenvectors of " + path + "/vectors read in ") == 1);
+    const Table again = table(path + "/again.csv");
+    REQUIRE(again.size() == 7);
+    for (int k = 1; k <= 6; ++k)
+        CHECK(std::stod(again[k][1]) == Approx(std::stod(one[k][1])).epsilon(1e-5));
+    // The file of even sites deflates sources; that of odd ones is refused.
+    const auto sources = [&](const std::string &more) {
+        return run("sources" + field + " --sources 1 --ways one-by-one --masses 0.02" + more);
+    };
+    const Run odd = sources(" --eigenvectors-from " + path + "/vectors");
+    CHECK(odd.status == 1);
+    CHECK(odd.count("the solve is on the others") == 1);
+    REQUIRE(run("eigen" + field + " --count 12 --out " + path + "/even").status == 0);
+    const Run plain = sources(" --csv " + path + "/plain"),
+              deflated =
+                  sources(" --eigenvectors-from " + path + "/even --eigenvectors 10 --csv " + path + "/deflated");
+    INFO(deflated.output);
+    CHECK(plain.status == 0);
+    CHECK(deflated.status == 0);
+    CHECK(deflated.count("10 eigenvectors of ") == 1);
+    CHECK(std::stoi(table(path + "/deflated").at(1).at(6)) < std::stoi(table(path + "/plain").at(1).at(6)));
+}
+
 TEST_CASE("programs: each has --help and --version, and refuses what it does not know", "[programs]") {
     NEED_MPIRUN;
-    for (const std::string name : {"bench", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
+    for (const std::string name : {"bench", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
                                    "multimass", "rhmc", "solve", "sources", "spectrum"}) {
         const Run version = run(name + " --version");
         CHECK(version.output == name + ", milcgpu " MILCGPU_VERSION "\n");
@@ -284,7 +332,7 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
         CHECK(r.count("\n") == 1);
     };
     for (const std::string program :
-         {"solve", "multimass", "sources", "fatlinks", "rhmc", "flow", "spectrum", "bench", "make_lattice"}) {
+         {"solve", "multimass", "sources", "eigen", "fatlinks", "rhmc", "flow", "spectrum", "bench", "make_lattice"}) {
         refused(program + " --size 65536 65536 2 2", "--size: 1.71799e+10 sites, at most 2.68435e+08 are possible");
         for (const std::string extent : {"-1", "3", "nan", "99999999999"})
             refused(program + " --size 4 4 4 " + extent, "--size: '" + extent + "' must be even and at least 2");
@@ -316,6 +364,9 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     refused("solve --reconstruct 14", "--reconstruct: '14' must be one of 18, 13, 12, 9, 8");
     refused("solve --seed -1", "--seed: '-1' must be a whole number, 0 or more");
     refused("sources --eigenvectors -1", "--eigenvectors");
+    refused("eigen --count -1", "--count: '-1' must be");
+    refused("eigen --parity both", "--parity: 'both' must be one of even, odd");
+    refused("eigen --out /nowhere/file", "--out: /nowhere/file cannot be written");
     refused("sources --sources 1,,2", "--sources: '1,,2' must be between commas, each a whole number");
     refused("sources --masses ,", "--masses: ',' must be");
     refused("sources --ways blocks", "--ways: 'blocks' must be between commas, each one of block, ");
@@ -345,7 +396,8 @@ TEST_CASE("programs: files that cannot be lattices, and memory that is not there
     examples::write_milc_gauge(odd, {{3, 4, 4, 4}}, reference::random_gauge({{3, 4, 4, 4}}, 3));
     std::ofstream(path + "/cut") << std::ifstream(good).rdbuf();
     std::filesystem::resize_file(path + "/cut", 5000);
-    for (const std::string program : {"solve", "multimass", "sources", "fatlinks", "rhmc", "flow", "spectrum"}) {
+    for (const std::string program :
+         {"solve", "multimass", "sources", "eigen", "fatlinks", "rhmc", "flow", "spectrum"}) {
         const auto refused = [&](const std::string &file, const std::string &why) {
             const Run r = run(program + " --backend host --lattice " + file);
             INFO(r.output);
@@ -393,8 +445,8 @@ TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong se
         CHECK(r.count(why) > 0);
         CHECK(r.count("making a gauge field") == 0);
     };
-    refused("MILCGPU_BACKEND=gpu", "MILCGPU_BACKEND=gpu: must be auto, cuda or host");
-    refused("MILCGPU_VERBOSE=3", "MILCGPU_VERBOSE=3: must be 0, 1 or 2");
+    refused("MILCGPU_BACKEND=gpu", "MILCGPU_BACKEND=gpu is none of auto cuda host");
+    refused("MILCGPU_VERBOSE=3", "MILCGPU_VERBOSE=3 is none of 0 1 2");
     refused("MILCGPU_VERIFY=2", "MILCGPU_VERIFY=2");
     for (const std::string choice : {" --backend cuda", ""})
         refused("CUDA_VISIBLE_DEVICES= MILCGPU_BACKEND=" + std::string(choice.empty() ? "cuda" : "host"),
