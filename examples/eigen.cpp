@@ -2,6 +2,7 @@
 // MILC's, and written into one. Prints l, lambda = sqrt(l) / 2 and |B v - l v|, and how many modes are below a lambda;
 // a table in a file (eigen.gp draws it). Exit status: 0, or 1 when something failed.
 #include "examples/eigenvectors.h"
+#include "examples/mode_line.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -14,16 +14,6 @@ void must(milcgpu_status status) {
 
 } // namespace
 
-ModeLine mode_line(const std::vector<double> &lambda) {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-    for (const double at : lambda) {
-        const double below = n + 0.5; // half of the mode itself
-        n += 1, x += at, y += below, xx += at * at, xy += at * below;
-    }
-    const double slope = n > 1 ? (n * xy - x * y) / (n * xx - x * x) : NAN;
-    return {(y - slope * x) / n, slope};
-}
-
 Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const EigenChoice &choice) {
     if (choice.count == 0 && choice.from.empty())
         return;

@@ -13,12 +13,6 @@ struct EigenChoice {
     int precision = MILCGPU_HALF; // of those that are kept
 };
 
-// Of n numbers that ascend, lambda_k = sqrt(l_k) / 2: how many are below each, as a straight line by least squares.
-struct ModeLine {
-    double offset, slope;
-};
-ModeLine mode_line(const std::vector<double> &lambda);
-
 class Eigenvectors {
   public:
     // None where neither a count nor a file is given. Throws std::runtime_error with the library's words.
