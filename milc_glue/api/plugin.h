@@ -12,6 +12,7 @@
 
 #include "milcgpu.h"
 #include "milcgpu_dirac.h"
+#include "milcgpu_eigen.h"
 #include "milcgpu_flow.h"
 #include "milcgpu_gauge.h"
 #include "milcgpu_mesons.h"
@@ -52,7 +53,8 @@ extern "C" {
     ROW(CLOVER_SOLVE, "bicgilu_cl_field")                                                                              \
     ROW(WILSON_DSLASH, "dslash_w_field")                                                                               \
     ROW(DIRAC_MESON, "meson_cont_mom")                                                                                 \
-    ROW(DIRAC_OPEN_MESON, "meson_open_mom")
+    ROW(DIRAC_OPEN_MESON, "meson_open_mom")                                                                            \
+    ROW(EIGENSOLVE, "ks_eigensolve")
 #define MILCGPU_ROW_OF(row, name) MILCGPU_##row,
 typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
 #undef MILCGPU_ROW_OF
@@ -146,6 +148,7 @@ typedef struct {
     double mass, tolerance, relative_tolerance; /* as in milcgpu_solve_spec */
     int max_iterations, max_restarts;
     milcgpu_field source, solution;
+    int deflate; /* 1: with the eigenvectors that milcgpu_plugin_eigen_ready() has found, where they are of this parity */
 } milcgpu_plugin_solve_call;
 
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
@@ -159,6 +162,7 @@ int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, 
 typedef struct {
     milcgpu_plugin_solve_call solve; /* its parity, source and solution are not read */
     int odd_from_even;               /* 1: odd sites begin with (b - D x) / 2m of the even ones; 0: with the guess */
+    int adjoint_last;                /* 1: x = M^dag y instead, where y is solved for b, from zero */
     int n;
     const milcgpu_field *sources, *solutions; /* on all sites */
 } milcgpu_plugin_invert_call;
@@ -166,6 +170,34 @@ typedef struct {
 /* even, odd: n reports each. 0: solutions are as they were, unless the device was lost while they came back. */
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
                           milcgpu_solve_report *odd);
+
+/* ---- eigenvectors of -D^2. One set, MILC's fields of all sites; the part of one parity has a copy on the device. Its
+ * state is that of the last of eigensolve, eigen_ready, eigen_need and eigen_host_wrote; all ranks call these. */
+typedef struct {
+    const void *fat, *lng;
+    int parity, count;
+    void *const *vectors; /* MILC's fields, `count` of them */
+    double tolerance;     /* of an eigenvalue, as MILC's Ritz has it */
+} milcgpu_plugin_eigen_call;
+
+/* The lowest eigenvectors and their l, on the device alone: MILC's fields are not filled. residuals: |B v - l v|. 0: not
+ * done, or fewer than asked for, report->count of them, which are on the device then. */
+int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
+                              milcgpu_eigen_report *report);
+/* 1: the device has these vectors; they were loaded if the host's were the newest. The tolerance is not read. */
+int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call);
+/* After that: 1: the device has D v / |D v| of them, too, for solves on the other parity. */
+int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call);
+/* 1: the device alone has the newest of these vectors: MILC's fields are not filled. */
+int milcgpu_plugin_eigen_on_device(void *const *vectors);
+/* |B v - l v| / |v| and |v| of the first `count` vectors, l from `values`, on either parity: on the other one than the
+ * vectors' they are D v / |D v|. */
+int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
+                               double *norms);
+/* MILC's fields have the newest, on the vectors' parity, when this returns 1. 0: it is lost, which was said. */
+int milcgpu_plugin_eigen_need(void);
+/* MILC has written vectors, or may have, or they are gone. */
+void milcgpu_plugin_eigen_host_wrote(void);
 
 /* x <- M^dag x on all sites, what MILC does to solutions of several masses. */
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x);

@@ -28,11 +28,10 @@ class Inversion {
             return Outcome::failed;
         made_of_ = links->mirror.content();
         milcgpu_status status = load();
-        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-            status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, parity, 1, 2 * call_.solve.mass, source(k), source(k),
-                                    normal(k));
-            });
+        if (call_.adjoint_last == 0)
+            status = adjoint(status, links, sources_, normals_);
+        else
+            status = empty(status, links);
         if (status != MILCGPU_OK)
             return failed(status);
         Outcome outcome = solve(MILCGPU_EVEN, even);
@@ -54,13 +53,35 @@ class Inversion {
         outcome = solve(MILCGPU_ODD, odd);
         if (outcome != Outcome::done)
             return outcome;
+        if (call_.adjoint_last != 0)
+            status = adjoint(status, links, solutions_, normals_);
+        if (status != MILCGPU_OK)
+            return failed(status);
         status = save_all();
         return status == MILCGPU_OK ? Outcome::done : failed(status);
     }
 
   private:
+    using Fields = std::vector<std::shared_ptr<QuarkField>>;
+    // to = M^dag from
+    milcgpu_status adjoint(milcgpu_status status, const LinkSet *links, const Fields &from, const Fields &to) {
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            status = each(status, [&](int k) {
+                return minus_dslash(p_, account_, links, parity, 1, 2 * call_.solve.mass, from[k]->vector(),
+                                    from[k]->vector(), to[k]->vector());
+            });
+        return status;
+    }
+    // Solutions become 0, where no guess is loaded.
+    milcgpu_status empty(milcgpu_status status, const LinkSet *links) {
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            status = each(status, [&](int k) {
+                return minus_dslash(p_, account_, links, parity, 0, 0, source(k), source(k), solution(k));
+            });
+        return status;
+    }
     milcgpu_vector source(int k) const { return sources_[k]->vector(); }
-    milcgpu_vector normal(int k) const { return normals_[k]->vector(); } // M^dag of it
+    milcgpu_vector normal(int k) const { return normals_[k]->vector(); } // M^dag of it; last: of the solution
     milcgpu_vector solution(int k) const { return solutions_[k]->vector(); }
 
     // work(k) for each source, until one fails on any rank.
@@ -77,7 +98,7 @@ class Inversion {
             for (auto *made : {&normals_[k], &solutions_[k]})
                 if (status == MILCGPU_OK)
                     status = p_.quarks->empty(*made);
-            const int guess = call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
+            const int guess = call_.adjoint_last != 0 ? 0 : call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 if (status == MILCGPU_OK && (guess & parity) != 0)
                     status = load(solution(k), parity, call_.solutions[k]);
@@ -91,7 +112,7 @@ class Inversion {
 
     milcgpu_status save_all() {
         return each(MILCGPU_OK,
-                    [&](int k) { return p_.quarks->deliver(solutions_[k], call_.solutions[k], account_.to_host); });
+                    [&](int k) { return p_.quarks->deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k], account_.to_host); });
     }
 
     Outcome solve(int parity, milcgpu_solve_report *reports) {
@@ -99,7 +120,7 @@ class Inversion {
         call.parity = parity;
         std::vector<milcgpu_vector> sources, solutions;
         for (int k = 0; k < call_.n; ++k)
-            sources.push_back(normal(k)), solutions.push_back(solution(k));
+            sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k)), solutions.push_back(solution(k));
         const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
             return milcgpu_staggered_solve_vectors(links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
                                                    solutions.data(), of_sources);
@@ -131,7 +152,7 @@ class Inversion {
     Plugin &p_;
     RoutineAccount &account_;
     const milcgpu_plugin_invert_call &call_;
-    std::vector<std::shared_ptr<QuarkField>> sources_, normals_, solutions_;
+    Fields sources_, normals_, solutions_;
     uint64_t made_of_ = 0; // links
 };
 

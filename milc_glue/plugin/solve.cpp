@@ -125,11 +125,13 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
     spec.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
         spec.sloppy = {policy.sloppy, 0, p.reconstruct};
+    if (call.deflate != 0)
+        spec.eigenvectors = p.eigen->handle(call.parity);
     return spec;
 }
 
 Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
-    const milcgpu_plugin_solve_call &call = what.call;
+    milcgpu_plugin_solve_call call = what.call;
     Retry retry(p, call.routine, call.mixed);
     std::vector<int> iterations(what.n, 0);
     LinkSet *given = what.links;
@@ -161,6 +163,11 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             continue; // the solutions so far are the guesses
         }
         const bool done = retry.is_answer(status);
+        if (status == MILCGPU_NO_MEMORY && spec.eigenvectors != nullptr) {
+            p.log(1, format("%s: %s. Trying again without eigenvectors", routine_name(call.routine), reason().c_str()));
+            call.deflate = 0;
+            continue;
+        }
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
         if (!done && retry.again(

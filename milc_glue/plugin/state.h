@@ -4,6 +4,7 @@
 #include "gpu_kernels/backend/device.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/eigen_owner.h"
 #include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/known_solutions.h"
 #include "milc_glue/plugin/ledger.h"
@@ -46,10 +47,12 @@ struct Plugin {
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;
     std::unique_ptr<WilsonLinks> wilson;
+    std::unique_ptr<EigenOwner> eigen;
     bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
     bool lost = false; // gauge field, momenta or solutions were on a device that is gone
+    bool eigenvectors_lost = false; // the same of these; solves go on without
     // Solutions alone were, and who made them makes them again.
     bool solutions_again = false, solutions_lost = false;
     KnownSolutions known;

@@ -31,5 +31,11 @@ constexpr const char *changed_eigenvectors =
 bool are_whole(milcgpu_eigenvectors &, int first, int count);
 // The same of a few vectors, others each time: every deflated call asks.
 bool next_are_whole(milcgpu_eigenvectors &);
+// |B v - l v| / |v| and |v| of the first `count` vectors as they are, in double, with l from `values`. parity:
+// MILCGPU_EVEN or MILCGPU_ODD; on the other one than the vectors' they are D v / |D v|.
+milcgpu_status look_at_eigenvectors(milcgpu_eigenvectors *, milcgpu_links *, int parity, int count,
+                                    const double *values, double *residuals, double *norms);
+// Makes a handle with D v / |D v| for each vector, which are of the other parity. The links must be the vectors'.
+milcgpu_status other_parity_of(milcgpu_eigenvectors *, milcgpu_links *, milcgpu_eigenvectors **made);
 
 } // namespace milcgpu

@@ -10,6 +10,9 @@
 #if __has_include("ks_imp_includes.h") /* ks_imp_rhmc, ks_imp_dyn: update, d_action_rhmc */
 #include "ks_imp_includes.h"
 #endif
+#if __has_include("../include/io_ks_eigen.h")
+#include "../include/io_ks_eigen.h"
+#endif
 #if __has_include("../include/generic_clover.h")
 #include "../include/generic_clover.h"
 #endif

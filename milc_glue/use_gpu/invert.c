@@ -4,10 +4,13 @@
  * comes back once; what MILC does between its solves is done there. The lines, counters and quark_invert_control are
  * those of MILC's routine with the solves of solve.c.
  *
- * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
+ * Deflated solves begin with MILC's guess, and take the part of the residual that lies in the space of the eigenvectors
+ * (eigen.c), on the even sites. Odd sites come from the even ones then, as UML has it, in a solve of CG, too.
+ *
+ * Not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
+#include "eigen.h"
 #include "solve.h"
 
-#include "../include/imp_ferm_links.h"
 #include <string.h>
 
 #include "routines.h"
@@ -30,17 +33,16 @@ typedef imp_ferm_links_t **milcgpu_links_multi;
 /* Programs without MILC's routines above are without these, too. */
 #pragma weak param
 
-/* odd_from_even: UML; else each parity begins with the guess. Nothing is asked for without a tolerance: MILC's own
- * routines then end at once, or, for several masses, at the limit. */
-static int offloads(const quark_invert_control *qic, int odd_from_even, Real mass, const imp_ferm_links_t *fn) {
+/* uml: else each parity begins with the guess. Nothing is asked for without a tolerance: MILC's own routines then end at
+ * once, or, for several masses, at the limit. */
+static int offloads(const quark_invert_control *qic, int uml, Real mass, const imp_ferm_links_t *fn) {
     const int asked =
         milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
-    if (odd_from_even)
+    if (uml || (param.eigen_param.Nvecs > 0 && qic->deflate))
         return 0;
 #endif
-    return asked && fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
-           milcgpu_offloads();
+    return asked && fn != NULL && !(uml && mass == 0) && milcgpu_offloads();
 }
 
 /* After the solves of one parity. */
@@ -65,7 +67,7 @@ static int account(int parity, int n, const milcgpu_solve_report *reports, quark
 }
 
 /* cpu_dst: the guess, and then MILC's solution of what `qic` asks. */
-static void compare(const milcgpu_plugin_invert_call *call, int iterations, double seconds, su3_vector *src,
+static void compare(const milcgpu_plugin_invert_call *call, int uml, int iterations, double seconds, su3_vector *src,
                     su3_vector *dst, su3_vector *cpu_dst, quark_invert_control qic, Real mass, imp_ferm_links_t *fn) {
     const int counted = total_iters;
     su3_vector *normal = milcgpu_copy_of(src);
@@ -73,10 +75,11 @@ static void compare(const milcgpu_plugin_invert_call *call, int iterations, doub
         milcgpu_plugin_solve_call one = call->solve;
         int cpu_iterations;
         double cpu_seconds;
+        milcgpu_eigenvectors_for_milc(&qic);
         milcgpu_enter_original(MILCGPU_MAT_INVERT);
         milcgpu_there(ks_dirac_adj_op)(src, normal, mass, EVENANDODD, fn);
-        cpu_iterations = call->odd_from_even ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
-                                             : own_cg_field(src, cpu_dst, &qic, mass, fn);
+        cpu_iterations = uml ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
+                             : own_cg_field(src, cpu_dst, &qic, mass, fn);
         cpu_seconds = milcgpu_leave_original(MILCGPU_MAT_INVERT);
         total_iters = counted;
         one.source = milcgpu_vector_field(normal);
@@ -89,7 +92,8 @@ static void compare(const milcgpu_plugin_invert_call *call, int iterations, doub
 
 /* 1: done. 0: nothing was printed, and no field written. title: MILC's first line, or NULL. */
 static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
-                  int odd_from_even, const char *title, int *iterations) {
+                  int uml, const char *title, int *iterations) {
+    const int deflated = milcgpu_has_eigenvectors(qic);
     const quark_invert_control asked = *qic;
     milcgpu_plugin_invert_call call;
     milcgpu_solve_report even[n], odd[n];
@@ -103,7 +107,8 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         cpu_dst[k] = milcgpu_copy_of(dst[k]);
     }
     call.solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
-    call.odd_from_even = odd_from_even;
+    call.solve.deflate = deflated;
+    call.odd_from_even = uml || (deflated && mass != 0);
     call.n = n;
     call.sources = sources;
     call.solutions = solutions;
@@ -117,17 +122,25 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         *iterations = account(EVEN, n, even, qic);
         even_iterations = qic->final_iters;
         *iterations += account(ODD, n, odd, qic);
-        if (!MILCGPU_IS_MASTER || odd_from_even)
+        if (!MILCGPU_IS_MASTER || uml)
             qic->final_iters += even_iterations;
     }
     for (k = 0; k < n; k++) {
         if (done && cpu_dst[k] != NULL)
-            compare(&call, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked, mass,
+            compare(&call, uml, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked, mass,
                     fn);
         free(cpu_dst[k]);
     }
     return done;
 }
+
+/* iterations = MILC's own with `qic`, which deflates with eigVec. */
+#define by_milc(qic, iterations, call)                                                                                 \
+    do {                                                                                                               \
+        const int told_not_to = milcgpu_eigenvectors_for_milc(qic);                                                    \
+        iterations = call;                                                                                             \
+        (qic)->deflate |= told_not_to;                                                                                 \
+    } while (0)
 
 int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                 imp_ferm_links_t *fn) {
@@ -135,7 +148,8 @@ int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_c
     if (offloads(qic, 1, mass, fn) &&
         invert(1, &src, &dst, qic, mass, fn, 1, "UML inversion with mass %f\n", &iterations))
         return iterations;
-    return milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn);
+    by_milc(qic, iterations, milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn));
+    return iterations;
 }
 
 #if MILCGPU_MILC == 1
@@ -144,7 +158,8 @@ int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_co
     int iterations;
     if (offloads(qic, 0, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 0, NULL, &iterations))
         return iterations;
-    return milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn);
+    by_milc(qic, iterations, milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn));
+    return iterations;
 }
 
 int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
@@ -152,7 +167,8 @@ int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, i
     int iterations;
     if (nsrc > 0 && offloads(qic, 1, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, 1, NULL, &iterations))
         return iterations;
-    return milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn);
+    by_milc(qic, iterations, milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn));
+    return iterations;
 }
 #else
 int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
@@ -164,7 +180,8 @@ int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_contr
     if ((uml || qic->inv_type == CGTYPE) && offloads(qic, uml, mass, fn) &&
         invert(1, &src, &dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
-    return milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn);
+    by_milc(qic, iterations, milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn));
+    return iterations;
 }
 
 int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
@@ -175,7 +192,8 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
     if (nsrc > 0 && (uml || qic->inv_type == CGTYPE) && offloads(qic, uml, mass, fn) &&
         invert(nsrc, src, dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
-    return milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn);
+    by_milc(qic, iterations, milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn));
+    return iterations;
 }
 
 #endif
@@ -219,6 +237,8 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
                              milcgpu_links_multi fn_multi) {
     double masses[num_masses > 0 ? num_masses : 1];
     int i;
+    if (param.eigen_param.Nvecs > 0) /* MILC does it so */
+        return 0;
     for (i = 0; i < num_masses; i++) {
 #if MILCGPU_MILC != 1 /* whose input has no such choice */
         if (qic[i].inv_type != UMLTYPE)

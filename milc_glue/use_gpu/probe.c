@@ -34,7 +34,9 @@ long milcgpu_probe(void) { return ape_links != NULL; }
 #ifdef MILCGPU_FEATURE
 long milcgpu_probe(void) { return sizeof param.eigen_param; }
 #else
-long milcgpu_probe(void) { return param.eigen_param.Nvecs; }
+long milcgpu_probe(void) {
+    return param.eigen_param.Nvecs + param.eigen_param.Nvecs_in + (eigVec != NULL) + (fn_links != NULL);
+}
 #endif
 #endif
 

@@ -2,8 +2,8 @@
  * by colour, three calls of ks_congrad_block_field; all colours in one call cost less, and it has a set type for that.
  *
  * A set of several masses goes mass by mass, all colours in one call, where that costs less than all masses of a colour
- * in one Krylov space (milcgpu_plugin_mass_by_mass). Not where propagators are read as guesses: MILC then solves source
- * by source. */
+ * in one Krylov space (milcgpu_plugin_mass_by_mass), and where there are eigenvectors, as in MILC. Not where propagators
+ * are read as guesses: MILC then solves source by source. */
 #include "glue.h"
 
 #include "../include/imp_ferm_links.h"
@@ -46,12 +46,12 @@ static int parts(enum set_type set, enum inv_type inverter, int propagators, con
     if (set != MULTIMASS_SET || inverter != UMLTYPE || check != 1 || propagators < 1 || !all_fresh(propagators, start))
         return 0;
     for (k = 0; k < propagators; k++) {
-        if (sources[k] != sources[0] || control[k].inv_type != UMLTYPE ||
-            (param.eigen_param.Nvecs > 0 && control[k].deflate))
+        if (sources[k] != sources[0] || control[k].inv_type != UMLTYPE)
             return 0;
         masses[k] = parameters[k].mass;
     }
-    return milcgpu_offloads() && milcgpu_plugin_gathers() && milcgpu_plugin_mass_by_mass(propagators, masses);
+    return milcgpu_offloads() && milcgpu_plugin_gathers() &&
+           (param.eigen_param.Nvecs > 0 || milcgpu_plugin_mass_by_mass(propagators, masses));
 }
 
 int __wrap_solve_ksprop(enum set_type set, enum inv_type inverter, int propagators, int start[],

@@ -119,6 +119,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
+            [ $file != invert ] || files="$files eigen"
         else
             mv milcgpu_said milcgpu_differs
             ! compiles probe.c "-DMILCGPU_PROBE_$file -DMILCGPU_FEATURE" "$@" || say_left
@@ -141,7 +142,7 @@ if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        invert | propagators | mesons) alone="$alone $file" ;;
+        invert | eigen | propagators | mesons) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done

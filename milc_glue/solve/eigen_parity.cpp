@@ -1,0 +1,96 @@
+// Eigenvectors on the other parity: D v / |D v|.
+#include "milc_glue/api/arguments.h"
+#include "milc_glue/links/links_handle.h"
+#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/staggered_family.h"
+#include <cmath>
+
+using namespace milcgpu;
+
+namespace {
+
+constexpr const char *owner = "an eigenvector";
+
+// Vectors of one parity in double, B v of them, and D v between.
+struct Side {
+    Operator of;
+    SpinorField v, bv, between;
+    Side(Device &device, milcgpu_links &links, int parity)
+        : of(full_operator(links, parity)), v(of->vectors(device, owner)), bv(of->vectors(device, owner)),
+          between(of->between(device, owner)) {}
+    void half(Device &device, const SpinorBlock &to) const {
+        HalfCall call;
+        call.in = v, call.out = to;
+        of->first_half(device, call);
+    }
+};
+
+double size_of(Device &device, const SpinorBlock &of) {
+    const DeviceArray<double> sum(device, 1, owner);
+    norm_squared(device, of, sum.data());
+    return std::sqrt(sum.to_host()[0]);
+}
+
+} // namespace
+
+milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milcgpu_links *links, int parity, int count,
+                                             const double *values, double *residuals, double *norms) {
+    constexpr const char *function = "a look at eigenvectors";
+    return with_links(links, function, [&](milcgpu_context &context) {
+        require(vectors, function, "eigenvectors");
+        if (count > milcgpu_eigenvectors_count(vectors))
+            refuse(format("%d eigenvectors: there are %d", count, milcgpu_eigenvectors_count(vectors)));
+        Device &device = *context.device;
+        const int own = vectors->set->parity(), wanted = parity_index(parity);
+        std::unique_ptr<Side> from, at;
+        device.collective("memory for an eigenvector", [&] {
+            at = std::make_unique<Side>(device, *links, wanted);
+            if (wanted != own)
+                from = std::make_unique<Side>(device, *links, own);
+        });
+        for (int k = 0; k < count; ++k) {
+            convert_spinor(device, (*vectors->set)[k], from != nullptr ? from->v : at->v, 1, nullptr);
+            if (from != nullptr)
+                from->half(device, at->v);
+            at->half(device, at->between);
+            HalfCall call;
+            call.in = at->between, call.out = at->bv, call.x = at->v;
+            at->of->second_half(device, call, Epilogue::normal);
+            const double size = size_of(device, at->v);
+            scaled_difference(device, 1, values[k], at->v, at->bv);
+            residuals[k] = size_of(device, at->bv) / size;
+            norms[k] = from != nullptr ? 1 : size;
+        }
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_links *links,
+                                        milcgpu_eigenvectors **made) {
+    constexpr const char *function = "eigenvectors of the other parity";
+    return with_links(links, function, [&](milcgpu_context &context) {
+        require(vectors, function, "eigenvectors");
+        const int count = milcgpu_eigenvectors_count(vectors);
+        if (count == 0 || links->links->tag() != vectors->set->links)
+            refuse("the eigenvectors are empty, or not of these links");
+        Device &device = *context.device;
+        std::unique_ptr<Side> from, to;
+        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+        device.collective("memory for eigenvectors", [&] {
+            from = std::make_unique<Side>(device, *links, vectors->set->parity());
+            to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());
+            other->set = std::make_unique<Eigenvectors>(device, *to->of, vectors->set->precision(), count);
+        });
+        for (int k = 0; k < count; ++k) {
+            convert_spinor(device, (*vectors->set)[k], from->v, 1, nullptr);
+            from->half(device, to->v);
+            other->set->load(k, to->v, *to->of);
+            other->set->take_checksum(k);
+        }
+        other->set->free_scratch();
+        other->set->links = vectors->set->links;
+        other->loaded.assign(count, true);
+        *made = other.release();
+        return Status::ok;
+    });
+}

@@ -1,0 +1,268 @@
+/* ks_eigensolve_Kalkreuter_Ritz: the lowest eigenvectors of -D^2, by Lanczos on the device. The vectors stay there, and
+ * solves are deflated with them (invert.c). MILC's own reads eigVec where it checks, saves and projects: it is filled
+ * then. As many random numbers are drawn as by MILC's routine. */
+#include "eigen.h"
+
+#include <string.h>
+
+#include "routines.h"
+
+/* Programs may be without these. */
+#pragma weak param
+#pragma weak eigVec
+#pragma weak eigVal
+#pragma weak fn_links
+
+/* MILC's: those that vectors belong to, without eps_naik. */
+#if MILCGPU_MILC >= 3
+static imp_ferm_links_t *links_of_vectors(void) { return milcgpu_there(get_fm_links)(fn_links, 0); }
+static void give_back(imp_ferm_links_t *fn) { milcgpu_there(destroy_fn_links)(fn); }
+#define own_other_parity milcgpu_original(construct_eigen_other_parity)
+#define wrap_other_parity __wrap_construct_eigen_other_parity
+#else
+static imp_ferm_links_t *links_of_vectors(void) { return milcgpu_there(get_fm_links)(fn_links)[0]; }
+static void give_back(imp_ferm_links_t *fn) { (void)fn; }
+#define own_other_parity milcgpu_original(construct_eigen_odd)
+#define wrap_other_parity __wrap_construct_eigen_odd
+#endif
+
+static milcgpu_plugin_eigen_call call_of(su3_vector **vectors, int count, int parity, const imp_ferm_links_t *fn) {
+    milcgpu_plugin_eigen_call call;
+    call.fat = fn->fat;
+    call.lng = fn->lng;
+    call.parity = parity;
+    call.count = count;
+    call.vectors = (void *const *)vectors;
+    call.tolerance = 0;
+    return call;
+}
+
+/* ---- MILC's fields ----------------------------------------------------------------------------------------------- */
+
+/* What MILC has asked for, and what is not made before somebody reads it: the vectors' part on the other parity, which
+ * is D v / |D v|; zeros. */
+static struct {
+    su3_vector **vectors; /* NULL: none */
+    milcgpu_eigenvalue *values;
+    ks_eigen_param of;
+} other_parity;
+static struct {
+    su3_vector **vectors; /* NULL: none */
+    int count;
+} zeros;
+
+static void clear_vectors(void) {
+    int k;
+    for (k = 0; zeros.vectors != NULL && k < zeros.count; k++)
+        memset(zeros.vectors[k], 0, sizeof(su3_vector) * sites_on_node);
+    zeros.vectors = NULL;
+}
+
+/* MILC's fields are filled. 0: what belongs there is lost. */
+static int fill(void) {
+    if (other_parity.vectors == NULL)
+        clear_vectors();
+    zeros.vectors = NULL;
+    if (!milcgpu_plugin_eigen_need())
+        return 0;
+    if (other_parity.vectors != NULL) {
+        imp_ferm_links_t *fn = links_of_vectors();
+        own_other_parity(other_parity.vectors, other_parity.values, &other_parity.of, fn);
+        other_parity.vectors = NULL;
+        give_back(fn);
+    }
+    return 1;
+}
+static void need_eigenvectors(void) {
+    if (!fill())
+        milcgpu_end_of_run();
+}
+static void milc_writes(void) {
+    other_parity.vectors = NULL;
+    milcgpu_plugin_eigen_host_wrote();
+}
+
+static int on_device(su3_vector **vectors) {
+    return milcgpu_plugin_eigen_on_device((void *const *)vectors) && milcgpu_offloads();
+}
+
+#if EIGMODE != EIGCG
+#define MILCGPU_FRESH_IS_FOLLOWED milcgpu_has(ks_eigensolve_Kalkreuter_Ritz)
+#else
+#define MILCGPU_FRESH_IS_FOLLOWED 0
+#endif
+
+int __wrap_reload_ks_eigen(int flag, char *file, int *n, milcgpu_eigenvalue *values, su3_vector **vectors,
+                           imp_ferm_links_t *fn, int timing) {
+    milc_writes();
+    zeros.vectors = NULL;
+    if (flag == FRESH && MILCGPU_FRESH_IS_FOLLOWED && milcgpu_offloads()) {
+        zeros.vectors = vectors;
+        zeros.count = *n;
+        return 0;
+    }
+    return milcgpu_original(reload_ks_eigen)(flag, file, n, values, vectors, fn, timing);
+}
+
+int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values, su3_vector **vectors,
+                         milcgpu_eigen_residual *residuals, int timing) {
+    if (flag != FORGET)
+        need_eigenvectors();
+    return milcgpu_original(save_ks_eigen)(flag, file, n, values, vectors, residuals, timing);
+}
+
+void wrap_other_parity(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
+    if (!on_device(vectors)) {
+        own_other_parity(vectors, values, p, fn);
+        return;
+    }
+    other_parity.vectors = vectors;
+    other_parity.values = values;
+    other_parity.of = *p;
+}
+
+void __wrap_check_eigres(double *residuals, su3_vector **vectors, milcgpu_eigenvalue *values, int n, int parity,
+                         imp_ferm_links_t *fn) {
+    double *const l = (double *)milcgpu_room((2 * n + 1) * sizeof(double), "eigenvalues"), *const norms = l + n;
+    milcgpu_plugin_eigen_call call = call_of(vectors, n, parity, fn);
+    int k;
+    for (k = 0; k < n; k++)
+        l[k] = values[k];
+    if (on_device(vectors) && milcgpu_plugin_eigen_check(&call, l, residuals, norms)) {
+        node0_printf("Checking eigensolutions\n");
+        for (k = 0; k < n; k++)
+            node0_printf("eigVal[%d] = %e ( resid = %e , |eigVec[%d]|-1 = %e )\n", k, l[k], residuals[k], k,
+                         norms[k] - 1);
+        node0_printf("End of eigensolutions\n");
+    } else {
+        need_eigenvectors();
+        milcgpu_original(check_eigres)(residuals, vectors, values, n, parity, fn);
+    }
+    free(l);
+}
+
+/* The rest reads MILC's fields. */
+void __wrap_reset_eigenvalues(su3_vector **vectors, milcgpu_eigenvalue *values, int n, int parity,
+                              imp_ferm_links_t *fn) {
+    need_eigenvectors();
+    milcgpu_original(reset_eigenvalues)(vectors, values, n, parity, fn);
+}
+void __wrap_measure_chirality(su3_vector *vector, double *chirality, int parity) {
+    need_eigenvectors();
+    milcgpu_original(measure_chirality)(vector, chirality, parity);
+}
+void __wrap_print_densities(su3_vector *vector, char *tag, int y, int z, int t, int parity) {
+    need_eigenvectors();
+    milcgpu_original(print_densities)(vector, tag, y, z, t, parity);
+}
+void __wrap_f_meas_current(int masses, int nrand, int thinning, quark_invert_control *qic, Real *mass, Real *charges,
+                           imp_ferm_links_t **fn, Real *u1, char (*files)[MAXFILENAME]) {
+    need_eigenvectors();
+    milcgpu_original(f_meas_current)(masses, nrand, thinning, qic, mass, charges, fn, u1, files);
+}
+void __wrap_f_meas_current_diff(int masses, int nrand, int thinning, quark_invert_control *precise,
+                                quark_invert_control *sloppy, Real *mass, Real *charges, imp_ferm_links_t **fn,
+                                Real *u1, char (*files)[MAXFILENAME]) {
+    need_eigenvectors();
+    milcgpu_original(f_meas_current_diff)(masses, nrand, thinning, precise, sloppy, mass, charges, fn, u1, files);
+}
+
+/* ---- solves ------------------------------------------------------------------------------------------------------ */
+
+int milcgpu_deflates(const quark_invert_control *qic) {
+#if EIGMODE == EIGCG
+    (void)qic;
+    return 0;
+#else
+    return param.eigen_param.Nvecs > 0 && qic->deflate;
+#endif
+}
+
+int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both) {
+    int ready;
+    if (!milcgpu_deflates(qic))
+        return 0;
+    imp_ferm_links_t *fn = links_of_vectors();
+    milcgpu_plugin_eigen_call call = call_of(eigVec, param.eigen_param.Nvecs, EVEN, fn);
+    ready = milcgpu_plugin_eigen_ready(&call);
+    if (ready && both)
+        milcgpu_plugin_eigen_other_parity(&call);
+    give_back(fn);
+    return ready;
+}
+
+int milcgpu_eigenvectors_for_milc(quark_invert_control *qic) {
+    if (!milcgpu_deflates(qic) || fill())
+        return 0;
+    qic->deflate = 0;
+    return 1;
+}
+
+/* ---- the eigensolver --------------------------------------------------------------------------------------------- */
+
+#ifdef EIGTIME
+static const int prints_time = 1;
+#else
+static const int prints_time = 0;
+#endif
+
+/* Start vectors of MILC's, for its random numbers. */
+static void draw_random_numbers(const ks_eigen_param *p) {
+    su3_vector *start = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a random vector");
+    int j;
+    for (j = p->Nvecs_in; j < p->Nvecs; j++)
+        milcgpu_there(grsource_plain_field)(start, p->parity);
+    free(start);
+}
+
+/* By MILC, from vectors that are there. */
+static int by_milc(su3_vector **vectors, milcgpu_eigenvalue *values, const ks_eigen_param *p, int there, int init) {
+    ks_eigen_param rest = *p;
+    int iterations;
+    if (!fill())
+        there = 0;
+    if (there > rest.Nvecs_in)
+        rest.Nvecs_in = there;
+    milc_writes();
+    milcgpu_by_milc(MILCGPU_EIGENSOLVE,
+                    iterations = milcgpu_original(ks_eigensolve_Kalkreuter_Ritz)(vectors, values, &rest, init));
+    return iterations;
+}
+
+/* MILC's lines: an eigenvalue is off by its residual at most. */
+static void print_results(int n, const double *values, const double *residuals, const milcgpu_eigen_report *report) {
+    int k;
+    if (prints_time)
+        node0_printf("KAULKRITER: time = %e iters = %d iters/vec = %e\n", report->seconds, (int)report->applications,
+                     report->applications / n);
+    node0_printf("Eigenvalues after diagonalization at iteration %i\n", 1);
+    node0_printf("BEGIN RESULTS\n");
+    for (k = 0; k < n; k++)
+        node0_printf("Eigenvalue(%i) = %.16g +/- %8e\t cvg? %d  \n", k, values[k], residuals[k], 1);
+}
+
+int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, int init) {
+    const int n = p->Nvecs, possible = n > 0 && (p->parity == EVEN || p->parity == ODD);
+    milcgpu_eigen_report report;
+    if (!possible || !milcgpu_offloads())
+        return by_milc(vectors, values, p, 0, init);
+    double *const l = (double *)milcgpu_room(2 * n * sizeof(double), "eigenvalues"), *const residuals = l + n;
+    imp_ferm_links_t *fn = links_of_vectors();
+    milcgpu_plugin_eigen_call call = call_of(vectors, n, p->parity, fn);
+    int k, done;
+    call.tolerance = p->tol;
+    done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
+    if (!done && milcgpu_fill_links() && milcgpu_offloads()) /* they were on the device alone, and are no longer */
+        done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
+    give_back(fn);
+    for (k = 0; k < report.count; k++)
+        values[k] = l[k];
+    if (done) {
+        draw_random_numbers(p);
+        print_results(n, l, residuals, &report);
+    }
+    free(l);
+    if (!done)
+        return by_milc(vectors, values, p, report.count, init);
+    return MILCGPU_MILC == 1 ? (int)report.applications : 0;
+}
