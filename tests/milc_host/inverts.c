@@ -11,10 +11,8 @@
 #ifdef MILC_HOST_MASTER
 int __real_mat_invert_cg_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 #define __real_mat_invert_block __real_mat_invert_block_uml
-#define BLOCK_TYPE UMLTYPE
 #else
 int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
-#define BLOCK_TYPE CGTYPE
 #endif
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
@@ -61,13 +59,12 @@ static void check_control(const quark_invert_control *ours, const quark_invert_c
                          "iterations of both parities", ours->final_iters);
 }
 
-static void try_invert(int n, enum inv_type inverter, Real mass, fn_links_t *fn, int deflate, const char *fault) {
+static void try_invert(int n, enum inv_type inverter, Real mass, fn_links_t *fn, const char *fault) {
     su3_vector *src[most], *before[most], *x[most], *y[most];
     quark_invert_control qic = control(EVENANDODD), other;
     const int counted = total_iters;
     int k, iterations;
     qic.inv_type = inverter;
-    qic.deflate = deflate;
     other = qic;
     for (k = 0; k < n; k++) {
         src[k] = random_field(200 + k), before[k] = copy(src[k]);
@@ -167,15 +164,15 @@ static void try_multi(fn_links_t *fn, fn_links_t *fn_last, int far_apart, enum i
 }
 
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
-    try_invert(1, UMLTYPE, 0.05, fn, 0, "none");
-    try_invert(1, UMLTYPE, 0.1, fn, 0, fault);
-    try_invert(1, CGTYPE, 0.1, fn, 0, fault);
+    try_invert(1, UMLTYPE, 0.05, fn, "none");
+    try_invert(1, UMLTYPE, 0.1, fn, fault);
+    try_invert(1, CGTYPE, 0.1, fn, fault);
 #ifndef MILC_HOST_MASTER
-    try_invert(1, CGZTYPE, 0.1, fn, 0, "none");
-    try_invert(2, CGTYPE, 0.1, fn, 0, "none");
-    try_invert(2, CGZTYPE, 0.1, fn, 0, "none");
+    try_invert(1, CGZTYPE, 0.1, fn, "none");
+    try_invert(2, CGTYPE, 0.1, fn, "none");
+    try_invert(2, CGZTYPE, 0.1, fn, "none");
 #endif
-    try_invert(3, UMLTYPE, 0.08, fn, 0, fault);
+    try_invert(3, UMLTYPE, 0.08, fn, fault);
     try_sources_of_one_parity(fn);
     try_guess(fn);
     try_adjoint(fn, fault);
@@ -186,7 +183,5 @@ void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_multi(fn, fn, 1, CGTYPE); /* not what was asked for: together */
 #endif
     param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
-    try_invert(1, UMLTYPE, 0.1, fn, 0, "none");
-    try_invert(1, UMLTYPE, 0.1, fn, 1, "none");
-    try_invert(2, BLOCK_TYPE, 0.1, fn, 1, "none");
+    try_invert(1, UMLTYPE, 0.1, fn, "none");
 }

@@ -70,21 +70,48 @@ static int solve(int n, su3_vector **src, su3_vector **dst, int parity, quark_in
     return iterations;
 }
 
-/* normal = M^dag src. Deflation is said, and not done. */
+/* dst gets the exact solution in the space of the eigenvectors. */
+static void deflate(su3_vector *dst, const su3_vector *src, Real mass, int parity) {
+    const size_t first = parity == ODD ? even_sites_on_node : 0;
+    complex_number *x = dst[first].c;
+    const complex_number *b = src[first].c;
+    int j;
+    node0_printf("deflating\n");
+    for (j = 0; j < param.eigen_param.Nvecs; j++) {
+        const complex_number *v = eigVec[j][first].c;
+        const double l = eigVal[j] + 4.0 * mass * mass;
+        double re = 0, im = 0;
+        size_t k;
+        for (k = 0; k < 3 * even_sites_on_node; k++) {
+            const double r = b[k].real / l - x[k].real, i = b[k].imag / l - x[k].imag;
+            re += v[k].real * r + v[k].imag * i;
+            im += v[k].real * i - v[k].imag * r;
+        }
+        for (k = 0; k < 3 * even_sites_on_node; k++) {
+            x[k].real += v[k].real * re - v[k].imag * im;
+            x[k].imag += v[k].real * im + v[k].imag * re;
+        }
+    }
+}
+
+/* normal = M^dag src. */
 static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
                   int uml) {
     su3_vector *normal[n], *d = field();
+    const int deflates = param.eigen_param.Nvecs > 0 && qic->deflate;
     int k, even, iterations;
-    if (param.eigen_param.Nvecs > 0 && qic->deflate)
-        node0_printf("deflating\n");
     for (k = 0; k < n; k++)
         ks_dirac_adj_op(src[k], normal[k] = field(), mass, EVENANDODD, fn);
+    for (k = 0; deflates && k < n; k++)
+        deflate(dst[k], normal[k], mass, EVEN);
     iterations = solve(n, normal, dst, EVEN, qic, mass, fn);
     even = qic->final_iters;
     for (k = 0; uml && k < n; k++) {
         dslash_fn_field(dst[k], d, ODD, fn);
         subtract(0.5 / mass, 1, src[k], d, dst[k], ODD);
     }
+    for (k = 0; deflates && k < n; k++)
+        deflate(dst[k], normal[k], mass, ODD);
     iterations += solve(n, normal, dst, ODD, qic, mass, fn);
     if (uml || !is_master)
         qic->final_iters += even;
@@ -115,12 +142,17 @@ int mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc
 /* dst = M^dag (M M^dag)^-1 src */
 static int cgz(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
     su3_vector *x[n];
+    const int deflates = param.eigen_param.Nvecs > 0 && qic->deflate;
     int k, even, iterations;
     node0_printf("Plain CG inversion from zero initial guess for mass %f\n", mass);
     for (k = 0; k < n; k++)
         x[k] = field();
+    for (k = 0; deflates && k < n; k++)
+        deflate(x[k], src[k], mass, EVEN);
     iterations = solve(n, src, x, EVEN, qic, mass, fn);
     even = qic->final_iters;
+    for (k = 0; deflates && k < n; k++)
+        deflate(x[k], src[k], mass, ODD);
     iterations += solve(n, src, x, ODD, qic, mass, fn);
     qic->final_iters += even;
     for (k = 0; k < n; k++) {

@@ -4,6 +4,7 @@
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators alone]
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
+ *   program eigen [a fault: none, device, memory, later]: eigenvectors and deflation, in eigen.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [pool, or glibc]: where large blocks of memory come from
@@ -37,6 +38,7 @@ void orders(const char *what);
 void try_measurements(fn_links_t *fn);
 void try_compared(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
+void try_eigen(const char *fault);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
 
@@ -770,6 +772,11 @@ int main(int argc, char **argv) {
     }
     if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0) {
         alone(fault, argc > 2 ? argv[2] : "none");
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
+    if (strcmp(fault, "eigen") == 0) {
+        try_eigen(argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -18,7 +18,8 @@ enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
 #define OPP_DIR(d) (7 - (d))
 enum { OFF, ON };
-enum { CONTINUE = 10, FRESH };
+enum { CONTINUE = 10, FRESH, RELOAD_SERIAL, FORGET = 40, SAVE_SERIAL };
+#define MAXFILENAME 256
 #define node0_printf                                                                                                   \
     if (this_node == 0)                                                                                                \
     printf /* as in MILC: an else behind it may be its own */

@@ -4,11 +4,41 @@
 
 #define EIGCG 2
 typedef struct {
-    struct {
-        int Nvecs;
-    } eigen_param;
+    int Nvecs, Nvecs_in;
+    Real tol, error_decr;
+    int MaxIter, Restart, Kiters, parity;
+} ks_eigen_param;
+typedef struct {
+    ks_eigen_param eigen_param;
 } params;
 extern params param;
+#ifdef MILC_HOST_MASTER
+typedef double eigenvalue;
+#else
+typedef Real eigenvalue;
+#endif
+#if defined(MILC_HOST_MASTER) || defined(MILC_HOST_NEWER)
+typedef double eigen_residual;
+#else
+typedef Real eigen_residual;
+#endif
+extern su3_vector **eigVec;
+extern eigenvalue *eigVal;
+int ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init);
+#ifdef MILC_HOST_NEWER
+#define CONSTRUCT_OTHER construct_eigen_other_parity
+#else
+#define CONSTRUCT_OTHER construct_eigen_odd
+#endif
+void CONSTRUCT_OTHER(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn);
+void check_eigres(double *resid, su3_vector **vectors, eigenvalue *values, int n, int parity, imp_ferm_links_t *fn);
+void reset_eigenvalues(su3_vector **vectors, eigenvalue *values, int n, int parity, imp_ferm_links_t *fn);
+void measure_chirality(su3_vector *vector, double *chirality, int parity);
+int reload_ks_eigen(int flag, char *file, int *n, eigenvalue *values, su3_vector **vectors, imp_ferm_links_t *fn,
+                    int timing);
+int save_ks_eigen(int flag, char *file, int n, eigenvalue *values, su3_vector **vectors, eigen_residual *resid,
+                  int timing);
+void grsource_plain_field(su3_vector *dest, int parity);
 /* MILC_HOST_MASTER: MILC's master, where it has other routines than develop. */
 #ifdef MILC_HOST_MASTER
 #define IF_DEVELOP(declared)

@@ -1,0 +1,176 @@
+/* Eigenvectors as MILC's programs have them, and solves that are deflated with them. */
+#include "../generic_ks/generic_ks_includes.h"
+
+#include "../include/fermion_links.h"
+
+#include "../include/imp_ferm_links.h"
+#include "plugin.h"
+#include <math.h>
+#include <string.h>
+
+int __real_ks_eigensolve_Kalkreuter_Ritz(su3_vector **, eigenvalue *, ks_eigen_param *, int);
+void __real_check_eigres(double *, su3_vector **, eigenvalue *, int, int, imp_ferm_links_t *);
+#ifdef MILC_HOST_MASTER
+#define BLOCK_TYPE UMLTYPE
+#define MAT_INVERT_FIELD(src, dst, qic, mass, fn)                                                                      \
+    ((qic)->inv_type == CGTYPE ? mat_invert_cg_field(src, dst, qic, mass, fn)                                          \
+                               : mat_invert_uml_field(src, dst, qic, mass, fn))
+#else
+#define BLOCK_TYPE CGTYPE
+#define MAT_INVERT_FIELD(src, dst, qic, mass, fn) mat_invert_field(src, dst, qic, mass, fn)
+#endif
+
+/* In program.c, fn_links.c, originals.cpp, eigen_stuff.c. */
+void check(int good, const char *what, double value);
+void check_iterations(int good, const char *what, double value);
+double difference(const void *a, const void *b, size_t reals);
+su3_vector *random_field(unsigned seed);
+su3_vector *copy(const su3_vector *f);
+quark_invert_control control(int parity);
+double allowed(double mass);
+void inject(const char *fault);
+void fill_gauge_field(unsigned long seed);
+void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
+extern long random_numbers;
+
+enum { n = 8, most_sources = 2 };
+static const Real light = 0.02;
+
+static int active(void) { return milcgpu_plugin_active(); }
+static int not_filled(void) { return milcgpu_plugin_eigen_on_device((void *const *)eigVec); }
+
+static void make_room(void) {
+    int k;
+    eigVec = (su3_vector **)malloc(n * sizeof(su3_vector *));
+    eigVal = (eigenvalue *)malloc(n * sizeof(eigenvalue));
+    for (k = 0; k < n; k++)
+        eigVec[k] = random_field(300 + k); /* what was there before */
+}
+static void give_room_back(void) {
+    int k;
+    for (k = 0; k < n; k++)
+        free(eigVec[k]);
+    free(eigVec), free(eigVal);
+}
+
+/* With `deflate`, and without by MILC's own. Returns the iterations of a deflated solve. */
+static int solve(int sources, enum inv_type inverter, fn_links_t *fn) {
+    su3_vector *src[most_sources], *x[most_sources], *y[most_sources];
+    quark_invert_control qic = control(EVENANDODD), other;
+    int k, iterations, without;
+    qic.inv_type = inverter;
+    qic.deflate = 1;
+    qic.max = 2000;
+    other = qic;
+    other.deflate = 0;
+    for (k = 0; k < sources; k++)
+        src[k] = random_field(400 + k), x[k] = random_field(410 + k), y[k] = copy(x[k]);
+    iterations = sources == 1 ? MAT_INVERT_FIELD(src[0], x[0], &qic, light, fn)
+                              : MAT_INVERT_BLOCK(src, x, light, sources, &qic, fn);
+    without = sources == 1 ? MAT_INVERT_FIELD(src[0], y[0], &other, light, fn)
+                           : MAT_INVERT_BLOCK(src, y, light, sources, &other, fn);
+    check(qic.converged == 1 && qic.deflate == 1, "a deflated solve", qic.final_rsq);
+    check_iterations(!active() || iterations <= without, "deflation costs no iterations", iterations - without);
+    for (k = 0; k < sources; k++) {
+        check(difference(x[k], y[k], 6 * sites_on_node) < allowed(light), "a deflated solution",
+              difference(x[k], y[k], 6 * sites_on_node));
+        free(src[k]), free(x[k]), free(y[k]);
+    }
+    return iterations;
+}
+
+static void solve_all_ways(fn_links_t *fn) {
+    solve(1, UMLTYPE, fn);
+    solve(1, CGTYPE, fn);
+    solve(2, BLOCK_TYPE, fn);
+#ifndef MILC_HOST_MASTER
+    solve(1, CGZTYPE, fn);
+    solve(2, CGZTYPE, fn);
+#endif
+}
+
+/* As MILC's own has them, from vectors and numbers of its own. */
+static void compare_values(void) {
+    ks_eigen_param p = param.eigen_param;
+    su3_vector *vectors[n];
+    eigenvalue values[n];
+    double residuals[n];
+    const double limit = MILC_PRECISION == 1 ? 1e-5 : 1e-8;
+    fn_links_t *fn = LINKS_OF(fn_links, 0);
+    int k;
+    for (k = 0; k < n; k++)
+        vectors[k] = random_field(310);
+    milcgpu_plugin_original(MILCGPU_EIGENSOLVE, 1);
+    __real_ks_eigensolve_Kalkreuter_Ritz(vectors, values, &p, 1);
+    __real_check_eigres(residuals, vectors, values, n, p.parity, fn);
+    milcgpu_plugin_original(MILCGPU_EIGENSOLVE, 0);
+    for (k = 0; k < n; k++) {
+        check(fabs(eigVal[k] - values[k]) < limit, "an eigenvalue", eigVal[k] - values[k]);
+        free(vectors[k]);
+    }
+    GIVE_BACK(fn);
+}
+
+/* fault: in the eigensolver, or, "later", in a solve with vectors that the device alone has. */
+void try_eigen(const char *fault) {
+    const int later = strcmp(fault, "later") == 0, is_double = MILC_PRECISION == 2;
+    double even[n], odd[n], again[n];
+    eigen_residual none[n];
+    int k, count = n, iterations, reloaded;
+    long drawn;
+    fn_links_t *fn;
+    fill_gauge_field(600);
+    fill_action(&fn_links->ap, &fn_links->aph);
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    param.eigen_param = (ks_eigen_param){n, 0, is_double ? 1e-11 : 1e-9, 0.3, 100, 10, 20, EVEN};
+    make_room();
+    reload_ks_eigen(FRESH, NULL, &count, eigVal, eigVec, NULL, 1);
+    drawn = random_numbers;
+    inject(later ? "none" : fault);
+    ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
+    inject("none");
+    check(random_numbers - drawn == n * 6 * (long)even_sites_on_node, "random numbers", random_numbers - drawn);
+    fn = LINKS_OF(fn_links, 0);
+    CONSTRUCT_OTHER(eigVec, eigVal, &param.eigen_param, fn);
+    check_eigres(even, eigVec, eigVal, n, EVEN, fn);
+    check_eigres(odd, eigVec, eigVal, n, ODD, fn);
+    if (later) {
+        inject("device");
+        solve(1, UMLTYPE, fn);
+        inject("none");
+        GIVE_BACK(fn);
+        return;
+    }
+    iterations = solve(1, UMLTYPE, fn);
+    solve_all_ways(fn);
+    if (active() && !milcgpu_plugin_compare())
+        check(not_filled(), "eigVec is not filled while nobody reads it", 0);
+    save_ks_eigen(FORGET, NULL, n, eigVal, eigVec, none, 1);
+    save_ks_eigen(SAVE_SERIAL, NULL, n, eigVal, eigVec, none, 1);
+    check(!not_filled(), "eigVec is filled before it is saved", 0);
+    for (k = EVEN; k >= ODD; k--) {
+        const double *const residuals = k == EVEN ? even : odd;
+        int j;
+        __real_check_eigres(again, eigVec, eigVal, n, k, fn);
+        for (j = 0; j < n; j++)
+            check(fabs(again[j] - residuals[j]) < 0.05 * residuals[j] + (is_double ? 0 : 1e-4), "a residual",
+                  again[j] - residuals[j]);
+    }
+    compare_values();
+    give_room_back();
+    make_room(); /* the next lattice, as it were */
+    reload_ks_eigen(RELOAD_SERIAL, NULL, &count, eigVal, eigVec, fn, 1);
+    reloaded = solve(1, UMLTYPE, fn);
+    check_iterations(abs(reloaded - iterations) <= iterations / 10 + 2, "iterations with vectors of a file", reloaded);
+    solve_all_ways(fn);
+    check(!not_filled(), "eigVec has what was read", 0);
+    GIVE_BACK(fn);
+    /* Links that the vectors do not belong to. */
+    invalidate_fermion_links(fn_links);
+    fill_gauge_field(601);
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    fn = LINKS_OF(fn_links, 0);
+    solve(1, UMLTYPE, fn);
+    GIVE_BACK(fn);
+    give_room_back();
+}

@@ -1,0 +1,263 @@
+/* Eigenvectors of -D^2 as MILC has them: its names, its lines, and what reads eigVec. The lowest are found by powers of a
+ * Chebyshev polynomial and Rayleigh-Ritz. */
+#include "../generic_ks/generic_ks_includes.h"
+
+#include "../include/fermion_links.h"
+
+#include "../include/imp_ferm_links.h"
+#include <complex.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+su3_vector **eigVec;
+eigenvalue *eigVal;
+long random_numbers; /* drawn so far */
+
+/* Complex numbers of one parity: of all fields here the first or the second half. */
+enum { most_vectors = 16, spare = 4 };
+static size_t begin_of(int parity) { return parity == ODD ? 3 * even_sites_on_node : 0; }
+static complex_number *part(su3_vector *f, int parity) { return f->c + begin_of(parity); }
+static double complex dot(su3_vector *a, su3_vector *b, int parity) {
+    const complex_number *x = part(a, parity), *y = part(b, parity);
+    double complex sum = 0;
+    size_t k;
+    for (k = 0; k < 3 * even_sites_on_node; k++)
+        sum += (x[k].real - I * x[k].imag) * (y[k].real + I * y[k].imag);
+    return sum;
+}
+/* y = factor y + a x */
+static void add(double factor, su3_vector *to, double complex a, su3_vector *from, int parity) {
+    complex_number *y = part(to, parity);
+    const complex_number *x = part(from, parity);
+    size_t k;
+    for (k = 0; k < 3 * even_sites_on_node; k++) {
+        const double complex sum = factor * (y[k].real + I * y[k].imag) + a * (x[k].real + I * x[k].imag);
+        y[k].real = creal(sum);
+        y[k].imag = cimag(sum);
+    }
+}
+static su3_vector *field(void) { return (su3_vector *)calloc(sites_on_node, sizeof(su3_vector)); }
+static void normalize(su3_vector *v, int parity) { add(1 / sqrt(creal(dot(v, v, parity))), v, 0, v, parity); }
+
+static su3_vector *between; /* D v */
+static void apply(su3_vector *in, su3_vector *out, int parity, imp_ferm_links_t *fn) {
+    dslash_fn_field(in, between, EVENANDODD - parity, fn);
+    dslash_fn_field(between, out, parity, fn);
+    add(-1, out, 0, out, parity);
+}
+
+static void fill(su3_vector *to, int parity, unsigned long *state) {
+    complex_number *x = part(to, parity);
+    size_t k;
+    for (k = 0; k < 6 * even_sites_on_node; k++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        ((Real *)x)[k] = (Real)((*state >> 33) * 0x1p-31 - 0.5);
+    }
+}
+void grsource_plain_field(su3_vector *dest, int parity) {
+    static unsigned long state = 1;
+    fill(dest, parity, &state);
+    random_numbers += 6 * even_sites_on_node;
+}
+
+/* A hermitian matrix becomes diagonal; the columns of v are its eigenvectors (Jacobi). */
+static void diagonalize(int n, double complex a[n][n], double complex v[n][n]) {
+    int sweep, p, q, k;
+    for (p = 0; p < n; p++)
+        for (q = 0; q < n; q++)
+            v[p][q] = p == q;
+    for (sweep = 0; sweep < 20; sweep++)
+        for (p = 0; p < n; p++)
+            for (q = p + 1; q < n; q++) {
+                const double size = cabs(a[p][q]);
+                if (size < 1e-300)
+                    continue;
+                const double complex phase = a[p][q] / size;
+                const double t = 0.5 * atan2(2 * size, creal(a[q][q]) - creal(a[p][p])), c = cos(t), s = sin(t);
+                for (k = 0; k < n; k++) {
+                    const double complex x = a[k][p], y = a[k][q] * conj(phase), vx = v[k][p],
+                                         vy = v[k][q] * conj(phase);
+                    a[k][p] = c * x - s * y, a[k][q] = s * x + c * y;
+                    v[k][p] = c * vx - s * vy, v[k][q] = s * vx + c * vy;
+                }
+                for (k = 0; k < n; k++) {
+                    const double complex x = a[p][k], y = a[q][k] * phase;
+                    a[p][k] = c * x - s * y, a[q][k] = s * x + c * y;
+                }
+            }
+}
+
+/* Rayleigh-Ritz in the space of m vectors, which become orthonormal, the lowest first; w = B v of them. */
+static void ritz(int m, su3_vector **v, su3_vector **w, double *values, int parity, imp_ferm_links_t *fn) {
+    double complex g[m][m], u[m][m];
+    su3_vector *mixed[m];
+    int i, j, k, order[m];
+    for (j = 0; j < 2 * m; j++) { /* twice */
+        for (i = 0; i < j % m; i++)
+            add(1, v[j % m], -dot(v[i], v[j % m], parity), v[i], parity);
+        normalize(v[j % m], parity);
+    }
+    for (j = 0; j < m; j++)
+        apply(v[j], w[j], parity, fn);
+    for (i = 0; i < m; i++)
+        for (j = 0; j < m; j++)
+            g[i][j] = dot(v[i], w[j], parity);
+    diagonalize(m, g, u);
+    for (j = 0; j < m; j++) {
+        for (k = j; k > 0 && creal(g[order[k - 1]][order[k - 1]]) > creal(g[j][j]); k--)
+            order[k] = order[k - 1];
+        order[k] = j;
+    }
+    for (j = 0; j < m; j++) {
+        mixed[j] = field();
+        for (i = 0; i < m; i++)
+            add(1, mixed[j], u[i][order[j]], v[i], parity);
+        values[j] = creal(g[order[j]][order[j]]);
+    }
+    for (j = 0; j < m; j++) {
+        memcpy(part(v[j], parity), part(mixed[j], parity), even_sites_on_node * sizeof(su3_vector));
+        free(mixed[j]);
+        apply(v[j], w[j], parity, fn);
+    }
+}
+
+/* v = T_degree((high + low - 2 B) / (high - low)) v */
+static void filter(su3_vector *v, double low, double high, int degree, int parity, imp_ferm_links_t *fn) {
+    su3_vector *before = field(), *b = field();
+    int k;
+    memcpy(before, v, sites_on_node * sizeof(su3_vector));
+    apply(before, b, parity, fn);
+    add((high + low) / (high - low), v, -2 / (high - low), b, parity);
+    for (k = 1; k < degree; k++) {
+        apply(v, b, parity, fn);
+        add(-1, before, 2 * (high + low) / (high - low), v, parity);
+        add(1, before, -4 / (high - low), b, parity);
+        add(0, b, 1, v, parity);
+        add(0, v, 1, before, parity);
+        add(0, before, 1, b, parity);
+    }
+    free(before), free(b);
+}
+
+int ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init) {
+    const int n = p->Nvecs, m = n + spare, parity = p->parity;
+    const double wanted = fmax(0.3 * sqrt(p->tol), MILC_PRECISION == 1 ? 2e-5 : 0);
+    su3_vector *v[most_vectors], *w[most_vectors];
+    double l[most_vectors], high = 0, worst = 1;
+    unsigned long state = 7;
+    imp_ferm_links_t *fn = LINKS_OF(fn_links, 0);
+    int j, turn;
+    (void)init;
+    between = field();
+    for (j = 0; j < m; j++) {
+        v[j] = j < n ? vectors[j] : field();
+        w[j] = field();
+        if (j >= n)
+            fill(v[j], parity, &state);
+        else if (j >= p->Nvecs_in)
+            grsource_plain_field(v[j], parity);
+    }
+    for (turn = 0; turn < 20; turn++) {
+        memcpy(w[1], turn == 0 ? v[n] : w[0], sites_on_node * sizeof(su3_vector));
+        normalize(w[1], parity);
+        apply(w[1], w[0], parity, fn);
+        high = sqrt(creal(dot(w[0], w[0], parity)));
+    }
+    l[m - 1] = high / 10;
+    for (turn = 0; turn < 40 && worst > wanted; turn++) {
+        for (j = 0; j < m; j++)
+            filter(v[j], l[m - 1], 1.2 * high, 24, parity, fn);
+        ritz(m, v, w, l, parity, fn);
+        for (j = 0, worst = 0; j < n; j++) {
+            add(1, w[j], -l[j], v[j], parity);
+            worst = fmax(worst, sqrt(creal(dot(w[j], w[j], parity))));
+        }
+    }
+    node0_printf("BEGIN RESULTS\n");
+    for (j = 0; j < m; j++) {
+        if (j < n) {
+            values[j] = l[j];
+            node0_printf("Eigenvalue(%i) = %.16g +/- %8e\t cvg? %d  \n", j, (double)values[j], worst, worst <= wanted);
+        } else
+            free(v[j]);
+        free(w[j]);
+    }
+    free(between);
+    GIVE_BACK(fn);
+    return turn;
+}
+
+void CONSTRUCT_OTHER(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
+    int k;
+    (void)values;
+    for (k = 0; k < p->Nvecs; k++) {
+        dslash_fn_field(vectors[k], vectors[k], EVENANDODD - p->parity, fn);
+        normalize(vectors[k], EVENANDODD - p->parity);
+    }
+}
+
+void check_eigres(double *resid, su3_vector **vectors, eigenvalue *values, int n, int parity, imp_ferm_links_t *fn) {
+    su3_vector *b = field();
+    int k;
+    between = field();
+    node0_printf("Checking eigensolutions\n");
+    for (k = 0; k < n; k++) {
+        const double size = sqrt(creal(dot(vectors[k], vectors[k], parity)));
+        apply(vectors[k], b, parity, fn);
+        add(1, b, -values[k], vectors[k], parity);
+        resid[k] = sqrt(creal(dot(b, b, parity))) / size;
+        node0_printf("eigVal[%d] = %e ( resid = %e , |eigVec[%d]|-1 = %e )\n", k, (double)values[k], resid[k], k,
+                     size - 1);
+    }
+    node0_printf("End of eigensolutions\n");
+    free(b), free(between);
+}
+
+void reset_eigenvalues(su3_vector **vectors, eigenvalue *values, int n, int parity, imp_ferm_links_t *fn) {
+    su3_vector *b = field();
+    int k;
+    between = field();
+    for (k = 0; k < n; k++) {
+        apply(vectors[k], b, parity, fn);
+        values[k] = creal(dot(vectors[k], b, parity)) / creal(dot(vectors[k], vectors[k], parity));
+    }
+    free(b), free(between);
+}
+
+void measure_chirality(su3_vector *vector, double *chirality, int parity) {
+    *chirality = creal(dot(vector, vector, parity));
+}
+
+/* A file, which the program keeps in memory. */
+static struct {
+    su3_vector *vectors[most_vectors];
+    eigenvalue values[most_vectors];
+} saved;
+
+int reload_ks_eigen(int flag, char *file, int *n, eigenvalue *values, su3_vector **vectors, imp_ferm_links_t *fn,
+                    int timing) {
+    int k;
+    (void)file, (void)fn, (void)timing;
+    for (k = 0; k < *n; k++)
+        if (flag == FRESH)
+            memset(vectors[k], 0, sites_on_node * sizeof(su3_vector));
+        else {
+            memcpy(vectors[k], saved.vectors[k], sites_on_node * sizeof(su3_vector));
+            values[k] = saved.values[k];
+        }
+    return 0;
+}
+
+int save_ks_eigen(int flag, char *file, int n, eigenvalue *values, su3_vector **vectors, eigen_residual *resid,
+                  int timing) {
+    int k;
+    (void)file, (void)resid, (void)timing;
+    for (k = 0; k < n && flag == SAVE_SERIAL; k++) {
+        free(saved.vectors[k]);
+        saved.vectors[k] = field();
+        memcpy(saved.vectors[k], vectors[k], sites_on_node * sizeof(su3_vector));
+        saved.values[k] = values[k];
+    }
+    return 0;
+}
