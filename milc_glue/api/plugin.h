@@ -148,7 +148,8 @@ typedef struct {
     double mass, tolerance, relative_tolerance; /* as in milcgpu_solve_spec */
     int max_iterations, max_restarts;
     milcgpu_field source, solution;
-    int deflate; /* 1: with the eigenvectors that milcgpu_plugin_eigen_ready() has found, where they are of this parity */
+    int deflate; /* 1: with the eigenvectors that milcgpu_plugin_eigen_ready() has found, where they are of this parity
+                  */
 } milcgpu_plugin_solve_call;
 
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
@@ -180,8 +181,8 @@ typedef struct {
     double tolerance;     /* of an eigenvalue, as MILC's Ritz has it */
 } milcgpu_plugin_eigen_call;
 
-/* The lowest eigenvectors and their l, on the device alone: MILC's fields are not filled. residuals: |B v - l v|. 0: not
- * done, or fewer than asked for, report->count of them, which are on the device then. */
+/* The lowest eigenvectors and their l, on the device alone: MILC's fields are not filled. residuals: |B v - l v|. 0:
+ * not done, or fewer than asked for, report->count of them, which are on the device then. */
 int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
                               milcgpu_eigen_report *report);
 /* 1: the device has these vectors; they were loaded if the host's were the newest. The tolerance is not read. */

@@ -1,6 +1,6 @@
 // Eigenvectors for MILC: computed, taken from MILC's fields, and copied there when somebody reads them.
-#include "milc_glue/plugin/state.h"
 #include "milc_glue/solve/eigen.h"
+#include "milc_glue/plugin/state.h"
 #include <cmath>
 #include <cstring>
 

@@ -13,8 +13,8 @@ void EigenOwner::now_at(void *const *fields, int count, int parity) {
 }
 
 bool EigenOwner::has(void *const *fields, int count, int parity) const {
-    const bool same = handle(parity) != nullptr && count == this->count() &&
-                      std::equal(fields, fields + count, fields_.begin());
+    const bool same =
+        handle(parity) != nullptr && count == this->count() && std::equal(fields, fields + count, fields_.begin());
     return !collective_(!same);
 }
 

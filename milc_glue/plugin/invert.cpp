@@ -37,12 +37,9 @@ class Inversion {
         Outcome outcome = solve(MILCGPU_EVEN, even);
         if (outcome != Outcome::done)
             return outcome;
-        const auto head = p_.links_at_head(call_.solve.routine, call_.solve.fat, call_.solve.lng, &made_of_);
-        links = head.set;
-        if (links == nullptr)
-            return Outcome::failed;
-        if (!head.same_content)
-            return Outcome::from_start;
+        outcome = look_again(links);
+        if (outcome != Outcome::done)
+            return outcome;
         if (call_.odd_from_even != 0)
             status = each(status, [&](int k) {
                 return minus_dslash(p_, account_, links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k),
@@ -53,8 +50,12 @@ class Inversion {
         outcome = solve(MILCGPU_ODD, odd);
         if (outcome != Outcome::done)
             return outcome;
-        if (call_.adjoint_last != 0)
+        if (call_.adjoint_last != 0) {
+            outcome = look_again(links);
+            if (outcome != Outcome::done)
+                return outcome;
             status = adjoint(status, links, solutions_, normals_);
+        }
         if (status != MILCGPU_OK)
             return failed(status);
         status = save_all();
@@ -63,6 +64,12 @@ class Inversion {
 
   private:
     using Fields = std::vector<std::shared_ptr<QuarkField>>;
+    // After a solve: the links, if they still are what the rest was made of.
+    Outcome look_again(const LinkSet *&links) {
+        const auto head = p_.links_at_head(call_.solve.routine, call_.solve.fat, call_.solve.lng, &made_of_);
+        links = head.set;
+        return links == nullptr ? Outcome::failed : head.same_content ? Outcome::done : Outcome::from_start;
+    }
     // to = M^dag from
     milcgpu_status adjoint(milcgpu_status status, const LinkSet *links, const Fields &from, const Fields &to) {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
@@ -111,8 +118,10 @@ class Inversion {
     }
 
     milcgpu_status save_all() {
-        return each(MILCGPU_OK,
-                    [&](int k) { return p_.quarks->deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k], account_.to_host); });
+        return each(MILCGPU_OK, [&](int k) {
+            return p_.quarks->deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k],
+                                      account_.to_host);
+        });
     }
 
     Outcome solve(int parity, milcgpu_solve_report *reports) {

@@ -2,6 +2,7 @@
 // process, on top of the C interface; the entries are in start.cpp, links.cpp, solve.cpp and comparison.cpp.
 #pragma once
 #include "gpu_kernels/backend/device.h"
+#include "milc_glue/api/settings.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
 #include "milc_glue/plugin/eigen_owner.h"
@@ -14,7 +15,6 @@
 #include "milc_glue/plugin/quark_fields.h"
 #include "milc_glue/plugin/reason.h"
 #include "milc_glue/plugin/resident_vectors.h"
-#include "milc_glue/api/settings.h"
 #include "milc_glue/plugin/wilson_links.h"
 #include <map>
 #include <memory>
@@ -51,7 +51,7 @@ struct Plugin {
     bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
-    bool lost = false; // gauge field, momenta or solutions were on a device that is gone
+    bool lost = false;              // gauge field, momenta or solutions were on a device that is gone
     bool eigenvectors_lost = false; // the same of these; solves go on without
     // Solutions alone were, and who made them makes them again.
     bool solutions_again = false, solutions_lost = false;

@@ -75,7 +75,7 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
             refuse("the eigenvectors are empty, or not of these links");
         Device &device = *context.device;
         std::unique_ptr<Side> from, to;
-        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, 0});
         device.collective("memory for eigenvectors", [&] {
             from = std::make_unique<Side>(device, *links, vectors->set->parity());
             to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());

@@ -241,7 +241,8 @@ static void print_results(int n, const double *values, const double *residuals, 
         node0_printf("Eigenvalue(%i) = %.16g +/- %8e\t cvg? %d  \n", k, values[k], residuals[k], 1);
 }
 
-int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, int init) {
+int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,
+                                         int init) {
     const int n = p->Nvecs, possible = n > 0 && (p->parity == EVEN || p->parity == ODD);
     milcgpu_eigen_report report;
     if (!possible || !milcgpu_offloads())

@@ -5,9 +5,10 @@
  * those of MILC's routine with the solves of solve.c.
  *
  * Deflated solves begin with MILC's guess, and take the part of the residual that lies in the space of the eigenvectors
- * (eigen.c), on the even sites. Odd sites come from the even ones then, as UML has it, in a solve of CG, too.
+ * (eigen.c), on the even sites. Odd sites come from the even ones then, as UML has it, in a solve of CG, too; of CGZ
+ * they are deflated with eigenvectors of their own.
  *
- * Not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
+ * Not inv_type MG: MILC's routine then calls the solves of solve.c. */
 #include "eigen.h"
 #include "solve.h"
 
@@ -33,16 +34,21 @@ typedef imp_ferm_links_t **milcgpu_links_multi;
 /* Programs without MILC's routines above are without these, too. */
 #pragma weak param
 
-/* uml: else each parity begins with the guess. Nothing is asked for without a tolerance: MILC's own routines then end at
- * once, or, for several masses, at the limit. */
-static int offloads(const quark_invert_control *qic, int uml, Real mass, const imp_ferm_links_t *fn) {
+/* MILC's ways: each parity begins with the guess; the odd sites with what follows from the even ones; each parity with
+ * zero, for b in place of M^dag b. */
+enum way { by_cg, by_uml, by_cgz };
+
+/* Nothing is asked for without a tolerance: MILC's own routines then end at once, or, for several masses, at the limit.
+ * Of by_cgz the solves are compared, one by one. */
+static int offloads(const quark_invert_control *qic, enum way way, Real mass, const imp_ferm_links_t *fn) {
     const int asked =
         milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
-    if (uml || (param.eigen_param.Nvecs > 0 && qic->deflate))
+    if (way == by_uml || (param.eigen_param.Nvecs > 0 && qic->deflate))
         return 0;
 #endif
-    return asked && fn != NULL && !(uml && mass == 0) && milcgpu_offloads();
+    return asked && fn != NULL && !(way == by_uml && mass == 0) && milcgpu_offloads() &&
+           !(way == by_cgz && milcgpu_plugin_compare());
 }
 
 /* After the solves of one parity. */
@@ -67,8 +73,9 @@ static int account(int parity, int n, const milcgpu_solve_report *reports, quark
 }
 
 /* cpu_dst: the guess, and then MILC's solution of what `qic` asks. */
-static void compare(const milcgpu_plugin_invert_call *call, int uml, int iterations, double seconds, su3_vector *src,
-                    su3_vector *dst, su3_vector *cpu_dst, quark_invert_control qic, Real mass, imp_ferm_links_t *fn) {
+static void compare(const milcgpu_plugin_invert_call *call, enum way way, int iterations, double seconds,
+                    su3_vector *src, su3_vector *dst, su3_vector *cpu_dst, quark_invert_control qic, Real mass,
+                    imp_ferm_links_t *fn) {
     const int counted = total_iters;
     su3_vector *normal = milcgpu_copy_of(src);
     if (normal != NULL) {
@@ -78,8 +85,8 @@ static void compare(const milcgpu_plugin_invert_call *call, int uml, int iterati
         milcgpu_eigenvectors_for_milc(&qic);
         milcgpu_enter_original(MILCGPU_MAT_INVERT);
         milcgpu_there(ks_dirac_adj_op)(src, normal, mass, EVENANDODD, fn);
-        cpu_iterations = uml ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
-                             : own_cg_field(src, cpu_dst, &qic, mass, fn);
+        cpu_iterations = way == by_uml ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
+                                       : own_cg_field(src, cpu_dst, &qic, mass, fn);
         cpu_seconds = milcgpu_leave_original(MILCGPU_MAT_INVERT);
         total_iters = counted;
         one.source = milcgpu_vector_field(normal);
@@ -92,8 +99,8 @@ static void compare(const milcgpu_plugin_invert_call *call, int uml, int iterati
 
 /* 1: done. 0: nothing was printed, and no field written. title: MILC's first line, or NULL. */
 static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
-                  int uml, const char *title, int *iterations) {
-    const int deflated = milcgpu_has_eigenvectors(qic);
+                  enum way way, const char *title, int *iterations) {
+    const int deflated = milcgpu_has_eigenvectors(qic, way == by_cgz);
     const quark_invert_control asked = *qic;
     milcgpu_plugin_invert_call call;
     milcgpu_solve_report even[n], odd[n];
@@ -108,7 +115,8 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     }
     call.solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
     call.solve.deflate = deflated;
-    call.odd_from_even = uml || (deflated && mass != 0);
+    call.odd_from_even = way == by_uml || (way == by_cg && deflated && mass != 0);
+    call.adjoint_last = way == by_cgz;
     call.n = n;
     call.sources = sources;
     call.solutions = solutions;
@@ -122,13 +130,13 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         *iterations = account(EVEN, n, even, qic);
         even_iterations = qic->final_iters;
         *iterations += account(ODD, n, odd, qic);
-        if (!MILCGPU_IS_MASTER || uml)
+        if (!MILCGPU_IS_MASTER || way == by_uml)
             qic->final_iters += even_iterations;
     }
     for (k = 0; k < n; k++) {
         if (done && cpu_dst[k] != NULL)
-            compare(&call, uml, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked, mass,
-                    fn);
+            compare(&call, way, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked,
+                    mass, fn);
         free(cpu_dst[k]);
     }
     return done;
@@ -145,8 +153,8 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
 int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                 imp_ferm_links_t *fn) {
     int iterations;
-    if (offloads(qic, 1, mass, fn) &&
-        invert(1, &src, &dst, qic, mass, fn, 1, "UML inversion with mass %f\n", &iterations))
+    if (offloads(qic, by_uml, mass, fn) &&
+        invert(1, &src, &dst, qic, mass, fn, by_uml, "UML inversion with mass %f\n", &iterations))
         return iterations;
     by_milc(qic, iterations, milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn));
     return iterations;
@@ -156,7 +164,7 @@ int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_c
 int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                imp_ferm_links_t *fn) {
     int iterations;
-    if (offloads(qic, 0, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 0, NULL, &iterations))
+    if (offloads(qic, by_cg, mass, fn) && invert(1, &src, &dst, qic, mass, fn, by_cg, NULL, &iterations))
         return iterations;
     by_milc(qic, iterations, milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn));
     return iterations;
@@ -165,20 +173,27 @@ int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_co
 int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
                                 imp_ferm_links_t *fn) {
     int iterations;
-    if (nsrc > 0 && offloads(qic, 1, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, 1, NULL, &iterations))
+    if (nsrc > 0 && offloads(qic, by_uml, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, by_uml, NULL, &iterations))
         return iterations;
     by_milc(qic, iterations, milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn));
     return iterations;
 }
 #else
+/* The way of an inv_type; 0: MILC's own. */
+static int way_of(enum inv_type type, enum way *way) {
+    *way = type == UMLTYPE ? by_uml : type == CGTYPE ? by_cg : by_cgz;
+    return type == UMLTYPE || type == CGTYPE || type == CGZTYPE;
+}
+
 int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                             imp_ferm_links_t *fn) {
-    const int uml = qic->inv_type == UMLTYPE;
-    const char *const title =
-        uml ? "UML inversion with mass %f\n" : "Plain CG inversion from given initial guess for mass %f\n";
+    static const char *const titles[] = {"Plain CG inversion from given initial guess for mass %f\n",
+                                         "UML inversion with mass %f\n",
+                                         "Plain CG inversion from zero initial guess for mass %f\n"};
+    enum way way;
     int iterations;
-    if ((uml || qic->inv_type == CGTYPE) && offloads(qic, uml, mass, fn) &&
-        invert(1, &src, &dst, qic, mass, fn, uml, title, &iterations))
+    if (way_of(qic->inv_type, &way) && offloads(qic, way, mass, fn) &&
+        invert(1, &src, &dst, qic, mass, fn, way, titles[way], &iterations))
         return iterations;
     by_milc(qic, iterations, milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn));
     return iterations;
@@ -186,11 +201,11 @@ int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_contr
 
 int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
                             imp_ferm_links_t *fn) {
-    const int uml = qic->inv_type == UMLTYPE;
-    const char *const title = uml ? NULL : "Plain CG inversion from zero initial guess for mass %f\n";
+    enum way way;
     int iterations;
-    if (nsrc > 0 && (uml || qic->inv_type == CGTYPE) && offloads(qic, uml, mass, fn) &&
-        invert(nsrc, src, dst, qic, mass, fn, uml, title, &iterations))
+    if (nsrc > 0 && way_of(qic->inv_type, &way) && offloads(qic, way, mass, fn) &&
+        invert(nsrc, src, dst, qic, mass, fn, way,
+               way == by_uml ? NULL : "Plain CG inversion from zero initial guess for mass %f\n", &iterations))
         return iterations;
     by_milc(qic, iterations, milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn));
     return iterations;
@@ -244,7 +259,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
         if (qic[i].inv_type != UMLTYPE)
             return 0;
 #endif
-        if (!offloads(&qic[i], 1, ksp[i].mass, links_of_mass(fn_multi, i)))
+        if (!offloads(&qic[i], by_uml, ksp[i].mass, links_of_mass(fn_multi, i)))
             return 0;
         masses[i] = ksp[i].mass;
     }

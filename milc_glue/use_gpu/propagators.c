@@ -2,8 +2,8 @@
  * by colour, three calls of ks_congrad_block_field; all colours in one call cost less, and it has a set type for that.
  *
  * A set of several masses goes mass by mass, all colours in one call, where that costs less than all masses of a colour
- * in one Krylov space (milcgpu_plugin_mass_by_mass), and where there are eigenvectors, as in MILC. Not where propagators
- * are read as guesses: MILC then solves source by source. */
+ * in one Krylov space (milcgpu_plugin_mass_by_mass), and where there are eigenvectors, as in MILC. Not where
+ * propagators are read as guesses: MILC then solves source by source. */
 #include "glue.h"
 
 #include "../include/imp_ferm_links.h"

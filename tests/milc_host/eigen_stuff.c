@@ -1,5 +1,5 @@
-/* Eigenvectors of -D^2 as MILC has them: its names, its lines, and what reads eigVec. The lowest are found by powers of a
- * Chebyshev polynomial and Rayleigh-Ritz. */
+/* Eigenvectors of -D^2 as MILC has them: its names, its lines, and what reads eigVec. The lowest are found by powers of
+ * a Chebyshev polynomial and Rayleigh-Ritz. */
 #include "../generic_ks/generic_ks_includes.h"
 
 #include "../include/fermion_links.h"
@@ -227,6 +227,28 @@ void reset_eigenvalues(su3_vector **vectors, eigenvalue *values, int n, int pari
 
 void measure_chirality(su3_vector *vector, double *chirality, int parity) {
     *chirality = creal(dot(vector, vector, parity));
+}
+
+/* Of all sites. */
+static void add_densities(Real *sum) {
+    int k;
+    for (k = 0; k < param.eigen_param.Nvecs; k++)
+        *sum += creal(dot(eigVec[k], eigVec[k], EVEN) + dot(eigVec[k], eigVec[k], ODD));
+}
+void f_meas_current(int n_masses, int nrand, int thinning, quark_invert_control *qic, Real masses[], Real charges[],
+                    imp_ferm_links_t *fn_mass[], Real *u1_A, char filenames[][MAXFILENAME]) {
+    (void)n_masses, (void)nrand, (void)thinning, (void)qic, (void)masses, (void)charges, (void)fn_mass, (void)filenames;
+    add_densities(u1_A);
+}
+void f_meas_current_diff(int n_masses, int nrand, int thinning, quark_invert_control *precise,
+                         quark_invert_control *sloppy, Real masses[], Real charges[], imp_ferm_links_t *fn_mass[],
+                         Real *u1_A, char filenames[][MAXFILENAME]) {
+    (void)sloppy;
+    f_meas_current(n_masses, nrand, thinning, precise, masses, charges, fn_mass, u1_A, filenames);
+}
+void print_densities(su3_vector *vector, char *tag, int y, int z, int t, int parity) {
+    (void)y, (void)z, (void)t;
+    node0_printf("%s: %e\n", tag, creal(dot(vector, vector, parity)));
 }
 
 /* A file, which the program keeps in memory. */

@@ -4,7 +4,8 @@
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators alone]
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
- *   program eigen [a fault: none, device, memory, later]: eigenvectors and deflation, in eigen.c
+ *   program eigen [a fault: none, device, memory, later] [densities, chirality, difference: who reads eigVec first]:
+ *     eigenvectors and deflation, in eigen.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [pool, or glibc]: where large blocks of memory come from
@@ -38,7 +39,7 @@ void orders(const char *what);
 void try_measurements(fn_links_t *fn);
 void try_compared(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
-void try_eigen(const char *fault);
+void try_eigen(const char *fault, const char *reader);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
 
@@ -764,7 +765,7 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
-    nx = 4, ny = 6, nz = 4, nt = 4;
+    nx = nz = nt = 4, ny = strcmp(fault, "eigen") == 0 ? 4 : 6;
     make_lattice();
     if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
         strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
@@ -776,7 +777,7 @@ int main(int argc, char **argv) {
         normal_exit(failures != 0);
     }
     if (strcmp(fault, "eigen") == 0) {
-        try_eigen(argc > 2 ? argv[2] : "none");
+        try_eigen(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

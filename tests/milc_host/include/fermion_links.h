@@ -93,6 +93,11 @@ imp_ferm_links_t **get_fm_links(fermion_links_t *fl);
 #endif
 int fermion_links_get_n_naiks(fermion_links_t *fl);
 double *fermion_links_get_eps_naik(fermion_links_t *fl);
+void f_meas_current(int n_masses, int nrand, int thinning, quark_invert_control *qic, Real masses[], Real charges[],
+                    imp_ferm_links_t *fn_mass[], Real *u1_A, char filenames[][MAXFILENAME]);
+void f_meas_current_diff(int n_masses, int nrand, int thinning, quark_invert_control *precise,
+                         quark_invert_control *sloppy, Real masses[], Real charges[], imp_ferm_links_t *fn_mass[],
+                         Real *u1_A, char filenames[][MAXFILENAME]);
 void invalidate_fermion_links(fermion_links_t *fl);
 void restore_fermion_links_from_site(fermion_links_t *fl, int prec);
 void eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_off, int prec, fermion_links_t *fl);

@@ -34,6 +34,7 @@ void CONSTRUCT_OTHER(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p
 void check_eigres(double *resid, su3_vector **vectors, eigenvalue *values, int n, int parity, imp_ferm_links_t *fn);
 void reset_eigenvalues(su3_vector **vectors, eigenvalue *values, int n, int parity, imp_ferm_links_t *fn);
 void measure_chirality(su3_vector *vector, double *chirality, int parity);
+void print_densities(su3_vector *vector, char *tag, int y, int z, int t, int parity);
 int reload_ks_eigen(int flag, char *file, int *n, eigenvalue *values, su3_vector **vectors, imp_ferm_links_t *fn,
                     int timing);
 int save_ks_eigen(int flag, char *file, int n, eigenvalue *values, su3_vector **vectors, eigen_residual *resid,
