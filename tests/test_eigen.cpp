@@ -66,9 +66,9 @@ struct Modes {
         auto b = reference::vector_to_milc<double>(session.lattice, random_fermion(session.lattice, seed));
         session.context->reorder->to_device({b.data(), Precision::double_, 48}, 0, to);
     }
-    milcgpu::CgReport solve(CgSolver &cg, double mass, Deflation *deflation) {
+    milcgpu::CgReport solve(CgSolver &cg, double mass, Deflation *deflation, double tolerance = 1e-10) {
         milcgpu::CgLimits limits{};
-        limits.shift = 4 * mass * mass, limits.tolerance = 1e-10;
+        limits.shift = 4 * mass * mass, limits.tolerance = tolerance;
         limits.deflation = deflation;
         load(cg.source(), 7);
         device().fill_zero(cg.solution().data(), cg.solution().bytes());
@@ -216,6 +216,24 @@ TEST_CASE("deflated solves take the steps of the modes that are left, at all mas
                 CHECK(!r.deflation_off);
             }
         }
+    }
+}
+
+TEST_CASE("solutions in single precision are deflated with residuals in double", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        LanczosReport report;
+        const auto set = modes.lowest(32, report);
+        const milcgpu::Operator full = modes.in(Precision::double_);
+        Deflation deflation(modes.device(), *set, *full, 1);
+        CgSolver cg(modes.device(), {modes.in(Precision::single), modes.in(Precision::single), full, {}});
+        const auto solve = [&](Deflation *with) { return modes.solve(cg, 0.01, with, 1e-5); };
+        const milcgpu::CgReport plain = solve(nullptr), r = solve(&deflation);
+        CAPTURE(milcgpu::name(backend), plain.steps, r.steps, r.message);
+        CHECK(r.status == milcgpu::Status::ok);
+        CHECK(r.true_residual < 1e-5);
+        CHECK(r.steps < plain.steps / 2);
+        CHECK(!r.deflation_off);
     }
 }
 

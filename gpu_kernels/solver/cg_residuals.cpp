@@ -45,19 +45,23 @@ CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
     return {read(sums_.data()), relative, checksums != nullptr, &level == &full_};
 }
 
-// Deflates x, and returns its new residual. A deflation that raises the residual without lessening the error is taken
-// back, and was the last one.
+// Deflates x, and returns its new residual. Deflation takes residuals in double, also where the precise level has none.
+// One that raises the residual without lessening the error is taken back, and was the last one.
 CgSolver::Residual CgSolver::deflated(const Residual &before, CgReport &report) {
+    const bool in_double = precise_->A->spec().spinor == Precision::double_;
+    Level &level = in_double ? *precise_ : full_;
     ++report.deflations;
     report.flops += deflation_->flops(1), report.bytes += deflation_->bytes(1);
-    deflation_->add(precise_->residual, x_, before.rr, limits_.shift);
-    const Residual after = true_residual(*precise_, false);
-    if (after.rr < ladder::deflation_raises * before.rr ||
-        deflation_->lessened_error(precise_->residual, limits_.shift))
-        return after;
-    deflation_->undo();
-    go_on_without_deflation(report);
-    return true_residual(*precise_, false);
+    const double rr = in_double ? before.rr : true_residual(full_, false).rr;
+    deflation_->add(level.residual, x_, rr, limits_.shift);
+    const Residual after = true_residual(level, false);
+    const bool helps =
+        after.rr < ladder::deflation_raises * rr || deflation_->lessened_error(level.residual, limits_.shift);
+    if (!helps) {
+        deflation_->undo();
+        go_on_without_deflation(report);
+    }
+    return in_double && helps ? after : true_residual(*precise_, false);
 }
 
 void CgSolver::go_on_without_deflation(CgReport &report) {
