@@ -236,7 +236,7 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
         over_target = std::fmax(over_target, report.sources[k].true_residual / tolerance(k));
     const double delta =
         limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta_of_several(p, over_target);
-    head.reliable_factor = level_->A->spec() == full_->spec() ? 0 : delta * delta;
+    head.reliable_factor = level_->A->spec() == full_->spec() && deflation_ == nullptr ? 0 : delta * delta;
     for (int j = 0; j < head.sources; ++j) {
         const int k = open[j];
         const double target = tolerance(k) / scale_[k];

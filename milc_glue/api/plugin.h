@@ -140,6 +140,18 @@ static inline double milcgpu_tolerance(double of, int precision) {
     return square > 0 ? (of < 0 ? -of : of) : square;
 }
 
+/* Eigenvectors of -D^2 that no field of MILC's has. They are kept on the device for links of one content, on one
+ * parity, until milcgpu_plugin_eigenvectors_drop() or until their memory is needed for those of other links. */
+typedef struct {
+    int count, precision; /* as in milcgpu_eigen_spec */
+    double tolerance;     /* likewise, but at least what single precision reaches. 0: they are D of those that the
+                             other parity has, where it has any */
+    const char *note;     /* NULL, or a line to be said when they are computed */
+    /* NULL or empty, or a file of MILC's (milcgpu_eigenvectors_read) to take them from, of either parity; where it does
+     * not hold, which is said, they are computed. And one to write them into. */
+    const char *read_from, *write_to;
+} milcgpu_plugin_eigenvectors;
+
 typedef struct {
     milcgpu_routine routine;
     int mixed; /* milcgpu_mixed */
@@ -150,6 +162,11 @@ typedef struct {
     milcgpu_field source, solution;
     int deflate; /* 1: with the eigenvectors that milcgpu_plugin_eigen_ready() has found, where they are of this parity
                   */
+    /* Else a solve is deflated with the eigenvectors that are kept for its links and parity; where only the other
+     * parity has some, and there is room, with D of them. Not NULL: they are made first where there are none, unless
+     * the mass is as heavy as the last of those that other links have. */
+    const milcgpu_plugin_eigenvectors *eigenvectors;
+    int undeflated; /* 1: without any */
 } milcgpu_plugin_solve_call;
 
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
@@ -199,6 +216,16 @@ int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const doub
 int milcgpu_plugin_eigen_need(void);
 /* MILC has written vectors, or may have, or they are gone. */
 void milcgpu_plugin_eigen_host_wrote(void);
+
+/* The eigenvectors of these links on this parity, computed unless so many are kept. l of each, the lowest first, and
+ * the vectors into MILC's fields on the parity; either may be NULL. 0: not done. */
+int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
+                                    const milcgpu_plugin_eigenvectors *wanted, double *values,
+                                    const milcgpu_field *vectors);
+/* They become those of MILC's fields, which are orthogonal, the lowest first. Only count and precision are read. */
+int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
+                                    const milcgpu_plugin_eigenvectors *wanted, const milcgpu_field *vectors);
+void milcgpu_plugin_eigenvectors_drop(void);
 
 /* x <- M^dag x on all sites, what MILC does to solutions of several masses. */
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x);

@@ -62,18 +62,6 @@ const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call 
     return known != nullptr && known->solution.is(Mirror::Newest::device) && !still_there ? nullptr : known;
 }
 
-// `work`, again with fewer sets of links on the device for as long as memory is short.
-template <class Work>
-milcgpu_status with_room(Plugin &p, milcgpu_routine routine, const LinkSet *links, const Work &work) {
-    milcgpu_status status = p.collective(work());
-    while (status == MILCGPU_NO_MEMORY && p.links->drop_oldest(links)) {
-        p.log(1, format("%s: %s. Trying again with fewer sets of links on the device", routine_name(routine),
-                        reason().c_str()));
-        status = p.collective(work());
-    }
-    return status;
-}
-
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
                                         const milcgpu_plugin_multi_mass_call &call,
                                         const std::vector<milcgpu_pole> &shifts) {
@@ -130,6 +118,22 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
     return spec;
 }
 
+milcgpu_status milcgpu::with_room(Plugin &p, milcgpu_routine routine, const LinkSet *links,
+                                  const std::function<milcgpu_status()> &work) {
+    milcgpu_status status = p.collective(work());
+    while (status == MILCGPU_NO_MEMORY) {
+        const std::string why = reason();
+        const bool fewer_links = p.links->drop_oldest(links);
+        if (!fewer_links && !p.eigenvectors->drop_others())
+            break;
+        p.log(1,
+              format("%s: %s. Trying again %s", routine_name(routine), why.c_str(),
+                     fewer_links ? "with fewer sets of links on the device" : "without eigenvectors of other links"));
+        status = p.collective(work());
+    }
+    return status;
+}
+
 Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
     milcgpu_plugin_solve_call call = what.call;
     Retry retry(p, call.routine, call.mixed);
@@ -146,13 +150,20 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             if (what.on_device && !head.same_content)
                 return Outcome::from_start;
         }
+        KeptEigenvectors::Set *const kept = call.deflate != 0 ? nullptr : eigenvectors_of(p, account, *links, call);
+        if (p.context == nullptr)
+            return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
         SolveUnderWay under_way{p, looks};
         milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
+        if (kept != nullptr)
+            spec.eigenvectors = kept->handle;
         const milcgpu_status status =
             with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
+        if (kept != nullptr && what.reports[0].deflation_off != 0 && !std::exchange(kept->said, true))
+            p.log(1, format("%s: %s", routine_name(call.routine), what.reports[0].message));
         for (int k = 0; k < what.n; ++k) {
             iterations[k] += what.reports[k].iterations;
             add(account, what.reports[k]);
@@ -166,6 +177,8 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         if (status == MILCGPU_NO_MEMORY && spec.eigenvectors != nullptr) {
             p.log(1, format("%s: %s. Trying again without eigenvectors", routine_name(call.routine), reason().c_str()));
             call.deflate = 0;
+            if (kept != nullptr)
+                p.eigenvectors->forget_vectors(*kept);
             continue;
         }
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)

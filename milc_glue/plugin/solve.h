@@ -29,4 +29,12 @@ struct SolveOfSources {
 };
 Outcome solve_until_done(Plugin &, RoutineAccount &, const SolveOfSources &);
 
+// `work`, again with fewer sets of links on the device for as long as memory is short, and then without the
+// eigenvectors of other links than those that were asked for last.
+milcgpu_status with_room(Plugin &, milcgpu_routine, const LinkSet *links, const std::function<milcgpu_status()> &work);
+
+// The eigenvectors that this solve is to be deflated with; nullptr: none. They are made where the call wants them; the
+// seconds are not the solve's.
+KeptEigenvectors::Set *eigenvectors_of(Plugin &, RoutineAccount &, LinkSet &, const milcgpu_plugin_solve_call &);
+
 } // namespace milcgpu

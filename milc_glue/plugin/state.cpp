@@ -97,6 +97,7 @@ bool Plugin::open(int backend) {
     meson_links = std::make_unique<MesonLinksCache>(collective, context, real(), links->looks_at_all());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
     eigen = std::make_unique<EigenOwner>(collective, real());
+    eigenvectors = std::make_unique<KeptEigenvectors>(collective, context);
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays =
@@ -161,6 +162,7 @@ void Plugin::drop() {
     wilson.reset();
     eigenvectors_lost = eigenvectors_lost || (eigen != nullptr && eigen->newest_on_device());
     eigen.reset();
+    eigenvectors.reset();
     quarks.reset();
     links.reset();
     known.clear();

@@ -15,7 +15,7 @@ typedef enum {
     QUDA_INVALID_PRECISION = -1
 } QudaPrecision;
 
-/* Of an eigensolver, which is not built. */
+/* Of the eigensolver. The spectrum is always that from the lowest real on. */
 typedef enum { QUDA_EIG_TR_LANCZOS = 0, QUDA_EIG_BLK_TR_LANCZOS = 1 } QudaEigType;
 typedef enum { QUDA_SPECTRUM_SR_EIG = 3 } QudaEigSpectrumType;
 

@@ -1,7 +1,6 @@
 /* Structs that a MILC of 2025 and later hands over: the members are those that MILC fills.
  *
- * Eigensolver: MILC's CG switch turns its eigensolver switch on. It is not built, and milcgpu_quda_no_eigenpairs says
- * so.
+ * Eigensolver: read are n_conv, tol, spectrum, use_pc, and of invert_param cpu_prec, mass and matpc_type, the parity.
  * Gradient flow: the program wilson_flow. */
 #ifndef MILCGPU_QUDA_H
 #define MILCGPU_QUDA_H
@@ -103,14 +102,16 @@ static inline QudaGaugeObservableParam newQudaGaugeObservableParam(void) {
     return none;
 }
 
-/* Says that there are none; values (real and imaginary parts) and vectors are NaN. precision: as in calls of MILC. */
-void milcgpu_quda_no_eigenpairs(int precision, int n, void **vectors, double *values);
-
 /* Remembers where the links are: 4 matrices a site, without phases, in MILC's order of sites. They stay the
  * caller's. */
 void milcgpu_quda_links_of_flow(void *links, int precision);
+/* The same of fat links (0) and long links (1), with phases, for the eigensolver. */
+void milcgpu_quda_links_of_eigensolver(int three_links, const void *links);
 static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
-    milcgpu_quda_links_of_flow(links, parameters->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2);
+    if (parameters->type == QUDA_ASQTAD_FAT_LINKS || parameters->type == QUDA_ASQTAD_LONG_LINKS)
+        milcgpu_quda_links_of_eigensolver(parameters->type == QUDA_ASQTAD_LONG_LINKS, links);
+    else
+        milcgpu_quda_links_of_flow(links, parameters->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2);
 }
 
 /* The flow of these links, and MILC's GFLOW lines on stdout: observables[0] before the first step, then one a
@@ -119,9 +120,12 @@ static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
 void performWFlowQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 void performWFlowFourthOrderQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 
+/* The n_conv lowest eigenvectors of 4 m^2 - D^2 on a parity, for the links that were loaded: MILC's fields, filled on
+ * that parity, and the eigenvalues, real and imaginary parts. They stay on the device, too, and solves of these links
+ * are deflated with them. Fewer than n_conv, or none: values and vectors are NaN, and stderr says why. */
+void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *parameters);
 static inline void eigensolveQuda(void **vectors, void *values, QudaEigParam *parameters) {
-    milcgpu_quda_no_eigenpairs(parameters->invert_param->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2, parameters->n_conv,
-                               vectors, (double *)values);
+    milcgpu_quda_eigensolve(vectors, (double *)values, parameters);
 }
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace milcgpu::quda {
@@ -83,6 +84,8 @@ using namespace milcgpu::quda;
 
 namespace {
 
+const void *eigensolver_links[2] = {nullptr, nullptr}; // fat, long
+
 // Each start goes on from the solutions of the one before; the residuals in between are counted once. `calls` differ in
 // source and solution alone.
 bool solve(const char *function, int precision, std::vector<milcgpu_plugin_solve_call> &calls,
@@ -131,6 +134,31 @@ void nan_on_parity(void *field, int parity, int precision) {
                   6 * (parity == MILCGPU_EVEN ? even : lattice.sites() - even), precision);
 }
 
+// Eigenvectors as a call of MILC's wants them.
+milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args) {
+    milcgpu_plugin_eigenvectors wanted{};
+    wanted.count = std::max(args.n_ev_deflate, args.n_conv);
+    wanted.precision = args.prec_eigensolver == QUDA_HALF_PRECISION ? MILCGPU_HALF : MILCGPU_SINGLE;
+    wanted.note = "they are as exact as deflation needs. The Krylov space, the polynomial and its interval follow from "
+                  "the links: what the input says of them is not read (eigenval_tolerance, tol_restart, Lanczos_*, "
+                  "Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate)";
+    wanted.read_from = args.vec_infile, wanted.write_to = args.vec_outfile;
+    return wanted;
+}
+
+// Said once for each function.
+bool can_read(const char *function, const QudaEigensolverArgs_t &args, bool &said) {
+    if (args.struct_size == sizeof args)
+        return true;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "QudaEigensolverArgs_t has %zu bytes here, and struct_size is %zu: solutions of such calls are NaN",
+                  sizeof args, args.struct_size);
+    if (!std::exchange(said, true))
+        complain(function, text);
+    return false;
+}
+
 // What a call of one or several sources asks for, and where its results go.
 struct SourcesCall {
     int precision;
@@ -140,6 +168,7 @@ struct SourcesCall {
     const void *fat, *lng;
     void **sources, **solutions;
     int n;
+    const QudaEigensolverArgs_t *eigenvectors = nullptr; // nullptr: deflated with those that are there
 };
 struct SourcesResults {
     double *residual, *fermilab_residual;
@@ -157,6 +186,9 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
                      relative = milcgpu_tolerance(c.fermilab_residual, c.precision);
         if (!is_asked(function, {tolerance, relative}))
             return false;
+        milcgpu_plugin_eigenvectors wanted{};
+        if (c.eigenvectors != nullptr && c.eigenvectors->n_ev_deflate > 0)
+            wanted = wanted_by(*c.eigenvectors);
         std::vector<milcgpu_plugin_solve_call> calls;
         for (int i = 0; i < c.n; ++i) {
             milcgpu_plugin_solve_call call{};
@@ -171,6 +203,8 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
             call.max_iterations = c.args.max_iter;
             call.source = packed(c.sources[i], c.precision);
             call.solution = packed(c.solutions[i], c.precision);
+            call.eigenvectors = wanted.count > 0 ? &wanted : nullptr;
+            call.undeflated = c.eigenvectors != nullptr && wanted.count == 0;
             calls.push_back(call);
         }
         std::vector<milcgpu_solve_report> reports;
@@ -196,36 +230,6 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
         }
         return true;
     });
-}
-
-// Said once in a run.
-void no_eigenvectors(const char *function) {
-    static bool said = false;
-    if (!said)
-        complain(
-            function,
-            "eigenvectors and deflation are not built here: all results of such calls, solutions, too, are NaN. Write "
-            "`max_number_of_eigenpairs 0` into MILC's input, or build MILC without its GPU switches "
-            "(docs/milc.md), where MILC deflates by itself");
-    said = true;
-}
-
-bool can_do(const char *function, const QudaEigensolverArgs_t &args) {
-    if (args.struct_size != sizeof args) {
-        static bool said = false;
-        char text[160];
-        std::snprintf(
-            text, sizeof text,
-            "QudaEigensolverArgs_t has %zu bytes here, and struct_size is %zu: solutions of such calls are NaN",
-            sizeof args, args.struct_size);
-        if (!said)
-            complain(function, text);
-        said = true;
-        return false;
-    }
-    if (args.n_ev_deflate > 0)
-        no_eigenvectors(function);
-    return args.n_ev_deflate <= 0;
 }
 
 bool load_links(const char *function, int precision, milcgpu_routine routine, milcgpu_fatlink_spec &spec, void *inlink,
@@ -341,29 +345,86 @@ void qudaInvertMsrcDeflatable(int external_precision, int, double mass, QudaInve
     const char *function = num_src == 1 ? "qudaInvertDeflatable" : "qudaInvertMsrcDeflatable";
     *final_residual = *final_fermilab_residual = INFINITY;
     *num_iters = 0;
-    if (!can_do(function, eig_args)) {
+    static bool said = false;
+    if (!can_read(function, eig_args, said)) {
         for (int i = 0; i < num_src; ++i)
             nan_on_parity(solutions[i], parity_of(inv_args), external_precision);
         return;
     }
     solve_sources(function,
                   {external_precision, mass, inv_args, target_residual, target_fermilab_residual, fatlink, longlink,
-                   sources, solutions, num_src},
+                   sources, solutions, num_src, &eig_args},
                   {final_residual, final_fermilab_residual, num_iters}, Count::of_one);
+    if (eig_args.preserve_deflation == QUDA_BOOLEAN_FALSE)
+        milcgpu_plugin_eigenvectors_drop();
 }
 
-void qudaLoadDeflationSpace(int, int, const void *, const void *, double, QudaInvertArgs_t, QudaEigensolverArgs_t,
-                            void **, QudaMilcEigLoad) {
-    no_eigenvectors(__func__);
+void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, const void *longlink, double,
+                            QudaInvertArgs_t inv_args, QudaEigensolverArgs_t eig_args, void **vectors,
+                            QudaMilcEigLoad from) {
+    static bool said = false;
+    if (!can_read(__func__, eig_args, said))
+        return;
+    guarded(__func__, [&] {
+        if (!start(__func__, external_precision) || milcgpu_plugin_active() == 0)
+            return false;
+        const milcgpu_plugin_eigenvectors wanted = wanted_by(eig_args);
+        if (wanted.count < 1)
+            return true;
+        const int parity = parity_of(inv_args);
+        if (from != QUDA_MILC_EIG_LOAD)
+            return milcgpu_plugin_eigenvectors_get(fatlink, longlink, parity, &wanted, nullptr, nullptr) != 0;
+        std::vector<milcgpu_field> fields;
+        for (int k = 0; k < wanted.count; ++k)
+            fields.push_back(packed(vectors[k], external_precision));
+        return milcgpu_plugin_eigenvectors_set(fatlink, longlink, parity, &wanted, fields.data()) != 0;
+    });
 }
 
-void qudaCleanUpDeflationSpace(void) {}
+void qudaCleanUpDeflationSpace(void) { milcgpu_plugin_eigenvectors_drop(); }
 
-void milcgpu_quda_no_eigenpairs(int precision, int n, void **vectors, double *values) {
-    no_eigenvectors("eigensolveQuda");
-    fill_with_nan(values, 2 * static_cast<size_t>(std::max(n, 0)), 2);
-    for (int i = 0; i < n; ++i)
-        fill_with_nan(vectors[i], 6 * lattice.sites(), precision);
+void milcgpu_quda_links_of_eigensolver(int three_links, const void *links) { eigensolver_links[three_links] = links; }
+
+void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *asked) {
+    constexpr const char *function = "eigensolveQuda";
+    const QudaInvertParam &of = *asked->invert_param;
+    const int precision = of.cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2, n = std::max(asked->n_conv, 0);
+    const bool good = guarded(function, [&] {
+        if (asked->use_pc == QUDA_BOOLEAN_FALSE || asked->spectrum != QUDA_SPECTRUM_SR_EIG) {
+            complain(function, "the lowest eigenvectors of one parity are built, and no others");
+            return false;
+        }
+        if (eigensolver_links[0] == nullptr || eigensolver_links[1] == nullptr) {
+            complain(function, "no fat and long links were loaded before");
+            return false;
+        }
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = n;
+        wanted.precision = MILCGPU_SINGLE;
+        wanted.tolerance = asked->tol > 0 ? asked->tol : 1;
+        wanted.note =
+            "vectors are of single precision, so a residual is 1e-6 of the largest eigenvalue at the least. The "
+            "Krylov space, the polynomial and its interval follow from the links: what the input says of them "
+            "is not read (Lanczos_*, Max_Lanczos_restart_iters, Chebyshev_*, block_size)";
+        std::vector<double> l(n);
+        std::vector<milcgpu_field> fields;
+        for (int k = 0; k < n; ++k)
+            fields.push_back(packed(vectors[k], precision));
+        const int parity = of.matpc_type == QUDA_MATPC_ODD_ODD ? MILCGPU_ODD : MILCGPU_EVEN;
+        if (!done(function, precision, [&] {
+                return milcgpu_plugin_eigenvectors_get(eigensolver_links[0], eigensolver_links[1], parity, &wanted,
+                                                       l.data(), fields.data()) != 0;
+            }))
+            return false;
+        for (int k = 0; k < n; ++k)
+            values[2 * k] = l[k] + 4 * of.mass * of.mass, values[2 * k + 1] = 0;
+        return true;
+    });
+    if (good)
+        return;
+    fill_with_nan(values, 2 * static_cast<size_t>(n), 2);
+    for (int k = 0; k < n; ++k)
+        fill_with_nan(vectors[k], 6 * lattice.sites(), precision);
 }
 
 void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *offset, QudaInvertArgs_t inv_args,

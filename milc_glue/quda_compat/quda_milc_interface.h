@@ -1,8 +1,8 @@
 /* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ), WANT_GF_GPU,
- * WANT_CL_BCG_GPU, and the switches of gauge fixing and of measurements calls, served by milcgpu: the names, argument
- * lists and fields of that interface, written down from MILC's calls. What MILC's other GPU switches would call is not
- * declared, so a program that wants it does not link. What MILC's CG calls only if a run asks for eigenvectors is
- * there, and says that it is not built. docs/quda-switches.md says which switches work, and with which MILC.
+ * WANT_CL_BCG_GPU, WANT_EIG_GPU and the switches of gauge fixing and of measurements calls, served by milcgpu: the
+ * names, argument lists and fields of that interface, written down from MILC's calls. What MILC's other GPU switches
+ * would call is not declared, so a program that wants it does not link. docs/quda-switches.md says which switches work,
+ * and with which MILC.
  *
  * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first; precision 1 is float, 2 double.
  * external: of MILC's fields. Errors are said on stderr; a call that cannot be done on the GPU is done by the host
@@ -93,7 +93,8 @@ void milcgpu_quda_invert_sources(int external_precision, int quda_precision, dou
                                  const void *longlink, void **sources, void **solutions, double *final_residual,
                                  double *final_fermilab_residual, int *num_iters, int num_src);
 
-/* Eigenvectors and the solves that they are to deflate. Only n_ev_deflate and struct_size are read. */
+/* Eigenvectors and the solves that they are to deflate. Read are struct_size, n_ev_deflate, n_conv, prec_eigensolver
+ * (double is taken as single) and preserve_deflation. */
 typedef struct {
     size_t struct_size;
     int n_ev_deflate; /* eigenvectors of this solve */
@@ -114,8 +115,11 @@ typedef struct {
 enum { MILCGPU_QUDA_EIGENSOLVER_SIZE = 1192 };
 typedef char milcgpu_quda_eigensolver_size[sizeof(QudaEigensolverArgs_t) == MILCGPU_QUDA_EIGENSOLVER_SIZE ? 1 : -1];
 
-/* With n_ev_deflate 0 qudaInvert and milcgpu_quda_invert_sources. Deflation is not built: with more, or with another
- * struct_size, solutions are NaN, residuals infinite, and the first such call says so. */
+/* qudaInvert and milcgpu_quda_invert_sources, deflated with the n_conv lowest eigenvectors of these links on this
+ * parity at the start and wherever the residual is recomputed (tol_restart is not read). They are made in the first
+ * call for links of this content, and kept for the next ones unless preserve_deflation is 0; not made for a mass that
+ * is heavier than the last vector of those that other links have. n_ev_deflate 0: not deflated. With another
+ * struct_size solutions are NaN, residuals infinite, and the first such call says so. */
 void qudaInvertDeflatable(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
                           QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
                           const void *fatlink, const void *longlink, void *source, void *solution,
@@ -125,12 +129,14 @@ void qudaInvertMsrcDeflatable(int external_precision, int quda_precision, double
                               const void *fatlink, const void *longlink, void **sources, void **solutions,
                               double *final_residual, double *final_fermilab_residual, int *num_iters, int num_src);
 
-/* MILC calls it where its input asks for eigenpairs. Says that there is no such space; keeps nothing. */
+/* Makes the n_conv lowest eigenvectors of these links on inv_args.evenodd, before the solves: computes them, takes
+ * those of MILC's fields, or D of those of the other parity; they are l and vectors at mass 0, whatever the mass. What
+ * cannot be made is said, and solves then go without. */
 typedef enum { QUDA_MILC_EIG_COMPUTE, QUDA_MILC_EIG_LOAD, QUDA_MILC_EIG_FROM_OTHER_PARITY } QudaMilcEigLoad;
 void qudaLoadDeflationSpace(int external_precision, int quda_precision, const void *fatlink, const void *longlink,
                             double mass, QudaInvertArgs_t inv_args, QudaEigensolverArgs_t eig_args, void **vectors,
                             QudaMilcEigLoad from);
-/* There is none: nothing to do. */
+/* All eigenvectors that are kept go. */
 void qudaCleanUpDeflationSpace(void);
 
 /* (offset_i - D D) solution_i = source from zero guesses. target_residual[i] = 0, i > 0: as accurate as the shared

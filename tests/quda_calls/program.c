@@ -77,8 +77,9 @@ int main(void) {
     QudaInvertArgs_t args;
     QudaEigensolverArgs_t none = deflation(0), some = deflation(16);
     QudaInvertParam inverter = newQudaInvertParam();
+    QudaGaugeParam gauge = newQudaGaugeParam();
     QudaEigParam eigen = newQudaEigParam();
-    double values[2] = {1, 1};
+    double values[2 * SOURCES] = {1, 1, 1, 1};
     int i, k, block;
 
     memset(&args, 0, sizeof args);
@@ -124,29 +125,42 @@ int main(void) {
 
     puts("deflation:");
     fflush(stdout);
+    memset(x, 0, sizeof x);
+    qudaLoadDeflationSpace(2, 2, fat, lng, 0.1, args, some, NULL, QUDA_MILC_EIG_COMPUTE);
+    qudaInvertDeflatable(2, 2, 0.1, args, some, 1e-10, 0, fat, lng, b[0], x[0], &residual, &relative, &iterations);
+    expect(residual < 1e-10 && relative == 1 && iterations > 0, "qudaInvertDeflatable");
+    memset(x, 0, sizeof x);
+    qudaInvertMsrcDeflatable(2, 2, 0.1, args, some, 1e-10, 0, fat, lng, sources, solutions, &residual, &relative,
+                             &iterations, SOURCES);
+    expect(residual < 1e-10 && relative == 1 && iterations > 0, "qudaInvertMsrcDeflatable");
+    qudaCleanUpDeflationSpace();
     for (k = 0; k < SOURCES; k++)
         for (i = 0; i < REALS; i++)
             x[k][i] = 2;
-    qudaLoadDeflationSpace(2, 2, fat, lng, 0.1, args, some, NULL, QUDA_MILC_EIG_COMPUTE);
-    for (k = 0; k < 2; k++) {
-        qudaInvertDeflatable(2, 2, 0.1, args, some, 1e-10, 0, fat, lng, b[0], x[0], &residual, &relative, &iterations);
-        refused("qudaInvertDeflatable with eigenvectors");
-        qudaInvertMsrcDeflatable(2, 2, 0.1, args, some, 1e-10, 0, fat, lng, sources, solutions, &residual, &relative,
-                                 &iterations, SOURCES);
-        refused("qudaInvertMsrcDeflatable with eigenvectors");
-    }
-    expect(isnan(x[1][0]), "qudaInvertMsrcDeflatable with eigenvectors: the second source");
-    x[1][0] = 2;
     none.struct_size = 8;
     qudaInvertDeflatable(2, 2, 0.1, args, none, 1e-10, 0, fat, lng, b[0], x[0], &residual, &relative, &iterations);
     refused("a struct of another size");
+
     inverter.cpu_prec = QUDA_DOUBLE_PRECISION;
+    inverter.matpc_type = QUDA_MATPC_EVEN_EVEN;
     eigen.invert_param = &inverter;
-    eigen.n_conv = 1;
+    eigen.n_conv = SOURCES;
+    eigen.spectrum = QUDA_SPECTRUM_SR_EIG;
+    eigen.use_pc = QUDA_BOOLEAN_TRUE;
+    eigen.tol = 1e-12;
+    gauge.cpu_prec = QUDA_DOUBLE_PRECISION;
+    gauge.type = QUDA_ASQTAD_FAT_LINKS;
+    loadGaugeQuda(fat, &gauge);
+    gauge.type = QUDA_ASQTAD_LONG_LINKS;
+    loadGaugeQuda(lng, &gauge);
     eigensolveQuda(solutions, values, &eigen);
-    expect(isnan(values[0]) && isnan(values[1]) && isnan(x[0][0]) && isnan(x[0][REALS - 1]), "eigensolveQuda");
-    expect(x[1][0] == 2, "eigensolveQuda: more vectors than were asked for");
-    qudaCleanUpDeflationSpace();
+    expect(values[0] >= 0 && values[1] == 0 && x[0][0] != 2 && x[0][REALS / 2] == 2, "eigensolveQuda");
+    eigen.n_conv = 1;
+    eigen.use_pc = QUDA_BOOLEAN_FALSE;
+    eigensolveQuda(solutions, values, &eigen);
+    expect(isnan(values[0]) && isnan(values[1]) && isnan(x[0][0]) && isnan(x[0][REALS - 1]),
+           "eigensolveQuda on both parities");
+    expect(!isnan(x[1][0]), "eigensolveQuda: more vectors than were asked for");
     qudaFinalize();
     puts(failures == 0 ? "all right" : "not right");
     return failures != 0;

@@ -1,0 +1,242 @@
+// Eigenvectors and deflated solves through the interface that MILC's own GPU switches call (milc_glue/quda_compat).
+#include "examples/heatbath.h"
+#include "milc_glue/api/plugin.h"
+#include "tests/environment.h"
+#include "tests/plugin_support.h"
+#include "tests/quda_support.h"
+#include "tests/run_support.h"
+
+using namespace tests;
+
+namespace {
+
+const reference::Lattice lattice{{4, 4, 4, 8}};
+constexpr int vectors = 32, parity_reals = 6 * 256;
+constexpr double mass = 0.002;
+using Field = std::vector<double>;
+
+// Fat and long links of a quenched field, as MILC has them.
+struct Links {
+    Field fat = Field(72 * lattice.volume()), lng = fat;
+    explicit Links(unsigned long seed) {
+        reference::Gauge u = examples::thermalized(lattice, 5.6, seed, 8, 1);
+        reference::apply_phases(lattice, u);
+        auto gauge = reference::links_to_milc<double>(lattice, u);
+        const auto c = reference::asqtad_coefficients(0.9);
+        const double paths[6] = {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+        qudaLoadKSLink(2, {0}, paths, gauge.data(), fat.data(), lng.data());
+    }
+};
+
+QudaEigensolverArgs_t deflation(int count) {
+    QudaEigensolverArgs_t args{};
+    args.struct_size = sizeof args;
+    args.n_ev_deflate = args.n_conv = args.n_ev = count;
+    args.prec_eigensolver = QUDA_HALF_PRECISION;
+    args.preserve_deflation = QUDA_BOOLEAN_TRUE;
+    return args;
+}
+
+struct Solved {
+    int iterations;
+    double residual;
+    bool done() const { return residual < 1e-10; }
+};
+QudaInvertArgs_t on(QudaParity parity) {
+    QudaInvertArgs_t args{};
+    args.max_iter = 5000;
+    args.evenodd = parity;
+    return args;
+}
+// n sources from zero. with: nullptr: qudaInvert.
+Solved solve(Links &links, const QudaEigensolverArgs_t *with, int n = 1, QudaParity parity = QUDA_EVEN_PARITY,
+             double of_mass = mass) {
+    std::vector<Field> b(n), x(n);
+    std::vector<void *> from, to;
+    for (int k = 0; k < n; ++k) {
+        b[k] = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 50 + k));
+        x[k].assign(b[k].size(), 0);
+        from.push_back(b[k].data()), to.push_back(x[k].data());
+    }
+    Solved s{};
+    double relative = 0;
+    if (with == nullptr)
+        qudaInvert(2, 2, of_mass, on(parity), 1e-10, 0, links.fat.data(), links.lng.data(), from[0], to[0], &s.residual,
+                   &relative, &s.iterations);
+    else
+        qudaInvertMsrcDeflatable(2, 2, of_mass, on(parity), *with, 1e-10, 0, links.fat.data(), links.lng.data(),
+                                 from.data(), to.data(), &s.residual, &relative, &s.iterations, n);
+    return s;
+}
+
+void load_space(Links &links, QudaParity parity, void **from, QudaMilcEigLoad how) {
+    qudaLoadDeflationSpace(2, 2, links.fat.data(), links.lng.data(), mass, on(parity), deflation(vectors), from, how);
+}
+
+// How often `work` has eigenvectors computed.
+int computed(const std::function<void()> &work) {
+    const std::string said = said_by(work);
+    CAPTURE(said);
+    int count = 0;
+    for (size_t at = said.find(", l = "); at != std::string::npos; at = said.find(", l = ", at + 1))
+        ++count;
+    return count;
+}
+
+// |(4 m^2 - D^2) v - l v| / |v| on a parity.
+double error_of(Links &links, const double *v, double l, QudaParity parity) {
+    Field w(v, v + 2 * parity_reals);
+    int iterations = 0;
+    const QudaParity other = parity == QUDA_EVEN_PARITY ? QUDA_ODD_PARITY : QUDA_EVEN_PARITY;
+    for (const QudaParity to : {other, parity})
+        qudaDslash(2, 2, on(to), links.fat.data(), links.lng.data(), w.data(), w.data(), &iterations);
+    double error = 0, norm = 0;
+    const int first = parity == QUDA_EVEN_PARITY ? 0 : parity_reals;
+    for (int i = first; i < first + parity_reals; ++i) {
+        const double d = 4 * mass * mass * v[i] - w[i] - l * v[i];
+        error += d * d, norm += v[i] * v[i];
+    }
+    return std::sqrt(error / norm);
+}
+
+void start() {
+    const int size[4] = {4, 4, 4, 8}, ranks[4] = {1, 1, 1, 1};
+    qudaInit({QUDA_SILENT, {size, ranks, 0}});
+}
+
+} // namespace
+
+TEST_CASE("quda_eigen: deflated solves, eigenvectors of several lattices, the eigensolver", "[quda_compat][eigen]") {
+    CHECK(alone("'[quda_deflation]' 2>/dev/null") == 0);
+    CHECK(alone("'[quda_eigensolver]' 2>/dev/null") == 0);
+}
+
+TEST_CASE("quda_eigen alone: deflated solves", "[.][quda_deflation]") {
+    start();
+    Links one(3), other(4);
+    const QudaEigensolverArgs_t none = deflation(0), some = deflation(vectors);
+    const int plain = solve(one, &none).iterations;
+    Solved s{};
+
+    // Made in the first solve, and kept.
+    CHECK(computed([&] { s = solve(one, &some); }) == 1);
+    CAPTURE(plain, s.iterations, s.residual);
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+    const int deflated = s.iterations;
+    CHECK(computed([&] { s = solve(one, &some, 3); }) == 0);
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+    CHECK(solve(one, &none).iterations == plain);
+    CHECK(solve(one, nullptr).iterations == deflated); // qudaInvert takes what is there
+
+    // The other parity has D of them.
+    CHECK(computed([&] { s = solve(one, &some, 1, QUDA_ODD_PARITY); }) == 0);
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+
+    // Another lattice has its own; for a heavy mass none are made. Then the first one again, and an edit of it.
+    CHECK(computed([&] { s = solve(other, &some, 1, QUDA_EVEN_PARITY, 2); }) == 0);
+    CHECK(s.done());
+    CHECK(computed([&] { s = solve(other, &some); }) == 1);
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+    CHECK(computed([&] { s = solve(one, &some); }) == 0);
+    CHECK(s.iterations == deflated);
+    for (size_t i = 0; i < one.fat.size(); ++i)
+        one.fat[i] *= 1 + 1e-3 * (i % 5);
+    CHECK(solve(one, nullptr).iterations > plain / 2);
+    CHECK(computed([&] { s = solve(one, &some); }) == 1);
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+
+    // Files: written once, read again for either parity, and computed where a file does not hold.
+    const Folder folder;
+    QudaEigensolverArgs_t filed = some;
+    std::snprintf(filed.vec_outfile, sizeof filed.vec_outfile, "%s/vectors", folder.path.c_str());
+    qudaCleanUpDeflationSpace();
+    CHECK(computed([&] { s = solve(one, &filed); }) == 1);
+    std::swap(filed.vec_infile, filed.vec_outfile);
+    for (const QudaParity parity : {QUDA_EVEN_PARITY, QUDA_ODD_PARITY}) {
+        qudaCleanUpDeflationSpace();
+        CHECK(computed([&] { s = solve(one, &filed, 1, parity); }) == 0);
+        CHECK(s.done());
+        CHECK(2 * s.iterations < plain);
+    }
+    CHECK(has(said_by([&] { s = solve(other, &filed); }), "vectors: "));
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+
+    // They go: all of them, or at the end of a call that does not keep them.
+    qudaCleanUpDeflationSpace();
+    CHECK(2 * solve(one, nullptr).iterations > plain);
+    CHECK(2 * solve(other, nullptr).iterations > plain);
+    QudaEigensolverArgs_t once = some;
+    once.preserve_deflation = QUDA_BOOLEAN_FALSE;
+    CHECK(computed([&] { s = solve(other, &once); }) == 1);
+    CHECK(s.done());
+    CHECK(2 * s.iterations < plain);
+    CHECK(2 * solve(other, nullptr).iterations > plain);
+    qudaFinalize();
+}
+
+TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
+    start();
+    Links links(3);
+    const int plain = solve(links, nullptr).iterations;
+    QudaInvertParam inverter = newQudaInvertParam();
+    inverter.cpu_prec = QUDA_DOUBLE_PRECISION;
+    inverter.mass = mass;
+    QudaEigParam eigen = newQudaEigParam();
+    eigen.invert_param = &inverter;
+    eigen.n_conv = vectors;
+    eigen.tol = 1e-12;
+    eigen.use_pc = QUDA_BOOLEAN_TRUE;
+    eigen.spectrum = QUDA_SPECTRUM_SR_EIG;
+    std::vector<Field> fields(vectors, Field(2 * parity_reals, 7));
+    std::vector<void *> to;
+    for (Field &field : fields)
+        to.push_back(field.data());
+    Field values(2 * vectors, 7);
+
+    const std::string refusal = said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); });
+    CHECK(has(refusal, "no fat and long links were loaded"));
+    CHECK((std::isnan(values[0]) && std::isnan(fields[0][0])));
+
+    QudaGaugeParam gauge = newQudaGaugeParam();
+    for (const bool three : {false, true}) {
+        gauge.type = three ? QUDA_ASQTAD_LONG_LINKS : QUDA_ASQTAD_FAT_LINKS;
+        loadGaugeQuda(three ? links.lng.data() : links.fat.data(), &gauge);
+    }
+    for (const QudaParity parity : {QUDA_ODD_PARITY, QUDA_EVEN_PARITY}) {
+        const int first = parity == QUDA_EVEN_PARITY ? 0 : parity_reals;
+        inverter.matpc_type = parity == QUDA_EVEN_PARITY ? QUDA_MATPC_EVEN_EVEN : QUDA_MATPC_ODD_ODD;
+        for (Field &field : fields)
+            field.assign(2 * parity_reals, 7);
+        eigensolveQuda(to.data(), values.data(), &eigen);
+        for (int k = 0; k < vectors; ++k) {
+            CHECK(error_of(links, fields[k].data(), values[2 * k], parity) < 3e-5);
+            CHECK(values[2 * k] >= 4 * mass * mass);
+            CHECK(values[2 * k + 1] == 0);
+            if (k > 0)
+                CHECK(values[2 * k] >= values[2 * k - 2]);
+            CHECK(fields[k][parity_reals - first] == 7); // the other parity
+        }
+        CHECK(2 * solve(links, nullptr, 1, parity).iterations < plain);
+    }
+
+    // Vectors of MILC's.
+    qudaCleanUpDeflationSpace();
+    load_space(links, QUDA_EVEN_PARITY, to.data(), QUDA_MILC_EIG_LOAD);
+    CHECK(2 * solve(links, nullptr).iterations < plain);
+    CHECK(has(said_by([&] { load_space(links, QUDA_ODD_PARITY, nullptr, QUDA_MILC_EIG_FROM_OTHER_PARITY); }),
+              "32 eigenvectors on odd sites, by D of the others"));
+    CHECK(2 * solve(links, nullptr, 1, QUDA_ODD_PARITY).iterations < plain);
+
+    // What is not built.
+    eigen.n_conv = 1;
+    eigen.use_pc = QUDA_BOOLEAN_FALSE;
+    CHECK(has(said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); }), "the lowest eigenvectors of one"));
+    CHECK(std::isnan(values[0]));
+    qudaFinalize();
+}
