@@ -2,6 +2,7 @@
 #include "examples/mode_line.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_file.h"
 #include "tests/cut_support.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
@@ -299,6 +300,25 @@ TEST_CASE("files of eigenvectors do not depend on ranks and on the order of site
             milcgpu_links_destroy(links);
             milcgpu_context_destroy(context);
         }
+}
+
+TEST_CASE("the sums of a file do not depend on the pieces that it comes in", "[eigen]") {
+    std::vector<std::uint32_t> words(200000);
+    reference::Rng rng(8);
+    std::uint32_t expected[2] = {0, 0};
+    for (size_t k = 0; k < words.size(); ++k) {
+        words[k] = static_cast<std::uint32_t>(reference::uniform(rng) * 4294967296.0);
+        const std::uint64_t twice = std::uint64_t(words[k]) << 32 | words[k];
+        expected[0] ^= std::uint32_t(twice >> (32 - k % 29)), expected[1] ^= std::uint32_t(twice >> (32 - k % 31));
+    }
+    for (const size_t most : {size_t(200000), size_t(70001), size_t(899), size_t(17)}) {
+        milcgpu::RotatedSums sums;
+        for (size_t at = 0; at < words.size(); at += most)
+            sums.add(&words[at], 4 * std::min(most, words.size() - at));
+        CAPTURE(most);
+        CHECK(sums.sum29() == expected[0]);
+        CHECK(sums.sum31() == expected[1]);
+    }
 }
 
 TEST_CASE("the number of modes below lambda as a straight line", "[eigen]") {

@@ -100,8 +100,8 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
  *
  * A file that is read and written again has the same bytes if the handle can hold its vectors: all files that this
  * library has written of vectors in the same or a lower precision, and files of MILC in single precision, read into
- * single, apart from their time and from l that are wrong. (A MILC of 2024 in single precision writes no right l.)
- * Vectors in double are rounded to single or half when they are read. */
+ * single, apart from their time and from l that are wrong. (MILC's develop of 2024 and 2025 writes wrong l in single
+ * precision.) Vectors in double are rounded to single or half when they are read. */
 milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, const char *path, int precision,
                                           const char *time);
 

@@ -1,4 +1,5 @@
 #include "milc_glue/solve/eigen_file.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +19,7 @@ std::string text_of(const std::array<int, 4> &n) { return format("%d x %d x %d x
 template <class Real> double norm_of(const void *data, size_t count) {
     const Real *const reals = static_cast<const Real *>(data);
     double sum = 0;
-#pragma omp simd reduction(+ : sum)
+#pragma omp parallel for simd schedule(static) reduction(+ : sum) if (count * sizeof(Real) >= few_bytes)
     for (size_t k = 0; k < count; ++k)
         sum += double(reals[k]) * reals[k];
     return sum;
@@ -31,17 +32,26 @@ template <class Real> size_t first_not_finite(const void *data, size_t count) {
 } // namespace
 
 void RotatedSums::add(const void *words, size_t bytes) {
-    const unsigned char *from = static_cast<const unsigned char *>(words);
-    for (size_t left = bytes / 4; left > 0;) {
-        const size_t n = std::min(left, period - place_);
-        uint32_t *const to = words_.data() + place_;
-        for (size_t k = 0; k < n; ++k) {
-            uint32_t word;
-            std::memcpy(&word, from + 4 * k, 4);
-            to[k] ^= word;
+    const unsigned char *const from = static_cast<const unsigned char *>(words);
+    const size_t count = bytes / 4, pieces = (place_ + count + period - 1) / period; // one period each
+#pragma omp parallel if (bytes >= few_bytes)
+    {
+        std::array<uint32_t, period> own{};
+#pragma omp for schedule(static)
+        for (size_t piece = 0; piece < pieces; ++piece) {
+            const size_t first = piece == 0 ? place_ : 0, at = piece * period + first - place_;
+            const size_t end = std::min(period, first + count - at);
+            for (size_t k = first; k < end; ++k) {
+                uint32_t word;
+                std::memcpy(&word, from + 4 * (at + k - first), 4);
+                own[k] ^= word;
+            }
         }
-        from += 4 * n, left -= n, place_ = (place_ + n) % period;
+#pragma omp critical(sums_of_a_file)
+        for (size_t k = 0; k < period; ++k)
+            words_[k] ^= own[k];
     }
+    place_ = (place_ + count) % period;
 }
 
 uint32_t RotatedSums::sum(size_t of) const {
