@@ -144,8 +144,7 @@ static inline double milcgpu_tolerance(double of, int precision) {
  * parity, until milcgpu_plugin_eigenvectors_drop() or until their memory is needed for those of other links. */
 typedef struct {
     int count, precision; /* as in milcgpu_eigen_spec */
-    double tolerance;     /* likewise, but at least what single precision reaches. 0: they are D of those that the
-                             other parity has, where it has any */
+    double tolerance;     /* likewise, but at least what single precision reaches */
     const char *note;     /* NULL, or a line to be said when they are computed */
     /* NULL or empty, or a file of MILC's (milcgpu_eigenvectors_read) to take them from, of either parity; where it does
      * not hold, which is said, they are computed. And one to write them into. */
@@ -217,8 +216,9 @@ int milcgpu_plugin_eigen_need(void);
 /* MILC has written vectors, or may have, or they are gone. */
 void milcgpu_plugin_eigen_host_wrote(void);
 
-/* The eigenvectors of these links on this parity, computed unless so many are kept. l of each, the lowest first, and
- * the vectors into MILC's fields on the parity; either may be NULL. 0: not done. */
+/* The eigenvectors of these links on this parity, made unless so many are kept. l of each, the lowest first, and the
+ * vectors into MILC's fields on the parity; either may be NULL. Both are: D of those of the other parity will do. 0:
+ * not done. */
 int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, double *values,
                                     const milcgpu_field *vectors);

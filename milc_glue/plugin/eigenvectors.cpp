@@ -146,9 +146,10 @@ void write(Plugin &p, const Set &set, const char *path) {
                                        status == MILCGPU_OK ? "the eigenvectors are in " : "", path));
 }
 
-Set *made_for(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted) {
+// exact: not D of those of the other parity.
+Set *made_for(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, bool exact) {
     const int other_parity = MILCGPU_EVEN + MILCGPU_ODD - parity;
-    Set *made = nullptr, *other = wanted.tolerance > 0 ? nullptr : p.eigenvectors->of(links, other_parity);
+    Set *made = nullptr, *other = exact ? nullptr : p.eigenvectors->of(links, other_parity);
     if (is_named(wanted.read_from) && !has(other, 1)) {
         read(p, links, wanted);
         if (p.context == nullptr)
@@ -200,7 +201,7 @@ Set *milcgpu::eigenvectors_of(Plugin &p, RoutineAccount &account, LinkSet &links
         const double shift = 4 * call.mass * call.mass, last = p.eigenvectors->last_value(call.parity);
         if (last > 0 && shift >= last)
             return nullptr;
-        set = made_for(p, links, call.parity, *call.eigenvectors);
+        set = made_for(p, links, call.parity, *call.eigenvectors, false);
     } else if (set == nullptr) {
         set = turned_where_there_is_room(p, links, call.parity);
     }
@@ -215,12 +216,13 @@ int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity
                                     const milcgpu_field *vectors) {
     return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
         Set *set = p.eigenvectors->of(links, parity);
+        const bool exact = values != nullptr || vectors != nullptr;
         if (!has(set, wanted->count))
-            set = made_for(p, links, parity, *wanted);
+            set = made_for(p, links, parity, *wanted, exact);
         if (set == nullptr)
             return false;
         const int count = milcgpu_eigenvectors_count(set->handle);
-        if (count < wanted->count && (values != nullptr || vectors != nullptr)) {
+        if (count < wanted->count && exact) {
             p.log_failure(MILCGPU_EIGENSOLVE, format("%s: there are %d eigenvectors of the %d that were asked for",
                                                      routine_name(MILCGPU_EIGENSOLVE), count, wanted->count));
             return false;

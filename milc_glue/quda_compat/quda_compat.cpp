@@ -134,14 +134,21 @@ void nan_on_parity(void *field, int parity, int precision) {
                   6 * (parity == MILCGPU_EVEN ? even : lattice.sites() - even), precision);
 }
 
+// Said where eigenvectors are computed.
+constexpr const char *note_of_eigenvectors =
+    "residuals are as deflation needs them; of vectors that MILC gets, or a file, as the input's eigenval_tolerance, "
+    "1e-6 "
+    "of the largest eigenvalue at the least. Krylov space, polynomial and its interval follow from the links: "
+    "Lanczos_*, "
+    "Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate, tol_restart are not read";
+
 // Eigenvectors as a call of MILC's wants them.
 milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args) {
     milcgpu_plugin_eigenvectors wanted{};
     wanted.count = std::max(args.n_ev_deflate, args.n_conv);
     wanted.precision = args.prec_eigensolver == QUDA_HALF_PRECISION ? MILCGPU_HALF : MILCGPU_SINGLE;
-    wanted.note = "they are as exact as deflation needs. The Krylov space, the polynomial and its interval follow from "
-                  "the links: what the input says of them is not read (eigenval_tolerance, tol_restart, Lanczos_*, "
-                  "Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate)";
+    wanted.tolerance = args.vec_outfile[0] != 0 ? args.tol : 0; // who reads the file may deflate as MILC does, once
+    wanted.note = note_of_eigenvectors;
     wanted.read_from = args.vec_infile, wanted.write_to = args.vec_outfile;
     return wanted;
 }
@@ -402,10 +409,7 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
         wanted.count = n;
         wanted.precision = MILCGPU_SINGLE;
         wanted.tolerance = asked->tol > 0 ? asked->tol : 1;
-        wanted.note =
-            "vectors are of single precision, so a residual is 1e-6 of the largest eigenvalue at the least. The "
-            "Krylov space, the polynomial and its interval follow from the links: what the input says of them "
-            "is not read (Lanczos_*, Max_Lanczos_restart_iters, Chebyshev_*, block_size)";
+        wanted.note = note_of_eigenvectors;
         std::vector<double> l(n);
         std::vector<milcgpu_field> fields;
         for (int k = 0; k < n; ++k)
