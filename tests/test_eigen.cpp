@@ -38,17 +38,27 @@ std::vector<Number> random_hermitian(int m) {
 // A quenched field with low modes, and its HISQ links.
 struct Modes {
     Session<double> session;
+    reference::Gauge u; // with phases
     Modes(Backend backend, unsigned long seed, const reference::Lattice &lattice = {{4, 4, 4, 8}})
-        : session(lattice, backend) {
-        reference::Gauge u = examples::thermalized(lattice, 5.6, seed, 8, 1);
+        : session(lattice, backend), u(examples::thermalized(lattice, 5.6, seed, 8, 1)) {
         reference::apply_phases(lattice, u);
-        auto gauge = reference::links_to_milc<double>(lattice, u);
+        make(0);
+    }
+    // The links are those of u, with this eps_naik.
+    void make(double eps) {
+        auto gauge = reference::links_to_milc<double>(session.lattice, u);
         const milcgpu_field from = session.field(gauge);
         milcgpu_fatlink_spec spec;
         milcgpu_hisq_defaults(&spec, sizeof spec);
-        const milcgpu_fatlink_set set{0, nullptr, nullptr, &session.links};
+        const milcgpu_fatlink_set set{eps, nullptr, nullptr, &session.links};
         CAPTURE(milcgpu_last_error());
         REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+    }
+    // The boundary in x is twisted by this angle.
+    void twist(double angle) {
+        for (int s = 0; s < session.lattice.volume(); ++s)
+            if (session.lattice.coordinates(s)[0] == 0)
+                u[4 * s] = std::polar(1.0, angle) * u[4 * s];
     }
     milcgpu::Device &device() { return *session.context->device; }
     milcgpu::Operator in(Precision p, int parity = 0) {
@@ -56,9 +66,9 @@ struct Modes {
         return milcgpu::level_operator(*session.links, parity, spec);
     }
     std::unique_ptr<Eigenvectors> lowest(int count, LanczosReport &report, Precision stored = Precision::half,
-                                         double tolerance = 0) {
+                                         double tolerance = 0, const Eigenvectors *start = nullptr) {
         LanczosLimits limits;
-        limits.count = count, limits.stored = stored, limits.tolerance = tolerance;
+        limits.count = count, limits.stored = stored, limits.tolerance = tolerance, limits.start = start;
         return milcgpu::lowest_eigenvectors(device(), *in(Precision::double_), *in(Precision::single), limits, {},
                                             report);
     }
@@ -175,17 +185,67 @@ TEST_CASE("Lanczos finds the lowest eigenvalues, and how many there are below ea
     }
 }
 
-TEST_CASE("where memory is short Lanczos makes fewer vectors, and says so", "[eigen]") {
-    Modes modes(Backend::host, 3);
-    LanczosLimits limits;
-    limits.count = 64;
-    limits.memory = milcgpu::lanczos_bytes(modes.in(Precision::single)->geometry(), limits) * 9 / 10;
-    LanczosReport report;
-    const auto set = milcgpu::lowest_eigenvectors(modes.device(), *modes.in(Precision::double_),
-                                                  *modes.in(Precision::single), limits, {}, report);
-    CHECK(set->count() < 64);
-    CHECK(set->count() >= 16);
-    CHECK(has(report.message, "of 64 eigenvectors: memory"));
+TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller basis, then fewer vectors", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3, {{6, 6, 6, 8}});
+        milcgpu::Device &device = modes.device();
+        const milcgpu::Operator full = modes.in(Precision::double_), single = modes.in(Precision::single);
+        const auto lowest = [&](const LanczosLimits &limits, LanczosReport &report) {
+            return milcgpu::lowest_eigenvectors(device, *full, *single, limits, {}, report);
+        };
+        for (const Precision stored : {Precision::half, Precision::single}) {
+            LanczosLimits limits;
+            limits.count = 64, limits.stored = stored;
+            const milcgpu::LanczosPlan plan = milcgpu::lanczos_plan(device, single->geometry(), limits);
+            CAPTURE(milcgpu::name(backend), milcgpu::name(stored), plan.basis, plan.bytes);
+            LanczosReport report;
+            const size_t before = device.used_bytes();
+            device.set_memory_limit(before + plan.bytes);
+            const auto all = lowest(limits, report);
+            CHECK(all->count() == 64);
+            CHECK(report.message == "");
+            if (stored == Precision::half) // in single there is no room to make the last group smaller
+                CHECK(device.used_bytes() - before == Eigenvectors::bytes(single->geometry(), stored, 64));
+            device.set_memory_limit(device.used_bytes() + plan.bytes * 98 / 100);
+            CHECK_THROWS_AS(lowest(limits, report), milcgpu::Error);
+            device.set_memory_limit(0);
+
+            limits.memory = plan.bytes * 85 / 100;
+            const auto lean = lowest(limits, report);
+            CAPTURE(report.basis, report.degree, report.message);
+            CHECK(report.basis < plan.basis);
+            CHECK(lean->count() >= 60);
+            CHECK(!has(report.message, "memory"));
+            limits.memory = plan.bytes * 6 / 10;
+            report = {};
+            const auto fewer = lowest(limits, report);
+            CHECK(fewer->count() < 64);
+            CHECK(fewer->count() >= 16);
+            CHECK(has(report.message, "of 64 eigenvectors: memory"));
+        }
+    }
+}
+
+TEST_CASE("Lanczos begins with vectors that are there: fewer applications, and the same eigenvalues", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        LanczosReport of_few;
+        const auto few = modes.lowest(32, of_few);
+        REQUIRE(few->count() == 32);
+        for (const double eps : {0.0, -1e-3, -0.3}) { // the same links, near ones, others
+            modes.make(eps);
+            LanczosReport alone, with;
+            const auto fresh = modes.lowest(48, alone), more = modes.lowest(48, with, Precision::half, 0, few.get());
+            CAPTURE(milcgpu::name(backend), eps, alone.applications, with.applications, with.degree);
+            REQUIRE(fresh->count() == 48);
+            REQUIRE(more->count() == 48);
+            // A vector that is taken as it is costs 2 applications, else d + 1, and none 1 more.
+            const long long less = alone.applications - with.applications;
+            CHECK(less >= (eps == 0 ? 32 * (with.degree - 1) : eps == -1e-3 ? 16 * (with.degree - 1) : -32));
+            for (int k = 0; k < 48; ++k)
+                CHECK(more->values[k] == Approx(fresh->values[k]).epsilon(k < 32 ? 1e-2 : 0.1));
+        }
+    }
 }
 
 TEST_CASE("deflated solves take the steps of the modes that are left, at all masses and precisions", "[eigen]") {

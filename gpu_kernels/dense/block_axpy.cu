@@ -456,7 +456,11 @@ void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, 
     if (plus && (plus.precision != y.precision || plus.sites != y.sites || plus.sources != y.sources))
         throw Error(Status::bad_argument, "rotate: what is added is not as what comes out");
     const bool in_place = x.data == y.data && x.sources == y.sources && x.sources <= dense_block;
-    if (!in_place && x.data < y.data + y.bytes() && y.data < x.data + x.bytes())
+    const auto end = [&](const SpinorBlock &b) { // of a block that may have some of the sites alone
+        const size_t behind = (b.stride - b.sites) * bytes_between_elements(device.on_gpu(), b.precision);
+        return b[b.sources - 1].data + b.stride * spinor_bytes(b.precision) - behind;
+    };
+    if (!in_place && x.data < end(y) && y.data < end(x))
         throw Error(Status::bad_argument,
                     format("rotation of %d fields into %d that overlap: only of up to %d into the same", x.sources,
                            y.sources, dense_block));

@@ -51,6 +51,18 @@ size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int co
 void Eigenvectors::keep(int count) {
     values.resize(count), residuals.resize(count);
     groups_.resize(groups_of(count));
+    const int last = (count - 1) % most_dense + 1;
+    if (last == groups_.back().sources())
+        return;
+    try {
+        SpinorField smaller(device_, precision_, geometry_.without_ghosts(), parity_, owner, last);
+        for (int k = 0; k < last; ++k)
+            convert_spinor(device_, groups_.back()[k], smaller[k], 1, nullptr);
+        groups_.back() = std::move(smaller);
+    } catch (const Error &error) {
+        if (error.status() != Status::no_memory) // else the larger one serves as well
+            throw;
+    }
 }
 
 Eigenvectors::Scratch &Eigenvectors::scratch(const NormalOperator &A) const {

@@ -35,6 +35,10 @@ class Eigenvectors {
     void load(int k, const SpinorBlock &from, const NormalOperator &A);
     // Sets value and residual of vector k from A, in double: the Rayleigh quotient, and |A v - l v| for |v| = 1.
     void look_at(int k, const NormalOperator &A);
+    struct Looked {
+        double value, residual;
+    };
+    Looked look(int k, const NormalOperator &A) const;
     // Whether the vectors still belong to A: |A v - l v| of a few of them is what it was. Empty: yes, else why not.
     std::string why_not_of(const NormalOperator &A) const;
 
@@ -54,10 +58,6 @@ class Eigenvectors {
     uint64_t links = 0;                    // what they belong to: a tag of the caller's
 
   private:
-    struct Looked {
-        double value, residual;
-    };
-    Looked look(int k, const NormalOperator &A) const;
     double norm_over_ranks(const SpinorBlock &) const;
     std::vector<uint64_t> checksums(int first, int count) const; // as the vectors are now
     Device &device_;

@@ -22,20 +22,34 @@ constexpr double noise_grows = 1.05;
 constexpr double widths = 5;
 constexpr int first_moments = 64, most_moments = 4096;
 
-// The filter's edge lies where there are so many times the modes wanted; then c in d = c sqrt(hi / a), and the basis.
-// Example: of a quenched 8^3 x 16 lattice, 64, 96 and 128 vectors take 68, 40 and 32 applications a vector, and
-// solves then take 111, 82 and 69 steps, as with exact vectors.
-constexpr double degree_factor = 2.4;
+// The basis, where memory suffices and at the least, as a multiple of the vectors wanted.
+constexpr double roomy = 1.5, lean = 1.125;
+int whole_blocks(double vectors) { return static_cast<int>(std::ceil(vectors / block)) * block; }
+int largest_basis(int wanted) { return std::max(4 * block, whole_blocks(roomy * wanted + 2 * block)); }
+int least_basis(int wanted) { return std::max(4 * block, whole_blocks(lean * wanted) + block); }
+
+// The filter's edge lies where there are so many times the modes wanted, and d = c sqrt(hi / l) for the last of them.
+// ratio: of the basis to what is wanted. A smaller basis takes a lower edge and a higher degree, and hardly more
+// applications. Example: a diagonal matrix with the density of a large lattice, 256 vectors, and the steps of deflated
+// conjugate gradient with those that are good; with exact ones 259.
+//
+//   basis / wanted, edge, c        1.69, 1.35, 1.78   1.38, 1.15, 2.4   1.25, 1.1, 2.8   1.13, 1.05, 3.2
+//   applications a vector, steps   73, 275            80, 276           84, 289          87, 317
+struct Filter {
+    double edge, c;
+    explicit Filter(double ratio) {
+        const double more = std::fmin(ratio, 1.7) - 1;
+        edge = 1 + more / 2, c = (3 + 0.1 / more) / (1 + more);
+    }
+};
 constexpr int least_degree = 4;
 // A vector with a part e of high modes has |A v - l v| = e hi, and e^2 hi of its Rayleigh quotient comes from there. So
 // much of the quotient may.
 constexpr double of_high_modes = 0.1;
-// More than wanted are made, because the last ones converge last.
-int with_spare(int wanted) { return wanted + wanted / 8 + 2; }
-int basis_of(int spare) { return std::max(4, (spare * 3 / 2 + 2 * block) / block) * block; }
-double modes_below_edge(int spare) { return std::fmax(1.2 * spare, block); }
-// With a tolerance the basis grows by half as long as there are worse vectors, at most to so many times its beginning.
-constexpr int most_growth = 4;
+// The last ones may not be good. Where more than this part is missing, it restarts.
+constexpr double may_be_missing = 1.0 / 16;
+int kept_at_restart(int wanted, int basis) { return std::min(whole_blocks(wanted), basis - block); }
+constexpr int most_restarts = 20;
 
 // Pivots of a block relative to its vectors: weaker ones are rounding errors of single precision.
 constexpr double weakest = 1e-10;
@@ -80,6 +94,17 @@ class Applier {
     void next(const Interval &of, int k, const SpinorBlock &y, const SpinorBlock &before) {
         residual(sign(k) * sign(k + 1) * 4 / of.width(), -0.5 * (of.low + of.high), before, y, before);
     }
+    // x = T_d x for d >= 2; scratch may be anything.
+    void filter(const Interval &of, int d, SpinorBlock &x, SpinorBlock &scratch) {
+        first(of, x, scratch);
+        for (int k = 1; k < d; ++k) {
+            next(of, k, scratch, x);
+            std::swap(x, scratch);
+        }
+        std::swap(x, scratch);
+    }
+    // What is between the halves, which may hold other vectors until A is applied.
+    const SpinorField &between() const { return between_; }
     long long applications = 0;
 
   private:
@@ -132,24 +157,78 @@ bool orthonormalize(Device &device, const SpinorBlock &w) {
     return true;
 }
 
-// The basis, in groups of up to most_dense vectors.
+void convert(Device &device, const SpinorBlock &from, const SpinorBlock &to) {
+    for (int k = 0; k < to.sources; ++k)
+        convert_spinor(device, from[k], to[k], 1, nullptr);
+}
+
+// The first `count` sites of what is `first` sites on.
+SpinorBlock sites_of(const Device &device, SpinorBlock block, int first, int count) {
+    block.data += first * bytes_between_elements(device.on_gpu(), block.precision);
+    block.sites = block.component_sites = count;
+    return block;
+}
+
+// Orthonormal vectors, in the memory and the precision of those that will be kept, and V^dag A V.
 class Basis {
   public:
-    Basis(Device &device, const NormalOperator &A) : device_(device), geometry_(A.geometry()), parity_(A.parity()) {}
-    int count() const { return count_; }
-    // Room for a block behind the others.
-    SpinorBlock room() {
-        if (count_ % most_dense == 0)
-            device_.collective("memory for Lanczos vectors", [&] {
-                groups_.emplace_back(device_, Precision::single, geometry_.without_ghosts(), parity_, owner,
-                                     most_dense);
-            });
-        return groups_.back().block().from(count_ % most_dense).first(block);
+    Basis(Device &device, const NormalOperator &A, Precision precision, int most, Workspace &space)
+        : device_(device), space_(space) {
+        device.collective("memory for eigenvectors",
+                          [&] { set_ = std::make_unique<Eigenvectors>(device, A, precision, most); });
+        low_ = set_->group(0).block().first(block);
+        low_.data = space.apply.between().data();
     }
-    void add() { count_ += block; }
+    int count() const { return count_; }
+    Eigenvectors &set() const { return *set_; }
+    std::unique_ptr<Eigenvectors> take() { return std::move(set_); }
+
+    // w, a block in single precision, becomes orthonormal, and orthogonal to the basis, which it joins. False: it
+    // depends on it. w and `scratch` are those of the workspace.
+    bool add(const SpinorBlock &w, const SpinorBlock &scratch) {
+        convert(device_, w, low_);
+        for (int again = 0; again < 2; ++again) {
+            project_out(low_);
+            if (!orthonormalize(device_, low_))
+                return false;
+        }
+        for (int k = 0; k < block; ++k)
+            convert_spinor(device_, low_[k], (*set_)[count_ + k], 1, nullptr);
+        count_ += block;
+        convert(device_, low_, w);
+        space_.apply.apply(w, scratch);
+        convert(device_, scratch, low_);
+        columns_.resize(count_);
+        each([&](const SpinorBlock &group, int first) {
+            const std::vector<Number> g = gram_over_ranks(device_, group, low_);
+            require_finite(g);
+            for (int j = 0; j < block; ++j) {
+                std::vector<Number> &column = columns_[count_ - block + j];
+                for (int i = 0; i < group.sources && first + i <= count_ - block + j; ++i)
+                    column.push_back(g[i * block + j]);
+            }
+        });
+        return true;
+    }
+    // The first of them remain; the others stay where they are, behind the basis.
+    void keep(int count) { count_ = count, columns_.resize(count); }
+    // The basis becomes the lowest `taken` Ritz vectors. scratch: a field of the workspace.
+    void diagonalize(int taken, const SpinorBlock &scratch) {
+        std::vector<Number> G(size_t(count_) * count_);
+        for (int j = 0; j < count_; ++j)
+            for (int i = 0; i <= j; ++i)
+                G[size_t(j) * count_ + i] = conj(columns_[j][i]);
+        const HermitianEigen ritz = eigen_of_hermitian(std::move(G), count_, taken);
+        rotate(ritz.vectors, taken, scratch);
+        columns_.assign(taken, {});
+        for (int j = 0; j < taken; ++j)
+            columns_[j].resize(j + 1), columns_[j][j].re = ritz.values[j];
+    }
+
+  private:
     template <class Work> void each(const Work &work) const { // (group, number of its first vector)
         for (int first = 0; first < count_; first += most_dense)
-            work(groups_[first / most_dense].block().first(std::min(most_dense, count_ - first)), first);
+            work(set_->group(first / most_dense).block().first(std::min(most_dense, count_ - first)), first);
     }
     // w loses its parts along the basis.
     void project_out(const SpinorBlock &w) const {
@@ -161,12 +240,52 @@ class Basis {
             block_axpy(device_, group, on_device(device_, c).data(), w, w);
         });
     }
+    // Vector j becomes the sum of by[j][i] times vector i, for as many sites at a time as results fit into scratch.
+    void rotate(const std::vector<Number> &by, int taken, const SpinorBlock &scratch) {
+        std::vector<DeviceArray<Number>> c; // of each group of results, of each group of the basis
+        const auto columns = [&](int first) { return std::min(most_dense, taken - first); };
+        for (int to = 0; to < taken; to += most_dense)
+            each([&](const SpinorBlock &group, int from) {
+                const int n = columns(to);
+                std::vector<Number> part(size_t(group.sources) * n);
+                for (int i = 0; i < group.sources; ++i)
+                    for (int j = 0; j < n; ++j)
+                        part[i * n + j] = by[size_t(to + j) * count_ + from + i];
+                c.push_back(on_device(device_, part));
+            });
+        const int all = set_->group(0).sites(), site_bytes = static_cast<int>(spinor_bytes(set_->precision()));
+        const size_t fit = scratch.bytes() / (size_t(taken) * site_bytes) / 8 * 8;
+        SpinorBlock results = set_->group(0).block();
+        results.stride = std::max<size_t>(std::min<size_t>(fit, all), 8);
+        results.source_bytes = results.stride * site_bytes, results.sources = taken;
+        DeviceArray<unsigned char> own; // for more vectors than a small box has sites
+        device_.collective("memory for eigenvectors", [&] {
+            if (fit == 0)
+                own = DeviceArray<unsigned char>(device_, results.bytes(), owner);
+        });
+        results.data = fit == 0 ? own.data() : scratch.data;
+        for (int first = 0; first < all; first += static_cast<int>(results.stride)) {
+            const int sites = std::min(static_cast<int>(results.stride), all - first);
+            const SpinorBlock there = sites_of(device_, results, 0, sites);
+            size_t next = 0;
+            for (int to = 0; to < taken; to += most_dense)
+                each([&](const SpinorBlock &group, int from) {
+                    const SpinorBlock y = there.from(to).first(columns(to));
+                    block_axpy(device_, sites_of(device_, group, first, sites), c[next++].data(), y,
+                               from == 0 ? SpinorBlock{} : y);
+                });
+            for (int k = 0; k < taken; ++k)
+                convert_spinor(device_, there[k], sites_of(device_, (*set_)[k], first, sites), 1, nullptr);
+        }
+        count_ = taken;
+    }
 
-  private:
     Device &device_;
-    Geometry geometry_;
-    int parity_, count_ = 0;
-    std::vector<SpinorField> groups_;
+    Workspace &space_;
+    std::unique_ptr<Eigenvectors> set_;
+    std::vector<std::vector<Number>> columns_; // of V^dag A V, upper triangle: [column][row]
+    SpinorBlock low_;                          // a block in the precision of the basis
+    int count_ = 0;
 };
 static_assert(most_dense % block == 0, "a block lies in one group");
 
@@ -268,24 +387,37 @@ double ModeNumber::value_of(double modes) const {
 
 namespace {
 
-// All fields are without ghosts but those that A is applied to.
-size_t bytes_of_basis(const Geometry &geometry, int basis) {
-    const int groups = (basis + most_dense - 1) / most_dense;
-    return groups * Device::allocated_bytes(
-                        SpinorField::bytes_of(Precision::single, geometry.without_ghosts(), most_dense)) +
-           4 * Device::allocated_bytes(SpinorField::bytes_of(Precision::single, geometry, block)) +
-           3 * Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, 1));
+size_t field_bytes(Precision precision, const Geometry &geometry, int sources) {
+    return Device::allocated_bytes(SpinorField::bytes_of(precision, geometry, sources));
 }
 
-size_t bytes_of(const Geometry &geometry, const LanczosLimits &limits, int wanted) {
-    const int spare = with_spare(wanted), grown = limits.tolerance > 0 ? 2 : 1;
-    return bytes_of_basis(geometry, grown * basis_of(spare)) + Eigenvectors::bytes(geometry, limits.stored, spare);
+// As in lowest_eigenvectors. All fields are without ghosts but those that A is applied to.
+size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored, int wanted, int basis) {
+    const int taken = kept_at_restart(wanted, basis);
+    size_t rotation = 0;
+    for (int to = 0; to < taken; to += most_dense)
+        for (int from = 0; from < basis; from += most_dense)
+            rotation += Device::allocated_bytes(sizeof(Number) * std::min(most_dense, basis - from) *
+                                                std::min(most_dense, taken - to));
+    const int widest = std::min(most_dense, basis);
+    const size_t grams = (device.on_gpu() ? Device::allocated_bytes(gram_scratch(widest, block) * sizeof(double)) : 0) +
+                         Device::allocated_bytes(sizeof(Number) * widest * block),
+                 looks = 3 * field_bytes(Precision::double_, geometry, 1) + Device::allocated_bytes(3 * sizeof(double));
+    return Eigenvectors::bytes(geometry, stored, basis) + 3 * field_bytes(Precision::single, geometry, block) +
+           std::max({rotation, grams, looks});
 }
 
 } // namespace
 
-size_t lanczos_bytes(const Geometry &geometry, const LanczosLimits &limits) {
-    return bytes_of(geometry, limits, limits.count);
+LanczosPlan lanczos_plan(const Device &device, const Geometry &geometry, const LanczosLimits &limits) {
+    const int most = static_cast<int>(std::fmin(dimension_of(geometry) / 4, 1 << 28));
+    LanczosPlan plan;
+    for (plan.count = std::min(limits.count, std::max(most, 1));; plan.count -= std::max(1, plan.count / 16))
+        for (plan.basis = largest_basis(plan.count); plan.basis >= least_basis(plan.count); plan.basis -= block) {
+            plan.bytes = bytes_of(device, geometry, limits.stored, plan.count, plan.basis);
+            if (plan.bytes <= limits.memory || (plan.count <= block && plan.basis == least_basis(plan.count)))
+                return plan;
+        }
 }
 
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOperator &full, const NormalOperator &A,
@@ -295,116 +427,90 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     if (limits.count < 1)
         throw Error(Status::bad_argument, format("%d eigenvectors: at least 1", limits.count));
     const Geometry &geometry = A.geometry();
-    int wanted = limits.count;
-    const int most = static_cast<int>(std::fmin(dimension_of(geometry) / 4, 1 << 28));
-    if (wanted > most && most >= 1)
-        wanted = most,
-        report.message = format("%d eigenvectors: a lattice of this size has %d to give. ", wanted, most);
-    while (wanted > block && bytes_of(geometry, limits, wanted) > limits.memory)
-        wanted -= std::max(1, wanted / 16);
-    if (wanted < std::min(limits.count, most))
-        report.message += format("%d of %d eigenvectors: memory is for %.1f GB, and all would take %.1f. ", wanted,
-                                 limits.count, limits.memory * 1e-9, lanczos_bytes(geometry, limits) * 1e-9);
-    const int spare = with_spare(wanted);
-    int basis_wanted = basis_of(spare);
+    const LanczosPlan plan = lanczos_plan(device, geometry, limits);
+    const int wanted = plan.count;
+    LanczosLimits without = limits;
+    without.memory = SIZE_MAX;
+    const LanczosPlan all = lanczos_plan(device, geometry, without);
+    if (all.count < limits.count)
+        report.message = format("%d eigenvectors: a lattice of this size has %d to give. ", limits.count, all.count);
+    if (wanted < all.count)
+        report.message += format("%d of %d eigenvectors: memory is for %.3g GB, and all would take %.3g at the least. ",
+                                 wanted, all.count, limits.memory * 1e-9,
+                                 bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
 
-    const ModeNumber density(device, A, spare, limits.seed);
+    const double modes = std::fmax(wanted, 0.75 * block);
+    const ModeNumber density(device, A, static_cast<int>(modes), limits.seed);
+    const Filter filter(plan.basis / modes);
     report.highest = density.highest();
-    report.edge = std::fmin(density.value_of(modes_below_edge(spare)), 0.5 * report.highest);
+    report.edge = std::fmin(density.value_of(filter.edge * modes), 0.5 * report.highest);
+    report.degree =
+        std::max(least_degree, static_cast<int>(filter.c * std::sqrt(report.highest / density.value_of(modes))));
     report.applications = density.applications();
-    report.degree = std::max(least_degree, static_cast<int>(degree_factor * std::sqrt(report.highest / report.edge)));
 
-    const std::unique_ptr<Workspace> space = workspace(device, A, 3);
-    Applier &apply = space->apply;
+    std::unique_ptr<Workspace> space = workspace(device, A, 2);
+    Basis basis(device, full, limits.stored, plan.basis, *space);
     const Applier::Interval filtered{report.edge, report.highest};
-    Basis basis(device, A);
-    SpinorBlock w = space->fields[0], v = space->fields[1], x = space->fields[2];
-    random_vectors(device, geometry, A.parity(), limits.seed + 2 * block, 0, w);
-    std::vector<std::vector<Number>> columns; // of G = V^dag A V, upper triangle: [column][row]
-    std::unique_ptr<Eigenvectors> found;
-    for (bool ended = false; !ended;) {
-        while (basis.count() < basis_wanted) {
-            bool independent = basis.count() + block <= dimension_of(geometry);
-            for (int again = 0; again < 2 && independent; ++again) {
-                basis.project_out(w);
-                independent = orthonormalize(device, w);
-            }
-            if (!independent) { // the space is closed
-                ended = true;
-                break;
-            }
-            const SpinorBlock room = basis.room();
-            for (int k = 0; k < block; ++k)
-                convert_spinor(device, w[k], room[k], 1, nullptr);
-            basis.add();
-            apply.apply(w, x);
-            std::vector<std::vector<Number>> more(block, std::vector<Number>(basis.count()));
-            basis.each([&](const SpinorBlock &group, int first) {
-                const std::vector<Number> g = gram_over_ranks(device, group, x);
-                require_finite(g);
-                for (int i = 0; i < group.sources; ++i)
-                    for (int j = 0; j < block; ++j)
-                        more[j][first + i] = g[i * block + j];
-            });
-            columns.insert(columns.end(), more.begin(), more.end());
-            apply.first(filtered, w, v); // w: T_0, v: T_1
-            for (int k = 1; k < report.degree; ++k) {
-                apply.next(filtered, k, v, w);
-                std::swap(v, w);
-            }
-            std::swap(v, w);
-            if (progress)
-                progress(basis.count(), basis_wanted);
-        }
-        const int m = basis.count(), taken = std::min(spare, m);
-        std::vector<Number> G(size_t(m) * m);
-        for (int j = 0; j < m; ++j)
-            for (int i = 0; i <= j; ++i)
-                G[size_t(j) * m + i] = conj(columns[j][i]);
-        const HermitianEigen ritz = eigen_of_hermitian(std::move(G), m, taken);
-        found.reset();
-        device.collective("memory for eigenvectors",
-                          [&] { found = std::make_unique<Eigenvectors>(device, full, limits.stored, taken); });
-        std::vector<Number> c;
-        for (int first = 0; first < taken; first += block) {
-            const int n = std::min(block, taken - first);
-            basis.each([&](const SpinorBlock &group, int from) {
-                c.assign(size_t(group.sources) * n, {});
-                for (int i = 0; i < group.sources; ++i)
-                    for (int j = 0; j < n; ++j)
-                        c[i * n + j] = ritz.vectors[size_t(first + j) * m + from + i];
-                const SpinorBlock to = x.first(n);
-                block_axpy(device, group, on_device(device, c).data(), to, from == 0 ? SpinorBlock{} : to);
-            });
-            for (int j = 0; j < n; ++j)
-                convert_spinor(device, x[j], (*found)[first + j], 1, nullptr);
-        }
-        report.basis = m;
-        double worst = 0;
-        for (int k = 0; k < taken; ++k) {
-            found->look_at(k, full);
-            if (k < wanted)
-                worst = std::fmax(worst, found->residuals[k]);
-        }
-        if (limits.tolerance <= 0 || worst < limits.tolerance * report.highest || m >= most_growth * basis_of(spare) ||
-            bytes_of_basis(geometry, m + m / 2) > limits.memory)
-            ended = true;
-        basis_wanted = (m + m / 2) / block * block;
-    }
-    int good = 0;
-    const auto is_good = [&](int k) {
-        const double r = found->residuals[k], hi = report.highest;
-        return limits.tolerance > 0 ? r < limits.tolerance * hi : r * r < of_high_modes * hi * found->values[k];
+    SpinorBlock w = space->fields[0], v = space->fields[1];
+    const auto is_good = [&](double residual, double value) {
+        const double hi = report.highest;
+        return limits.tolerance > 0 ? residual < limits.tolerance * hi
+                                    : residual * residual < of_high_modes * hi * value;
     };
-    while (good < std::min(wanted, found->count()) && is_good(good))
-        ++good;
+    const int kept = kept_at_restart(wanted, plan.basis), given = limits.start != nullptr ? limits.start->count() : 0;
+    for (int first = 0; first + block <= std::min(given, kept); first += block) {
+        convert(device, (*limits.start)[first].first(block), w);
+        bool good = true;
+        for (int k = first; k < first + block && good; ++k) {
+            const Eigenvectors::Looked seen = limits.start->look(k, full);
+            good = is_good(seen.residual, seen.value);
+            ++report.applications;
+        }
+        if (!good)
+            space->apply.filter(filtered, report.degree, w, v);
+        if (!basis.add(w, v))
+            break;
+    }
+    random_vectors(device, geometry, A.parity(), limits.seed + 2 * block, 0, w);
+    int good = 0, largest = 0, taken = 0; // taken: of them, those behind the basis are filtered once more
+    double missed = INFINITY;             // residual of the first that is not good
+    for (bool ended = false; !ended; report.restarts += !ended) {
+        bool closed = false;
+        while (!closed && basis.count() + block <= plan.basis) {
+            if (basis.count() < taken)
+                convert(device, basis.set()[basis.count()].first(block), w);
+            space->apply.filter(filtered, report.degree, w, v);
+            closed = basis.count() + block > dimension_of(geometry) || !basis.add(w, v);
+            if (progress && !closed)
+                progress(basis.count(), plan.basis);
+        }
+        largest = std::max(largest, basis.count());
+        taken = std::min(kept, basis.count());
+        basis.diagonalize(taken, v);
+        for (int k = 0; k < taken; ++k)
+            basis.set().look_at(k, full);
+        report.applications += taken;
+        const Eigenvectors &seen = basis.set();
+        const int before = good, most = std::min(wanted, taken);
+        for (good = 0; good < most && is_good(seen.residuals[good], seen.values[good]);)
+            ++good;
+        const bool enough = wanted - good <= (limits.tolerance > 0 ? 0 : may_be_missing * wanted),
+                   stuck = good <= before && good < most && seen.residuals[good] > 0.5 * missed;
+        ended = closed || enough || stuck || report.restarts == most_restarts;
+        missed = good < most ? seen.residuals[good] : 0;
+        if (!ended)
+            basis.keep(good / block * block);
+    }
+    std::unique_ptr<Eigenvectors> found = basis.take();
     found->free_scratch();
+    report.applications += space->apply.applications;
+    space.reset(); // room to make the last group of vectors smaller
     report.left_out = wanted - good;
     report.found = good;
-    report.applications += apply.applications + found->count();
+    report.basis = largest;
     report.seconds = wall_seconds() - begin;
-    const double sites = geometry.sites(A.parity()), m = report.basis;
-    report.flops = report.applications * A.flops(Epilogue::residual) + (4 + 1 + 2.0 * spare / m) * 12 * m * m * sites;
+    const double sites = geometry.sites(A.parity()), m = largest;
+    report.flops = report.applications * A.flops(Epilogue::residual) + (5 + 2.0 * taken / m) * 12 * m * m * sites;
     if (report.left_out > 0)
         report.message +=
             format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", report.left_out,

@@ -4,13 +4,20 @@
 //
 //   bounds   hi: block power iteration. a: from the density of eigenvalues, which is known from the traces of Chebyshev
 //            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275). Nothing is guessed.
-//   basis    blocks of lanczos_block vectors in single precision: T of the block before, made orthogonal to all, twice.
+//   basis    blocks of lanczos_block vectors: T of the block before, made orthogonal to all, twice. A is applied in
+//            single precision; the basis has the precision of the vectors that are kept, whose memory it is. In half
+//            precision it gives the same vectors but for rounding, 1e-6 hi of their residuals.
 //   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. So the lowest N vectors of the space are taken by
 //            their |B v|^2, in which a part of a high mode weighs most, and V^dag A V of them is diagonal, which
-//            deflation assumes of vectors that have not converged, too.
+//            deflation assumes of vectors that have not converged, too. They take the place of the basis, some sites
+//            after the other.
+//   restart  where vectors are missing: the basis begins again with those that are good, then with the others, filtered
+//            once more, then goes on with T of the last block. (Ritz vectors of A in a Krylov space of T do not go on
+//            by themselves, as in a thick restart: measured, it stalls.)
 //
 // Vectors that have not converged deflate nearly as well as exact ones; those with a large part of high modes are left
-// out. Work: applications(N) = m (d + 1) of A, m = 1.5 N + .., d = c sqrt(hi / a); 48 m^2 flops a site for the basis.
+// out. Work: applications(N) = m (d + 1) of A, m = 1.13 N .. 1.5 N as memory allows, d = c sqrt(hi / l_N); 60 m^2 flops
+// a site for the basis.
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
 #include <functional>
@@ -24,8 +31,19 @@ struct LanczosLimits {
     double tolerance = 0;               // of |A v - l v| / hi, of all; 0: what deflation needs
     Precision stored = Precision::half; // or single
     uint64_t seed = 1;
-    size_t memory = SIZE_MAX; // bytes that may be taken; where it is short, fewer vectors
+    // Vectors that the basis begins with, in whole blocks: of fewer modes, or of links that are near. Those that are
+    // not good enough are filtered first. nullptr: none.
+    const Eigenvectors *start = nullptr;
+    size_t memory = SIZE_MAX; // bytes that may be taken; where it is short, a smaller basis, then fewer vectors
 };
+
+// What it makes and takes: vectors, the basis that they are made from, and the bytes on the device, which are its basis
+// and 3 blocks in single precision, and little more.
+struct LanczosPlan {
+    int count, basis;
+    size_t bytes;
+};
+LanczosPlan lanczos_plan(const Device &, const Geometry &, const LanczosLimits &);
 
 // Vectors of the basis that are there, of how many.
 using LanczosProgress = std::function<void(int done, int of)>;
@@ -33,6 +51,7 @@ using LanczosProgress = std::function<void(int done, int of)>;
 struct LanczosReport {
     int found = 0, left_out = 0;  // left out: of the vectors wanted
     int basis = 0, degree = 0;    // m, d
+    int restarts = 0;
     long long applications = 0;   // of A, to one vector
     double highest = 0, edge = 0; // hi, a
     double seconds = 0, flops = 0;
@@ -42,9 +61,6 @@ struct LanczosReport {
 // full: in double. A: the same in single precision. Throws Error: nan_or_inf, no_memory, bad_argument.
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &, const NormalOperator &full, const NormalOperator &A,
                                                   const LanczosLimits &, const LanczosProgress &, LanczosReport &);
-
-// The bytes that it takes at the most, the vectors that it returns included.
-size_t lanczos_bytes(const Geometry &, const LanczosLimits &);
 
 // How many eigenvalues of A lie below each of some numbers. A's largest one is below `highest`.
 class ModeNumber {

@@ -110,7 +110,7 @@ TABLE(milcgpu_eigen_spec, SIZE,
     NUMBERS(tolerance, from_to(0, 1)),
     NUMBERS(precision, unchecked),
     NUMBERS(most_bytes, at_least(0)),
-    OWN(progress), OWN(user));
+    OWN(progress), OWN(user), ALIKE(start));
 
 // ---- milcgpu_gauge.h, milcgpu_flow.h
 

@@ -38,11 +38,15 @@ typedef struct {
     double tolerance; /* of |B v - l v| relative to the largest l. 0: what deflation needs, which is far less than
                          converged, and three times faster */
     int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
-    /* Of device memory; 0: nine tenths of what is free. Where it is short, there are fewer vectors. */
+    /* Of device memory; 0: 95 parts in 100 of what is free. Where it is short, the Krylov space is smaller: down
+     * to 1.13 times the vectors, in place of 1.5 times, and some more work. Then there are fewer vectors. */
     double most_bytes;
     /* NULL, or called after each block of the Krylov space, on every rank: vectors of `of` that are there. */
     void (*progress)(void *user, int done, int of);
     void *user;
+    /* NULL, or vectors on this parity to begin with: fewer of these links, or those of links that are near. Those that
+     * are good enough cost one application of B each, the others are filtered like any. They stay as they are. */
+    milcgpu_eigenvectors *start;
 } milcgpu_eigen_spec;
 
 typedef struct {
@@ -56,18 +60,20 @@ typedef struct {
     double gflops;
     uint64_t links_version;
     char message[400]; /* why there are fewer vectors; empty: there are not */
+    int restarts;      /* of the Krylov space, from what is there */
 } milcgpu_eigen_report;
 
 /* 256 vectors, even sites. */
 void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec, size_t size);
 
-/* Makes a handle with the lowest eigenvectors of the links. Block Lanczos in single precision with a Chebyshev filter,
- * whose bounds it finds. It takes 1.7 times the vectors in single beside those that are kept. At most a quarter of a
- * lattice's modes are made. On failure *eigenvectors is NULL. NOT_CONVERGED: no vector is good enough. report may be
- * NULL. */
+/* Makes a handle with the lowest eigenvectors of the links. Block Lanczos with a Chebyshev filter, whose bounds it
+ * finds; B is applied in single precision. The Krylov space has the precision of the vectors that are kept, which take
+ * its place; in half precision |B v - l v| is 1e-6 of the largest l at the least. At most a quarter of a lattice's
+ * modes are made. On failure *eigenvectors is NULL. NOT_CONVERGED: no vector is good enough. report may be NULL. */
 milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *spec,
                                             milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report);
-/* The bytes on the device that this takes at the most. spec.most_bytes is not read. */
+/* The bytes on the device that this takes at the most, with spec.most_bytes for vectors; links that have to be packed
+ * in single precision for it are included. */
 milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes);
 
 /* Makes a handle with room for `count` vectors on a parity, of the present links; precision: single, half, or 0 for

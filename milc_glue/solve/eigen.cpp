@@ -10,7 +10,7 @@ using namespace milcgpu;
 
 namespace {
 
-constexpr double of_free_memory = 0.9;
+constexpr double of_free_memory = 0.95;
 
 // Checksums of so many vectors are compared in each deflated call: an eighth of a pass over 256 vectors, where a solve
 // takes ten passes and more.
@@ -21,7 +21,23 @@ LanczosLimits limits_of(const milcgpu_eigen_spec &spec) {
     limits.count = spec.count;
     limits.tolerance = spec.tolerance;
     limits.stored = stored_as(spec.precision);
+    if (spec.most_bytes > 0)
+        limits.memory = static_cast<size_t>(std::fmin(spec.most_bytes, 1e18));
     return limits;
+}
+
+// What may be taken on all ranks. Where that is less than `wanted`, solvers that wait for the next solve go first.
+size_t free_for(milcgpu_context &context, size_t wanted) {
+    for (;;) {
+        double bytes = of_free_memory * static_cast<double>(context.device->free_bytes());
+        for (const double there : context.ranks->gathered("memory for eigenvectors", bytes))
+            bytes = std::fmin(bytes, there);
+        int released = bytes < static_cast<double>(wanted) && context.release_idle();
+        for (const int there : context.ranks->gathered("memory for eigenvectors", released))
+            released = released || there;
+        if (!released)
+            return static_cast<size_t>(bytes);
+    }
 }
 
 Operator in_single(milcgpu_links &links, int parity) {
@@ -50,14 +66,14 @@ bool milcgpu::are_loaded(const milcgpu_eigenvectors &of) {
     return of.set != nullptr && std::find(of.loaded.begin(), of.loaded.end(), false) == of.loaded.end();
 }
 
-void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity) {
+void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity,
+                                const char *name, const char *what) {
     if (of.context != &context)
-        refuse("spec.eigenvectors: of another context");
+        refuse(format("%s: of another context", name));
     if (!are_loaded(of))
-        refuse(std::string("spec.eigenvectors: ") + empty_eigenvectors);
+        refuse(format("%s: %s", name, empty_eigenvectors));
     if (of.set->parity() != parity)
-        refuse(format("spec.eigenvectors are of %s sites, and the solve is on the others",
-                      of.set->parity() == 0 ? "even" : "odd"));
+        refuse(format("%s are of %s sites, and %s the others", name, of.set->parity() == 0 ? "even" : "odd", what));
 }
 
 std::string milcgpu::why_not_of(milcgpu_eigenvectors &of, milcgpu_links &links) {
@@ -109,11 +125,12 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
             parity = parity_index(spec.parity);
             limits = limits_of(spec);
         });
-        double bytes =
-            spec.most_bytes > 0 ? spec.most_bytes : of_free_memory * static_cast<double>(context.device->free_bytes());
-        for (const double there : context.ranks->gathered("memory for eigenvectors", bytes))
-            bytes = std::fmin(bytes, there);
-        limits.memory = static_cast<size_t>(std::fmin(bytes, 1e18));
+        if (spec.start != nullptr) // on all ranks
+            same_on_all_ranks(context, function, [&](CallArguments &call) {
+                need_eigenvectors(*spec.start, context, parity, "spec.start", "the new ones on");
+                call("count of spec.start", spec.start->set->count());
+                limits.start = spec.start->set.get();
+            });
         const LanczosProgress progress = [&](int done, int of) {
             if (spec.progress == nullptr)
                 return;
@@ -121,6 +138,8 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
             context.device->make_current();
         };
         const Operator full = full_operator(*links, parity), single = in_single(*links, parity);
+        if (spec.most_bytes == 0)
+            limits.memory = free_for(context, lanczos_plan(*context.device, context.geometry, limits).bytes);
         LanczosReport of;
         std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
         made->set = lowest_eigenvectors(*context.device, *full, *single, limits, progress, of);
@@ -131,7 +150,7 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
         const std::function<void()> empty = emptying(*links);
         Verification(context, empty).holds(links_read);
         filled.count = of.found, filled.left_out = of.left_out;
-        filled.basis = of.basis, filled.degree = of.degree;
+        filled.basis = of.basis, filled.degree = of.degree, filled.restarts = of.restarts;
         filled.applications = static_cast<double>(of.applications);
         filled.highest = of.highest, filled.edge = of.edge;
         filled.seconds = wall_seconds() - begin;
@@ -155,7 +174,9 @@ milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu
         require(context, function, "context");
         CallArguments().given("spec", spec);
         CallArguments().given("bytes", bytes);
-        *bytes = lanczos_bytes(context->geometry, limits_of(checked_copy("spec", *spec)));
+        const LanczosLimits limits = limits_of(checked_copy("spec", *spec));
+        *bytes = lanczos_plan(*context->device, context->geometry, limits).bytes +
+                 ResidentLinks::packed_bytes({{Precision::single, 18}}, Precision::double_, context->geometry);
         return Status::ok;
     });
 }

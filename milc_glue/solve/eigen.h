@@ -20,8 +20,9 @@ namespace milcgpu {
 Precision stored_as(int precision);
 constexpr const char *empty_eigenvectors = "the eigenvectors are empty: compute, load or read them";
 bool are_loaded(const milcgpu_eigenvectors &); // all of them
-// Throws where a solve on this parity cannot take them.
-void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, int parity);
+// Throws where a call on this parity cannot take them. name: of the argument; what: "the solve is on".
+void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, int parity,
+                       const char *name = "spec.eigenvectors", const char *what = "the solve is on");
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =
