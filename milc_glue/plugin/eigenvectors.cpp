@@ -115,7 +115,9 @@ template <class Make> Set *made_by(Plugin &p, const Make &make) {
         ++account.calls;
         return made;
     }
-    p.report_failure(MILCGPU_EIGENSOLVE, status);
+    p.log_failure(MILCGPU_EIGENSOLVE, format("%s: %s. These links have no eigenvectors",
+                                             routine_name(MILCGPU_EIGENSOLVE), reason().c_str()));
+    p.end_context_after(status);
     return nullptr;
 }
 

@@ -9,6 +9,7 @@ namespace milcgpu {
 KeptEigenvectors::Set *KeptEigenvectors::of(const LinkSet &links, int parity) {
     if (sets_.empty())
         return nullptr;
+    ++clock_;
     uint64_t bits = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
         bits |= static_cast<uint64_t>(sets_[k]->content == links.mirror.content() && sets_[k]->parity == parity) << k;
@@ -16,7 +17,7 @@ KeptEigenvectors::Set *KeptEigenvectors::of(const LinkSet &links, int parity) {
     for (size_t k = 0; k < sets_.size(); ++k)
         if ((bits >> k & 1) != 0) {
             Set &set = *sets_[k];
-            set.used = ++clock_;
+            set.used = clock_;
             const bool there = milcgpu_eigenvectors_count(set.handle) > 0;
             if (there) // of this content, where the links were loaded again, too
                 set.handle->set->links = links.handle->links->tag();

@@ -415,10 +415,13 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
         for (int k = 0; k < n; ++k)
             fields.push_back(packed(vectors[k], precision));
         const int parity = of.matpc_type == QUDA_MATPC_ODD_ODD ? MILCGPU_ODD : MILCGPU_EVEN;
-        if (!done(function, precision, [&] {
-                return milcgpu_plugin_eigenvectors_get(eigensolver_links[0], eigensolver_links[1], parity, &wanted,
-                                                       l.data(), fields.data()) != 0;
-            }))
+        const auto solve = [&] {
+            return milcgpu_plugin_eigenvectors_get(eigensolver_links[0], eigensolver_links[1], parity, &wanted,
+                                                   l.data(), fields.data()) != 0;
+        };
+        // Where memory is short, the host backend would not be done in time.
+        const bool here = start(function, precision) && milcgpu_plugin_active() != 0;
+        if (!(here && solve()) && !(milcgpu_plugin_active() == 0 && milcgpu_plugin_retreat() != 0 && solve()))
             return false;
         for (int k = 0; k < n; ++k)
             values[2 * k] = l[k] + 4 * of.mass * of.mass, values[2 * k + 1] = 0;
