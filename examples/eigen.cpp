@@ -10,8 +10,8 @@
 namespace {
 
 struct Settings {
-    std::string lattice_file, from, out, csv, backend = "auto", action = "hisq", parity = "even", precision = "half",
-                                              out_precision = "single";
+    std::string lattice_file, from, start, out, csv, backend = "auto", action = "hisq", parity = "even",
+                                                     precision = "half", out_precision = "single";
     std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0, tolerance = 0;
     int sweeps = 20, count = 0;
@@ -41,6 +41,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("precision", "NAME", s.precision, "of the vectors on the device", one_of({"half", "single"}));
     arguments.add("from", "FILE", s.from, "eigenvectors of MILC's (without QIO) that are read, not computed",
                   file_name());
+    arguments.add("start", "FILE", s.start, "such a file with fewer vectors, or worse ones, to begin with",
+                  file_name());
     arguments.add("out", "FILE", s.out, "the eigenvectors, as MILC has them without QIO", file_name());
     arguments.add("out-precision", "NAME", s.out_precision, "of this file: the PRECISION of the MILC that reads it",
                   one_of({"single", "double"}));
@@ -48,14 +50,18 @@ bool read_settings(int argc, char **argv, Settings &s) {
     Job::add_grid(arguments, s.grid);
     arguments.add("csv", "FILE", s.csv, "a line a mode", file_name());
     arguments.add("quiet", "", s.quiet, "eight lines, not one for each mode");
-    return arguments.parse(argc, argv);
+    if (!arguments.parse(argc, argv))
+        return false;
+    if (!s.from.empty() && !s.start.empty())
+        throw ArgumentError("--from reads vectors and --start computes them: give one of the two");
+    return true;
 }
 
 int run(const Settings &s, examples::Job &ranks) {
     ranks.start(s.grid);
     const int backend = examples::backends_of(ranks, s.backend)[0];
     examples::EigenChoice choice;
-    choice.from = s.from;
+    choice.from = s.from, choice.start = s.start;
     choice.count = s.count == 0 && s.from.empty() ? default_count : s.count;
     choice.parity = s.parity == "even" ? MILCGPU_EVEN : MILCGPU_ODD;
     choice.tolerance = s.tolerance;

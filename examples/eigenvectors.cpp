@@ -29,6 +29,14 @@ Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const
         milcgpu_eigen_defaults(&spec, sizeof spec);
         spec.count = choice.count, spec.parity = choice.parity;
         spec.tolerance = choice.tolerance, spec.precision = choice.precision;
+        struct Start {
+            milcgpu_eigenvectors *vectors = nullptr;
+            ~Start() { milcgpu_eigenvectors_destroy(vectors); }
+        } begin;
+        if (!choice.start.empty())
+            must(milcgpu_eigenvectors_read(connection.links(), choice.start.c_str(), choice.precision, 0,
+                                           &begin.vectors));
+        spec.start = begin.vectors;
         ProgressLine progress(ranks.is_first());
         spec.user = &progress;
         spec.progress = [](void *line, int done, int of) {
@@ -39,9 +47,9 @@ Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const
         const milcgpu_status status = milcgpu_eigenvectors_compute(connection.links(), &spec, &vectors_, &report);
         progress.clear();
         must(status);
-        std::printf("%d eigenvectors in %.2f s: basis %d, degree %d, %.0f applications, %.0f GFLOPS. %s\n",
-                    report.count, ranks.slowest(report.seconds), report.basis, report.degree, report.applications,
-                    report.gflops, report.message);
+        std::printf("%d eigenvectors in %.2f s: basis %d, degree %d, %d restarts, %.0f applications, %.0f GFLOPS. %s\n",
+                    report.count, ranks.slowest(report.seconds), report.basis, report.degree, report.restarts,
+                    report.applications, report.gflops, report.message);
     }
     values_.resize(milcgpu_eigenvectors_count(vectors_)), residuals_.resize(values_.size());
     must(milcgpu_eigenvectors_values(vectors_, values_.data(), residuals_.data()));

@@ -6,8 +6,9 @@
 namespace examples {
 
 struct EigenChoice {
-    int count = 0;    // of vectors; with a file: at the most, 0 for all
-    std::string from; // a file, whose parity counts; empty: they are computed
+    int count = 0;     // of vectors; with a file: at the most, 0 for all
+    std::string from;  // a file, whose parity counts; empty: they are computed
+    std::string start; // a file with some of them, where they are computed; empty: none
     int parity = MILCGPU_EVEN;
     double tolerance = 0;
     int precision = MILCGPU_HALF; // of those that are kept

@@ -284,7 +284,11 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
     const Run odd = sources(" --eigenvectors-from " + path + "/vectors");
     CHECK(odd.status == 1);
     CHECK(odd.count("the solve is on the others") == 1);
-    REQUIRE(run("eigen" + field + " --count 12 --out " + path + "/even").status == 0);
+    const Run few = run("eigen" + field + " --count 10 --out " + path + "/few"),
+              more = run("eigen" + field + " --count 12 --start " + path + "/few --out " + path + "/even");
+    INFO(few.output << more.output);
+    REQUIRE(more.status == 0);
+    CHECK(more.count("12 eigenvectors in ") == 1);
     const Run plain = sources(" --csv " + path + "/plain"),
               deflated =
                   sources(" --eigenvectors-from " + path + "/even --eigenvectors 10 --csv " + path + "/deflated");
@@ -366,6 +370,7 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     refused("sources --eigenvectors -1", "--eigenvectors");
     refused("eigen --count -1", "--count: '-1' must be");
     refused("eigen --parity both", "--parity: 'both' must be one of even, odd");
+    refused("eigen --from a --start b", "--from reads vectors and --start computes them");
     refused("eigen --out /nowhere/file", "--out: /nowhere/file cannot be written");
     refused("sources --sources 1,,2", "--sources: '1,,2' must be between commas, each a whole number");
     refused("sources --masses ,", "--masses: ',' must be");
