@@ -308,3 +308,117 @@ TEST_CASE("newest of a solution: two edits in every order", "[plugin][mirror]") 
             milcgpu_plugin_vectors_end();
         }
 }
+
+TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][mirror]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
+        Milc milc(lattice);
+        REQUIRE(milc.start() == 1);
+        constexpr int n = 3;
+        std::vector<double> own[n], expected[n], read[n],
+            lowest[n]; // MILC's fields; what is the newest; of a file; ours
+        void *fields[n];
+        const size_t even = milc.source.size() / 2;
+        milcgpu_plugin_eigen_call call{milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, n, fields, 1e-10};
+        double values[n], residuals[n];
+        milcgpu_eigen_report report;
+        const auto need = [] { REQUIRE(milcgpu_plugin_eigen_need() == 1); };
+        const auto compute = [&] { REQUIRE(milcgpu_plugin_eigensolve(&call, values, residuals, &report) == 1); };
+        for (int k = 0; k < n; ++k) {
+            own[k].assign(milc.source.size(), 0);
+            fields[k] = own[k].data();
+            read[k] = own[k];
+            read[k][6 * k] = 1; // orthonormal, and far from eigenvectors
+        }
+        compute();
+        need();
+        std::copy(own, own + n, lowest);
+        const auto write = [&](const std::vector<double> *from) {
+            for (int k = 0; k < n; ++k)
+                put(from[k], own[k]), expected[k] = from[k];
+            milcgpu_plugin_eigen_host_wrote();
+        };
+        const std::vector<Edit> edits = {
+            {"MILC reads a file", [&] { write(read); }},
+            {"MILC's eigensolver",
+             [&] {
+                 need();
+                 by_milc(MILCGPU_EIGENSOLVE, [&] { write(lowest); });
+             }},
+            {"eigensolver",
+             [&] {
+                 compute();
+                 std::copy(lowest, lowest + n, expected);
+                 CHECK(std::isnan(own[n - 1][even - 1]));
+             }},
+            {"a deflated solve",
+             [&] {
+                 milcgpu_plugin_solve_call one = milc.call();
+                 const bool there = milcgpu_plugin_eigen_on_device(fields) == 1;
+                 REQUIRE(milcgpu_plugin_eigen_ready(&call) == 1);
+                 CHECK((milcgpu_plugin_eigen_on_device(fields) == 1) == there); // nothing was copied
+                 one.deflate = 1;
+                 milc.x.assign(milc.x.size(), 0);
+                 REQUIRE(milcgpu_plugin_solve(&one, &milc.report) == 1);
+                 CHECK(milc.report.deflations > 0);
+                 CHECK(milc.residual(milc.x, one.mass) < 1.01 * one.tolerance);
+             }},
+        };
+        edits[0].run();
+        in_every_order(edits, [&] {
+            need();
+            for (int k = 0; k < n; ++k) {
+                own[k].resize(even), expected[k].resize(even);
+                CHECK(difference(own[k], expected[k]) < 1e-12);
+                own[k].resize(2 * even), expected[k].resize(2 * even);
+            }
+        });
+        // Vectors of other fields are not these; vectors that went with the device are lost, and that is said.
+        compute();
+        void *others[n] = {milc.x.data(), fields[1], fields[2]};
+        CHECK(milcgpu_plugin_eigen_on_device(others) == 0);
+        plugin().close();
+        CHECK(milcgpu_plugin_eigen_need() == 0);
+        milcgpu_plugin_eigen_host_wrote();
+        CHECK(milcgpu_plugin_eigen_need() == 1);
+    }
+}
+
+TEST_CASE("eigenvectors compared with MILC's: a value that is left out, and a vector that is none", "[plugin][eigen]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}};
+    Milc milc(lattice);
+    REQUIRE(milc.start() == 1);
+    constexpr int n = 3;
+    std::vector<double> own[n], cpu[n];
+    void *fields[n], *cpu_fields[n];
+    const double values[n] = {0.1, 0.5, 0.9}, residuals[n] = {1e-6, 1e-6, 1e-6};
+    double cpu_values[n] = {0.1, 0.5, 0.9}, cpu_residuals[n] = {1e-6, 1e-6, 1e-6};
+    for (int k = 0; k < n; ++k) {
+        own[k].assign(milc.source.size(), 0);
+        own[k][6 * k] = 1;
+        cpu[k] = own[k];
+        fields[k] = own[k].data(), cpu_fields[k] = cpu[k].data();
+    }
+    const milcgpu_plugin_eigen_comparison of{MILCGPU_EVEN, n,          1e-10,         fields, cpu_fields, values,
+                                             residuals,    cpu_values, cpu_residuals, 1,      1};
+    const auto good = [&] { return milcgpu_plugin_compare_eigen(&of); };
+    CHECK(good() == 1);
+    cpu_values[1] = 0.51; // MILC's may not have converged
+    CHECK(good() == 1);
+    cpu_values[1] = 0.49;
+    CHECK(good() == 0);
+    cpu_values[1] = 0.5;
+    std::swap(cpu[0][0], cpu[0][6]); // of the same space
+    CHECK(good() == 1);
+    std::swap(cpu[0][6], cpu[0][60]);
+    CHECK(good() == 0);
+    std::swap(cpu[0][60], cpu[0][0]);
+    cpu[1][3] = NAN;
+    CHECK(good() == 0);
+    cpu[1][3] = 0;
+    CHECK(good() == 1);
+    cpu_residuals[0] = 1; // MILC's vector is none: nothing to say of ours
+    std::swap(cpu[0][0], cpu[0][60]);
+    CHECK(good() == 1);
+}

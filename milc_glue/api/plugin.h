@@ -211,6 +211,16 @@ int milcgpu_plugin_eigen_on_device(void *const *vectors);
  * vectors' they are D v / |D v|. */
 int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
                                double *norms);
+/* Ours beside MILC's, both in MILC's fields. An eigenvalue must not be above MILC's by more than both are off; MILC's
+ * vectors must lie in the space of ours, but for what the residuals allow. */
+typedef struct {
+    int parity, count;
+    double tolerance; /* of MILC's eigenvalues */
+    void *const *vectors, *const *cpu_vectors;
+    const double *values, *residuals, *cpu_values, *cpu_residuals;
+    double seconds, cpu_seconds;
+} milcgpu_plugin_eigen_comparison;
+int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of);
 /* MILC's fields have the newest, on the vectors' parity, when this returns 1. 0: it is lost, which was said. */
 int milcgpu_plugin_eigen_need(void);
 /* MILC has written vectors, or may have, or they are gone. */

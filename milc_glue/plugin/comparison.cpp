@@ -6,6 +6,7 @@
 #include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace milcgpu;
 
@@ -93,6 +94,34 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     const double allowed = 1.01 * (s.gpu.residual + s.cpu.residual) * source / (4 * call.mass * call.mass);
     s.worst = worse_error(d.difference == 0 ? 0 : d.difference / allowed, from_asked(p, call, s.gpu, s.cpu));
     return s;
+}
+
+// |<v, w>|^2 of MILC's vector k, divided by its norm, with each of ours.
+template <class Real>
+void add_products(const Plugin &p, const milcgpu_plugin_eigen_comparison &of, int k, double *sums) {
+    const auto reals = [&](void *field) {
+        return static_cast<const Real *>(p.parity_of({field, p.real(), 0}, of.parity).data);
+    };
+    const Real *const w = reals(of.cpu_vectors[k]);
+    const size_t count = size_t(3) * p.sites_of(of.parity);
+    for (int j = -1; j < of.count; ++j) {
+        const Real *const v = j < 0 ? w : reals(of.vectors[j]);
+        double re = 0, im = 0;
+        for (size_t c = 0; c < count; ++c) {
+            re += double(v[2 * c]) * w[2 * c] + double(v[2 * c + 1]) * w[2 * c + 1];
+            im += double(v[2 * c]) * w[2 * c + 1] - double(v[2 * c + 1]) * w[2 * c];
+        }
+        sums[2 * j + 2] = re, sums[2 * j + 3] = im;
+    }
+}
+std::vector<double> parts_of(Plugin &p, const milcgpu_plugin_eigen_comparison &of, int k) {
+    std::vector<double> sums(2 * (of.count + 1)), parts(of.count);
+    p.in_double() ? add_products<double>(p, of, k, sums.data()) : add_products<float>(p, of, k, sums.data());
+    if (p.collective.size() > 1)
+        p.collective.add(sums.data(), static_cast<int>(sums.size()));
+    for (int j = 0; j < of.count; ++j)
+        parts[j] = (sums[2 * j + 2] * sums[2 * j + 2] + sums[2 * j + 3] * sums[2 * j + 3]) / sums[0];
+    return parts;
 }
 
 // The worse of each number.
@@ -281,6 +310,38 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
             of_all_ranks(p, difference_of(x, x, p.in_double())).size; // D x may be small by cancellation
         return field_line(p, MILCGPU_DSLASH, parity_name(parity), d.difference == 0 ? 0 : d.difference / size,
                           p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
+    });
+}
+
+int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of) {
+    return compared_by(MILCGPU_EIGENSOLVE, [&] {
+        Plugin &p = plugin();
+        // Rounding: of an eigenvalue, and of 1 - |part of a vector|^2, as ours are kept in single.
+        const double of_value = p.in_double() ? 1e-12 : 1e-4, of_part = 1e-6;
+        const int n = of->count;
+        double above = -INFINITY, outside = 0, worst = 0, r_most = 0;
+        for (int k = 0; k < n; ++k)
+            r_most = worse_error(r_most, of->residuals[k]);
+        for (int k = 0; k < n; ++k) {
+            const double r = of->residuals[k], off = of->values[k] - of->cpu_values[k];
+            const double allowed = 10 * of->tolerance + std::min(r, 100 * r * r) + of_value;
+            above = worse_error(above, off);
+            worst = worse_error(worst, off / allowed);
+            const double to_next = of->values[n - 1] - of->values[k];
+            const double part = (of->cpu_residuals[k] + r_most) / to_next, part_allowed = 4 * part * part + of_part;
+            if (to_next <= 0 || part_allowed > 0.1) // of a mode that is left out
+                continue;
+            std::vector<double> inside = parts_of(p, *of, k);
+            const double left = 1 - std::accumulate(inside.begin(), inside.end(), 0.0);
+            outside = worse_error(outside, left);
+            worst = worse_error(worst, left / part_allowed);
+        }
+        return line(p, MILCGPU_EIGENSOLVE,
+                    format("%d eigenvalues from %.4e to %.4e, %.1e above the CPU's at the most; residual CPU %.1e GPU "
+                           "%.1e; the CPU's vectors are in the GPU's space but for %.1e of their norm squared",
+                           n, of->values[0], of->values[n - 1], above,
+                           *std::max_element(of->cpu_residuals, of->cpu_residuals + n), r_most, outside),
+                    worst, of->seconds, of->cpu_seconds);
     });
 }
 

@@ -3,6 +3,7 @@
  * then. As many random numbers are drawn as by MILC's routine. */
 #include "eigen.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "routines.h"
@@ -215,6 +216,67 @@ static void draw_random_numbers(const ks_eigen_param *p) {
     free(start);
 }
 
+/* |B v - l v| of MILC's vectors, by MILC. */
+static void own_residuals(su3_vector **vectors, const milcgpu_eigenvalue *values, const ks_eigen_param *p,
+                          imp_ferm_links_t *fn, double *residuals) {
+    su3_vector *const d = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a vector");
+    const size_t first = 6 * (p->parity == ODD ? even_sites_on_node : 0),
+                 end = 6 * (p->parity == EVEN ? even_sites_on_node : sites_on_node);
+    size_t i;
+    int k;
+    for (k = 0; k < p->Nvecs; k++) {
+        const Real *const v = (const Real *)vectors[k], *const b = (const Real *)d;
+        milcgpu_there(dslash_fn_field)(vectors[k], d, EVENANDODD - p->parity, fn);
+        milcgpu_there(dslash_fn_field)(d, d, p->parity, fn);
+        residuals[k] = 0;
+        for (i = first; i < end; i++)
+            residuals[k] += (b[i] + values[k] * v[i]) * (b[i] + values[k] * v[i]);
+    }
+    g_vecdoublesum(residuals, p->Nvecs);
+    for (k = 0; k < p->Nvecs; k++)
+        residuals[k] = sqrt(residuals[k]);
+    free(d);
+}
+
+/* MILC's own on copies of the vectors as they were; 0: there was no room for them. It draws the random numbers. */
+static int compare(su3_vector **vectors, const double *values, const double *residuals, ks_eigen_param *p,
+                   imp_ferm_links_t *fn, double seconds, int init) {
+    const int n = p->Nvecs;
+    milcgpu_plugin_eigen_comparison of;
+    su3_vector *copies[n];
+    milcgpu_eigenvalue own[n];
+    double cpu_values[n], cpu_residuals[n];
+    int k, room = 1;
+    for (k = 0; k < n; k++) {
+        copies[k] = room ? (su3_vector *)milcgpu_copy_to_compare(vectors[k], sites_on_node * sizeof(su3_vector)) : NULL;
+        room = copies[k] != NULL;
+        own[k] = 0;
+    }
+    if (room) {
+        need_eigenvectors();
+        milcgpu_enter_original(MILCGPU_EIGENSOLVE);
+        milcgpu_original(ks_eigensolve_Kalkreuter_Ritz)(copies, own, p, init);
+        own_residuals(copies, own, p, fn, cpu_residuals);
+        of.cpu_seconds = milcgpu_leave_original(MILCGPU_EIGENSOLVE);
+        for (k = 0; k < n; k++)
+            cpu_values[k] = own[k];
+        of.parity = p->parity;
+        of.count = n;
+        of.tolerance = p->tol;
+        of.vectors = (void *const *)vectors;
+        of.cpu_vectors = (void *const *)copies;
+        of.values = values;
+        of.residuals = residuals;
+        of.cpu_values = cpu_values;
+        of.cpu_residuals = cpu_residuals;
+        of.seconds = seconds;
+        milcgpu_judge(milcgpu_plugin_compare_eigen(&of));
+    }
+    for (k = 0; k < n; k++)
+        free(copies[k]);
+    return room;
+}
+
 /* By MILC, from vectors that are there. */
 static int by_milc(su3_vector **vectors, milcgpu_eigenvalue *values, const ks_eigen_param *p, int there, int init) {
     ks_eigen_param rest = *p;
@@ -255,13 +317,14 @@ int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalu
     done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
     if (!done && milcgpu_fill_links() && milcgpu_offloads()) /* they were on the device alone, and are no longer */
         done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
-    give_back(fn);
     for (k = 0; k < report.count; k++)
         values[k] = l[k];
     if (done) {
-        draw_random_numbers(p);
+        if (!milcgpu_plugin_compare() || !compare(vectors, l, residuals, p, fn, report.seconds, init))
+            draw_random_numbers(p);
         print_results(n, l, residuals, &report);
     }
+    give_back(fn);
     free(l);
     if (!done)
         return by_milc(vectors, values, p, report.count, init);
