@@ -190,7 +190,7 @@ TEST_CASE("milc_host: eigenvectors, and solves that are deflated with them", "[m
         const Run r = eigen(program, "MILCGPU_TEST=nan", "none");
         CHECK(r.calls("ks_eigensolve") == std::make_pair(1L, 1L)); // MILC's own, to compare with
     }
-    for (const char *reader : {"densities", "chirality", "difference"})
+    for (const char *reader : {"densities", "chirality", "difference", "PRIMME"})
         eigen("hisq-P2", "MILCGPU_TEST=nan", std::string("none ") + reader);
     eigen("hisq-P2", "MILCGPU_COMPARE=strict", "none");
     CHECK(eigen("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));

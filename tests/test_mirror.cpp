@@ -320,7 +320,7 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
             lowest[n]; // MILC's fields; what is the newest; of a file; ours
         void *fields[n];
         const size_t even = milc.source.size() / 2;
-        milcgpu_plugin_eigen_call call{milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, n, fields, 1e-10};
+        milcgpu_plugin_eigen_call call{milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, n, fields, 1e-10, 1};
         double values[n], residuals[n];
         milcgpu_eigen_report report;
         const auto need = [] { REQUIRE(milcgpu_plugin_eigen_need() == 1); };

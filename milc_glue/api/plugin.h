@@ -194,7 +194,8 @@ typedef struct {
     const void *fat, *lng;
     int parity, count;
     void *const *vectors; /* MILC's fields, `count` of them */
-    double tolerance;     /* of an eigenvalue, as MILC's Ritz has it */
+    double tolerance;     /* of |B v - l v|, relative to the largest l; */
+    int of_eigenvalues;   /* 1: of an eigenvalue, as MILC's Ritz has it */
 } milcgpu_plugin_eigen_call;
 
 /* The lowest eigenvectors and their l, on the device alone: MILC's fields are not filled. residuals: |B v - l v|. 0:

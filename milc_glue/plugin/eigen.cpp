@@ -12,9 +12,10 @@ namespace {
 // square of |B v - l v| over the distance to the next. So a residual of half the root of the tolerance (measured, 8^4:
 // MILC's have 5e-5 at 1e-8), relative to the largest eigenvalue, which is 20 or so. Below `least` single precision does
 // not get.
-double lanczos_tolerance(double of_ritz) {
+double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
     constexpr double factor = 0.5 / 20, least = 2e-6, most = 1e-3;
-    return std::fmin(std::fmax(factor * std::sqrt(std::fabs(of_ritz)), least), most);
+    const double asked = std::fabs(call.tolerance);
+    return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
 }
 
 struct UnderWay {
@@ -55,7 +56,7 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
         spec.struct_size = sizeof spec;
         spec.parity = call->parity;
         spec.count = call->count;
-        spec.tolerance = lanczos_tolerance(call->tolerance);
+        spec.tolerance = lanczos_tolerance(*call);
         spec.precision = MILCGPU_SINGLE;
         spec.progress = progress;
         spec.user = &under_way;

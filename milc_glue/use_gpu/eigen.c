@@ -1,6 +1,6 @@
-/* ks_eigensolve_Kalkreuter_Ritz: the lowest eigenvectors of -D^2, by Lanczos on the device. The vectors stay there, and
- * solves are deflated with them (invert.c). MILC's own reads eigVec where it checks, saves and projects: it is filled
- * then. As many random numbers are drawn as by MILC's routine. */
+/* ks_eigensolve_Kalkreuter_Ritz, ks_eigensolve_PRIMME, ks_eigensolve_ARPACK: the lowest eigenvectors of -D^2, by
+ * Lanczos on the device. The vectors stay there, and solves are deflated with them (invert.c). MILC's own reads eigVec
+ * where it checks, saves and projects: it is filled then. As many random numbers are drawn as by MILC's routine. */
 #include "eigen.h"
 
 #include <math.h>
@@ -35,6 +35,7 @@ static milcgpu_plugin_eigen_call call_of(su3_vector **vectors, int count, int pa
     call.count = count;
     call.vectors = (void *const *)vectors;
     call.tolerance = 0;
+    call.of_eigenvalues = 0;
     return call;
 }
 
@@ -88,7 +89,9 @@ static int on_device(su3_vector **vectors) {
 }
 
 #if EIGMODE != EIGCG
-#define MILCGPU_FRESH_IS_FOLLOWED milcgpu_has(ks_eigensolve_Kalkreuter_Ritz)
+#define MILCGPU_FRESH_IS_FOLLOWED                                                                                      \
+    (milcgpu_has(ks_eigensolve_Kalkreuter_Ritz) || milcgpu_has(ks_eigensolve_PRIMME) ||                                \
+     milcgpu_has(ks_eigensolve_ARPACK))
 #else
 #define MILCGPU_FRESH_IS_FOLLOWED 0
 #endif
@@ -207,7 +210,28 @@ static const int prints_time = 1;
 static const int prints_time = 0;
 #endif
 
-/* Start vectors of MILC's, for its random numbers. */
+/* MILC's random numbers, as for its start vectors. Those of a site are its own: all threads draw them. */
+#if defined(SITERAND) && !defined(OLD_GAUSSRAND) && !defined(SCHROED_FUN)
+typedef struct {
+    size_t first;
+    long numbers; /* complex ones, of each site */
+} drawing;
+static int draw_part(void *what, size_t from, size_t to) {
+    const drawing *d = (const drawing *)what;
+    size_t i;
+    long k;
+    for (i = d->first + from; i < d->first + to; i++)
+        for (k = 0; k < d->numbers; k++)
+            milcgpu_there(complex_gaussian_rand_no)(&lattice[i].site_prn);
+    return 0;
+}
+static void draw_random_numbers(const ks_eigen_param *p) {
+    const size_t sites = p->parity == EVEN ? even_sites_on_node : sites_on_node - even_sites_on_node;
+    drawing d = {p->parity == EVEN ? 0 : even_sites_on_node, 3L * (p->Nvecs - p->Nvecs_in)};
+    if (milcgpu_plugin_by_all_threads(sites, draw_part, &d) < 0)
+        draw_part(&d, 0, sites);
+}
+#else
 static void draw_random_numbers(const ks_eigen_param *p) {
     su3_vector *start = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a random vector");
     int j;
@@ -215,6 +239,7 @@ static void draw_random_numbers(const ks_eigen_param *p) {
         milcgpu_there(grsource_plain_field)(start, p->parity);
     free(start);
 }
+#endif
 
 /* |B v - l v| of MILC's vectors, by MILC. */
 static void own_residuals(su3_vector **vectors, const milcgpu_eigenvalue *values, const ks_eigen_param *p,
@@ -238,9 +263,12 @@ static void own_residuals(su3_vector **vectors, const milcgpu_eigenvalue *values
     free(d);
 }
 
+/* One of MILC's. */
+typedef int (*own_solver)(su3_vector **, milcgpu_eigenvalue *, ks_eigen_param *, int);
+
 /* MILC's own on copies of the vectors as they were; 0: there was no room for them. It draws the random numbers. */
-static int compare(su3_vector **vectors, const double *values, const double *residuals, ks_eigen_param *p,
-                   imp_ferm_links_t *fn, double seconds, int init) {
+static int compare(own_solver own_routine, su3_vector **vectors, const double *values, const double *residuals,
+                   ks_eigen_param *p, imp_ferm_links_t *fn, double seconds, int init) {
     const int n = p->Nvecs;
     milcgpu_plugin_eigen_comparison of;
     su3_vector *copies[n];
@@ -255,7 +283,7 @@ static int compare(su3_vector **vectors, const double *values, const double *res
     if (room) {
         need_eigenvectors();
         milcgpu_enter_original(MILCGPU_EIGENSOLVE);
-        milcgpu_original(ks_eigensolve_Kalkreuter_Ritz)(copies, own, p, init);
+        own_routine(copies, own, p, init);
         own_residuals(copies, own, p, fn, cpu_residuals);
         of.cpu_seconds = milcgpu_leave_original(MILCGPU_EIGENSOLVE);
         for (k = 0; k < n; k++)
@@ -278,7 +306,8 @@ static int compare(su3_vector **vectors, const double *values, const double *res
 }
 
 /* By MILC, from vectors that are there. */
-static int by_milc(su3_vector **vectors, milcgpu_eigenvalue *values, const ks_eigen_param *p, int there, int init) {
+static int by_milc(own_solver own, su3_vector **vectors, milcgpu_eigenvalue *values, const ks_eigen_param *p, int there,
+                   int init) {
     ks_eigen_param rest = *p;
     int iterations;
     if (!fill())
@@ -286,12 +315,11 @@ static int by_milc(su3_vector **vectors, milcgpu_eigenvalue *values, const ks_ei
     if (there > rest.Nvecs_in)
         rest.Nvecs_in = there;
     milc_writes();
-    milcgpu_by_milc(MILCGPU_EIGENSOLVE,
-                    iterations = milcgpu_original(ks_eigensolve_Kalkreuter_Ritz)(vectors, values, &rest, init));
+    milcgpu_by_milc(MILCGPU_EIGENSOLVE, iterations = own(vectors, values, &rest, init));
     return iterations;
 }
 
-/* MILC's lines: an eigenvalue is off by its residual at most. */
+/* Lines of MILC's Ritz: an eigenvalue is off by its residual at most. */
 static void print_results(int n, const double *values, const double *residuals, const milcgpu_eigen_report *report) {
     int k;
     if (prints_time)
@@ -303,30 +331,44 @@ static void print_results(int n, const double *values, const double *residuals, 
         node0_printf("Eigenvalue(%i) = %.16g +/- %8e\t cvg? %d  \n", k, values[k], residuals[k], 1);
 }
 
-int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,
-                                         int init) {
+static int eigensolve(own_solver own, int is_ritz, su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,
+                      int init) {
     const int n = p->Nvecs, possible = n > 0 && (p->parity == EVEN || p->parity == ODD);
     milcgpu_eigen_report report;
     if (!possible || !milcgpu_offloads())
-        return by_milc(vectors, values, p, 0, init);
+        return by_milc(own, vectors, values, p, 0, init);
     double *const l = (double *)milcgpu_room(2 * n * sizeof(double), "eigenvalues"), *const residuals = l + n;
     imp_ferm_links_t *fn = links_of_vectors();
     milcgpu_plugin_eigen_call call = call_of(vectors, n, p->parity, fn);
     int k, done;
     call.tolerance = p->tol;
+    call.of_eigenvalues = is_ritz;
     done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
     if (!done && milcgpu_fill_links() && milcgpu_offloads()) /* they were on the device alone, and are no longer */
         done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
     for (k = 0; k < report.count; k++)
         values[k] = l[k];
     if (done) {
-        if (!milcgpu_plugin_compare() || !compare(vectors, l, residuals, p, fn, report.seconds, init))
+        const int drawn = milcgpu_plugin_compare() && compare(own, vectors, l, residuals, p, fn, report.seconds, init);
+        if (is_ritz && !drawn)
             draw_random_numbers(p);
-        print_results(n, l, residuals, &report);
+        if (is_ritz)
+            print_results(n, l, residuals, &report);
     }
     give_back(fn);
     free(l);
     if (!done)
-        return by_milc(vectors, values, p, report.count, init);
-    return MILCGPU_MILC == 1 ? (int)report.applications : 0;
+        return by_milc(own, vectors, values, p, report.count, init);
+    return is_ritz && MILCGPU_MILC != 1 ? 0 : (int)report.applications;
+}
+
+int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,
+                                         int init) {
+    return eigensolve(milcgpu_original(ks_eigensolve_Kalkreuter_Ritz), 1, vectors, values, p, init);
+}
+int __wrap_ks_eigensolve_PRIMME(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, int init) {
+    return eigensolve(milcgpu_original(ks_eigensolve_PRIMME), 0, vectors, values, p, init);
+}
+int __wrap_ks_eigensolve_ARPACK(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, int init) {
+    return eigensolve(milcgpu_original(ks_eigensolve_ARPACK), 0, vectors, values, p, init);
 }

@@ -5,34 +5,34 @@
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
-#include <complex.h>
+#include <complex.h> /* whose name for a type is that of another one of MILC's */
+#undef complex
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 su3_vector **eigVec;
 eigenvalue *eigVal;
-long random_numbers; /* drawn so far */
 
 /* Complex numbers of one parity: of all fields here the first or the second half. */
 enum { most_vectors = 16, spare = 4 };
 static size_t begin_of(int parity) { return parity == ODD ? 3 * even_sites_on_node : 0; }
 static complex_number *part(su3_vector *f, int parity) { return f->c + begin_of(parity); }
-static double complex dot(su3_vector *a, su3_vector *b, int parity) {
+static double _Complex dot(su3_vector *a, su3_vector *b, int parity) {
     const complex_number *x = part(a, parity), *y = part(b, parity);
-    double complex sum = 0;
+    double _Complex sum = 0;
     size_t k;
     for (k = 0; k < 3 * even_sites_on_node; k++)
         sum += (x[k].real - I * x[k].imag) * (y[k].real + I * y[k].imag);
     return sum;
 }
 /* y = factor y + a x */
-static void add(double factor, su3_vector *to, double complex a, su3_vector *from, int parity) {
+static void add(double factor, su3_vector *to, double _Complex a, su3_vector *from, int parity) {
     complex_number *y = part(to, parity);
     const complex_number *x = part(from, parity);
     size_t k;
     for (k = 0; k < 3 * even_sites_on_node; k++) {
-        const double complex sum = factor * (y[k].real + I * y[k].imag) + a * (x[k].real + I * x[k].imag);
+        const double _Complex sum = factor * (y[k].real + I * y[k].imag) + a * (x[k].real + I * x[k].imag);
         y[k].real = creal(sum);
         y[k].imag = cimag(sum);
     }
@@ -47,22 +47,28 @@ static void apply(su3_vector *in, su3_vector *out, int parity, imp_ferm_links_t 
     add(-1, out, 0, out, parity);
 }
 
-static void fill(su3_vector *to, int parity, unsigned long *state) {
-    complex_number *x = part(to, parity);
-    size_t k;
-    for (k = 0; k < 6 * even_sites_on_node; k++) {
-        *state = *state * 6364136223846793005u + 1442695040888963407u;
-        ((Real *)x)[k] = (Real)((*state >> 33) * 0x1p-31 - 0.5);
-    }
+static Real number_after(unsigned long *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (Real)((*state >> 33) * 0x1p-31 - 0.5);
+}
+complex complex_gaussian_rand_no(double_prn *prn) {
+    complex number;
+    number.real = number_after(&prn->state);
+    number.imag = number_after(&prn->state);
+    prn->drawn++;
+    return number;
 }
 void grsource_plain_field(su3_vector *dest, int parity) {
-    static unsigned long state = 1;
-    fill(dest, parity, &state);
-    random_numbers += 6 * even_sites_on_node;
+    const size_t first = parity == ODD ? even_sites_on_node : 0;
+    size_t i;
+    int c;
+    for (i = first; i < first + even_sites_on_node; i++)
+        for (c = 0; c < 3; c++)
+            dest[i].c[c] = complex_gaussian_rand_no(&lattice[i].site_prn);
 }
 
 /* A hermitian matrix becomes diagonal; the columns of v are its eigenvectors (Jacobi). */
-static void diagonalize(int n, double complex a[n][n], double complex v[n][n]) {
+static void diagonalize(int n, double _Complex a[n][n], double _Complex v[n][n]) {
     int sweep, p, q, k;
     for (p = 0; p < n; p++)
         for (q = 0; q < n; q++)
@@ -73,16 +79,16 @@ static void diagonalize(int n, double complex a[n][n], double complex v[n][n]) {
                 const double size = cabs(a[p][q]);
                 if (size < 1e-300)
                     continue;
-                const double complex phase = a[p][q] / size;
+                const double _Complex phase = a[p][q] / size;
                 const double t = 0.5 * atan2(2 * size, creal(a[q][q]) - creal(a[p][p])), c = cos(t), s = sin(t);
                 for (k = 0; k < n; k++) {
-                    const double complex x = a[k][p], y = a[k][q] * conj(phase), vx = v[k][p],
-                                         vy = v[k][q] * conj(phase);
+                    const double _Complex x = a[k][p], y = a[k][q] * conj(phase), vx = v[k][p],
+                                          vy = v[k][q] * conj(phase);
                     a[k][p] = c * x - s * y, a[k][q] = s * x + c * y;
                     v[k][p] = c * vx - s * vy, v[k][q] = s * vx + c * vy;
                 }
                 for (k = 0; k < n; k++) {
-                    const double complex x = a[p][k], y = a[q][k] * phase;
+                    const double _Complex x = a[p][k], y = a[q][k] * phase;
                     a[p][k] = c * x - s * y, a[q][k] = s * x + c * y;
                 }
             }
@@ -90,7 +96,7 @@ static void diagonalize(int n, double complex a[n][n], double complex v[n][n]) {
 
 /* Rayleigh-Ritz in the space of m vectors, which become orthonormal, the lowest first; w = B v of them. */
 static void ritz(int m, su3_vector **v, su3_vector **w, double *values, int parity, imp_ferm_links_t *fn) {
-    double complex g[m][m], u[m][m];
+    double _Complex g[m][m], u[m][m];
     su3_vector *mixed[m];
     int i, j, k, order[m];
     for (j = 0; j < 2 * m; j++) { /* twice */
@@ -140,22 +146,23 @@ static void filter(su3_vector *v, double low, double high, int degree, int parit
     free(before), free(b);
 }
 
-int ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init) {
+/* draws: for start vectors. */
+static int eigensolve(int draws, su3_vector **vectors, eigenvalue *values, ks_eigen_param *p) {
     const int n = p->Nvecs, m = n + spare, parity = p->parity;
     const double wanted = fmax(0.3 * sqrt(p->tol), MILC_PRECISION == 1 ? 2e-5 : 0);
     su3_vector *v[most_vectors], *w[most_vectors];
     double l[most_vectors], high = 0, worst = 1;
-    unsigned long state = 7;
+    double_prn other_numbers = {7, 0};
     imp_ferm_links_t *fn = LINKS_OF(fn_links, 0);
+    size_t i;
     int j, turn;
-    (void)init;
     between = field();
     for (j = 0; j < m; j++) {
         v[j] = j < n ? vectors[j] : field();
         w[j] = field();
-        if (j >= n)
-            fill(v[j], parity, &state);
-        else if (j >= p->Nvecs_in)
+        for (i = 0; (j >= n || !draws) && i < sites_on_node; i++)
+            v[j][i].c[i % 3] = complex_gaussian_rand_no(&other_numbers);
+        if (j < n && draws && j >= p->Nvecs_in)
             grsource_plain_field(v[j], parity);
     }
     for (turn = 0; turn < 20; turn++) {
@@ -186,6 +193,18 @@ int ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, eigenvalue *values, ks_e
     free(between);
     GIVE_BACK(fn);
     return turn;
+}
+
+int ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init) {
+    (void)init;
+    return eigensolve(1, vectors, values, p);
+}
+int ks_eigensolve_PRIMME(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init) {
+    (void)init;
+    return eigensolve(0, vectors, values, p);
+}
+int ks_eigensolve_ARPACK(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init) {
+    return ks_eigensolve_PRIMME(vectors, values, p, init);
 }
 
 void CONSTRUCT_OTHER(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {

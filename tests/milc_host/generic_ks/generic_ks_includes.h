@@ -50,9 +50,17 @@ typedef struct {
     Real m00im, m11im, m22im, space;
 } anti_hermitmat;
 
+#define SITERAND
+typedef struct {
+    unsigned long state;
+    long drawn;
+} double_prn;
+complex complex_gaussian_rand_no(double_prn *prn);
+
 typedef struct {
     short x, y, z, t;
     char parity;
+    double_prn site_prn;
     su3_matrix link[4], old_link[4];
     anti_hermitmat mom[4];
     Real phase[4];

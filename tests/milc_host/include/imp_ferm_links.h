@@ -25,6 +25,8 @@ typedef Real eigen_residual;
 extern su3_vector **eigVec;
 extern eigenvalue *eigVal;
 int ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init);
+int ks_eigensolve_PRIMME(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init);
+int ks_eigensolve_ARPACK(su3_vector **vectors, eigenvalue *values, ks_eigen_param *p, int init);
 #ifdef MILC_HOST_NEWER
 #define CONSTRUCT_OTHER construct_eigen_other_parity
 #else
