@@ -145,7 +145,7 @@ static inline double milcgpu_tolerance(double of, int precision) {
 typedef struct {
     int count, precision; /* as in milcgpu_eigen_spec */
     double tolerance;     /* likewise, but at least what single precision reaches */
-    const char *note;     /* NULL, or a line to be said when they are computed */
+    const char *note;     /* NULL, or a line to be said once, when they are computed */
     /* NULL or empty, or a file of MILC's (milcgpu_eigenvectors_read) to take them from, of either parity; where it does
      * not hold, which is said, they are computed. And one to write them into. */
     const char *read_from, *write_to;

@@ -68,7 +68,8 @@ milcgpu_status compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plug
     p.log(1,
           format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s. %s", routine_name(MILCGPU_EIGENSOLVE),
                  report.count, sites_of(parity), values.front(), values.back(), report.seconds, report.message));
-    if (wanted.note != nullptr)
+    static const char *said = nullptr;
+    if (wanted.note != nullptr && std::exchange(said, wanted.note) != wanted.note)
         p.log(1, wanted.note);
     return status;
 }
