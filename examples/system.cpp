@@ -96,10 +96,11 @@ milcgpu_options options_for(int backend) {
     return options;
 }
 
-Connection::Connection(const Job &ranks, const System &system, int backend, int block_size) {
+Connection::Connection(const Job &ranks, const System &system, int backend, int block_size, bool learn) {
     const milcgpu_layout layout = ranks.layout(system.lattice);
     milcgpu_options options = options_for(backend);
     options.block_size = block_size;
+    options.learn = learn;
     if (milcgpu_context_create(&layout, &options, &context_) != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
     auto gauge = deal_links<double>(ranks, system.lattice, system.gauge);

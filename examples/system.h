@@ -44,7 +44,7 @@ void check_lattice(const Job &ranks, const reference::Lattice &lattice, double b
 // with the library's message on failure.
 class Connection {
   public:
-    Connection(const Job &ranks, const System &system, int backend, int block_size = 0);
+    Connection(const Job &ranks, const System &system, int backend, int block_size = 0, bool learn = false);
     ~Connection();
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;

@@ -407,6 +407,13 @@ size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored
            std::max({rotation, grams, looks});
 }
 
+double modes_of(int wanted) { return std::fmax(wanted, 0.75 * block); }
+int degree_of(const Filter &filter, const ModeNumber &density, double modes) {
+    return std::max(least_degree, static_cast<int>(filter.c * std::sqrt(density.highest() / density.value_of(modes))));
+}
+// Flops of the basis: made orthogonal twice, V^dag A V, and the vectors.
+double dense_work(double m, double taken, double sites) { return (5 + 2 * taken / m) * 12 * m * m * sites; }
+
 } // namespace
 
 LanczosPlan lanczos_plan(const Device &device, const Geometry &geometry, const LanczosLimits &limits) {
@@ -418,6 +425,20 @@ LanczosPlan lanczos_plan(const Device &device, const Geometry &geometry, const L
             if (plan.bytes <= limits.memory || (plan.count <= block && plan.basis == least_basis(plan.count)))
                 return plan;
         }
+}
+
+LanczosWork lanczos_work(const ModeNumber &density, const NormalOperator &A, int count) {
+    const int basis = largest_basis(count);
+    const double modes = modes_of(count), m = basis, taken = kept_at_restart(count, basis),
+                 sites = A.geometry().sites(A.parity());
+    const double vectors = A.passes(Epilogue::residual) * spinor_bytes(Precision::single) * sites,
+                 links = A.bytes(Epilogue::residual) - vectors;
+    const double applications = density.applications() + m * (1 + degree_of(Filter(m / modes), density, modes));
+    // The basis is read four times to project it out and once for G, half of it on average, in blocks.
+    const double dense = sites * (5 * m * m / 2 + taken * m) / block * spinor_bytes(Precision::half);
+    return {applications * (vectors + links / block) + dense,
+            applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites),
+            8 * (8.0 / 3 + 2) * m * m * m}; // eigen_of_hermitian
 }
 
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOperator &full, const NormalOperator &A,
@@ -439,13 +460,12 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
                                  wanted, all.count, limits.memory * 1e-9,
                                  bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
 
-    const double modes = std::fmax(wanted, 0.75 * block);
+    const double modes = modes_of(wanted);
     const ModeNumber density(device, A, static_cast<int>(modes), limits.seed);
     const Filter filter(plan.basis / modes);
     report.highest = density.highest();
     report.edge = std::fmin(density.value_of(filter.edge * modes), 0.5 * report.highest);
-    report.degree =
-        std::max(least_degree, static_cast<int>(filter.c * std::sqrt(report.highest / density.value_of(modes))));
+    report.degree = degree_of(filter, density, modes);
     report.applications = density.applications();
 
     std::unique_ptr<Workspace> space = workspace(device, A, 2);
@@ -510,7 +530,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     report.basis = largest;
     report.seconds = wall_seconds() - begin;
     const double sites = geometry.sites(A.parity()), m = largest;
-    report.flops = report.applications * A.flops(Epilogue::residual) + (5 + 2.0 * taken / m) * 12 * m * m * sites;
+    report.flops = report.applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites);
     if (report.left_out > 0)
         report.message +=
             format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", report.left_out,

@@ -80,4 +80,11 @@ class ModeNumber {
     long long applications_ = 0;
 };
 
+// What lowest_eigenvectors takes for so many vectors in half precision where memory suffices, by the density of
+// eigenvalues. A: in single.
+struct LanczosWork {
+    double bytes, flops, host_flops; // of the device; of the host's dense matrix
+};
+LanczosWork lanczos_work(const ModeNumber &, const NormalOperator &A, int count);
+
 } // namespace milcgpu

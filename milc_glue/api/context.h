@@ -14,6 +14,10 @@
 namespace milcgpu {
 class Halo;
 struct KeptSolver; // milc_glue/solve/kept_solver.h
+
+// Whether solves that say nothing of eigenvectors get some (milc_glue/solve/learning.h). soon: on the smallest lattices,
+// too, for tests.
+enum class Learns { never, where_it_pays, soon };
 } // namespace milcgpu
 
 namespace milcgpu {
@@ -93,6 +97,8 @@ struct milcgpu_context {
     mutable milcgpu::Callbacks callbacks;
     bool lost = false;
     bool verify = true;                       // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
+    milcgpu::Learns learns = milcgpu::Learns::never;
+    double bytes_to_learn = INFINITY; // device memory for their making; less for tests
     bool flip_links = false;                  // planted by a test: one bit, as the next solve begins
     milcgpu::DeviceArray<uint64_t> checksums; // of what a solve stands on (verify.cpp)
 

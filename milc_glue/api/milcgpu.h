@@ -108,6 +108,9 @@ typedef struct {
                       anything else is BAD_ARGUMENT), else 1 */
     void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
     void *user;
+    /* 1: links that are solved on again and again get eigenvectors once these pay (milcgpu_eigen.h, Solves that learn),
+     * unless MILCGPU_AUTO is no_eigenvectors or 0. 0: never. The plugin for MILC says 1. */
+    int learn;
 } milcgpu_options;
 
 /* options may be NULL. On failure *context is NULL. All ranks of layout->messages call it together. They first compare
@@ -205,6 +208,7 @@ typedef struct {
     int deflations;    /* with spec.eigenvectors */
     int deflation_off; /* 1: the eigenvectors were not used, or no longer; the message says why. true_residual holds
                           either way */
+    int eigenvectors;  /* how many this solve was deflated with: those of the spec, or of the library's own */
 } milcgpu_solve_report;
 
 /* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the

@@ -65,9 +65,10 @@ const std::vector<Setting> &setting_table() {
          "of solves, precise-sloppy"},
         {"MILCGPU_RECONSTRUCT", "auto 18 13 12 9 8", "auto",
          "reals of a long link in the sloppy part; auto: 9 on a GPU, 18 on the host"},
-        {"MILCGPU_AUTO", "1 0", "1",
-         "1: fields stay on the device between routines, and what belongs together is solved together; 0: every "
-         "routine by itself, as MILC calls it: it looks at all that it reads, and copies back what it writes"},
+        {"MILCGPU_AUTO", "1 no_eigenvectors 0", "1",
+         "1: fields stay on the device between routines, what belongs together is solved together, and links that are "
+         "solved on again and again get eigenvectors; no_eigenvectors: without these; 0: every routine by itself, as "
+         "MILC calls it: it looks at all that it reads, and copies back what it writes"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
@@ -94,6 +95,7 @@ const std::vector<TestWord> &test_words() {
         {"nan", false, "old copies on the host, of what is newer on the device, are overwritten with NaN"},
         {"share_gpu", false, "ranks may share a GPU"},
         {"check_halo", false, "a checksum with every message between ranks"},
+        {"learn", false, "links get eigenvectors after a few solves, on the smallest lattices, too"},
         {"cut=xyzt", false, "on one rank: directions that are treated as cut"}};
     return words;
 }

@@ -33,6 +33,14 @@ GpuMessages choose_gpu_messages() {
     return choice == "0" ? GpuMessages::never : choice == "1" ? GpuMessages::tried : GpuMessages::where_said;
 }
 
+Learns choose_learns(int asked) {
+    if (asked != 0 && asked != 1)
+        refuse(format("options.learn is %d: must be 0 or 1", asked));
+    if (asked == 0 || setting("MILCGPU_AUTO") != "1")
+        return Learns::never;
+    return asked_for("learn") ? Learns::soon : Learns::where_it_pays;
+}
+
 double choose_time_limit() { return *seconds_of(setting("MILCGPU_TIMEOUT")); }
 
 int choose_emulated(int asked) {
@@ -177,6 +185,7 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         choose_time_limit();
         context.verbosity = choose_verbosity(options.verbosity);
         context.verify = setting("MILCGPU_VERIFY") == "1";
+        context.learns = choose_learns(options.learn);
         mine.check_halo = asked_for("check_halo");
         context.message = options.message;
         context.user = options.user;
@@ -186,6 +195,8 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         mine.verify = context.verify;
     });
     require_alike_settings(ranks.gathered(phase, mine));
+    for (const Learns there : ranks.gathered(phase, context.learns))
+        context.learns = std::min(context.learns, there);
     ranks.collective(phase, [&] { open_device(layout, options, mine, context); });
     bool share = false;
     ranks.collective(phase, [&] { share = asked_for("share_gpu"); });

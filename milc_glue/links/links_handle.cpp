@@ -20,7 +20,12 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
     return *handle.links;
 }
 
-void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->tag()); }
+void milcgpu::forget_solvers(milcgpu_links &handle) {
+    const uint64_t tag = handle.links->tag();
+    handle.context->forget(&handle, tag);
+    if (std::exchange(handle.learning_of, tag) != tag)
+        handle.learning[0].reset(), handle.learning[1].reset();
+}
 
 ResidentLinks &milcgpu::resident(milcgpu_links &links) {
     if (!links.links || links.links->empty())

@@ -78,6 +78,7 @@ bool Plugin::open(int backend) {
     options.backend = backend;
     options.device = device_number();
     options.verbosity = verbosity;
+    options.learn = 1;
     layout.site_map = site_map.data();
     if (collective(milcgpu_context_create(&layout, &options, &context)) != MILCGPU_OK)
         return false;

@@ -40,11 +40,6 @@ size_t free_for(milcgpu_context &context, size_t wanted) {
     }
 }
 
-Operator in_single(milcgpu_links &links, int parity) {
-    OperatorSpec spec{Precision::single, Precision::single, 18};
-    return level_operator(links, parity, spec);
-}
-
 void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int index) {
     if (of.set == nullptr)
         refuse(empty_eigenvectors);
@@ -64,6 +59,32 @@ Precision milcgpu::stored_as(int precision) {
 
 bool milcgpu::are_loaded(const milcgpu_eigenvectors &of) {
     return of.set != nullptr && std::find(of.loaded.begin(), of.loaded.end(), false) == of.loaded.end();
+}
+
+Operator milcgpu::in_single(milcgpu_links &links, int parity) {
+    OperatorSpec spec{Precision::single, Precision::single, 18};
+    return level_operator(links, parity, spec);
+}
+
+std::unique_ptr<milcgpu_eigenvectors> milcgpu::lowest_of(milcgpu_links &links, int parity, const LanczosLimits &limits,
+                                                         const LanczosProgress &progress, LanczosReport &report) {
+    milcgpu_context &context = *links.context;
+    const Operator full = full_operator(links, parity), single = in_single(links, parity);
+    std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+    made->set = lowest_eigenvectors(*context.device, *full, *single, limits, progress, report);
+    made->set->links = links.links->tag();
+    made->loaded.assign(made->set->count(), true);
+    std::vector<Region> links_read = full->checked_regions();
+    join(links_read, single->checked_regions());
+    const std::function<void()> empty = emptying(links);
+    Verification(context, empty).holds(links_read);
+    return made;
+}
+
+void milcgpu::stop_learning(milcgpu_context &context) {
+    context.learns = Learns::never;
+    for (milcgpu_links *const links : context.handles)
+        links->learning[0].reset(), links->learning[1].reset();
 }
 
 void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity,
@@ -125,6 +146,7 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
             parity = parity_index(spec.parity);
             limits = limits_of(spec);
         });
+        stop_learning(context);
         if (spec.start != nullptr) // on all ranks
             same_on_all_ranks(context, function, [&](CallArguments &call) {
                 need_eigenvectors(*spec.start, context, parity, "spec.start", "the new ones on");
@@ -137,18 +159,11 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
             context.callbacks.run("spec.progress", [&] { spec.progress(spec.user, done, of); });
             context.device->make_current();
         };
-        const Operator full = full_operator(*links, parity), single = in_single(*links, parity);
+        in_single(*links, parity); // packed, before memory is asked for
         if (spec.most_bytes == 0)
             limits.memory = free_for(context, lanczos_plan(*context.device, context.geometry, limits).bytes);
         LanczosReport of;
-        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
-        made->set = lowest_eigenvectors(*context.device, *full, *single, limits, progress, of);
-        made->set->links = links->links->tag();
-        made->loaded.assign(made->set->count(), true);
-        std::vector<Region> links_read = full->checked_regions();
-        join(links_read, single->checked_regions());
-        const std::function<void()> empty = emptying(*links);
-        Verification(context, empty).holds(links_read);
+        std::unique_ptr<milcgpu_eigenvectors> made = lowest_of(*links, parity, limits, progress, of);
         filled.count = of.found, filled.left_out = of.left_out;
         filled.basis = of.basis, filled.degree = of.degree, filled.restarts = of.restarts;
         filled.applications = static_cast<double>(of.applications);
@@ -196,6 +211,7 @@ milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int
             stored = stored_as(call("precision", precision));
             require_count(call("count", count), 1, "count");
         });
+        stop_learning(context);
         std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
         const Operator full = full_operator(*links, on);
         context.device->collective("memory for eigenvectors", [&] {

@@ -23,6 +23,14 @@ bool are_loaded(const milcgpu_eigenvectors &); // all of them
 // Throws where a call on this parity cannot take them. name: of the argument; what: "the solve is on".
 void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, int parity,
                        const char *name = "spec.eigenvectors", const char *what = "the solve is on");
+struct LanczosLimits;
+struct LanczosReport;
+// Those of these links, in a handle. As lowest_eigenvectors; what they stand on is checked.
+Operator in_single(milcgpu_links &, int parity);
+std::unique_ptr<milcgpu_eigenvectors> lowest_of(milcgpu_links &, int parity, const LanczosLimits &,
+                                                const std::function<void(int done, int of)> &progress, LanczosReport &);
+// A program that has eigenvectors of its own gets none by itself (learning.h).
+void stop_learning(milcgpu_context &);
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =

@@ -149,6 +149,7 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
             stored = stored_as(call("precision", precision));
             require_count(call("most", most), 0, "most");
         });
+        stop_learning(context);
         EigenFileReader file;
         on_first(context, [&] { file.open(path, context.geometry.global_extents()); });
         const EigenFileHead head = context.ranks->gathered("the head of a file", file.head())[0];

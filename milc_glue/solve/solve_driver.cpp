@@ -105,7 +105,8 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
 // ---- a group --------------------------------------------------------------------------------------------------------
 
 // Sources one after the other, whatever their number.
-bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const SolveTask &task, int n) {
+bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const SolveTask &task,
+               const Eigenvectors *eigenvectors, int n) {
     if (n == 1 || task.together == MILCGPU_ONE_BY_ONE || solver.cg == nullptr)
         return true;
     if (task.together != MILCGPU_TOGETHER_AUTO)
@@ -113,7 +114,7 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
     const double lowest =
-        task.eigenvectors != nullptr ? task.eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
+        eigenvectors != nullptr ? eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
     const bool half =
         A.spec().spinor == Precision::half &&
         !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
@@ -198,6 +199,7 @@ class GroupSolve {
             fill_report(group_.of[k].report, task_.a, report);
             meter.fill(report);
             report.links_version = sources_.links_version();
+            report.eigenvectors = deflation_ != nullptr ? deflation_->vectors().count() : 0;
             report.seconds /= group_.count;
             report.bytes_to_device /= group_.count, report.bytes_to_host /= group_.count;
             if (group_.alone || total_.seconds <= 0)
@@ -206,6 +208,16 @@ class GroupSolve {
             report.solver_seconds /= group_.count;
         }
     }
+    GroupWork work() const {
+        GroupWork all{group_.count, total_.steps_together, total_.bytes, total_.flops, 0, deflation_ != nullptr};
+        if (const CgReport &own = group_.of[0].report; group_.alone)
+            all.steps = own.steps, all.bytes = own.bytes, all.flops = own.flops;
+        for (const SourceOnTheWay &source : group_.of) {
+            all.true_residual = std::fmax(all.true_residual, source.report.true_residual);
+            all.deflation_off = all.deflation_off || source.report.deflation_off;
+        }
+        return all;
+    }
     void log(const std::vector<milcgpu_solve_report> &reports) const {
         const milcgpu_solve_report &first = reports[group_.first];
         const SolveArguments &a = task_.a;
@@ -213,12 +225,15 @@ class GroupSolve {
             const std::string what =
                 format("%s %s/%s", group_.alone ? "" : format(" of %d sources", group_.count).c_str(),
                        name(a.precise.spinor), name(a.sloppy.spinor));
+            const std::string with =
+                first.eigenvectors > 0 ? format(", deflated with %d eigenvectors", first.eigenvectors) : "";
             const std::string how =
                 group_.alone ? format("%s, %d iterations, true residual %.2e", milcgpu_status_name(first.status),
                                       first.iterations, first.true_residual)
                              : format("%d steps together", total_.steps_together);
-            return format("%s%s %s: %s, %.4f s, %.1f GFLOPS", sources_.name().c_str(), what.c_str(),
-                          sources_.parameters().c_str(), how.c_str(), first.seconds * group_.count, first.gflops);
+            return format("%s%s %s: %s%s, %.4f s, %.1f GFLOPS", sources_.name().c_str(), what.c_str(),
+                          sources_.parameters().c_str(), how.c_str(), with.c_str(), first.seconds * group_.count,
+                          first.gflops);
         });
     }
 
@@ -354,9 +369,11 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
     const int n = static_cast<int>(reports.size()), most = sources_at_once(n);
     std::optional<SolverInUse> in_use;
     bool alone = true;
+    const Eigenvectors *eigenvectors = nullptr;
     with_plan(sources, most, [&] {
         in_use.emplace(family, task.a.precise, task.a.sloppy);
-        alone = are_alone(family, in_use->solver(), task, n);
+        eigenvectors = sources.eigenvectors();
+        alone = are_alone(family, in_use->solver(), task, eigenvectors, n);
         if (alone)
             sources.allocate(in_use->solver(), 1);
     });
@@ -364,11 +381,13 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
     Status worst = Status::ok;
     std::unique_ptr<Deflation> deflation; // with room for the sources of a group
     const auto deflation_of = [&](int count) -> Deflation * {
-        if (task.eigenvectors == nullptr || (deflation != nullptr && deflation->sources() >= count))
+        if (deflation != nullptr && &deflation->vectors() == eigenvectors && deflation->sources() >= count)
             return deflation.get();
         deflation.reset();
+        if (eigenvectors == nullptr)
+            return nullptr;
         family.device().collective("memory for a deflation", [&] {
-            deflation = std::make_unique<Deflation>(family.device(), *task.eigenvectors, *solver.operators.full, count);
+            deflation = std::make_unique<Deflation>(family.device(), *eigenvectors, *solver.operators.full, count);
         });
         return deflation.get();
     };
@@ -393,7 +412,10 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
             set_last_error(task.function, message);
         }
         group.log(reports);
+        sources.taken(group.work());
         meter.emplace(family.device());
+        if (first + count < n)
+            eigenvectors = sources.eigenvectors();
     }
     return worst;
 }

@@ -76,6 +76,14 @@ struct Group {
     }
 };
 
+// What a group of sources has taken.
+struct GroupWork {
+    int sources = 0, steps = 0; // together
+    double bytes = 0, flops = 0;
+    double true_residual = 0; // the largest
+    bool deflated = false, deflation_off = false;
+};
+
 // Where the sources of a call are, and what is to be done with them.
 class SourcesOfCall {
   public:
@@ -103,6 +111,10 @@ class SourcesOfCall {
     // The fall of the sloppy residual between true ones, in this precision.
     virtual double reliable_delta(double asked, Precision) const { return asked; }
     virtual uint64_t links_version() const { return 0; }
+    // To deflate the next group with; nullptr: nothing. Asked before each group, by all ranks together. And what that
+    // group has taken then.
+    virtual const Eigenvectors *eigenvectors() { return nullptr; }
+    virtual void taken(const GroupWork &) {}
     // "Laplace solve", "kappa 0.1".
     virtual std::string name() const = 0;
     virtual std::string parameters() const = 0;
@@ -115,7 +127,6 @@ struct SolveTask {
     int together;  // milcgpu_together
     bool numbered; // messages say which source it is
     CgProgress progress;
-    const Eigenvectors *eigenvectors = nullptr; // to deflate with
 };
 
 // Arguments of calls that solve: what ranks must have alike of each source, as many numbers on all of them; and the

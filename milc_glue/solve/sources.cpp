@@ -4,6 +4,7 @@
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/learning.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
@@ -16,10 +17,23 @@ namespace {
 // Where the sources of a call are, and their solutions.
 class StaggeredSources : public SourcesOfCall {
   public:
-    StaggeredSources(milcgpu_links &links, int parity, double mass, std::vector<VectorPlace> sources,
-                     std::vector<VectorPlace> solutions)
-        : links_(links), context_(*links.context), parity_(parity), mass_(mass), sources_(std::move(sources)),
-          solutions_(std::move(solutions)) {}
+    // learning: nullptr where the call has eigenvectors of its own, or wants none.
+    StaggeredSources(milcgpu_links &links, const SolveArguments &a, double mass, std::vector<VectorPlace> sources,
+                     std::vector<VectorPlace> solutions, std::shared_ptr<Learning> learning)
+        : links_(links), context_(*links.context), parity_(a.parity), mass_(mass), limits_(a.limits),
+          sources_(std::move(sources)), solutions_(std::move(solutions)), learning_(std::move(learning)) {}
+    ~StaggeredSources() override {
+        if (learning_)
+            learning_->rest();
+    }
+    void deflate_with(const Eigenvectors *given) { given_ = given; }
+    const Eigenvectors *eigenvectors() override {
+        return learning_ ? learning_->before(limits_.shift, limits_.tolerance) : given_;
+    }
+    void taken(const GroupWork &work) override {
+        if (learning_)
+            learning_->after(limits_.shift, work);
+    }
     void load(Group &group, Verification &verification) override {
         flip_if_planted(links_);
         int zero = !group.alone; // all guesses
@@ -52,7 +66,10 @@ class StaggeredSources : public SourcesOfCall {
     milcgpu_context &context_;
     int parity_;
     double mass_;
+    CgLimits limits_;
     std::vector<VectorPlace> sources_, solutions_;
+    std::shared_ptr<Learning> learning_;
+    const Eigenvectors *given_ = nullptr;
 };
 
 } // namespace
@@ -116,7 +133,7 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
                       StaggeredSources &sources, SolveTask &task, std::vector<milcgpu_solve_report> &reports) {
     const std::string wrong = why_not_of(eigenvectors, links);
     if (wrong.empty())
-        task.eigenvectors = eigenvectors.set.get();
+        sources.deflate_with(eigenvectors.set.get());
     const Status status = solve(family, sources, task, reports);
     bool raised = false;
     for (milcgpu_solve_report &report : reports) {
@@ -161,7 +178,8 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
         return Status::ok;
     task.progress = progress_of(context, spec);
     StaggeredFamily family(links, task.a.parity);
-    StaggeredSources sources(links, task.a.parity, spec.mass, std::move(places.sources), std::move(places.solutions));
+    StaggeredSources sources(links, task.a, spec.mass, std::move(places.sources), std::move(places.solutions),
+                             spec.eigenvectors == nullptr ? learning_of(links, task.a.parity) : nullptr);
     if (spec.eigenvectors == nullptr)
         return solve(family, sources, task, reports);
     return solve_deflated(*spec.eigenvectors, links, family, sources, task, reports);
