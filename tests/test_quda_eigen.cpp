@@ -184,6 +184,8 @@ TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
     start();
     Links links(3);
     const int plain = solve(links, nullptr).iterations;
+    const QudaEigensolverArgs_t loose = deflation(vectors);
+    CHECK(solve(links, &loose).done()); // not what the eigensolver gives
     QudaInvertParam inverter = newQudaInvertParam();
     inverter.cpu_prec = QUDA_DOUBLE_PRECISION;
     inverter.mass = mass;

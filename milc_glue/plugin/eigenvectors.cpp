@@ -31,12 +31,12 @@ void progress(void *user, int done, int of) {
 }
 
 // Kept, also where they could not be made. Links that are no longer what they were are loaded again with the next call.
-void keep(Plugin &p, LinkSet &links, int parity, int asked, milcgpu_status status, milcgpu_eigenvectors *handle,
+void keep(Plugin &p, LinkSet &links, int parity, bool exact, milcgpu_status status, milcgpu_eigenvectors *handle,
           Set *&made) {
     if (status == MILCGPU_CORRUPTED)
         links.mirror.forget_copy();
     else
-        made = &p.eigenvectors->keep(links, parity, asked, handle);
+        made = &p.eigenvectors->keep(links, parity, exact, handle);
 }
 
 milcgpu_status compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, Set *&made) {
@@ -58,7 +58,7 @@ milcgpu_status compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plug
     const milcgpu_status status = with_room(p, MILCGPU_EIGENSOLVE, &links, [&] {
         return milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report);
     });
-    keep(p, links, parity, wanted.count, status, handle, made);
+    keep(p, links, parity, wanted.tolerance > 0, status, handle, made);
     if (status != MILCGPU_OK)
         return status;
     std::vector<double> values(report.count);
@@ -85,7 +85,7 @@ milcgpu_status take(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_
         status = p.collective(milcgpu_eigenvectors_load(handle, links.handle, k, &vectors[k]));
     if (status != MILCGPU_OK)
         milcgpu_eigenvectors_destroy(std::exchange(handle, nullptr));
-    keep(p, links, parity, wanted.count, status, handle, made);
+    keep(p, links, parity, false, status, handle, made);
     p.ledger[MILCGPU_EIGENSOLVE].to_device += wanted.count * p.sites_of(parity) * p.bytes_of(6);
     return status;
 }
@@ -95,7 +95,7 @@ milcgpu_status turn(Plugin &p, LinkSet &links, int parity, const Set &other, Set
     milcgpu_eigenvectors *handle = nullptr;
     const milcgpu_status status =
         with_room(p, MILCGPU_EIGENSOLVE, &links, [&] { return other_parity_of(other.handle, links.handle, &handle); });
-    keep(p, links, parity, other.asked, status, handle, made);
+    keep(p, links, parity, false, status, handle, made);
     if (status == MILCGPU_OK)
         p.log(1, format("%s: %d eigenvectors on %s sites, by D of the others", routine_name(MILCGPU_EIGENSOLVE),
                         milcgpu_eigenvectors_count(handle), sites_of(parity)));
@@ -139,7 +139,7 @@ Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) 
     const int parity = handle->set->parity() == 0 ? MILCGPU_EVEN : MILCGPU_ODD;
     p.log(1, format("%s: %d eigenvectors on %s sites, from %s", routine_name(MILCGPU_EIGENSOLVE),
                     milcgpu_eigenvectors_count(handle), sites_of(parity), wanted.read_from));
-    return &p.eigenvectors->keep(links, parity, wanted.count, handle);
+    return &p.eigenvectors->keep(links, parity, false, handle);
 }
 
 void write(Plugin &p, const Set &set, const char *path) {
@@ -220,7 +220,7 @@ int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity
     return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
         Set *set = p.eigenvectors->of(links, parity);
         const bool exact = values != nullptr || vectors != nullptr;
-        if (!has(set, wanted->count))
+        if (!has(set, wanted->count) || (exact && !set->exact))
             set = made_for(p, links, parity, *wanted, exact);
         if (set == nullptr)
             return false;

@@ -42,13 +42,13 @@ double KeptEigenvectors::last_value(int parity) const {
     return values.back();
 }
 
-KeptEigenvectors::Set &KeptEigenvectors::keep(const LinkSet &links, int parity, int asked,
+KeptEigenvectors::Set &KeptEigenvectors::keep(const LinkSet &links, int parity, bool exact,
                                               milcgpu_eigenvectors *handle) {
     if (Set *const before = of(links, parity))
         erase(*before);
     while (sets_.size() >= most_sets)
         drop_oldest(clock_);
-    sets_.push_back(std::make_unique<Set>(Set{links.mirror.content(), parity, asked, handle, ++clock_, false}));
+    sets_.push_back(std::make_unique<Set>(Set{links.mirror.content(), parity, exact, handle, ++clock_, false}));
     return *sets_.back();
 }
 

@@ -12,7 +12,8 @@ class KeptEigenvectors {
   public:
     struct Set {
         uint64_t content; // of the links, on this rank
-        int parity, asked;
+        int parity;
+        bool exact;                   // to a tolerance, not as deflation needs them
         milcgpu_eigenvectors *handle; // nullptr: they could not be made
         long used;
         bool said; // that they are not taken
@@ -29,7 +30,7 @@ class KeptEigenvectors {
     // l of the last vector of the newest set on this parity; 0: there is none.
     double last_value(int parity) const;
     // Puts a set in place of what these links had.
-    Set &keep(const LinkSet &links, int parity, int asked, milcgpu_eigenvectors *handle);
+    Set &keep(const LinkSet &links, int parity, bool exact, milcgpu_eigenvectors *handle);
     // Sets of other links go, the oldest first, until so many bytes are free.
     void make_room(size_t bytes, const LinkSet &links);
     bool drop_others();            // than those that were asked for last. Whether there were any
