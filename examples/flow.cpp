@@ -134,7 +134,7 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
     std::vector<Real> own = examples::deal_links<Real>(ranks, lattice, links);
     const milcgpu_field host = examples::field_of(own);
     must(milcgpu_gauge_load(field.gauge, &host, 0));
-    const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.phases_out};
+    const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.signs};
     must(milcgpu_gauge_stout_smear(field.gauge, &stout, nullptr));
     Record record(ranks, s, csv, examples::origin_cells(lattice.n, milcgpu_context_device_name(field.context)));
     milcgpu_flow_report report{};
@@ -177,7 +177,7 @@ int run(const Settings &s, examples::Job &ranks) {
     const int precision = number_of(s.precision, precisions);
     spec.exp_order = s.exp_order, spec.step = s.step, spec.stop = s.stop, spec.tolerance = s.tolerance;
     spec.anisotropy = s.anisotropy, spec.every = s.every, spec.most_steps = s.most_steps;
-    spec.phases_out = 1; // as files and the heat bath have links
+    spec.signs = MILCGPU_SIGNS_OUT; // as files and the heat bath have links
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
     const int backend = examples::backends_of(ranks, s.backend)[0];

@@ -86,7 +86,7 @@ Hadrons::Loaded Hadrons::load(reference::Gauge gauge) {
         links_.reset(handle);
         must(status);
         must(milcgpu_gauge_save(gauge_.get(), &field));
-        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 1, 1, {}};
+        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 1, MILCGPU_SIGNS_IN, {}};
         must(milcgpu_meson_links_load(meson_links_.get(), &as_they_are, &field));
     });
     return result;

@@ -1,5 +1,6 @@
 // What the timing programs share: times by device events, and what is wrong.
 #pragma once
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/su3/fields.h"
 #include <algorithm>
 #include <cstdio>

@@ -10,7 +10,7 @@ quda_objects  := $(call objects,$(quda_sources))
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # What libquda.so has of the library by itself: nothing with a state.
 quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
-                   milc_glue/host/host_fields.cpp milc_glue/host/lent_messages.cpp)
+                   milc_glue/host/host_fields.cpp milc_glue/api/lent_messages.cpp)
 
 # What milc_glue takes of the standard library, compiled once: it takes as long to read as many a file. Not by ccache,
 # which by default keeps nothing that comes after it.

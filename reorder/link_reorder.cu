@@ -1,5 +1,6 @@
 // One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
 // re-reads the packed form. Runs once when links change.
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/comm/ranks.h"
 #include "gpu_kernels/su3/for_real.h"

@@ -1,4 +1,5 @@
 #include "reorder/resident_field.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
 #include <atomic>
 

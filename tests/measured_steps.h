@@ -25,7 +25,7 @@ inline milcgpu_status measure_quarks(OfQuarks what, milcgpu_context *context, co
     const int origin[4] = {0, 1, 0, 0};
     milcgpu_meson_links *links = nullptr;
     auto load = tests::sized<milcgpu_meson_links_spec>();
-    load.antiperiodic = 1;
+    load.antiperiodic = 1, load.signs = MILCGPU_SIGNS_OUT;
     milcgpu_status status = milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links);
     status = status != MILCGPU_OK ? status : milcgpu_meson_links_load(links, &load, &u);
     if (status != MILCGPU_OK) {
@@ -60,12 +60,12 @@ inline milcgpu_status smooth_links(milcgpu_context *context, const Reals &gauge,
     });
     then([&] {
         auto spec = tests::sized<milcgpu_gauge_fix_spec>();
-        spec.direction = 3, spec.most_steps = 2, spec.tolerance = -1, spec.phases_out = 1;
+        spec.direction = 3, spec.most_steps = 2, spec.tolerance = -1, spec.signs = 1;
         return milcgpu_gauge_fix(handle, &spec, nullptr);
     });
     then([&] {
         auto spec = tests::sized<milcgpu_ape_spec>();
-        spec.weight = 0.1, spec.times = 2, spec.phases_out = 1;
+        spec.weight = 0.1, spec.times = 2, spec.signs = 1;
         return milcgpu_gauge_ape_smear(handle, &spec, nullptr, nullptr);
     });
     then([&] {
@@ -75,7 +75,7 @@ inline milcgpu_status smooth_links(milcgpu_context *context, const Reals &gauge,
     then([&] {
         milcgpu_flow_spec spec;
         milcgpu_flow_defaults(&spec, sizeof spec);
-        spec.step = 0.05, spec.stop = 0.1, spec.phases_out = 1;
+        spec.step = 0.05, spec.stop = 0.1, spec.signs = 1;
         return milcgpu_gauge_flow(handle, &spec, nullptr, nullptr, nullptr);
     });
     then([&] {

@@ -36,7 +36,7 @@ template <class Real> struct Measurement {
         auto host = reference::links_to_milc<Real>(lattice(), gauge);
         u = reference::links_from_milc<Real>(lattice(), host);
         const milcgpu_field field = Session<Real>::field(host);
-        const milcgpu_meson_links_spec spec{sizeof spec, antiperiodic, 0, {}};
+        const milcgpu_meson_links_spec spec{sizeof spec, antiperiodic, MILCGPU_SIGNS_OUT, {}};
         return milcgpu_meson_links_load(links, &spec, &field);
     }
     void must(milcgpu_status status) const {

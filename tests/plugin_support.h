@@ -66,6 +66,7 @@ struct Milc {
         milc.ranks = 1;
         std::copy(lattice.n.begin(), lattice.n.end(), milc.extent);
         milc.own_routines = 1;
+        milc.report_sizes = milcgpu_sizes_of_reports();
         milc.site_map = order.data();
         return milc;
     }

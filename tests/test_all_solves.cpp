@@ -38,7 +38,7 @@ struct World {
         REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
         REQUIRE(milcgpu_wilson_load(wilson, &field) == MILCGPU_OK);
         REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &meson) == MILCGPU_OK);
-        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 0, 0, {}};
+        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 0, MILCGPU_SIGNS_OUT, {}};
         REQUIRE(milcgpu_meson_links_load(meson, &as_they_are, &field) == MILCGPU_OK);
         REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, sources, &vectors) == MILCGPU_OK);
         REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
@@ -311,7 +311,7 @@ TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside an
         Thrower thrower{1, 0, true};
         milcgpu_flow_spec flow;
         milcgpu_flow_defaults(&flow, sizeof flow);
-        flow.stop = 0.1, flow.step = 0.05, flow.phases_out = 1;
+        flow.stop = 0.1, flow.step = 0.05, flow.signs = 1;
         const auto flows = [&](auto *user) {
             using User = std::remove_pointer_t<decltype(user)>;
             return milcgpu_gauge_flow(
@@ -323,7 +323,7 @@ TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside an
                 user, nullptr);
         };
         auto fix = sized<milcgpu_gauge_fix_spec>();
-        fix.direction = MILCGPU_LANDAU, fix.phases_out = 1, fix.most_steps = 3, fix.tolerance = -1;
+        fix.direction = MILCGPU_LANDAU, fix.signs = 1, fix.most_steps = 3, fix.tolerance = -1;
         const auto fixes = [&](auto *user) {
             using User = std::remove_pointer_t<decltype(user)>;
             fix.user = user;

@@ -245,7 +245,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
 
         // milcgpu_mesons.h, milcgpu_dirac.h
         auto load = sized<milcgpu_meson_links_spec>();
-        load.signs_in = MILCGPU_SIGNS_IN;
+        load.signs = MILCGPU_SIGNS_IN;
         walk("spec", load, [&] { return milcgpu_meson_links_load(to.meson, &load, &u_field); });
         milcgpu_momentum momenta[3] = {};
         for (milcgpu_momentum &one : momenta)

@@ -247,7 +247,7 @@ TEST_CASE("four solvers are kept, the ones used last; a solve made anew gives th
     for (const Backend backend : backends()) {
         Session<double> session(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
-        const auto &kept = session.context->solvers;
+        const auto &kept = milcgpu::kept_solvers(*session.context).all;
         constexpr int kinds = 6;
         Solved first[kinds];
         size_t used = 0;

@@ -2,7 +2,7 @@
 // makes of them.
 #include "gpu_kernels/operators/staggered.h"
 #include "milc_glue/links/links_handle.h"
-#include "milc_glue/solve/verify.h"
+#include "milc_glue/links/verify.h"
 #include "tests/support.h"
 
 using namespace milcgpu;

@@ -32,7 +32,7 @@ struct Bench {
         demand(milcgpu_meson_links_create(here.context, MILCGPU_DOUBLE, &links));
         const std::vector<double> own = Fields::part(inputs.links, here.places, 72);
         const milcgpu_field field = field_of(own);
-        const milcgpu_meson_links_spec spec{sizeof spec, 0, 0, {}};
+        const milcgpu_meson_links_spec spec{sizeof spec, 0, MILCGPU_SIGNS_OUT, {}};
         demand(milcgpu_meson_links_load(links, &spec, &field));
         for (const auto &vector : inputs.vectors)
             in.push_back(Fields::part(vector, here.places, 6));

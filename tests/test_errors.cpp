@@ -209,7 +209,7 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
         REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
         REQUIRE(milcgpu_wilson_load(wilson, &plain) == MILCGPU_OK);
         REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &mesons) == MILCGPU_OK);
-        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 1, 0, {}};
+        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 1, MILCGPU_SIGNS_OUT, {}};
         REQUIRE(milcgpu_meson_links_load(mesons, &as_they_are, &plain) == MILCGPU_OK);
         const auto unit = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 63));
         for (const double size : {1e-315, 1e-170, 1e-160, 1e-150, 1e155}) {

@@ -120,7 +120,7 @@ milcgpu_status solve_together(Session<double> &session, Fields &out, double mass
 milcgpu_status make_links(Session<double> &session, Fields &out, milcgpu_links **handle) {
     milcgpu_fatlink_spec spec;
     milcgpu_hisq_defaults(&spec, sizeof spec);
-    spec.phases_out = 1, spec.special_unitary = 1;
+    spec.signs = 1, spec.special_unitary = 1;
     const milcgpu_field gauge = field_of(the_system().gauge_milc);
     milcgpu_field to[7];
     for (int k = 0; k < 7; ++k)

@@ -73,7 +73,7 @@ struct Calls {
     }
     milcgpu_status load_meson_links() {
         const milcgpu_field f = field(bare);
-        const milcgpu_meson_links_spec spec{sizeof spec, 1, 0, {}};
+        const milcgpu_meson_links_spec spec{sizeof spec, 1, MILCGPU_SIGNS_OUT, {}};
         return milcgpu_meson_links_load(meson_links, &spec, &f);
     }
     void with_meson_links() {

@@ -48,7 +48,7 @@ template <class Real> struct Field {
         : session(lattice, backend, block, 0), phases_out(without_phases) {
         REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
         milcgpu_flow_defaults(&spec, sizeof spec);
-        spec.phases_out = phases_out, spec.exp_order = 0;
+        spec.signs = phases_out, spec.exp_order = 0;
     }
     ~Field() { milcgpu_gauge_destroy(gauge); }
     void load(Gauge links) {
@@ -638,7 +638,7 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
                 milcgpu_flow_spec spec;
                 milcgpu_flow_defaults(&spec, sizeof spec);
                 spec.action = action, spec.integrator = integrator, spec.stop = stop, spec.step = 0.05;
-                spec.tolerance = 1e-3, spec.phases_out = 1, spec.anisotropy = xi;
+                spec.tolerance = 1e-3, spec.signs = 1, spec.anisotropy = xi;
                 demand(milcgpu_gauge_flow(handle.gauge, &spec, Listener::take, &listener, nullptr));
                 demand(milcgpu_gauge_save(handle.gauge, &field));
                 Fields::put(made.links[slot], own, here.places, 72);

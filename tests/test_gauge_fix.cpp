@@ -38,7 +38,7 @@ template <class Real> struct Handle {
 milcgpu_gauge_fix_spec fix_spec(int direction, bool phased) {
     auto spec = sized<milcgpu_gauge_fix_spec>();
     spec.direction = direction;
-    spec.phases_out = !phased;
+    spec.signs = !phased;
     return spec;
 }
 milcgpu_hyp_spec hyp_spec(bool phased) { return {sizeof(milcgpu_hyp_spec), 0.75, 0.6, 0.3, 1, 4, 0, !phased}; }
@@ -47,7 +47,7 @@ milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
     spec.weight = weight;
     spec.times = times;
     spec.space_only = 1;
-    spec.phases_out = !phased;
+    spec.signs = !phased;
     return spec;
 }
 

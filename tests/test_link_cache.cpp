@@ -1,7 +1,7 @@
 // How soon the plugin sees that MILC's links are no longer those on the device.
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/link_watch.h"
-#include "milc_glue/solve/verify.h"
+#include "milc_glue/links/verify.h"
 #include "tests/support.h"
 #include <chrono>
 

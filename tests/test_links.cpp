@@ -243,7 +243,7 @@ TEST_CASE("phases in or out of the gauge links, SU(3) or U(3)", "[fatlinks]") {
         milcgpu_hisq_defaults(&spec, sizeof spec);
         spec.special_unitary = 1;
         const auto in = make_links<double>(session, u, spec);
-        spec.phases_out = 1;
+        spec.signs = 1;
         const auto out = make_links<double>(session, bare, spec);
         REQUIRE(in.status == MILCGPU_OK);
         REQUIRE(out.status == MILCGPU_OK);
@@ -747,7 +747,7 @@ TEST_CASE("MILC's sample: fat and long links of its gauge field", "[fatlinks][sa
             milcgpu_fatlink_spec spec;
             milcgpu_asqtad_defaults(0.502, &spec, sizeof spec);
             spec.precision = precision;
-            spec.phases_out = 1;
+            spec.signs = 1;
             const auto made = make_links<double>(session, file.links, spec);
             CAPTURE(name(backend), precision, made.report.message);
             REQUIRE(made.status == MILCGPU_OK);

@@ -155,7 +155,7 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
         with(t.sets[1].n_terms, 1, "n_terms is 3");
         with(t.sets[0].eps_naik, std::nan(""), "spec.sets[0].eps_naik is nan");
         with(t.how.special_unitary, 1, "special_unitary", MILCGPU_NOT_BUILT);
-        with(t.how.phases_out, 1, "phases_out");
+        with(t.how.signs, 1, "signs");
         with(t.how.struct_size, size_t(3), "struct_size");
         with(t.spec.residues, static_cast<const double *>(nullptr), "residues");
         with(t.vectors[2][7], std::nan(""), "NaN", MILCGPU_NAN_OR_INF);
@@ -211,9 +211,9 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
         CHECK(make(made[1], false, 12) == MILCGPU_BAD_ARGUMENT);
         CHECK(t.says("reconstruct"));
         const milcgpu_fatlink_spec good = t.how;
-        t.how.phases_out = 1;
+        t.how.signs = 1;
         CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("phases_out"));
+        CHECK(t.says("signs"));
         t.how = good, t.how.precision = MILCGPU_SINGLE;
         CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
         CHECK(made[1][0] == std::vector<double>(t.links.size(), -7));

@@ -44,7 +44,7 @@ struct Prepared {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE})
                 REQUIRE(solve(0.1, MILCGPU_DOUBLE, sloppy, parity) == MILCGPU_OK);
-        REQUIRE(session.context->solvers.size() == 4);
+        REQUIRE(milcgpu::kept_solvers(*session.context).all.size() == 4);
     }
     int given_back() const {
         int lines = 0;
@@ -65,13 +65,13 @@ TEST_CASE("idle solvers are given back, the oldest first, before memory is calle
         CHECK(p.solve(0.1, MILCGPU_SINGLE, MILCGPU_HALF) == MILCGPU_OK); // a fifth, and its links
         CHECK(p.given_back() >= 1);
         CHECK(p.given_back() <= 3);
-        CHECK(p.session.context->solvers.size() == 5u - p.given_back());
-        CHECK(p.session.context->solvers.back().parity != 0); // the even ones were older
+        CHECK(milcgpu::kept_solvers(*p.session.context).all.size() == 5u - p.given_back());
+        CHECK(milcgpu::kept_solvers(*p.session.context).all.back().parity != 0); // the even ones were older
         // Not even an empty cache leaves room for this.
         p.device().set_memory_limit(p.device().used_bytes() / 4);
         CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_NO_MEMORY);
         CHECK(p.x == std::vector<double>(p.source.size(), 0));
-        CHECK(p.session.context->solvers.empty());
+        CHECK(milcgpu::kept_solvers(*p.session.context).all.empty());
         p.device().set_memory_limit(0);
         CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
     }
@@ -247,7 +247,7 @@ TEST_CASE("links that a solver reads stay while others are given back", "[faults
         const milcgpu_field fat = p.session.field(p.session.fat), lng = p.session.field(p.session.lng);
         milcgpu_links *more = nullptr;
         CHECK(milcgpu_links_create(p.session.context, &fat, &lng, &more) == MILCGPU_NO_MEMORY);
-        CHECK(p.session.context->solvers.empty());
+        CHECK(milcgpu::kept_solvers(*p.session.context).all.empty());
         CHECK(p.solve(0.004, MILCGPU_DOUBLE, MILCGPU_HALF) == MILCGPU_OK);
         CHECK(p.x == expected);
         p.device().set_memory_limit(p.device().used_bytes()); // the solver in use needs nothing more

@@ -62,7 +62,7 @@ TEST_CASE("newest of gauge field and momenta: two edits in every order", "[plugi
         constexpr double eps = 0.05, beta = 1.5;
         milcgpu_loops loops{};
         loops.plaquette = 1;
-        loops.phases_out = 1;
+        loops.signs = 1;
         const std::vector<reference::Loops> plaquettes = {{1, reference::plaquettes()}};
         // As the CPU has them, and as MILC has them in its sites.
         Gauge u = smooth_gauge(1), h = reference::random_momenta(lattice, 2);

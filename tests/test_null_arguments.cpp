@@ -98,7 +98,8 @@ struct World {
         REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
         REQUIRE(milcgpu_wilson_load(wilson, &plain) == MILCGPU_OK);
         REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &meson) == MILCGPU_OK);
-        const auto as_they_are = sized<milcgpu_meson_links_spec>();
+        auto as_they_are = sized<milcgpu_meson_links_spec>();
+        as_they_are.signs = MILCGPU_SIGNS_OUT;
         REQUIRE(milcgpu_meson_links_load(meson, &as_they_are, &plain) == MILCGPU_OK);
         REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, 4, &vectors) == MILCGPU_OK);
         for (int k = 0; k < 4; ++k)
@@ -149,7 +150,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         auto of_masses = sized<milcgpu_multi_mass_report>();
         milcgpu_fatlink_spec fat_links;
         milcgpu_asqtad_defaults(0.9, &fat_links, sizeof fat_links);
-        fat_links.phases_out = 0;
+        fat_links.signs = 0;
         milcgpu_links *made_links = nullptr;
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &made_links};
         const milcgpu_hisq_links no_hisq{};
@@ -298,7 +299,8 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_gauge_hyp_smear", milcgpu_gauge_hyp_smear, {2}, w.copy, &hyp, &of_force);
         // milcgpu_mesons.h
         milcgpu_meson_links *meson = nullptr;
-        const auto as_they_are = sized<milcgpu_meson_links_spec>();
+        auto as_they_are = sized<milcgpu_meson_links_spec>();
+        as_they_are.signs = MILCGPU_SIGNS_OUT;
         const int origin[4] = {0, 0, 0, 0};
         const milcgpu_quarks from{&w.b, nullptr, 0}, to{&x, nullptr, 0};
         const milcgpu_momentum still{{0, 0, 0}, {MILCGPU_EVEN, MILCGPU_EVEN, MILCGPU_EVEN}};
@@ -310,7 +312,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_meson_links_create", milcgpu_meson_links_create, {}, c, MILCGPU_DOUBLE, &meson);
         walk("milcgpu_meson_links_destroy", milcgpu_meson_links_destroy, {}, nullptr);
         auto from_gauge = sized<milcgpu_meson_links_spec>();
-        from_gauge.signs_in = MILCGPU_SIGNS_IN;
+        from_gauge.signs = MILCGPU_SIGNS_IN;
         walk("milcgpu_meson_links_load", milcgpu_meson_links_load, {}, w.meson, &as_they_are, &w.plain);
         walk("milcgpu_meson_links_load_gauge", milcgpu_meson_links_load_gauge, {}, w.meson, &from_gauge, w.gauge);
         walk("milcgpu_quarks_shift", milcgpu_quarks_shift, {3}, w.meson, 0, MILCGPU_FORWARD, origin, 1, &from, &to);

@@ -308,6 +308,36 @@ TEST_CASE("plugin: glue of the same interface is served, another one refused in 
     }
 }
 
+TEST_CASE("plugin: reports end where the header of MILC's side ends them", "[plugin]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}};
+    Milc milc;
+    milcgpu_milc described = milc.described();
+    REQUIRE(milcgpu_plugin_start(&described) == 1);
+    const size_t shorter = sizeof(milcgpu_solve_report) - alignof(milcgpu_solve_report); // a member less
+    milcgpu::plugin().report_sizes.solve = shorter;
+    const milcgpu_plugin_solve_call call = milc.call();
+    milcgpu_plugin_solve_call calls[2] = {call, call};
+    std::vector<double> x(milc.x.size(), 0);
+    calls[1].solution = Milc::field(x);
+    std::vector<unsigned char> reports(3 * sizeof(milcgpu_solve_report), 0xAB);
+    auto *const first = reinterpret_cast<milcgpu_solve_report *>(reports.data());
+    const auto is_untouched = [&](size_t from) {
+        return std::all_of(reports.begin() + from, reports.end(), [](unsigned char byte) { return byte == 0xAB; });
+    };
+    REQUIRE(milcgpu_plugin_solve(&call, first) == 1);
+    CHECK(first->struct_size == shorter);
+    CHECK(first->true_residual < 1e-6);
+    CHECK(is_untouched(shorter));
+    REQUIRE(milcgpu_plugin_solve_sources(2, calls, first) == 1);
+    const auto *const second = reinterpret_cast<const milcgpu_solve_report *>(reports.data() + shorter);
+    CHECK(second->struct_size == shorter);
+    CHECK(second->true_residual < 1e-6);
+    CHECK(is_untouched(2 * shorter));
+
+    described.report_sizes.flow = sizeof(milcgpu_flow_report) + 8;
+    CHECK(has(said_by([&] { CHECK(milcgpu_plugin_start(&described) == 0); }), "build MILC again"));
+}
+
 TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "[plugin][measurements]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
@@ -329,7 +359,7 @@ TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "
             milcgpu_flow_defaults(&spec, sizeof spec);
             spec.integrator = integrator;
             spec.stop = 0.4, spec.tolerance = 1e-3;
-            spec.phases_out = spec.as_milc = 1;
+            spec.signs = spec.as_milc = 1;
             std::vector<double> made;
             const auto listen = [](void *user, const milcgpu_flow_point *point) {
                 static_cast<std::vector<double> *>(user)->push_back(point->step);

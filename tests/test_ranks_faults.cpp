@@ -86,7 +86,7 @@ TEST_CASE("ranks: memory that ends on one rank in a solve of a very light mass e
                 solve.spec.mass = 1e-3, solve.spec.max_iterations = 24, solve.spec.max_restarts = 1;
                 solve.spec.sloppy.precision = MILCGPU_SINGLE;
                 if (first)
-                    here.context->solvers.clear();
+                    kept_solvers(*here.context).all.clear();
                 if (here.rank() == 1)
                     here.context->device->inject(first ? Fault::allocation : Fault::none, after);
                 const milcgpu_status status = solve(here);

@@ -55,8 +55,8 @@ template <class Real> struct Handle {
         REQUIRE(milcgpu_gauge_save(gauge, &to) == MILCGPU_OK);
         return links;
     }
-    double action(int phases_out) {
-        const milcgpu_loops loops{1, -0.3, 0.2, phases_out};
+    double action(int signs) {
+        const milcgpu_loops loops{1, -0.3, 0.2, signs};
         double value = -7;
         REQUIRE(milcgpu_gauge_action(gauge, &loops, &value) == MILCGPU_OK);
         return value;
@@ -76,8 +76,8 @@ bool says(const std::string &what) { return std::string(milcgpu_last_error()).fi
 
 struct Call {
     const char *name;
-    bool says_which; // phases_out is an argument; else the call takes links with phases
-    std::function<milcgpu_status(int phases_out)> run;
+    bool says_which; // signs is an argument; else the call takes links with phases
+    std::function<milcgpu_status(int signs)> run;
 };
 
 // The calls whose results depend on the phases, but for those that load links themselves.
@@ -122,7 +122,7 @@ template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
          [&h](int out) {
              milcgpu_flow_spec spec;
              milcgpu_flow_defaults(&spec, sizeof spec);
-             spec.stop = spec.step = 0.01, spec.phases_out = out;
+             spec.stop = spec.step = 0.01, spec.signs = out;
              return milcgpu_gauge_flow(h.gauge, &spec, nullptr, nullptr, nullptr);
          }},
         {"stout", true,
@@ -133,7 +133,7 @@ template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
         {"gauge_fix", true,
          [&h](int out) {
              auto spec = sized<milcgpu_gauge_fix_spec>();
-             spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1, spec.phases_out = out;
+             spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1, spec.signs = out;
              return milcgpu_gauge_fix(h.gauge, &spec, nullptr);
          }},
         {"ape_smear", true,
@@ -164,7 +164,7 @@ template <class Real> void walk(Backend backend, const Gauge &bare) {
                 const uint64_t links = milcgpu_gauge_version(h.gauge), momenta = milcgpu_momenta_version(h.gauge);
                 CHECK(call.run(phased) == MILCGPU_BAD_ARGUMENT);
                 CHECK(says(found));
-                CHECK(says("phases_out"));
+                CHECK(says("signs"));
                 CHECK(number == -7);
                 CHECK(milcgpu_gauge_version(h.gauge) == links);
                 CHECK(milcgpu_momenta_version(h.gauge) == momenta);
@@ -224,7 +224,7 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases, wher
         CHECK(milcgpu_gauge_action(copy, &loops[1], &action) == MILCGPU_OK);
         const milcgpu_loops neither{1, 0, 0, 7};
         CHECK(milcgpu_gauge_action(copy, &neither, &action) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("loops.phases_out is 7"));
+        CHECK(says("loops.signs is 7"));
         milcgpu_gauge_destroy(copy);
     }
 }
@@ -242,15 +242,15 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
         std::vector<double> fat(without.size(), -7);
         const milcgpu_field to = Session<double>::field(fat);
         milcgpu_fatlink_spec how;
-        const auto links = [&](const milcgpu_field &from, int phases_out) {
+        const auto links = [&](const milcgpu_field &from, int signs) {
             milcgpu_asqtad_defaults(0.9, &how, sizeof how);
-            how.phases_out = phases_out;
+            how.signs = signs;
             const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
             return milcgpu_links_make(session.context, &how, &from, &set, 1, nullptr, nullptr);
         };
         CHECK(links(out, 0) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("these have none"));
-        CHECK(says(first + "spec.phases_out"));
+        CHECK(says(first + "spec.signs"));
         CHECK(links(in, 1) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("these carry them"));
         CHECK(fat == std::vector<double>(without.size(), -7));
@@ -295,13 +295,13 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
             CHECK(load(relative, MILCGPU_SIGNS_IN, origin) == MILCGPU_OK);
             CHECK(load(relative, MILCGPU_SIGNS_AS_THEY_ARE) == MILCGPU_OK);
             CHECK(load(out, MILCGPU_SIGNS_IN, origin) == MILCGPU_BAD_ARGUMENT);
-            CHECK(says("spec.signs_in"));
+            CHECK(says("spec.signs"));
         }
         CHECK(load(out, MILCGPU_SIGNS_OUT) == MILCGPU_OK);
         CHECK(load(in, MILCGPU_SIGNS_OUT) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("these carry them"));
         CHECK(load(out, 3) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("spec.signs_in is 3"));
+        CHECK(says("spec.signs is 3"));
         milcgpu_meson_links_destroy(mesons);
     }
 }
@@ -322,7 +322,7 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
         REQUIRE(milcgpu_wilson_create(h.session.context, &wilson) == MILCGPU_OK);
         milcgpu_meson_links_spec spec;
         milcgpu_meson_links_defaults(&spec, sizeof spec);
-        spec.antiperiodic = 1, spec.signs_in = MILCGPU_SIGNS_IN;
+        spec.antiperiodic = 1, spec.signs = MILCGPU_SIGNS_IN;
         const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         const std::vector<double> source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 9));
         // What a handle makes of fields.
@@ -358,11 +358,11 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
         CHECK(hopped() == hops_from_host);
         // Signs, precision, context.
         CHECK(milcgpu_wilson_load_gauge(wilson, 0, h.gauge) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("The argument phases_out says"));
+        CHECK(says("The argument signs says"));
         CHECK(milcgpu_wilson_load_gauge(wilson, 1, h.gauge) == MILCGPU_OK);
         CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("spec.signs_in"));
-        spec.signs_in = MILCGPU_SIGNS_OUT;
+        CHECK(says("spec.signs"));
+        spec.signs = MILCGPU_SIGNS_OUT;
         CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_OK);
         CHECK(shifted() == from_host);
         CHECK(milcgpu_meson_links_load_gauge(single, &spec, h.gauge) == MILCGPU_BAD_ARGUMENT);
@@ -479,11 +479,11 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                     for (const bool rightly : {false, true}) {
                         const int out = phased != rightly;
                         const auto call = [&](milcgpu_status of) { rightly ? demand(of) : told_wrongly(of); };
-                        how.phases_out = out;
+                        how.signs = out;
                         call(milcgpu_links_make(here.context, &how, &field, &set, 1, nullptr, nullptr));
                         milcgpu_meson_links *mesons = nullptr;
                         demand(milcgpu_meson_links_create(here.context, MILCGPU_DOUBLE, &mesons));
-                        const milcgpu_meson_links_spec spec{sizeof spec, 1, !out, {0, 0, 0, 0}};
+                        const milcgpu_meson_links_spec spec{sizeof spec, 1, out, {0, 0, 0, 0}};
                         const milcgpu_status loaded = milcgpu_meson_links_load(mesons, &spec, &field);
                         call(loaded);
                         milcgpu_meson_links_destroy(mesons);

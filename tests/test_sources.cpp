@@ -115,14 +115,14 @@ TEST_CASE("many sources of a very light mass start in double: its steps, in sing
         Session<double> session(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
         const int in_double = solved(session, MILCGPU_DOUBLE, light).reports[0].steps;
-        session.context->solvers.clear();
+        milcgpu::kept_solvers(*session.context).all.clear();
         const Sources descended = solved(session, MILCGPU_SINGLE, light);
         milcgpu::Device &device = *session.context->device;
         // The first solve without the vectors in double.
         const size_t later = milcgpu::BlockCgSolver::later_bytes(
             session.context->geometry, {milcgpu::Precision::single, milcgpu::Precision::single, 18}, 8);
         const size_t used = device.used_bytes();
-        session.context->solvers.clear();
+        milcgpu::kept_solvers(*session.context).all.clear();
         device.set_memory_limit(used - later);
         const Sources without = solved(session, MILCGPU_SINGLE, light);
         CAPTURE(in_double, descended.reports[0].steps, without.reports[0].steps);
@@ -345,7 +345,7 @@ TEST_CASE("several sources: the same bits whatever the threads, on odd sites, wi
             REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
             Sources all(lattice, fields);
             REQUIRE(all.solve(session, spec, together) == MILCGPU_OK); // links are packed now
-            session.context->solvers.front().block.reset();
+            milcgpu::kept_solvers(*session.context).all.front().block.reset();
             session.messages.clear();
             milcgpu::Device &device = *session.context->device;
             // Room for the vectors of three sources.
@@ -486,10 +486,10 @@ TEST_CASE("few sources are solved one by one where that is faster", "[sources]")
           std::make_tuple(0.1, MILCGPU_SINGLE, 1, false)}) {
         CAPTURE(mass, sloppy, count);
         const milcgpu_solve_spec spec = solve_spec(mass, 1e-6, MILCGPU_DOUBLE, sloppy);
-        session.context->solvers.clear();
+        milcgpu::kept_solvers(*session.context).all.clear();
         Sources all(lattice, {fields.begin(), fields.begin() + count});
         CHECK(all.solve(session, spec, MILCGPU_TOGETHER_AUTO) == MILCGPU_OK);
-        CHECK((session.context->solvers.front().block != nullptr) == block);
+        CHECK((milcgpu::kept_solvers(*session.context).all.front().block != nullptr) == block);
     }
 }
 

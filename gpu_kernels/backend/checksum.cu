@@ -1,4 +1,5 @@
 #include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/launch.h"
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // result depends on them: in a pass of its own (1 read of each array: 4 TB/s on an H200), or by a kernel that reads the
 // array anyway. A change within 4 bytes always changes the sum; any other one is missed with a small chance.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/device_array.h"
 #include "gpu_kernels/backend/portable.h"
 #include <cstring>
 

@@ -31,7 +31,7 @@ void check(cudaError_t code, const char *what) {
 } // namespace
 
 CopyQueue::CopyQueue(Device &device) : device_(device) {
-    if (!device.on_gpu())
+    if (!queue_of(device).on_gpu())
         return;
     held_ = std::make_unique<Held>();
     check(cudaStreamCreateWithFlags(&held_->stream, cudaStreamNonBlocking), "create a stream");

@@ -1,7 +1,7 @@
 // Copies to a device in a queue of their own: they do not wait for the device's work, nor does it wait for them. On the
 // host backend copies are done at once.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/launch_queue.h"
 #include <memory>
 
 namespace milcgpu {

@@ -34,9 +34,12 @@ int Device::gpu_count() {
 #endif
 }
 
-Device::Device(Backend backend, int ordinal, Closed)
-    : backend_(backend), ordinal_(ordinal),
-      parts_below_(backend == Backend::cuda ? gpu_parts_below : host_parts_below) {}
+Device::Device(Backend backend, int ordinal, Closed) : LaunchQueue(backend), ordinal_(ordinal) {
+    parts_below_ = backend == Backend::cuda ? gpu_parts_below : host_parts_below;
+}
+
+LaunchQueue &queue_of(Device &device) { return device; }
+const LaunchQueue &queue_of(const Device &device) { return device; }
 
 #if defined(MILCGPU_WITH_CUDA)
 namespace {

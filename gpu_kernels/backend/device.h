@@ -2,7 +2,7 @@
 // sequences of launches. Work is asynchronous on the cuda backend and in order; on the host backend it is done when the
 // call returns.
 #pragma once
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/backend/device_array.h"
 #include "gpu_kernels/comm/clock.h"
 #include <functional>
 #include <map>
@@ -13,13 +13,6 @@
 
 namespace milcgpu {
 
-class Ranks;
-struct Peers;
-struct WaitReport;
-
-enum class Backend { host, cuda };
-const char *name(Backend);
-
 // Faults that tests plant: an allocation fails, even after memory was given back for it; or a wait for the device
 // fails.
 enum class Fault { none, allocation, device_lost };
@@ -28,7 +21,7 @@ struct TransferCounters {
     uint64_t to_device_bytes = 0, to_host_bytes = 0;
 };
 
-class Device {
+class Device final : public LaunchQueue {
   public:
     // ordinal: which GPU (ignored on host). Throws Error(bad_argument) when there is no such device.
     Device(Backend backend, int ordinal);
@@ -38,8 +31,6 @@ class Device {
 
     static int gpu_count(); // 0 without nvcc, without driver or without GPU
 
-    Backend backend() const { return backend_; }
-    bool on_gpu() const { return backend_ == Backend::cuda; }
     // CUDA's current device belongs to a thread: every entry of the C interface calls this first.
     void make_current();
     // The same, and nothing of the call's results is with the caller yet: until then a failure may be one of memory.
@@ -49,14 +40,11 @@ class Device {
         make_current();
     }
     const std::string &description() const { return description_; }
-    size_t cache_bytes() const { return cache_bytes_; } // of the GPU's L2 cache; 0 on the host
     const std::string &place() const { return place_; } // of a GPU: its host and its PCI address
 
-    // Memory is allocated and released in the order of the queue: memory that is released may still be used by work
-    // that was queued before. `owner` appears in memory tables and in error messages.
-    void *allocate(size_t bytes, const char *owner);
+    void *allocate(size_t bytes, const char *owner) override;
     static size_t allocated_bytes(size_t bytes); // what allocate() takes for `bytes`
-    void release(void *pointer) noexcept;
+    void release(void *pointer) noexcept override;
     size_t used_bytes() const { return used_bytes_; }
     size_t peak_bytes() const { return peak_bytes_; }
     size_t free_bytes() const;
@@ -71,8 +59,8 @@ class Device {
     // returns. Pageable memory goes through pinned buffers of the library: OpenMP threads fill or empty one while the
     // bus works on another one. A few numbers go through small pinned buffers ("letters"); on the way to the device the
     // host does not wait for them.
-    void copy_to_device(void *to, const void *from, size_t bytes);
-    void copy_to_host(void *to, const void *from, size_t bytes);
+    void copy_to_device(void *to, const void *from, size_t bytes) override;
+    void copy_to_host(void *to, const void *from, size_t bytes) override;
     // Rows of `width` bytes that lie `pitch` bytes apart on the host and without gaps on the device. copy_rows_to_host
     // does not touch the host's memory if earlier work has failed.
     // sum: what weigh_row says of the host's rows in a row, if width is a multiple of 8; not within in_a_row().
@@ -86,17 +74,17 @@ class Device {
     // Waits for all queued work and allocates the buffers for a copy of `bytes`. After that, a copy of up to so many
     // bytes to the host fails only if the GPU is lost meanwhile.
     void prepare_to_host(size_t bytes);
-    void copy_on_device(void *to, const void *from, size_t bytes);
-    void fill_zero(void *to, size_t bytes);
+    void copy_on_device(void *to, const void *from, size_t bytes) override;
+    void fill_zero(void *to, size_t bytes) override;
     const TransferCounters &transfers() const { return transfers_; }
 
     // Waits for all queued work. Throws Error(device_lost) if the device has failed since the last call,
     // Error(timed_out) if a kernel gave up a wait.
     void synchronize();
-    void check_launch(const char *what); // after each launch
-    // Called before each launch. CUDA loads a kernel at its first launch, and first waits for all kernels that run. If
+    void check_launch(const char *what) override;
+    // CUDA loads a kernel at its first launch, and first waits for all kernels that run. If
     // these waited for the host, nothing would ever go on.
-    void before_launch_of(const void *kernel) {
+    void before_launch_of(const void *kernel) override {
         if (meanwhile_ && !recording_ && launched_.insert(kernel).second)
             wait_for_event(nullptr);
     }
@@ -110,57 +98,28 @@ class Device {
     // For tests: `look` is called before each launch, copy and filling, with its name; empty: nothing is. Not while
     // launches are recorded, nor for what it does itself.
     void set_look(std::function<void(const char *what)> look) { look_ = std::move(look); }
-    void about_to(const char *what) {
-        if (look_ && !recording_ && !std::exchange(looking_, true)) {
-            look_(what);
-            looking_ = false;
-        }
-    }
     // For tests: each aligned double of device memory that is `value` becomes `other`. Returns how many these were.
     int replace(double value, double other);
 
-    // Threads per block; 0: each kernel's own choice. Results do not depend on it.
-    int block() const { return block_; }
     void set_block(int threads);
 
-    // Slots of the deterministic sums (reduce.h). All bits of an empty slot are set. A solve empties all slots when it
-    // starts: a number that was left there, by a flipped bit or a wait that was given up, would spoil every later sum.
-    double *sum_slots(size_t count);
-    double *sums_of_rank(); // room for most_sums numbers
+    double *sum_slots(size_t count) override;
+    double *sums_of_rank() override;
+    // A solve empties all slots when it starts: a number that was left there, by a flipped bit or a wait that was given
+    // up, would spoil every later sum.
     void empty_sum_slots();
     // The first of the numbers of a KeptSum, all zero. They are its own until the last copy of the pointer is gone.
     std::shared_ptr<uint64_t> zero_sum();
 
-    // Where kernels report a wait that they gave up; nullptr on the host backend, which never waits.
-    WaitReport *waits() const { return waits_; }
-
-    // With fewer sites of a parity than this, heavy kernels use 4 threads a site (launch_sum_in_parts). Tests set it,
-    // to run both ways on one lattice.
-    int parts_below() const { return parts_below_; }
-    void set_parts_below(int sites) { parts_below_ = sites; }
-
-    // The ranks that share the lattice (comm/ranks.h); nullptr: there is only this one. With several ranks, sums over
-    // sites are sums over all ranks, added in rank order, and every rank must queue the same launches.
-    Ranks *ranks() const { return ranks_; }
     void set_ranks(Ranks *ranks) { ranks_ = ranks; }
-    void add_over_ranks(double *values, int count); // on the host; nothing to do for one rank
-    // On the device, if the ranks reach each other's memory. Sums over ranks and ghosts then need no host, and their
-    // launches can be recorded. nullptr: they go over the host.
-    Peers *peers() const { return peers_; }
+    void add_over_ranks(double *values, int count) override;
     void set_peers(Peers *peers) { peers_ = peers; }
-    // Whether the host has work between launches: sums and messages of several ranks.
-    bool needs_host() const { return ranks_ != nullptr && peers_ == nullptr; }
     // Work that the host does again and again while it waits for the queue (halo/relay.h). Kernels in the queue may
     // wait for it. It returns whether all of it is done; a wait for the whole queue also waits for that. Empty: there
     // is none.
     void set_meanwhile(std::function<bool()> work) { meanwhile_ = std::move(work); }
     bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
-    // If `work` fails on one rank, this throws the same error on all ranks (Ranks::agree). phase: a literal.
-    void collective(const char *phase, const std::function<void()> &work);
-
-    // Whether the next launch may start while the one before it ends: on sm_90 and newer, with kernels compiled for it,
-    // and if it follows that one alone (aside). To be asked once for each launch.
-    bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
+    void collective(const char *phase, const std::function<void()> &work) override;
 
     // What `launches` queues may run beside what is queued after this call. Both wait for what was queued before. What
     // is queued after rejoin() waits for both. A second call before that queues its launches behind those of the first.
@@ -200,8 +159,6 @@ class Device {
     void timer_start();
     double timer_stop_seconds();
 
-    void *stream() const { return stream_; }
-
   private:
     struct Closed {}; // constructs without opening the GPU
     Device(Backend backend, int ordinal, Closed);
@@ -230,7 +187,6 @@ class Device {
         size_t bytes, asked_bytes; // what it takes, and what was asked for
         std::string owner;
     };
-    Backend backend_;
     int ordinal_;
     std::string description_, place_;
     std::map<void *, Allocation> allocations_;
@@ -246,17 +202,12 @@ class Device {
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
     int fault_after_ = 0;
-    int block_ = 0;
-    int parts_below_;
-    void *stream_ = nullptr, *pool_ = nullptr;
+    void *pool_ = nullptr;
     void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
     unsigned char *letters_ = nullptr; // pinned, of own_pinned_
     int letters_sent_ = 0;             // since the last wait for all
     std::shared_ptr<Staging> staging_; // pinned buffers, made when first needed
     double clock_start_ = 0;
-    bool starts_early_ = false;
-    WaitReport *waits_ = nullptr;
-    size_t cache_bytes_ = 0;
     struct SumSlots {
         double *data;
         size_t count;
@@ -269,57 +220,10 @@ class Device {
         uint64_t zero;                               // bits of those that are free and zero
     };
     std::vector<SumPage> sum_pages_;
-    Ranks *ranks_ = nullptr;
     std::function<bool()> meanwhile_;
     std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_
-    bool recording_ = false, looking_ = false, hands_over_ = false;
-    std::function<void(const char *)> look_;
-    Peers *peers_ = nullptr;
+    bool hands_over_ = false;
     void *side_stream_ = nullptr, *side_events_[2] = {nullptr, nullptr}; // of aside()
-    bool next_waits_ = false;
-};
-
-// How many slots a sum over n items needs (reduce.h).
-size_t slots_of_sum(int n);
-
-// Allocates slots for sums over up to n items of each of `fields`, so that the slots do not move after launches were
-// recorded.
-void reserve_sums(Device &device, int n, int fields = 1);
-
-// Owning array of T on a device.
-template <class T> class DeviceArray {
-  public:
-    DeviceArray() = default;
-    DeviceArray(Device &device, size_t count, const char *owner)
-        : device_(&device), count_(count), data_(static_cast<T *>(device.allocate(count * sizeof(T), owner))) {}
-    DeviceArray(DeviceArray &&other) noexcept { swap(other); }
-    DeviceArray &operator=(DeviceArray &&other) noexcept {
-        swap(other);
-        return *this;
-    }
-    ~DeviceArray() {
-        if (data_ != nullptr)
-            device_->release(data_);
-    }
-    T *data() const { return data_; }
-    size_t size() const { return count_; }
-    size_t bytes() const { return count_ * sizeof(T); }
-    Device &device() const { return *device_; }
-    std::vector<T> to_host() const {
-        std::vector<T> host(count_);
-        device_->copy_to_host(host.data(), data_, bytes());
-        return host;
-    }
-
-  private:
-    void swap(DeviceArray &other) noexcept {
-        std::swap(device_, other.device_);
-        std::swap(count_, other.count_);
-        std::swap(data_, other.data_);
-    }
-    Device *device_ = nullptr;
-    size_t count_ = 0;
-    T *data_ = nullptr;
 };
 
 } // namespace milcgpu

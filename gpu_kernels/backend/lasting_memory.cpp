@@ -26,7 +26,7 @@ std::vector<Block> &blocks() { // never destroyed: contexts may end after this f
 
 int place_of([[maybe_unused]] const Device &device, Lasting kind) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
+    if (queue_of(device).on_gpu()) {
         int ordinal = 0;
         cudaGetDevice(&ordinal);
         return kind == Lasting::device ? ordinal : pinned;

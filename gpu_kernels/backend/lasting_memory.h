@@ -1,7 +1,7 @@
 // Memory that somebody may still reach when its device and queue are gone: messages that were given up, kernels that
 // wait. So it is never freed. What is given back is kept for the next request of as many bytes.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/launch_queue.h"
 #include <memory>
 
 namespace milcgpu {

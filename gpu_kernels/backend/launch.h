@@ -1,8 +1,8 @@
 // Launching a body over sites, on the GPU or on the host. A body is a struct with
 // `MILCGPU_HD void operator()(int i) const`. Launches that also sum: reduce.h.
 #pragma once
-#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/launch_queue.h"
 
 #if defined(MILCGPU_WITH_CUDA) && !defined(__CUDACC__)
 #error "launch.h holds kernels: include it from .cu files only"
@@ -29,20 +29,21 @@ __device__ __forceinline__ void wait_for_previous() {
 template <class... Parameters, class... Arguments>
 void start_as(Device &device, const char *what, int blocks, int threads, size_t shared_bytes, bool starts_early,
               void (*kernel)(Parameters...), const Arguments &...arguments) {
+    LaunchQueue &queue = queue_of(device);
     cudaLaunchAttribute early;
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(blocks), config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared_bytes;
-    config.stream = static_cast<cudaStream_t>(device.stream());
-    config.attrs = &early, config.numAttrs = device.next_starts_early() && starts_early ? 1 : 0;
-    device.about_to(what);
-    device.before_launch_of(reinterpret_cast<const void *>(kernel));
+    config.stream = static_cast<cudaStream_t>(queue.stream());
+    config.attrs = &early, config.numAttrs = queue.next_starts_early() && starts_early ? 1 : 0;
+    queue.about_to(what);
+    queue.before_launch_of(reinterpret_cast<const void *>(kernel));
     if (shared_bytes > 48 * 1024) // CUDA allows more only on request
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     cudaLaunchKernelEx(&config, kernel, arguments...);
-    device.check_launch(what);
+    queue.check_launch(what);
 }
 
 template <class... Parameters, class... Arguments>
@@ -82,14 +83,14 @@ template <class Body> void run_on_host(int n, int sites, const Body &body) {
 // Calls body(i) for i in [0, n). block: threads per block on the GPU, a multiple of 64 up to 256.
 template <class Body> void launch(Device &device, int n, const Body &body, const char *what, int block = 128) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (n > 0 && device.on_gpu()) {
-        const int threads = device.block() > 0 ? device.block() : block;
+    if (n > 0 && queue_of(device).on_gpu()) {
+        const int threads = queue_of(device).block() > 0 ? queue_of(device).block() : block;
         cuda::start(device, what, (n + threads - 1) / threads, threads, cuda::run<Body>, body, n);
         return;
     }
 #endif
     static_cast<void>(block);
-    device.about_to(what);
+    queue_of(device).about_to(what);
     run_on_host(n, n, body);
 }
 
@@ -97,13 +98,13 @@ template <class Body> void launch(Device &device, int n, const Body &body, const
 template <int threads, int blocks, class Body>
 void launch_bounded(Device &device, int n, const Body &body, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (n > 0 && device.on_gpu()) {
+    if (n > 0 && queue_of(device).on_gpu()) {
         cuda::start(device, what, (n + threads - 1) / threads, threads, cuda::run_bounded<Body, threads, blocks>, body,
                     n);
         return;
     }
 #endif
-    device.about_to(what);
+    queue_of(device).about_to(what);
     run_on_host(n, n, body);
 }
 

@@ -92,8 +92,9 @@ template <int N> struct GlobalSum {
 // Over n sites, with these slots; nullptr: those of the device, which a deferred sum must not use.
 template <int N> GlobalSum<N> global_sum(Device &device, int n, double *slots, int sources = 1) {
     const ReduceShape shape(n);
-    return {reinterpret_cast<Sums<N> *>(slots != nullptr ? slots : device.sum_slots(N * shape.slots() * sources)),
-            shape, device.waits()};
+    return {
+        reinterpret_cast<Sums<N> *>(slots != nullptr ? slots : queue_of(device).sum_slots(N * shape.slots() * sources)),
+        shape, queue_of(device).waits()};
 }
 
 // The sum that the launch before has deferred, and how to finish it. This launch may read what finish writes only by
@@ -173,7 +174,7 @@ template <int N> Sums<N> add_up(const GlobalSum<N> &sum) {
 
 template <int N> Sums<N> add_up(Device &device, const GlobalSum<N> &sum) {
     Sums<N> total = add_up(sum);
-    device.add_over_ranks(total.v, N);
+    queue_of(device).add_over_ranks(total.v, N);
     return total;
 }
 
@@ -216,7 +217,7 @@ struct SumLaunch {
 };
 
 // A heavy body can be split: several threads then share a site. It has Body::Part, part(i, k) and complete(i, sum of
-// the parts) besides operator(). It is split if there are too few sites to fill the GPU (device.parts_below()).
+// the parts) besides operator(). It is split if there are too few sites to fill the GPU (Device::parts_below()).
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
@@ -243,15 +244,15 @@ namespace cuda {
 template <int N, class Last>
 void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &finish, const int *gate) {
     const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
-    if (!device.needs_host())
+    if (!queue_of(device).needs_host())
         return start(device, "launch the end of a sum", blocks, max_block, finish_deferred<N, Last>, finish, sum,
-                     device.peers(), gate);
-    Sums<N> *const total = reinterpret_cast<Sums<N> *>(device.sums_of_rank());
+                     queue_of(device).peers(), gate);
+    Sums<N> *const total = reinterpret_cast<Sums<N> *>(queue_of(device).sums_of_rank());
     Sums<N> on_host;
     start(device, "launch the sum of a rank", blocks, max_block, add_slots<N>, sum, total, gate);
-    device.copy_to_host(&on_host, total, sizeof on_host);
-    device.add_over_ranks(on_host.v, N);
-    device.copy_to_device(total, &on_host, sizeof on_host);
+    queue_of(device).copy_to_host(&on_host, total, sizeof on_host);
+    queue_of(device).add_over_ranks(on_host.v, N);
+    queue_of(device).copy_to_device(total, &on_host, sizeof on_host);
     start(device, "launch the end of a sum", 1, 1, finish_with<N, Last>, finish, total, gate);
 }
 template <int N, class Last> void finish_over_ranks(Device &device, const Pending<N, Last> &pending, const int *gate) {
@@ -271,9 +272,9 @@ template <bool with_peers, int N, class Last, class Before, class Start>
 void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, const SumLaunch &how, const Before &pending,
                const Start &start) {
     const bool defer = how.defer != nullptr;
-    if (device.ranks() == nullptr && !with_peers)
+    if (queue_of(device).ranks() == nullptr && !with_peers)
         return start(defer, pending);
-    if (with_peers && !device.needs_host()) {
+    if (with_peers && !queue_of(device).needs_host()) {
         start(true, pending);
     } else {
         finish_over_ranks(device, pending, how.gate);
@@ -290,17 +291,17 @@ void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Bo
     const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
     if (N * sources > most_sums)
         throw Error(Status::bad_argument, format("%d sums of %d sources at once: at most %d", N, sources, most_sums));
-    Sums<N> *const totals = reinterpret_cast<Sums<N> *>(device.sums_of_rank());
+    Sums<N> *const totals = reinterpret_cast<Sums<N> *>(queue_of(device).sums_of_rank());
     start(device, "launch the sums of a rank", blocks * sources, max_block, add_slots_of_sources<N, Body>, body, sum,
           blocks, totals);
-    if (device.needs_host()) {
+    if (queue_of(device).needs_host()) {
         double on_host[most_sums];
-        device.copy_to_host(on_host, totals, sources * sizeof *totals);
-        device.add_over_ranks(on_host, N * sources);
-        device.copy_to_device(totals, on_host, sources * sizeof *totals);
+        queue_of(device).copy_to_host(on_host, totals, sources * sizeof *totals);
+        queue_of(device).add_over_ranks(on_host, N * sources);
+        queue_of(device).copy_to_device(totals, on_host, sources * sizeof *totals);
     }
     start(device, "launch the ends of sums", 1, max_block, finish_sources<N, Body, Last>, body, finish, sources, totals,
-          device.peers());
+          queue_of(device).peers());
 }
 
 } // namespace cuda
@@ -314,10 +315,12 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
     const bool defer = how.defer != nullptr;
     constexpr bool parts_exist = has_parts<Body>::value;
-    const bool in_parts = parts_exist && n < device.parts_below();
+    const bool in_parts = parts_exist && n < queue_of(device).parts_below();
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
-        const int threads = in_parts ? site_parts * tile_sites : device.block() > 0 ? device.block() : how.block;
+    if (queue_of(device).on_gpu()) {
+        const int threads = in_parts                       ? site_parts * tile_sites
+                            : queue_of(device).block() > 0 ? queue_of(device).block()
+                                                           : how.block;
         const int sites_a_block = in_parts ? tile_sites : threads;
         const auto start = [&](bool finish_later, const Before &before) {
             const int pending_blocks = before.blocks(threads);
@@ -342,7 +345,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
         return cuda::start_sum<exchanges<Body>::value>(device, sum, finish, how, pending, start);
     }
 #endif
-    device.about_to(how.what);
+    queue_of(device).about_to(how.what);
     if constexpr (!is_on_host<Body>::value) {
         host::refuse(how.what);
     } else {
@@ -367,10 +370,10 @@ template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
+    if (queue_of(device).on_gpu()) {
         const int threads = (sources + Body::together - 1) / Body::together; // for a site
         const int groups = (threads + sources_a_block - 1) / sources_a_block, a_block = (threads + groups - 1) / groups;
-        const bool finish_later = device.ranks() != nullptr;
+        const bool finish_later = queue_of(device).ranks() != nullptr;
         cuda::start(device, what, sum.shape.tiles * groups, a_block * tile_sites,
                     cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, groups, sum,
                     finish_later);
@@ -379,7 +382,7 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         return;
     }
 #endif
-    device.about_to(what);
+    queue_of(device).about_to(what);
     if constexpr (!is_on_host<Body>::value) {
         host::refuse(what);
     } else {
@@ -401,7 +404,7 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
 template <class Body>
 void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
+    if (queue_of(device).on_gpu()) {
         const int tiles = (n + tile_sites - 1) / tile_sites;
         const int threads = (sources + Body::together - 1) / Body::together; // of a site, at least
         const int a_thread = (sources + 2 * threads - 1) / (2 * threads) * 2;
@@ -411,7 +414,7 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
         return;
     }
 #endif
-    device.about_to(what);
+    queue_of(device).about_to(what);
     if constexpr (!is_on_host<Body>::value) {
         host::refuse(what);
     } else {

@@ -84,7 +84,7 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
                          bool starts_early, const Before &pending = {}) {
     const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
+    if (queue_of(device).on_gpu()) {
         const auto start = [&](bool finish_later, const Before &before) {
             constexpr int threads = 2 * tile_sites;
             const int pending_blocks = before.blocks(threads);
@@ -96,7 +96,7 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
     }
 #endif
     static_cast<void>(starts_early);
-    device.about_to(how.what);
+    queue_of(device).about_to(how.what);
     if constexpr (is_on_host<Body>::value)
         host::run_sum<N>(device, n, body, finish, how.gate, sum, how.defer != nullptr, pending);
     else

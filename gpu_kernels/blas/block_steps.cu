@@ -401,7 +401,7 @@ template <class Work> __global__ void __launch_bounds__(most_block *most_block) 
 
 template <class Work> void run_one_block(Device &device, const Work &work, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu())
+    if (queue_of(device).on_gpu())
         return cuda::start(device, what, 1, most_block * most_block, run_alone<Work>, work);
 #endif
     static_cast<void>(device), static_cast<void>(what);
@@ -596,7 +596,7 @@ void update_block_solutions(Device &device, const BlockSolutions &v, const Block
     update.s = state, update.steps = steps, update.stopped = stopped;
     const int n = v.p[0].sources, sites = v.p[0].sites;
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu() && v.p[0].precision == Precision::single) {
+    if (queue_of(device).on_gpu() && v.p[0].precision == Precision::single) {
         const auto start = [&](auto most) {
             constexpr int pairs = decltype(most)::value > 12 ? 1 : 2;          // more would not fit in registers
             const int blocks = (sites - 1) / (2 * pairs * update_threads) + 1; // of a colour

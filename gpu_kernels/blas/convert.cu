@@ -58,7 +58,7 @@ void norm_squared(Device &device, const SpinorBlock &x, double *sum) {
 
 long long first_not_finite(Device &device, const SpinorBlock &x) {
     const DeviceArray<uint32_t> first(device, 1, "search for NaN");
-    device.fill_zero(first.data(), first.bytes());
+    queue_of(device).fill_zero(first.data(), first.bytes());
     for_precision(x.precision, [&](auto s) {
         launch(device, x.sites, FindNotFinite<decltype(s)>{SpinorView<decltype(s)>(x), first.data()}, "search for NaN");
     });
@@ -67,7 +67,7 @@ long long first_not_finite(Device &device, const SpinorBlock &x) {
 }
 
 void require_finite(Device &device, const SpinorBlock &x, int parity, const char *what) {
-    device.collective("a look for NaN", [&] {
+    queue_of(device).collective("a look for NaN", [&] {
         const long long bad = first_not_finite(device, x);
         if (bad >= 0)
             throw Error(Status::nan_or_inf,
@@ -88,7 +88,7 @@ bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, doubl
     double norm = std::sqrt(bb);
     if (bb == 0) {
         convert_spinor(device, b, scratch, larger, sum);
-        device.copy_to_host(&norm, sum, sizeof norm);
+        queue_of(device).copy_to_host(&norm, sum, sizeof norm);
         norm = std::sqrt(norm) / larger;
     }
     if (norm == 0)

@@ -72,8 +72,8 @@ MomentumSums::MomentumSums(Device &device, const Geometry &geometry, const std::
         level.direction = mu, level.outputs = static_cast<int>(outputs.size());
         level.factors = {device, factors.size(), "factors of momenta"};
         level.from = {device, from.size(), "factors of momenta"};
-        device.copy_to_device(level.factors.data(), factors.data(), level.factors.bytes());
-        device.copy_to_device(level.from.data(), from.data(), level.from.bytes());
+        queue_of(device).copy_to_device(level.factors.data(), factors.data(), level.factors.bytes());
+        queue_of(device).copy_to_device(level.from.data(), from.data(), level.from.bytes());
     }
 }
 

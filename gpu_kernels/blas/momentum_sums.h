@@ -2,7 +2,7 @@
 // the code sums over one direction after the other. Momenta that agree in the directions so far share these sums. Each
 // thread adds its numbers in order, so results are always the same bits.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/device_array.h"
 #include "gpu_kernels/geometry/geometry.h"
 #include "gpu_kernels/su3/su3.h"
 #include <array>

@@ -457,7 +457,7 @@ void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, 
         throw Error(Status::bad_argument, "rotate: what is added is not as what comes out");
     const bool in_place = x.data == y.data && x.sources == y.sources && x.sources <= dense_block;
     const auto end = [&](const SpinorBlock &b) { // of a block that may have some of the sites alone
-        const size_t behind = (b.stride - b.sites) * bytes_between_elements(device.on_gpu(), b.precision);
+        const size_t behind = (b.stride - b.sites) * bytes_between_elements(queue_of(device).on_gpu(), b.precision);
         return b[b.sources - 1].data + b.stride * spinor_bytes(b.precision) - behind;
     };
     if (!in_place && x.data < end(y) && y.data < end(x))
@@ -467,7 +467,7 @@ void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, 
     for_precision(x.precision, [&](auto format) {
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)
-        if (device.on_gpu()) {
+        if (queue_of(device).on_gpu()) {
             if constexpr (S::precision == Precision::single)
                 y.sources <= 4    ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
                 : y.sources <= 8  ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
@@ -509,7 +509,7 @@ void rotate_twice(Device &device, const SpinorBlock &x, const Complex<double> *c
 #endif
     for_precision(x.precision, [&](auto format) {
 #if defined(MILCGPU_WITH_CUDA)
-        if (device.on_gpu()) {
+        if (queue_of(device).on_gpu()) {
             x.sources <= 8 ? start(format, std::integral_constant<int, 1>())
                            : start(format, std::integral_constant<int, 2>());
             return;

@@ -570,7 +570,7 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
     for_precision(x.precision, [&](auto format) {
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)
-        if (device.on_gpu()) {
+        if (queue_of(device).on_gpu()) {
             DeviceArray<double> own;
             if (scratch == nullptr)
                 own = DeviceArray<double>(device, gram_scratch(x.sources, y.sources), "gram");
@@ -606,7 +606,7 @@ std::vector<Complex<double>> gram_over_ranks(Device &device, const SpinorBlock &
     const DeviceArray<Complex<double>> g(device, size_t(x.sources) * y.sources, "gram");
     gram(device, x, y, g.data());
     std::vector<Complex<double>> on_host = g.to_host();
-    device.add_over_ranks(&on_host[0].re, 2 * static_cast<int>(on_host.size()));
+    queue_of(device).add_over_ranks(&on_host[0].re, 2 * static_cast<int>(on_host.size()));
     return on_host;
 }
 

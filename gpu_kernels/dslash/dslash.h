@@ -35,7 +35,7 @@ struct DslashKernel {
     void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // launch on one that is cut; nullptr: not built
     // On the host one of them serves all lattices. Two instances of the same source may round differently.
     void launch(Device &device, const DslashCall &call, Epilogue end) const {
-        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !device.on_gpu());
+        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !queue_of(device).on_gpu());
         (as_cut ? cut : whole)(device, call, end);
     }
 };

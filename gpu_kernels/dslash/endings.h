@@ -118,10 +118,12 @@ void with_ending(const Device &device, const HalfCall &call, Epilogue epilogue, 
     const ReduceShape before(sites_before);
     if (epilogue == Epilogue::step)
         start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,
-              Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
+              Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, queue_of(device).waits()},
+                                    plain});
     else
         start(Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
-              Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
+              Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, queue_of(device).waits()},
+                                     step});
 }
 
 } // namespace milcgpu

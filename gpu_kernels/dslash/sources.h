@@ -118,7 +118,7 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int
     using Body = TogetherStencil<Spinor, Hops, Shape>;
     constexpr int most = Shape::sharing; // sources of a warp
     if constexpr (most > 0)
-        if (device.on_gpu() && sources > Shape::together && sources <= 2 * most) {
+        if (queue_of(device).on_gpu() && sources > Shape::together && sources <= 2 * most) {
             using Ring = cuda::LinkRing<Hops::link_precision, Hops::long_reals>;
             constexpr int a_block = tile_sites / Ring::warps;
             return cuda::start(device, what, (sites - 1) / a_block + 1, tile_sites,

@@ -16,7 +16,7 @@ namespace milcgpu {
 // - In between (double, 9 and 8 reals) much of them stays unasked, and all links stream. Where fat links were kept, a
 //   whole solve took 7 % more time.
 inline L2Policy l2_policy(const Device &device, const DslashCall &call) {
-    const double cache = device.cache_bytes(), fat = call.fat->bytes(), all = fat + call.lng->bytes();
+    const double cache = queue_of(device).cache_bytes(), fat = call.fat->bytes(), all = fat + call.lng->bytes();
     if (all <= 0.8 * cache)
         return L2Policy::all;
     return all >= cache && fat <= 0.8 * cache ? L2Policy::fat : L2Policy::none;

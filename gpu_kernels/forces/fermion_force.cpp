@@ -14,7 +14,7 @@ struct Steps {
 
     // Makes room, which may fail on one rank alone.
     template <class... Fields> void make(Fields &...fields) const {
-        device.collective("memory for a force", [&] {
+        queue_of(device).collective("memory for a force", [&] {
             ((fields = LinkField(device, precision, 18, box.wide(), "derivatives by links")), ...);
             if (halo == nullptr) // margins are filled otherwise
                 (fields.keep_sum(), ...);
@@ -22,8 +22,9 @@ struct Steps {
     }
     std::unique_ptr<AdjointSpace> space(bool lepage) const {
         std::unique_ptr<AdjointSpace> made;
-        device.collective("memory for a force",
-                          [&] { made = std::make_unique<AdjointSpace>(device, box.wide(), precision, lepage); });
+        queue_of(device).collective("memory for a force", [&] {
+            made = std::make_unique<AdjointSpace>(device, box.wide(), precision, lepage);
+        });
         return made;
     }
     void fill_margin(const LinkField &field, int layers) const {
@@ -114,7 +115,7 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
     asked.used_up(by_fat, by_fat_links);
     asked.unchanged(w, "HISQ's W");
     UnitarizeAdjointCounts counts;
-    device.collective("the derivative of a unitarization", [&] {
+    queue_of(device).collective("the derivative of a unitarization", [&] {
         counts = unitarize_adjoint(device, box, v, spec.unitarize, spec.filter, by_w); // by V from here on
     });
     asked.used_up(v, "HISQ's V");

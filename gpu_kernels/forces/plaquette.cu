@@ -118,7 +118,7 @@ Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const Li
                               int ranks_of_a_line) {
     const int space = geometry.volume() / geometry.lattice().extent[3];
     DeviceArray<Matrix<double>> lines, parts;
-    device.collective("memory for a Polyakov loop", [&] {
+    queue_of(device).collective("memory for a Polyakov loop", [&] {
         lines = {device, static_cast<size_t>(space), "Polyakov loop"};
         parts = {device, static_cast<size_t>(space), "Polyakov loop"};
     });
@@ -127,7 +127,7 @@ Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const Li
         launch(device, space, PartsOfLines<precision>{geometry.lattice(), MatrixView<precision>(u), lines.data()},
                "parts of lines");
     });
-    device.copy_on_device(parts.data(), lines.data(), parts.bytes());
+    queue_of(device).copy_on_device(parts.data(), lines.data(), parts.bytes());
     for (int k = 1; k < ranks_of_a_line; ++k) {
         halo.from_ahead(3, parts.data(), parts.data(), parts.bytes());
         launch(device, space, JoinLines{lines.data(), parts.data()}, "join lines");

@@ -59,8 +59,8 @@ ReunitarizeReport reunitarize(Device &device, const Geometry &geometry, const Li
                               bool phased) {
     const SitesAndParts work(geometry, 4);
     DeviceArray<Worst> worst;
-    device.collective("room for a reunitarization", [&] { worst = {device, 1, "reunitarization"}; });
-    device.fill_zero(worst.data(), worst.bytes());
+    queue_of(device).collective("room for a reunitarization", [&] { worst = {device, 1, "reunitarization"}; });
+    queue_of(device).fill_zero(worst.data(), worst.bytes());
     Sums<2> sums = {};
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
@@ -69,8 +69,8 @@ ReunitarizeReport reunitarize(Device &device, const Geometry &geometry, const Li
         sums = sum_to_host<2>(device, work.threads(), body, "reunitarize");
     });
     Worst found = worst.to_host()[0];
-    if (device.ranks() != nullptr)
-        for (const Worst &other : device.ranks()->gathered("a reunitarization", found))
+    if (queue_of(device).ranks() != nullptr)
+        for (const Worst &other : queue_of(device).ranks()->gathered("a reunitarization", found))
             found.bits = std::max(found.bits, other.bits);
     return {static_cast<uint64_t>(sums.v[0]), found.not_link != 0 ? static_cast<long long>(~found.not_link) : -1,
             bit_cast<float>(found.bits), sums.v[1]};

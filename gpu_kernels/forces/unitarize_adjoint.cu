@@ -168,7 +168,7 @@ UnitarizeAdjointCounts unitarize_adjoint(Device &device, const WideBox &box, con
         throw Error(Status::bad_argument, "derivative of unitarization: for W in U(3); a W in SU(3) has another one");
     const SitesAndParts work = box.work(4);
     const DeviceArray<UnitarizeAdjointCounts> counts(device, 1, "unitarization");
-    device.fill_zero(counts.data(), counts.bytes());
+    queue_of(device).fill_zero(counts.data(), counts.bytes());
     for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),

@@ -128,7 +128,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
     const FlowIntegrator &how = *method_.integrator;
     const bool low = how.low_storage();
     const int kept = low ? (how.adaptive() ? how.stages() - 1 : 1) : how.stages() + how.last_is_first();
-    device_.collective("memory for a flow", [&] {
+    queue_of(device_).collective("memory for a flow", [&] {
         for (int field = 0; field < (low && how.adaptive() ? 3 : 2); ++field)
             fields_.push_back(around_.allocate_on_box("links of a flow"));
         for (int k = 0; k < kept; ++k)
@@ -294,7 +294,7 @@ void symanzik_derivative(Device &device, const WideBox &box, const LinkField &u,
                          const GaugeForceSpace &space, const LinkField &z) {
     LoopCoefficients loops = symanzik_loops;
     loops.signs = signs;
-    device.fill_zero(z.block(0, 0), z.bytes());
+    queue_of(device).fill_zero(z.block(0, 0), z.bytes());
     gauge_force(device, box, u, loops, -1, z, space);
 }
 
@@ -303,7 +303,7 @@ LinkField stout(Device &device, const Geometry &geometry, Halo *halo, const Link
     WithMargin around(device, geometry, halo, u.precision());
     AskedFields asked(device);
     LinkField fields[2];
-    device.collective("memory for smeared links", [&] {
+    queue_of(device).collective("memory for smeared links", [&] {
         for (int k = 0; k < std::min(times, 2); ++k) {
             fields[k] = around.allocate_on_box("smeared links");
             fields[k].clear_behind(geometry), fields[k].keep_sum();

@@ -73,8 +73,8 @@ double largest_distance(Device &device, const Geometry &geometry, const LinkFiel
                         const LinkField &v) {
     const SitesAndParts work(geometry, 4);
     DeviceArray<uint64_t> largest;
-    device.collective("room for a distance", [&] { largest = {device, 1, "distance of links"}; });
-    device.fill_zero(largest.data(), largest.bytes());
+    queue_of(device).collective("room for a distance", [&] { largest = {device, 1, "distance of links"}; });
+    queue_of(device).fill_zero(largest.data(), largest.bytes());
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         using Real = typename LinkReal<precision>::Real;
@@ -84,8 +84,8 @@ double largest_distance(Device &device, const Geometry &geometry, const LinkFiel
                "distance of links");
     });
     uint64_t bits = largest.to_host()[0];
-    if (device.ranks() != nullptr)
-        for (const uint64_t other : device.ranks()->gathered("a distance of links", bits))
+    if (queue_of(device).ranks() != nullptr)
+        for (const uint64_t other : queue_of(device).ranks()->gathered("a distance of links", bits))
             bits = std::max(bits, other);
     return std::sqrt(bit_cast<double>(bits)) / 9;
 }

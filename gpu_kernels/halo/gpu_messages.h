@@ -5,7 +5,7 @@
 // A message passing that does not know such memory may crash with its address. So it is tried only where it says that
 // it does, or where the caller asks for it.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/launch_queue.h"
 #include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <array>

@@ -1,3 +1,4 @@
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/lasting_memory.h"
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/halo/message_groups.h"

@@ -65,11 +65,11 @@ class Halo {
 
     // To peers, where there are any: before a launch that is told `sent`. And how a launch does that itself.
     void send(const SpinorBlock &in, int parity) {
-        if (device_.peers() != nullptr)
+        if (queue_of(device_).peers() != nullptr)
             send_to_peers(in, parity);
     }
     SendOut send_out(int parity) const {
-        return {device_.peers() != nullptr ? peers_->map(parity) : GhostMap{}, geometry_.lattice(), parity};
+        return {queue_of(device_).peers() != nullptr ? peers_->map(parity) : GhostMap{}, geometry_.lattice(), parity};
     }
 
     // Fills ghosts of `field`, which lives on the sites of `parity`, of all its sources, a slot's worth at a time: all
@@ -122,7 +122,7 @@ class Halo {
     void send_to_peers(const SpinorBlock &field, int parity);
     // Of all ghosts of several vectors: 4 in double, 8 in single.
     size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
-    bool by_peers() const { return device_.peers() != nullptr && !peers_->relays(); }
+    bool by_peers() const { return queue_of(device_).peers() != nullptr && !peers_->relays(); }
     MessageMemory allocate_for_messages(size_t bytes);
     Buffers buffers_in(size_t bytes, const MessageMemory &messages);
     Buffers allocate_larger(size_t bytes);

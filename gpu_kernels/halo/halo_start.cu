@@ -1,4 +1,5 @@
 // The start of a halo: how ghosts travel, and in which order the tiles of a box are taken.
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/halo/halo.h"
 #include <algorithm>

@@ -249,7 +249,7 @@ WithMargin::WithMargin(Device &device, const Geometry &geometry, Halo *halo, Pre
     : device_(device), halo_(halo), precision_(precision), box_(geometry) {
     if (halo_ == nullptr)
         return;
-    device_.collective("memory for links with a margin", [&] {
+    queue_of(device_).collective("memory for links with a margin", [&] {
         box_ = WideBox(device_, geometry, margin);
         wide_ = allocate("links with a margin");
     });

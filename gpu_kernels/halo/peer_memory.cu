@@ -1,4 +1,5 @@
 #include "gpu_kernels/backend/cuda_handles.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/peer_memory.h"
 #include <algorithm>

@@ -2,7 +2,7 @@
 // IPC from other processes, directly from threads of the same one. What cannot be reached so goes over the host
 // (relay.h): ghosts for such neighbours, and all sums as soon as there is one rank that not all others reach.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/launch_queue.h"
 #include "gpu_kernels/halo/relay.h"
 
 namespace milcgpu {

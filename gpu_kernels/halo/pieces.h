@@ -141,7 +141,7 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
             sent = {taken.first + taken.count, std::min(at_once, n - taken.first - taken.count)};
             const int blocks = cuda::exchange_blocks(std::max(sent.count, taken.count));
             cuda::start(device_, "exchange with the neighbours", blocks, max_block, cuda::pass_elements<bytes, Ends>,
-                        ends, pieces, sent, taken, device_.peers());
+                        ends, pieces, sent, taken, queue_of(device_).peers());
         } while (sent.count > 0);
         return;
     }
@@ -149,7 +149,7 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
     const size_t total = size_t(n) * packed;
     std::optional<Buffers> scratch;
     if (!Ends::fits_slot)
-        device_.collective("memory for a halo", [&] {
+        queue_of(device_).collective("memory for a halo", [&] {
             if (total > slot_bytes())
                 scratch.emplace(allocate_larger(total));
         });

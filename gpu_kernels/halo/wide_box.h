@@ -4,7 +4,7 @@
 //
 // A lattice that is whole is a box without margin.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/device_array.h"
 #include "gpu_kernels/geometry/sites_and_parts.h"
 
 namespace milcgpu {

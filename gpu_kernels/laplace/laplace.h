@@ -42,7 +42,7 @@ struct LaplaceKernel {
     void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
     void launch(Device &device, const LaplaceCall &call, Epilogue end) const {
-        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !device.on_gpu());
+        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !queue_of(device).on_gpu());
         (as_cut ? cut : whole)(device, call, end);
     }
 };

@@ -175,7 +175,7 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
     const SitesAndParts work = box.work(4);
     const Geometry &geometry = box.box();
     const DeviceArray<uint64_t> count(device, 1, "unitarization");
-    device.fill_zero(count.data(), count.bytes());
+    queue_of(device).fill_zero(count.data(), count.bytes());
     for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
@@ -191,7 +191,7 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
 double unitarity_violation(Device &device, const Geometry &geometry, const LinkField &u, long long *worst_link) {
     const SitesAndParts work(geometry, 4);
     const DeviceArray<Worst> worst(device, 1, "unitarity");
-    device.fill_zero(worst.data(), worst.bytes());
+    queue_of(device).fill_zero(worst.data(), worst.bytes());
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         for (const bool find : {false, true})

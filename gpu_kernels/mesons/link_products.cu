@@ -96,7 +96,7 @@ std::vector<Step> corner_steps(unsigned directions) {
 
 LinkField LinkProducts::allocate(int slots) const {
     LinkField field;
-    device_.collective("memory for products of links", [&] {
+    queue_of(device_).collective("memory for products of links", [&] {
         field = {device_, u_.precision(), 18, geometry_.without_ghosts(), "products of links", slots};
         field.clear_behind(geometry_);
         field.keep_sum();

@@ -280,7 +280,7 @@ MarginPart margin_of(const Neighbours &what, const Geometry &box) {
 }
 
 AroundVectors::AroundVectors(Device &device, const WideBox &box, const FullVectors &like) {
-    device.collective("memory for vectors with a margin", [&] {
+    queue_of(device).collective("memory for vectors with a margin", [&] {
         const auto scratch = [&](int parity) {
             return SpinorField(device, like.even.precision, box.wide(), parity, "vectors with a margin",
                                like.sources());

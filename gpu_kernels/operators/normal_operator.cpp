@@ -1,4 +1,5 @@
 #include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/backend/device.h"
 
 namespace milcgpu {
 

@@ -1,4 +1,5 @@
 #include "gpu_kernels/operators/wilson.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
 
 namespace milcgpu {

@@ -32,9 +32,7 @@ BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) :
 }
 
 size_t BicgstabSolver::workspace_bytes(const Geometry &geometry, Precision sloppy, int components) {
-    const auto field = [&](Precision p) {
-        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, 1, components));
-    };
+    const auto field = [&](Precision p) { return SpinorField::allocated_bytes(p, geometry, 1, components); };
     return 3 * field(Precision::double_) + 6 * field(sloppy) + field(bicgstab_gain_precision(sloppy)) +
            Device::allocated_bytes(sizeof(BicgState)) + Device::allocated_bytes(sizeof(double));
 }

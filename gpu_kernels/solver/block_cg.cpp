@@ -27,11 +27,8 @@ int stall_after(double lowest) {
 // restart.
 constexpr double far_from_target = 100;
 
-size_t field_bytes(const Geometry &geometry, Precision p, int sources, int components) {
-    return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources, components));
-}
 size_t level_bytes(const Geometry &geometry, Precision p, int sources, int components) {
-    return (cg_kept_steps + 3) * field_bytes(geometry, p, sources, components);
+    return (cg_kept_steps + 3) * SpinorField::allocated_bytes(p, geometry, sources, components);
 }
 } // namespace
 
@@ -62,7 +59,7 @@ std::unique_ptr<BlockCgSolver::Level> BlockCgSolver::make_level(const Operator &
 
 size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources,
                                       int components) {
-    return 4 * field_bytes(geometry, Precision::double_, sources, components) +
+    return 4 * SpinorField::allocated_bytes(Precision::double_, geometry, sources, components) +
            level_bytes(geometry, sloppy.spinor, sources, components) + Device::allocated_bytes(sizeof(BlockState)) +
            Device::allocated_bytes(gram_scratch(sources, sources) * sizeof(double)) +
            Device::allocated_bytes(sources * sizeof(double));

@@ -4,15 +4,11 @@ namespace milcgpu {
 
 namespace {
 
-size_t field_bytes(const Geometry &geometry, int components, Precision p, int sources = 1) {
-    return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources, components));
-}
-
 // As in make_sloppy.
 size_t sloppy_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy, int components) {
     const int copies = sloppy.spinor != Precision::double_, fresh_residuals = !(sloppy == precise);
-    return field_bytes(geometry, components, sloppy.spinor, cg_kept_steps) +
-           (2 + copies + fresh_residuals) * field_bytes(geometry, components, sloppy.spinor);
+    return SpinorField::allocated_bytes(sloppy.spinor, geometry, cg_kept_steps, components) +
+           (2 + copies + fresh_residuals) * SpinorField::allocated_bytes(sloppy.spinor, geometry, 1, components);
 }
 
 } // namespace
@@ -60,8 +56,8 @@ size_t CgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &p
                                  Precision full, int components) {
     const bool lower = !(precise == OperatorSpec{Precision::double_, full, 18});
     const int copies = precise.spinor != Precision::double_;
-    return 5 * field_bytes(geometry, components, Precision::double_) +
-           2 * (lower + copies) * field_bytes(geometry, components, precise.spinor) +
+    return 5 * SpinorField::allocated_bytes(Precision::double_, geometry, 1, components) +
+           2 * (lower + copies) * SpinorField::allocated_bytes(precise.spinor, geometry, 1, components) +
            sloppy_bytes(geometry, precise, sloppy, components) + DeferredSums::bytes(geometry) +
            Device::allocated_bytes(sizeof(CgState)) + Device::allocated_bytes(2 * sizeof(double));
 }

@@ -1,4 +1,5 @@
 #include "gpu_kernels/solver/eigenvectors.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/blas/deflate.h"
 #include "gpu_kernels/dense/dense.h"
 #include <algorithm>

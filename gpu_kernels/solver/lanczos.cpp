@@ -1,4 +1,5 @@
 #include "gpu_kernels/solver/lanczos.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/blas/random_vector.h"
 #include "gpu_kernels/dense/dense.h"
 #include "gpu_kernels/solver/hermitian.h"

@@ -32,9 +32,7 @@ MultiMassSolver::MultiMassSolver(Device &device, const std::vector<Operator> &st
 
 size_t MultiMassSolver::workspace_bytes(const Geometry &geometry, const std::vector<OperatorSpec> &stages, int shifts,
                                         bool refines_together) {
-    const auto field = [&](Precision p, int sources) {
-        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources));
-    };
+    const auto field = [&](Precision p, int sources) { return SpinorField::allocated_bytes(p, geometry, sources); };
     const Precision in_double = Precision::double_, in_single = Precision::single;
     size_t bytes = field(in_double, shifts) + 2 * field(in_double, 1) + DeferredSums::bytes(geometry) +
                    Device::allocated_bytes(sizeof(double)) + Device::allocated_bytes(sizeof(CgState)) +

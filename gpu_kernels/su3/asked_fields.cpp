@@ -7,8 +7,8 @@ constexpr size_t most = most_regions; // fields of a kind, before it has to look
 } // namespace
 
 AskedFields::AskedFields(Device &device) {
-    device.collective("room for checksums", [&] { sums_ = {device, 2 * most, "checksums"}; });
-    device.fill_zero(sums_.data(), sums_.bytes());
+    queue_of(device).collective("room for checksums", [&] { sums_ = {device, 2 * most, "checksums"}; });
+    queue_of(device).fill_zero(sums_.data(), sums_.bytes());
 }
 
 size_t AskedFields::bytes() { return 2 * most * sizeof(uint64_t); }
@@ -34,7 +34,7 @@ void AskedFields::used_up(const LinkField &field, const char *name) {
 
 void AskedFields::must_hold() {
     Device &device = sums_.device();
-    device.collective("a look at fields of a call", [&] {
+    queue_of(device).collective("a look at fields of a call", [&] {
         std::vector<Region> nothing_left;
         for (const UsedUp &field : used_up_)
             nothing_left.push_back({nullptr, 0, 0, field.name, nullptr, field.sum.get()});
@@ -54,7 +54,7 @@ void AskedFields::must_hold() {
         used_up_.clear();
         if (changed.empty())
             return;
-        device.fill_zero(sums_.data(), sums_.bytes());
+        queue_of(device).fill_zero(sums_.data(), sums_.bytes());
         throw Error(Status::corrupted, format("%s changed on the device within the call: a bit flipped, or somebody "
                                               "wrote there. Call again",
                                               changed.c_str()));

@@ -74,22 +74,14 @@ class SpinorField {
     SpinorField() = default;
     // components: colour vectors a site. Zero at first: what is behind the sites counts for checksums, and is copied.
     SpinorField(Device &device, Precision precision, const Geometry &geometry, int parity, const char *owner,
-                int sources = 1, int components = 1)
-        : memory_(device, bytes_of(precision, geometry, sources, components), owner),
-          block_(block_of(memory_.data(), memory_.bytes() / sources, precision, geometry, parity, sources)) {
-        if (components > 1) {
-            block_.stride = components * geometry.stride();
-            block_.sites = static_cast<int>(block_.stride);
-            block_.components = components;
-            block_.component_bytes = geometry.stride() * bytes_between_elements(device.on_gpu(), precision);
-        }
-        device.fill_zero(memory_.data(), memory_.bytes());
-    }
+                int sources = 1, int components = 1);
     // Sources are apart by 256 bytes more than they need: at multiples of a power of two, kernels that read several of
     // them would ask the same memory channel for all.
     static size_t bytes_of(Precision precision, const Geometry &geometry, int sources, int components = 1) {
         return (components * geometry.stride() * spinor_bytes(precision) + (sources > 1 ? 256 : 0)) * sources;
     }
+    // What it takes of the device's memory.
+    static size_t allocated_bytes(Precision, const Geometry &, int sources = 1, int components = 1);
     operator const SpinorBlock &() const { return block_; }
     const SpinorBlock &block() const { return block_; }
     SpinorBlock operator[](int source) const { return block_[source]; }
@@ -102,16 +94,6 @@ class SpinorField {
     size_t bytes() const { return block_.bytes(); }
 
   private:
-    static SpinorBlock block_of(unsigned char *data, size_t source_bytes, Precision precision, const Geometry &geometry,
-                                int parity, int sources) {
-        SpinorBlock block;
-        block.data = data;
-        block.stride = geometry.stride(), block.source_bytes = source_bytes;
-        block.precision = precision;
-        block.sites = block.component_sites = geometry.sites(parity);
-        block.sources = sources;
-        return block;
-    }
     DeviceArray<unsigned char> memory_;
     SpinorBlock block_;
 };
@@ -133,7 +115,7 @@ class LinkField {
     int directions() const { return directions_; }
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes(); }
-    void clear() { data_.device().fill_zero(data_.data(), bytes()); }
+    void clear();
     // What is behind the sites becomes zero; where there is something, all of it.
     void clear_behind(const Geometry &geometry) {
         if (size_t(std::min(geometry.sites(0), geometry.sites(1))) < stride_)
@@ -142,24 +124,15 @@ class LinkField {
     // From here on those who write links keep the checksum of what they put here. What is here does not count: all
     // links are written then, or all are zero. What is behind the sites counts where the whole field is looked at:
     // clear_behind() first.
-    void keep_sum() { sum_ = data_.device().zero_sum(); }
+    void keep_sum();
     // Of another field of this kind and size, with its checksum.
-    void copy(const LinkField &from) {
-        data_.device().copy_on_device(data_.data(), from.data_.data(), data_.bytes());
-        no_sum();
-        if (from.keeps_sum()) {
-            keep_sum();
-            kept().copy(data_.device(), from.kept());
-        }
-    }
+    void copy(const LinkField &from);
     void no_sum() { sum_ = nullptr; } // others write here, as copies of boxes do
     bool keeps_sum() const { return sum_ != nullptr; }
     KeptSum kept() const { return {sum_.get()}; }
     const std::shared_ptr<uint64_t> &share_of_sum() const { return sum_; } // for who reads it when the field is gone
     // Of what was put here: as it was kept, else as it is found here. Waits.
-    uint64_t sum_of_content() const {
-        return keeps_sum() ? kept().read(data_.device()) : milcgpu::checksum(data_.device(), data_.data(), bytes());
-    }
+    uint64_t sum_of_content() const;
     unsigned char *block(int parity, int mu) const {
         return data_.data() + (parity * directions_ + mu) * block_bytes();
     }

@@ -2,12 +2,19 @@
 //
 // The term is made once a gauge field. A thread makes one chirality of a site and with it all six f: twice the products
 // that are needed, but a block of 36 reals and one f stay in registers, and it is stored whole.
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/sum_to_host.h"
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/links/walk.h"
 #include "gpu_kernels/wilson/clover.h"
 
 namespace milcgpu {
+
+CloverField::CloverField(Device &device, Precision precision, const Geometry &geometry, const char *owner)
+    : precision_(precision), sites_{geometry.sites(0), geometry.sites(1)}, stride_(geometry.stride()),
+      data_(device, bytes_of(precision, geometry), owner), sum_(device.zero_sum()) {
+    device.fill_zero(data_.data(), data_.bytes());
+}
 
 namespace {
 

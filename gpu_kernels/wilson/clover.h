@@ -33,11 +33,7 @@ constexpr size_t clover_block_bytes(Precision p) {
 class CloverField {
   public:
     CloverField() = default;
-    CloverField(Device &device, Precision precision, const Geometry &geometry, const char *owner)
-        : precision_(precision), sites_{geometry.sites(0), geometry.sites(1)}, stride_(geometry.stride()),
-          data_(device, bytes_of(precision, geometry), owner), sum_(device.zero_sum()) {
-        device.fill_zero(data_.data(), data_.bytes());
-    }
+    CloverField(Device &, Precision, const Geometry &, const char *owner);
     static size_t bytes_of(Precision precision, const Geometry &geometry) {
         return 4 * geometry.stride() * clover_block_bytes(precision);
     }

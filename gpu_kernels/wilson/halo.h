@@ -8,7 +8,7 @@
 // that is whole. Bytes of a site of a face, each way: 96 in double, 48 in single and half. Its sender reads a spinor,
 // and for the rank ahead a link; flops 12, and 2 * 66 with the link.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/device_array.h"
 #include "gpu_kernels/geometry/geometry.h"
 
 namespace milcgpu {

@@ -439,9 +439,11 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
     if (call.form == WilsonForm::hop) {
         const ReduceShape before(call.lattice.sites(1 - call.parity));
         const Pending<1, SumFinish> of_plain{
-            {reinterpret_cast<Sums<1> *>(call.after_step ? nullptr : call.pending), before, device.waits()}, plain};
+            {reinterpret_cast<Sums<1> *>(call.after_step ? nullptr : call.pending), before, queue_of(device).waits()},
+            plain};
         const Pending<2, StepFinish> of_step{
-            {reinterpret_cast<Sums<2> *>(call.after_step ? call.pending : nullptr), before, device.waits()}, step};
+            {reinterpret_cast<Sums<2> *>(call.after_step ? call.pending : nullptr), before, queue_of(device).waits()},
+            step};
         const auto hop = [&](auto form) {
             start(form, PlainEnding<Spinor>{call.out.data}, SumFinish{nullptr, nullptr, false},
                   EitherPending<Pending<1, SumFinish>, Pending<2, StepFinish>>{of_plain, of_step});

@@ -18,7 +18,7 @@ WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : hal
             cuts |= 1u << mu, places += 2 * size_t(box.layer[mu]);
     const int *const n = box.extent;
     lattice = CutLattice({n[0], n[1], n[2], n[3]}, box.origin_parity, cuts, 1, geometry.most_sites());
-    device.collective("memory for ghosts of Wilson vectors", [&] {
+    queue_of(device).collective("memory for ghosts of Wilson vectors", [&] {
         ghosts = {device, 2 * places * spinor_bytes(Precision::double_), "ghosts of Wilson vectors"};
     });
 }

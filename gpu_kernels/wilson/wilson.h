@@ -73,7 +73,7 @@ struct WilsonKernel {
     void launch_one(Device &device, const WilsonCall &call, Epilogue end) const {
         if (call.halo != nullptr)
             send(call);
-        (call.halo != nullptr || !device.on_gpu() ? cut : whole)(device, call, end);
+        (call.halo != nullptr || !queue_of(device).on_gpu() ? cut : whole)(device, call, end);
     }
 };
 

@@ -1,47 +1,27 @@
-// What a context keeps between calls: sets of links, solvers. And what of it goes when memory is short.
+// What a context has, and what of it goes when memory is short.
 #include "milc_glue/api/context.h"
 #include "gpu_kernels/halo/halo.h"
-#include "milc_glue/links/links_handle.h"
-#include "milc_glue/solve/kept_solver.h"
 #include <cstring>
 
 using namespace milcgpu;
 
-void Evictable::register_here() { of_.evictable.insert(this); }
-Evictable::~Evictable() { of_.evictable.erase(this); }
+void Evictable::register_here() { of_.evictable[turn_].insert(this); }
+Evictable::~Evictable() { of_.evictable[turn_].erase(this); }
 
 milcgpu_context::milcgpu_context() = default;
 milcgpu_context::~milcgpu_context() = default;
 
-void milcgpu_context::forget(const void *handle, uint64_t still_valid) {
-    solvers.remove_if([&](const KeptSolver &s) { return s.handle == handle && s.tag != still_valid; });
-}
-
 bool milcgpu_context::release_idle() {
     if (release_more && release_more())
         return true;
-    for (auto oldest = solvers.rbegin(); oldest != solvers.rend(); ++oldest)
-        // On many ranks only staggered ones: the others are made and dropped by all ranks together.
-        if (&*oldest != busy && (halo == nullptr || oldest->shelf == this)) {
-            log(2, format("memory is short: an idle solver (%s/%s) is given back", name(oldest->precise.spinor),
-                          name(oldest->sloppy.spinor)));
-            solvers.erase(std::next(oldest).base());
+    for (const auto &in_turn : evictable) {
+        bool any = false;
+        for (Evictable *keeper : in_turn)
+            any = keeper->release_idle() || any;
+        if (any)
             return true;
-        }
-    if (busy != nullptr && !busy_with_several && (busy->multi_mass || busy->block)) {
-        log(2, "memory is short: an idle solver for several masses or sources is given back");
-        solvers.front().multi_mass.reset();
-        solvers.front().block.reset();
-        return true;
     }
-    bool any = false;
-    for (Evictable *keeper : evictable)
-        any = keeper->release_idle() || any;
-    if (any)
-        return true;
-    for (milcgpu_links *handle : handles)
-        any = (handle->links && handle->links->drop_unused()) || any;
-    return any;
+    return false;
 }
 
 void milcgpu::require_same_on_all_ranks(milcgpu_context &context, const std::vector<RankNumber> &values) {

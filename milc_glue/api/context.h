@@ -7,34 +7,41 @@
 #include "milc_glue/api/checks.h"
 #include "reorder/spinor_reorder.h"
 #include <functional>
-#include <list>
 #include <memory>
 #include <set>
 
 namespace milcgpu {
 class Halo;
-struct KeptSolver; // milc_glue/solve/kept_solver.h
 
-// Whether solves that say nothing of eigenvectors get some (milc_glue/solve/learning.h). soon: on the smallest lattices,
-// too, for tests.
+// Whether solves that say nothing of eigenvectors get some (milc_glue/solve/learning.h). soon: on the smallest
+// lattices, too, for tests.
 enum class Learns { never, where_it_pays, soon };
-} // namespace milcgpu
 
-namespace milcgpu {
-// A handle that keeps what can be made again, on the device. Its context asks for it where memory is short.
+// Keeps on the device what can be made again. Its context asks for it where memory is short.
 class Evictable {
   public:
-    explicit Evictable(milcgpu_context &context) : of_(context) {}
+    enum Turn { first, later, last, turns }; // solvers; handles; packed links of handles, which are asked for together
+    explicit Evictable(milcgpu_context &context, Turn turn = later) : of_(context), turn_(turn) {}
     Evictable(const Evictable &) = delete;
     // Gives back what no call is working with. False: nothing, else what it was is said.
     virtual bool release_idle() = 0;
 
   protected:
-    void register_here(); // at the end of construction: from then on give_back() is called
+    void register_here(); // at the end of construction: from then on release_idle() is called
     virtual ~Evictable();
 
   private:
     milcgpu_context &of_;
+    const Turn turn_;
+};
+
+// Solvers that a context keeps between calls (solve/kept_solver.h).
+class SolverShelf : public Evictable {
+  public:
+    using Evictable::Evictable;
+    // Those of a handle whose content changed or goes away.
+    virtual void forget(const void *handle, uint64_t still_valid) = 0;
+    ~SolverShelf() override = default;
 };
 } // namespace milcgpu
 
@@ -96,25 +103,20 @@ struct milcgpu_context {
     void *user = nullptr;
     mutable milcgpu::Callbacks callbacks;
     bool lost = false;
-    bool verify = true;                       // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
+    bool verify = true; // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
     milcgpu::Learns learns = milcgpu::Learns::never;
-    double bytes_to_learn = INFINITY; // device memory for their making; less for tests
+    double bytes_to_learn = INFINITY;         // device memory for their making; less for tests
     bool flip_links = false;                  // planted by a test: one bit, as the next solve begins
     milcgpu::DeviceArray<uint64_t> checksums; // of what a solve stands on (verify.cpp)
 
-    std::list<milcgpu::KeptSolver> solvers; // the last used first
     std::set<milcgpu_links *> handles;
-    std::set<milcgpu::Evictable *> evictable;
-    // What the call in progress works with; nullptr: nothing yet.
-    const milcgpu::KeptSolver *busy = nullptr;
-    bool busy_with_several = false; // its multi-mass solver or that of several sources, too
+    std::set<milcgpu::Evictable *> evictable[milcgpu::Evictable::turns];
+    std::unique_ptr<milcgpu::SolverShelf> solvers; // nullptr: nothing was solved
 
     // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
     std::function<bool()> release_more;
 
-    // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone what is
-    // evictable, then the packed links that nobody reads. False when there is nothing left.
-    bool release_idle();
+    bool release_idle(); // where an allocation does not fit; false when there is nothing left
 
     void log(int level, const std::string &line) const {
         if (verbosity < level || ranks->rank() != 0)
@@ -136,7 +138,10 @@ struct milcgpu_context {
         }
     }
     // Solvers of a handle whose content changed or goes away.
-    void forget(const void *handle, uint64_t still_valid = 0);
+    void forget(const void *handle, uint64_t still_valid = 0) {
+        if (solvers)
+            solvers->forget(handle, still_valid);
+    }
 };
 
 namespace milcgpu {
@@ -194,7 +199,6 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
             if (context->lost)
                 throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
             context->ranks->throw_if_broken();
-            context->busy = nullptr;
             context->device->begin_call();
         }
         return static_cast<milcgpu_status>(body());

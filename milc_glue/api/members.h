@@ -7,6 +7,7 @@
 namespace milcgpu {
 
 constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
+constexpr May in_or_out = from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_OUT, "0 or 1");
 constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 
 // clang-format off
@@ -71,7 +72,7 @@ TABLE(milcgpu_paths,
 TABLE(milcgpu_fatlink_spec, SIZE,
     NUMBERS(precision, unchecked),
     NUMBERS(reconstruct, unchecked),
-    NUMBERS(phases_out, flag),
+    NUMBERS(signs, in_or_out),
     NUMBERS(unitarity, unchecked),
     INSIDE(paths),
     NUMBERS(eps_one_link, any_finite), NUMBERS(eps_naik, any_finite),
@@ -100,7 +101,7 @@ TABLE(milcgpu_vector, OWN(of), NUMBERS(index, unchecked));
 
 TABLE(milcgpu_loops,
     NUMBERS(plaquette, any_finite), NUMBERS(rectangle, any_finite), NUMBERS(bent, any_finite),
-    NUMBERS(phases_out, from_to(0, 1, "0 or 1")));
+    NUMBERS(signs, in_or_out));
 
 // ---- milcgpu_eigen.h
 
@@ -120,7 +121,7 @@ TABLE(milcgpu_gauge_fix_spec, SIZE,
     NUMBERS(most_steps, at_least(1).or_0_for(500)),
     NUMBERS(tolerance, any_finite.or_0_for(2e-6)),
     NUMBERS(reunitarize_every, at_least(1).or_0_for(20)),
-    NUMBERS(phases_out, flag),
+    NUMBERS(signs, in_or_out),
     OWN(progress), OWN(user));
 
 TABLE(milcgpu_ape_spec, SIZE,
@@ -129,7 +130,7 @@ TABLE(milcgpu_ape_spec, SIZE,
     NUMBERS(space_only, flag),
     NUMBERS(most_hits, from_to(-DBL_MAX, 10000, "at most 10000").or_0_for(10)),
     NUMBERS(tolerance, any_finite.or_0_for(1e-5)),
-    NUMBERS(phases_out, flag));
+    NUMBERS(signs, in_or_out));
 
 TABLE(milcgpu_hyp_spec, SIZE,
     NUMBERS(alpha1, from_to(0, 1).from(0.75)), NUMBERS(alpha2, from_to(0, 1).from(0.6)),
@@ -137,7 +138,7 @@ TABLE(milcgpu_hyp_spec, SIZE,
     NUMBERS(times, at_least(0)),
     NUMBERS(directions, three_or_four),
     NUMBERS(hits, from_to(1, 10000).or_0_for(9)),
-    NUMBERS(phases_out, flag));
+    NUMBERS(signs, in_or_out));
 
 TABLE(milcgpu_flow_spec, SIZE,
     NUMBERS(action, from_to(0, 1, "MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)")),
@@ -150,20 +151,20 @@ TABLE(milcgpu_flow_spec, SIZE,
     NUMBERS(anisotropy, positive.or_0_for(1)),
     NUMBERS(every, at_least(1).or_0_for(1)),
     NUMBERS(most_steps, at_least(1).or_0_for(100000)),
-    NUMBERS(phases_out, flag),
+    NUMBERS(signs, in_or_out),
     NUMBERS(as_milc, flag));
 
 TABLE(milcgpu_stout_spec, SIZE,
     NUMBERS(rho, at_least(0)),
     NUMBERS(times, at_least(0)),
     NUMBERS(directions, three_or_four),
-    NUMBERS(phases_out, flag));
+    NUMBERS(signs, in_or_out));
 
 // ---- milcgpu_mesons.h, milcgpu_dirac.h
 
 TABLE(milcgpu_meson_links_spec, SIZE,
     NUMBERS(antiperiodic, flag),
-    NUMBERS(signs_in, from_to(MILCGPU_SIGNS_OUT, MILCGPU_SIGNS_AS_THEY_ARE)),
+    NUMBERS(signs, from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_AS_THEY_ARE).from(MILCGPU_SIGNS_OUT)),
     NUMBERS(origin, unchecked));
 
 TABLE(milcgpu_quarks, ALIKE(host), ALIKE(device), NUMBERS(first, unchecked));

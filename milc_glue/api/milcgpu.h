@@ -372,14 +372,21 @@ typedef struct {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
 } milcgpu_paths;
 
+/* Staggered phases and boundary sign of links. What is said is tested by the links' determinants (milcgpu_md.h). */
+typedef enum {
+    MILCGPU_SIGNS_IN = 0,  /* the links carry them */
+    MILCGPU_SIGNS_OUT = 1, /* they do not */
+    MILCGPU_SIGNS_AS_THEY_ARE =
+        2 /* links of a measurement alone: whatever they carry stays a part of them; not tested */
+} milcgpu_signs;
+
 typedef struct {
     size_t struct_size;
     int precision;    /* of the arithmetic and of the resulting links: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge
                          field */
     int reconstruct;  /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs links that are +-SU(3)
                          to rounding, and is only used for the first level */
-    int phases_out;   /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, and both are
-                         multiplied in. Links that clearly carry other signs (milcgpu_md.h, Phases) are refused */
+    int signs;        /* milcgpu_signs of the gauge links; where they are out, both are multiplied in */
     double unitarity; /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not
                          tested */
     milcgpu_paths paths;           /* of fat and long links, made from U (asqtad) or from W (HISQ, level 2) */

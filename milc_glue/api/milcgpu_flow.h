@@ -2,7 +2,7 @@
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, before and after a call.
  * Results do not depend on them; they are those of links without phases. Links may also be loaded without phases and
- * sign. Then phases_out must be 1 in each call. What is said is tested (milcgpu_md.h, Phases).
+ * sign. Then signs must be MILCGPU_SIGNS_OUT in each call. What is said is tested (milcgpu_md.h, Phases).
  *
  * Every function returns a status, unless said otherwise. milcgpu_last_error() then says what failed, where, and what
  * to do. A function that fails leaves the links as they were, if not said otherwise; CORRUPTED is as in milcgpu_md.h.
@@ -58,7 +58,7 @@ typedef struct {
     double anisotropy; /* xi = a_s / a_t: staples of spatial links along t get the weight xi^2. 0: 1 */
     int every;         /* measure after every so many steps, and at the end. 0: after each step */
     int most_steps;    /* 0: 100000 */
-    int phases_out;    /* 0: the links carry staggered phases and boundary sign; 1: they do not */
+    int signs;         /* milcgpu_signs of the links */
     int as_milc;       /* matters in the last bits. 0: a step that ends at `stop` up to rounding is the last one. 1: as
                           MILC's loop does it; there rounding may add a step of almost no length, and step lengths are
                           rounded to the precision of the links */
@@ -117,16 +117,16 @@ typedef struct {
 milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
                                   void *user, milcgpu_flow_report *report);
 
-/* Measures the links of the handle once, without flow. phases_out: as in milcgpu_flow_spec. NAN_OR_INF: a result is not
+/* Measures the links of the handle once, without flow. signs: milcgpu_signs. NAN_OR_INF: a result is not
  * finite. On failure *observables is untouched. */
-milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables);
+milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int signs, milcgpu_observables *observables);
 
 typedef struct {
     size_t struct_size;
     double rho;     /* weight of the staples, >= 0. Example: 0.1 */
     int times;      /* how often, one after the other; 0: nothing is done */
     int directions; /* 4: all links. 3: spatial links, by staples in space; time links stay */
-    int phases_out; /* as in milcgpu_flow_spec */
+    int signs;      /* milcgpu_signs of the links */
 } milcgpu_stout_spec;
 void milcgpu_stout_defaults(milcgpu_stout_spec *spec, size_t size); /* directions 4 */
 

@@ -1,7 +1,7 @@
 /* milcgpu: gauge fixing, APE and HYP smearing of the gauge field behind a milcgpu_gauge.
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, and so they do afterwards.
- * Links may also be loaded without them, if phases_out says so; what is said is tested (milcgpu_md.h, Phases). A
+ * Links may also be loaded without them, if `signs` says so; what is said is tested (milcgpu_md.h, Phases). A
  * function that fails leaves the links as they were. Momenta are not touched; after gauge fixing they no longer belong
  * to the links. On several ranks these are calls of all ranks, with the same arguments on each.
  */
@@ -24,7 +24,7 @@ typedef struct {
     int most_steps;        /* 0: 500 */
     double tolerance;      /* ends when a step changes the mean by less; 0: 2e-6. Negative: ends after most_steps */
     int reunitarize_every; /* so many steps; 0: 20 */
-    int phases_out;        /* 0: the links carry staggered phases and boundary sign; 1: they do not */
+    int signs;             /* milcgpu_signs of the links */
     /* NULL, or called after each step, on every rank. Calls with this context inside, and exceptions: milcgpu.h. */
     void (*progress)(void *user, int step, double mean, double change);
     void *user;
@@ -62,7 +62,7 @@ typedef struct {
                        (U + w staples) / (1 + n w) */
     double tolerance; /* hits end when three of them gain less than this, relatively. 0: 1e-5, as MILC; negative: always
                         most_hits */
-    int phases_out;   /* as above */
+    int signs;        /* as above */
 } milcgpu_ape_spec;
 void milcgpu_ape_defaults(milcgpu_ape_spec *spec, size_t size); /* all 0 */
 
@@ -79,7 +79,7 @@ typedef struct {
     int times;                     /* smeared one after the other; 0: nothing is done */
     int directions;                /* 4, or 3: only spatial links, with staples in space, by alpha2 and alpha3 */
     int hits;                      /* of each projection to SU(3). 0: 9, as MILC's hvy_qpot */
-    int phases_out;                /* as above */
+    int signs;                     /* as above */
 } milcgpu_hyp_spec;
 void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec, size_t size); /* the paper's alphas, directions 4 */
 

@@ -25,17 +25,17 @@
  * a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force; where they changed, momenta
  * stay as they were, and the call can be repeated.
  *
- * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they
+ * Phases. Whether links carry staggered phases is said in the call that uses them (milcgpu_signs), and tested when they
  * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
  * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
  * number of links and the first place. milcgpu_gauge_make_links and the forces of fermions take links with phases only.
- * milcgpu_momenta_add_gauge_force and milcgpu_gauge_action take loops->phases_out. Copies, milcgpu_gauge_update,
+ * milcgpu_momenta_add_gauge_force and milcgpu_gauge_action take loops->signs. Copies, milcgpu_gauge_update,
  * milcgpu_gauge_plaquettes and milcgpu_gauge_polyakov_loop take links of both kinds as they are.
  * milcgpu_gauge_reunitarize goes by the determinants. Fields that are of neither kind are taken for what the call says:
  * for example links with U(1) phases, phases relative to an odd origin, or links far from SU(3). An eighth of the links
  * may differ. Smearing, flow and updates keep what was found at the load. The boundary sign is tested in calls that
- * take it out or put it in: milcgpu_links_make with phases_out 1, milcgpu_gauge_fix, milcgpu_gauge_ape_smear and
- * milcgpu_gauge_hyp_smear with phases_out 0.
+ * take it out or put it in: milcgpu_links_make with signs out, milcgpu_gauge_fix, milcgpu_gauge_ape_smear and
+ * milcgpu_gauge_hyp_smear with signs in.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
  * milcgpu_vectors_dslash, milcgpu_vectors_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;
@@ -75,7 +75,7 @@ uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge);
 uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge);
 
 /* milcgpu_links_make from the links of the handle, in its precision. No gauge field is copied. spec: its reconstruct
- * must be 0 or 18, its precision 0 or that of the handle, its phases_out 0. Its unitarity is not used: links were
+ * must be 0 or 18, its precision 0 or that of the handle, its signs 0. Its unitarity is not used: links were
  * tested when they were loaded. */
 milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
                                         const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
@@ -92,7 +92,7 @@ typedef struct {
     size_t struct_size;
     const milcgpu_fatlink_spec *links; /* how the links of D are made from the gauge field: milcgpu_asqtad_defaults or
                                           milcgpu_hisq_defaults. Its precision, reconstruct and unitarity are not used.
-                                          special_unitary 1 gives NOT_BUILT, phases_out 1 BAD_ARGUMENT */
+                                          special_unitary 1 gives NOT_BUILT, signs 1 BAD_ARGUMENT */
     double eps;                        /* MD step */
     int n_terms;                       /* terms of the rational function; 0: the force is zero */
     const double *residues;            /* n_terms of them */
@@ -193,7 +193,7 @@ milcgpu_status milcgpu_momenta_add_force_of_vectors(milcgpu_gauge *gauge, const 
  * Math. Phys. 97 (1985) 59; Alford et al., hep-lat/9507010; with HISQ quarks Hart et al., arXiv:0812.0503. */
 typedef struct {
     double plaquette, rectangle, bent;
-    int phases_out; /* 0: the links of the handle carry staggered phases; 1: they do not */
+    int signs; /* milcgpu_signs of the links */
 } milcgpu_loops;
 
 /* Adds the force of the gauge action: H <- H - eps (beta / 3) TA(U P). P is the sum over the paths that close a loop

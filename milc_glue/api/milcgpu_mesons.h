@@ -48,25 +48,17 @@ typedef struct milcgpu_meson_links milcgpu_meson_links; /* links of a measuremen
 milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links);
 void milcgpu_meson_links_destroy(milcgpu_meson_links *links); /* before its context; NULL is legal */
 
-/* The signs that links come with. What is said is tested by the links' determinants. */
-typedef enum {
-    MILCGPU_SIGNS_OUT = 0, /* no phases, no boundary sign */
-    MILCGPU_SIGNS_IN = 1,  /* staggered phases relative to `origin` and, if antiperiodic, the boundary sign; both are
-                              taken out */
-    MILCGPU_SIGNS_AS_THEY_ARE = 2 /* whatever they carry is a part of the links and stays in them; not tested */
-} milcgpu_signs;
-
 typedef struct {
     size_t struct_size;
     int antiperiodic; /* the boundary sign that calls multiply in. 1: a minus sign on the t links of time slice
                          nt - 1 - origin[3], with the origin of the call, as in MILC. 0: none */
-    int signs_in;     /* milcgpu_signs */
-    int origin[4];    /* read if signs_in is MILCGPU_SIGNS_IN */
+    int signs;        /* milcgpu_signs: of the links that come; phases are relative to origin */
+    int origin[4];    /* read if signs is MILCGPU_SIGNS_IN */
 } milcgpu_meson_links_spec;
 void milcgpu_meson_links_defaults(milcgpu_meson_links_spec *spec, size_t size); /* links without phases, periodic */
 
 /* Copies links to the device: 4 per site, in the handle's precision. They need not be unitary. NaN and infinity give
- * NAN_OR_INF with the place. Links that clearly carry other phases than spec->signs_in says give BAD_ARGUMENT with the
+ * NAN_OR_INF with the place. Links that clearly carry other phases than spec->signs says give BAD_ARGUMENT with the
  * place (milcgpu_md.h, Phases); the boundary sign is not tested. After both the handle is empty. */
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                         const milcgpu_field *field);

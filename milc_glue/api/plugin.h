@@ -59,6 +59,18 @@ extern "C" {
 typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
 #undef MILCGPU_ROW_OF
 
+/* Bytes of the reports in the header that MILC's side was compiled with. */
+typedef struct {
+    size_t solve, multi_mass, fatlink, force, reunitarize, gauge_fix, flow, eigen;
+} milcgpu_report_sizes;
+static inline milcgpu_report_sizes milcgpu_sizes_of_reports(void) {
+    const milcgpu_report_sizes sizes = {sizeof(milcgpu_solve_report),       sizeof(milcgpu_multi_mass_report),
+                                        sizeof(milcgpu_fatlink_report),     sizeof(milcgpu_force_report),
+                                        sizeof(milcgpu_reunitarize_report), sizeof(milcgpu_gauge_fix_report),
+                                        sizeof(milcgpu_flow_report),        sizeof(milcgpu_eigen_report)};
+    return sizes;
+}
+
 /* MILC's side, said once. */
 typedef struct {
     size_t struct_size;
@@ -77,6 +89,7 @@ typedef struct {
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
     const char *not_offloaded[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
+    milcgpu_report_sizes report_sizes;
 } milcgpu_milc;
 
 /* As a program begins, on one rank: memory for fields comes from blocks from here on (host_pool.h), and a thread of its
@@ -400,7 +413,7 @@ int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n
                                        const void *src1, const void *src2, double factor, int repeats, double seconds,
                                        double cpu_seconds);
 
-/* ---- the links of MILC as they are, spec->phases_out 1. What failed left them as they were; links that
+/* ---- the links of MILC as they are, spec->signs 1. What failed left them as they were; links that
  * reunitarization refuses are left, too, which is said, and MILC's routine judges them. */
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,

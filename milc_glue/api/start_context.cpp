@@ -3,9 +3,9 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/halo/halo.h"
+#include "milc_glue/api/checksum_room.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/sized.h"
-#include "milc_glue/solve/verify.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -70,7 +70,7 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
     if (context.geometry.is_cut())
         context.halo = std::make_unique<Halo>(*context.device, *context.ranks, context.geometry, box.neighbour,
                                               mine.check_halo != 0);
-    context.checksums = room_for_checksums(*context.device);
+    context.checksums = {*context.device, checksum_room::all, "checksums"};
     // The largest sums are over the links of one parity, over the spins of one, and over the shifts of a multi-mass
     // solve.
     reserve_sums(*context.device, 4 * static_cast<int>(context.geometry.stride()));

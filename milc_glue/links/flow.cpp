@@ -1,8 +1,8 @@
 // The C interface to gpu_kernels/gauge: gradient flow, stout smearing, observables.
 #include "gpu_kernels/gauge/flow_integrators.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/link_checks.h"
 #include <algorithm>
 #include <limits>
 
@@ -37,8 +37,7 @@ FlowMethod method_of(const milcgpu_flow_spec &spec, Precision precision) {
     if (!integrator->adaptive() && spec.stop / spec.step > spec.most_steps + 0.5)
         refuse(format("spec.stop %g in steps of %g is %.0f steps, spec.most_steps is %d", spec.stop, spec.step,
                       std::ceil(spec.stop / spec.step), spec.most_steps));
-    return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, spec.anisotropy, signs_of(spec.phases_out),
-            spec.exp_order};
+    return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, spec.anisotropy, signs_of(spec.signs), spec.exp_order};
 }
 
 // The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
@@ -179,7 +178,7 @@ milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec 
             full = call.copy_of("spec", spec);
             method = method_of(full, g.precision);
         });
-        need_some_links(g, said_by(says_phases, full.phases_out));
+        need_some_links(g, said_by(says_phases, full.signs));
         FlowRun run(g, full, method, callback, user);
         g.device().timer_start();
         finished = run.run();
@@ -205,17 +204,16 @@ milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec 
             taken, full.most_steps, time));
 }
 
-milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
+milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int signs, milcgpu_observables *observables) {
     return with_gauge(gauge, "milcgpu_gauge_measure", [&](milcgpu_gauge &g) {
         same_on_all_ranks(*g.context, "milcgpu_gauge_measure", [&](CallArguments &call) {
             call.given("observables", observables);
-            call("phases_out", phases_out);
+            call("signs", signs, in_or_out);
         });
-        need_some_links(
-            g, said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
+        need_some_links(g, said_by("The argument signs says which links these are: 0 with phases, 1 without", signs));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const FlowObservables found =
-            flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out));
+            flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(signs));
         need_links(g);
         *observables = handed_out(found);
     });
@@ -227,10 +225,10 @@ milcgpu_status milcgpu_gauge_stout_smear(milcgpu_gauge *gauge, const milcgpu_sto
         milcgpu_stout_spec full{};
         same_on_all_ranks(*g.context, "milcgpu_gauge_stout_smear",
                           [&](CallArguments &call) { full = call.copy_of("spec", spec); });
-        need_some_links(g, said_by(says_phases, full.phases_out));
+        need_some_links(g, said_by(says_phases, full.signs));
         if (full.times > 0) {
             g.device().timer_start();
-            LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(full.phases_out),
+            LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(full.signs),
                                       full.rho, full.directions, full.times);
             filled.kernel_seconds = g.device().timer_stop_seconds();
             checked_gauge_field(g.device(), g.geometry(), smeared, -1);

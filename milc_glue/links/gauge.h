@@ -3,7 +3,7 @@
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/forces/forces.h"
 #include "milc_glue/api/sized.h"
-#include "milc_glue/links/fat_links.h"
+#include "milc_glue/links/link_checks.h"
 #include <cmath>
 
 struct milcgpu_gauge {
@@ -76,17 +76,17 @@ inline void need_links(milcgpu_gauge &gauge, const SaidSigns &said) {
     need_links(gauge);
     need_signs(gauge, said);
 }
-constexpr const char *says_phases = "spec.phases_out says which links these are: 0 with phases and boundary sign, 1 "
+constexpr const char *says_phases = "spec.signs says which links these are: 0 with phases and boundary sign, 1 "
                                     "without";
-inline Signs signs_of(int phases_out) { return phases_out != 0 ? Signs::phases_out : Signs::phases_in; }
-// phases_out: what the caller's spec says. boundary: as in SaidSigns, of links with phases.
-inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false) {
-    return {signs_of(phases_out), what, boundary && phases_out == 0};
+inline Signs signs_of(int signs) { return signs != 0 ? Signs::phases_out : Signs::phases_in; }
+// signs: what the caller's spec says. boundary: as in SaidSigns, of links with phases.
+inline SaidSigns said_by(const char *what, int signs, bool boundary = false) {
+    return {signs_of(signs), what, boundary && signs == 0};
 }
 // Of D: the call takes no others.
 constexpr SaidSigns links_of_d{Signs::phases_in,
                                "Load links with phases and boundary sign; milcgpu_links_make also takes them without "
-                               "(spec.phases_out 1)"};
+                               "(spec.signs 1)"};
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);
 }

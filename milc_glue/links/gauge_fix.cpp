@@ -3,8 +3,8 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/link_checks.h"
 
 using namespace milcgpu;
 
@@ -13,7 +13,7 @@ namespace {
 class GaugeFixing {
   public:
     GaugeFixing(milcgpu_gauge &gauge, const milcgpu_gauge_fix_spec &spec)
-        : gauge_(gauge), spec_(spec), condition_{15u & ~(1u << spec.direction), spec.boost, signs_of(spec.phases_out)},
+        : gauge_(gauge), spec_(spec), condition_{15u & ~(1u << spec.direction), spec.boost, signs_of(spec.signs)},
           around_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.precision) {
         gauge.device().collective("memory for gauge fixing", [&] { u_ = around_.allocate_on_box("gauge fixing"); });
         u_.copy(gauge.u);
@@ -67,7 +67,7 @@ class GaugeFixing {
         return sum / (6.0 * condition_.count() * gauge_.geometry().global_volume());
     }
     void make_unitary(milcgpu_gauge_fix_report &report) {
-        report.failed += reunitarize(gauge_.device(), gauge_.geometry(), u_, 1e-4, spec_.phases_out == 0).failed;
+        report.failed += reunitarize(gauge_.device(), gauge_.geometry(), u_, 1e-4, spec_.signs == 0).failed;
     }
 
     milcgpu_gauge &gauge_;
@@ -88,7 +88,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
     milcgpu_gauge_fix_spec full{};
     const auto body = [&](milcgpu_gauge &g, milcgpu_gauge_fix_report &filled) {
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
-        need_some_links(g, said_by(says_phases, full.phases_out, true));
+        need_some_links(g, said_by(says_phases, full.signs, true));
         GaugeFixing fixing(g, full);
         g.device().timer_start();
         finished = fixing.run(filled);
@@ -115,8 +115,8 @@ milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_s
         milcgpu_ape_spec full{};
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
         const ApeSpec ape{full.weight, full.space_only == 0, std::max(full.most_hits, 0), std::max(full.tolerance, 0.0),
-                          signs_of(full.phases_out)};
-        need_some_links(g, said_by(says_phases, full.phases_out, true));
+                          signs_of(full.signs)};
+        need_some_links(g, said_by(says_phases, full.signs, true));
         double failed = 0; // of all ranks
         if (full.times > 0) {
             WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -165,8 +165,8 @@ milcgpu_status milcgpu_gauge_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_s
         milcgpu_hyp_spec full{};
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
         const HypSpec hyp{
-            {full.alpha3, full.alpha2, full.alpha1}, full.directions == 3, full.hits, signs_of(full.phases_out)};
-        need_some_links(g, said_by(says_phases, full.phases_out, true));
+            {full.alpha3, full.alpha2, full.alpha1}, full.directions == 3, full.hits, signs_of(full.signs)};
+        need_some_links(g, said_by(says_phases, full.signs, true));
         if (full.times > 0) {
             g.device().timer_start();
             LinkField made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), g.u, hyp);

@@ -2,6 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/operators/staggered.h"
+#include "milc_glue/api/members.h"
 
 using namespace milcgpu;
 
@@ -86,3 +87,64 @@ Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
     OperatorSpec spec = full_spec(links);
     return level_operator(links, parity, spec);
 }
+
+void milcgpu::check_version(uint64_t asked, const ResidentLinks &links) {
+    if (asked != 0 && asked != links.generation())
+        refuse(format("stale links: the solve asks for version %llu, the handle holds version %llu; update the links",
+                      static_cast<unsigned long long>(asked), static_cast<unsigned long long>(links.generation())));
+}
+
+namespace {
+
+void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
+    HostField fat_field{}, lng_field{};
+    same_on_all_ranks(*handle.context, "an update of links", [&](CallArguments &call) {
+        fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
+        if (fat_field.real != lng_field.real)
+            refuse("fat and long links must have the same precision");
+        call("the precision of links", int(fat_field.real));
+    });
+    const bool differ = renewed(handle, fat_field.real).update(fat_field, lng_field);
+    forget_solvers(handle);
+    if (changed != nullptr)
+        *changed = differ;
+}
+
+} // namespace
+
+extern "C" {
+
+milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    milcgpu_links **links) {
+    if (links != nullptr)
+        *links = nullptr;
+    return guarded(context, "milcgpu_links_create", [&] {
+        require(context, "milcgpu_links_create", "context");
+        require(links, "milcgpu_links_create", "links");
+        auto fresh = std::make_unique<milcgpu_links>(context);
+        update_links(*fresh, fat, lng, nullptr);
+        *links = fresh.release();
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    int *changed) {
+    return with_links(links, "milcgpu_links_update", [&](milcgpu_context &) {
+        update_links(*links, fat, lng, changed);
+        return Status::ok;
+    });
+}
+
+uint64_t milcgpu_links_version(const milcgpu_links *links) {
+    return links != nullptr && links->links ? links->links->generation() : 0;
+}
+
+void milcgpu_links_destroy(milcgpu_links *links) {
+    if (links == nullptr || !may_end(*links->context, "milcgpu_links_destroy"))
+        return;
+    links->context->forget(links);
+    delete links;
+}
+
+} // extern "C"

@@ -9,16 +9,19 @@ namespace milcgpu {
 class Learning; // milc_glue/solve/learning.h
 } // namespace milcgpu
 
-struct milcgpu_links {
+struct milcgpu_links : milcgpu::Evictable {
     milcgpu_context *context;
     std::unique_ptr<milcgpu::ResidentLinks> links;
     uint64_t changes = 0; // versions that earlier sets of this handle have counted
     // Of each parity, of the content with this tag.
     std::shared_ptr<milcgpu::Learning> learning[2];
     uint64_t learning_of = 0;
-    explicit milcgpu_links(milcgpu_context *of) : context(of) { context->handles.insert(this); }
-    milcgpu_links(const milcgpu_links &) = delete;
-    ~milcgpu_links() { context->handles.erase(this); }
+    explicit milcgpu_links(milcgpu_context *of) : Evictable(*of, last), context(of) {
+        context->handles.insert(this);
+        register_here();
+    }
+    ~milcgpu_links() override { context->handles.erase(this); }
+    bool release_idle() override { return links && links->drop_unused(); } // packed links that nobody reads
 };
 
 namespace milcgpu {

@@ -3,8 +3,8 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/link_checks.h"
 #include "milc_glue/links/vectors.h"
 #include <algorithm>
 #include <cmath>
@@ -36,8 +36,8 @@ ForceArguments checked(CallArguments &call, const milcgpu_force_spec *given) {
     a.is_hisq = links.hisq != 0;
     if (links.hisq && links.special_unitary)
         throw Error(Status::not_built, "spec.links.special_unitary: the force is built for W in U(3), which is MILC's");
-    if (links.phases_out)
-        refuse("spec.links.phases_out: the gauge field of the handle carries phases");
+    if (links.signs)
+        refuse("spec.links.signs: the gauge field of the handle carries phases");
     if (spec.n_sets > 0 && !links.hisq)
         refuse(format("spec.n_sets is %d: sets of eps_naik are HISQ's", spec.n_sets));
     a.paths = coefficients(links.paths, "spec.links.paths");
@@ -145,11 +145,11 @@ auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_sp
 
 LoopCoefficients loop_coefficients(CallArguments &call, const milcgpu_loops *given) {
     const milcgpu_loops loops = call.copy_of("loops", given);
-    return {loops.plaquette, loops.rectangle, loops.bent, signs_of(loops.phases_out)};
+    return {loops.plaquette, loops.rectangle, loops.bent, signs_of(loops.signs)};
 }
 
 SaidSigns said_by(const LoopCoefficients &loops) {
-    return {loops.signs, "loops.phases_out says which links these are: 0 with phases, 1 without"};
+    return {loops.signs, "loops.signs says which links these are: 0 with phases, 1 without"};
 }
 
 // Ranks that have a part of the same lines of time.

@@ -3,8 +3,8 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/link_checks.h"
 #include "milc_glue/links/links_handle.h"
 #include <algorithm>
 #include <cmath>
@@ -202,7 +202,7 @@ milcgpu_status load_links(milcgpu_meson_links *links, const char *function, cons
         milcgpu_meson_links_spec full{};
         same_on_all_ranks(*links->context, function, [&](CallArguments &call) {
             full = call.copy_of("spec", spec, [](milcgpu_meson_links_spec &given) {
-                if (given.signs_in != MILCGPU_SIGNS_IN)
+                if (given.signs != MILCGPU_SIGNS_IN)
                     std::fill_n(given.origin, 4, 0); // the caller's is not read
             });
             check_origin(geometry, full.origin);
@@ -222,14 +222,14 @@ milcgpu_status load_links(milcgpu_meson_links *links, const char *function, cons
             bare.keep_sum();
             fill(bare);
         });
-        const bool signs_in = full.signs_in == MILCGPU_SIGNS_IN;
+        const bool signs_in = full.signs == MILCGPU_SIGNS_IN;
         const Phases phases = signs_in ? Phases(geometry).relative_to(full.origin) : Phases(geometry);
         links->statistics = checked_gauge_field(device, geometry, bare, -1, &phases);
-        if (full.signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
+        if (full.signs != MILCGPU_SIGNS_AS_THEY_ARE)
             need_signs(device, geometry, bare, links->statistics.signs, phases,
                        {signs_in ? Signs::phases_in : Signs::phases_out,
-                        "spec.signs_in says which links these are: 0 without phases, 1 with phases relative to "
-                        "spec.origin, 2 as they are"});
+                        "spec.signs says which links these are: 0 with phases relative to spec.origin, 1 without, "
+                        "2 as they are"});
         links->antiperiodic = full.antiperiodic != 0;
         if (signs_in)
             turn_links(device, geometry,

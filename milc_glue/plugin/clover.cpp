@@ -1,6 +1,7 @@
 // Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
 #include "milc_glue/plugin/clover.h"
 #include "gpu_kernels/wilson/wilson.h"
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/retry.h"
 #include "milc_glue/solve/wilson.h"
 
@@ -64,7 +65,8 @@ TrueResiduals milcgpu::clover_residuals(Plugin &p, const milcgpu_plugin_clover_c
 
 extern "C" {
 
-int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *report) {
+int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *given_report) {
+    const ReportForMilc<milcgpu_solve_report> report(given_report);
     return done_by(MILCGPU_CLOVER_SOLVE, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
@@ -76,7 +78,6 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
         int iterations = 0;
         for (;;) {
             const milcgpu_solve_spec how = solve_of(p, retry.policy(), *call);
-            report->struct_size = sizeof *report;
             const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
                 milcgpu_wilson *handle = nullptr;
                 const milcgpu_status loaded = p.wilson->ready(records_of(p, call->links), handle, account.to_device);

@@ -1,6 +1,6 @@
 // MILCGPU_COMPARE: MILC's results beside the library's.
 #include "milc_glue/api/context.h"
-#include "milc_glue/links/fat_links.h"
+#include "milc_glue/links/link_checks.h"
 #include "milc_glue/plugin/clover.h"
 #include "milc_glue/plugin/state.h"
 #include "milc_glue/solve/solve_arguments.h"

@@ -1,5 +1,6 @@
 // Eigenvectors for MILC: computed, taken from MILC's fields, and copied there when somebody reads them.
 #include "milc_glue/solve/eigen.h"
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 #include <cmath>
 #include <cstring>
@@ -39,9 +40,8 @@ uint64_t bytes_of(const Plugin &p, int parity, int count) {
 extern "C" {
 
 int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
-                              milcgpu_eigen_report *report) {
-    *report = {};
-    report->struct_size = sizeof *report;
+                              milcgpu_eigen_report *given_report) {
+    const ReportForMilc<milcgpu_eigen_report> report(given_report);
     return done_by(MILCGPU_EIGENSOLVE, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_EIGENSOLVE];

@@ -4,6 +4,7 @@
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/gauge/flow_integrators.h"
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cstring>
@@ -106,9 +107,9 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
 extern "C" {
 
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec,
-                             milcgpu_gauge_fix_report *report) {
+                             milcgpu_gauge_fix_report *given_report) {
+    const ReportForMilc<milcgpu_gauge_fix_report> report(given_report);
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
-        report->struct_size = sizeof *report;
         const milcgpu_status status = milcgpu_gauge_fix(gauge, spec, report);
         account.flops += report->flops;
         return status == MILCGPU_NOT_CONVERGED ? MILCGPU_OK : status; // MILC takes that, too
@@ -145,9 +146,9 @@ int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, 
 }
 
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
-                                 void *user, milcgpu_flow_report *report) {
+                                 void *user, milcgpu_flow_report *given_report) {
+    const ReportForMilc<milcgpu_flow_report> report(given_report);
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
-        report->struct_size = sizeof *report;
         const milcgpu_status status = milcgpu_gauge_flow(gauge, spec, callback, user, report);
         account.flops += report->flops;
         return status;

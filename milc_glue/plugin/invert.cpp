@@ -1,4 +1,5 @@
 // M x = b from the host's field to the host's field: what MILC does around its solves of M^dag M, on the device.
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
 #include <vector>
 
@@ -169,9 +170,10 @@ class Inversion {
 
 extern "C" {
 
-int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
-                          milcgpu_solve_report *odd) {
+int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *given_even,
+                          milcgpu_solve_report *given_odd) {
     return done_by(call->solve.routine, [&] {
+        const ReportForMilc<milcgpu_solve_report> even(given_even, call->n), odd(given_odd, call->n);
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[call->solve.routine];
         const Stopwatch watch(account.seconds);

@@ -1,4 +1,5 @@
 // Making and moving links.
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>
 
@@ -8,7 +9,8 @@ extern "C" {
 
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
-                         int device_only, milcgpu_fatlink_report *report) {
+                         int device_only, milcgpu_fatlink_report *given_report) {
+    const ReportForMilc<milcgpu_fatlink_report> report(given_report);
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
@@ -53,7 +55,6 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                                 device_only ? nullptr : wanted(made[k].lng),
                                 kept[k] != nullptr ? &kept[k]->handle : nullptr});
             }
-            report->struct_size = sizeof *report;
             const int n_sets = static_cast<int>(sets.size());
             const milcgpu_status status = p.collective(
                 gauge != nullptr

@@ -55,7 +55,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     }
     milcgpu_meson_links_spec spec{};
     spec.struct_size = sizeof spec;
-    spec.signs_in = origin != nullptr ? MILCGPU_SIGNS_IN : MILCGPU_SIGNS_AS_THEY_ARE;
+    spec.signs = origin != nullptr ? MILCGPU_SIGNS_IN : MILCGPU_SIGNS_AS_THEY_ARE;
     std::copy(wanted, wanted + 4, spec.origin);
     // The boundary sign stays in the links: it does not depend on the order of steps.
     const milcgpu_field field = {const_cast<void *>(links.data), real_, 0};

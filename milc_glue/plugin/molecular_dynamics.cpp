@@ -1,5 +1,6 @@
 // The routines of molecular dynamics.
 #include "gpu_kernels/backend/host_threads.h"
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
@@ -134,7 +135,8 @@ int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milc
 }
 
 int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
-                                 const milcgpu_field *x, milcgpu_force_report *report) {
+                                 const milcgpu_field *x, milcgpu_force_report *given_report) {
+    const ReportForMilc<milcgpu_force_report> report(given_report);
     const auto on_device = [&] {
         const ResidentVectors &vectors = plugin().vectors;
         bool all = vectors.run_of(x, spec->n_terms) == 0;
@@ -161,12 +163,11 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
 }
 
 int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tolerance,
-                               milcgpu_reunitarize_report *report) {
-    return on_gauge(MILCGPU_REUNITARIZE, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
-                    [&](milcgpu_gauge *gauge, RoutineAccount &) {
-                        report->struct_size = sizeof *report;
-                        return milcgpu_gauge_reunitarize(gauge, tolerance, report);
-                    });
+                               milcgpu_reunitarize_report *given_report) {
+    const ReportForMilc<milcgpu_reunitarize_report> report(given_report);
+    return on_gauge(
+        MILCGPU_REUNITARIZE, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
+        [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_gauge_reunitarize(gauge, tolerance, report); });
 }
 
 int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action) {

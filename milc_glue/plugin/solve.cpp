@@ -2,6 +2,7 @@
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/retry.h"
 #include "milc_glue/solve/memory_plan.h"
 #include <algorithm>
@@ -206,13 +207,12 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
 
 extern "C" {
 
-int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report) {
+int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *given_report) {
+    const ReportForMilc<milcgpu_solve_report> report(given_report);
     return done_by(call->routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[call->routine];
         const Stopwatch watch(account.seconds);
-        *report = {};
-        report->struct_size = sizeof *report;
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
             return false; // MILC then does one iteration's worth; nothing to gain
         const KnownSolution *const k = known_for(p, *call);
@@ -232,13 +232,12 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
     });
 }
 
-int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports) {
+int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *given_reports) {
     return done_by(calls->routine, [&] {
+        const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[calls->routine];
         const Stopwatch watch(account.seconds);
-        for (int k = 0; k < n; ++k)
-            reports[k] = {}, reports[k].struct_size = sizeof *reports;
         if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
             return false;
         return solve_all(p, account, n, calls, reports, nullptr);
@@ -246,7 +245,8 @@ int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, 
 }
 
 int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
-                              milcgpu_multi_mass_report *report) {
+                              milcgpu_multi_mass_report *given_report) {
+    const ReportForMilc<milcgpu_multi_mass_report> report(given_report);
     return done_by(MILCGPU_KS_MULTICG, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];

@@ -1,6 +1,7 @@
 // Start and exit: what is taken over, and the tables that say so.
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/wake.h"
+#include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
 #include "milc_glue/host/host_pool.h"
@@ -49,7 +50,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
         if (!has_solves(milc) && milc.not_offloaded[r] != nullptr)
             continue;
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
-        const char *left = milc.not_offloaded[r] != nullptr                               ? milc.not_offloaded[r]
+        const char *left = milc.not_offloaded[r] != nullptr                      ? milc.not_offloaded[r]
                            : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash.c_str()
                            : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? wilson_dslash.c_str()
                                                                                  : nullptr;
@@ -171,9 +172,18 @@ void begin_tables(Plugin &p) {
 // MAJOR.MINOR, the interface between glue and library.
 std::string interface_of(const std::string &version) { return version.substr(0, version.rfind('.')); }
 
+bool are_known(const milcgpu_report_sizes &of) {
+    return is_size_of<milcgpu_solve_report>(of.solve) && is_size_of<milcgpu_multi_mass_report>(of.multi_mass) &&
+           is_size_of<milcgpu_fatlink_report>(of.fatlink) && is_size_of<milcgpu_force_report>(of.force) &&
+           is_size_of<milcgpu_reunitarize_report>(of.reunitarize) &&
+           is_size_of<milcgpu_gauge_fix_report>(of.gauge_fix) && is_size_of<milcgpu_flow_report>(of.flow) &&
+           is_size_of<milcgpu_eigen_report>(of.eigen);
+}
+
 // Why MILC cannot be served; empty: it can.
 std::string refusal_of_glue(const milcgpu_milc &milc) {
-    if (milc.struct_size != sizeof milc || interface_of(milc.header_version) != interface_of(MILCGPU_VERSION))
+    if (milc.struct_size != sizeof milc || !are_known(milc.report_sizes) ||
+        interface_of(milc.header_version) != interface_of(MILCGPU_VERSION))
         return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s%s: "
                       "build MILC again with the milcgpu that it is to run with",
                       milc.header_version, MILCGPU_VERSION,
@@ -263,6 +273,7 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
         const std::string mismatch = refusal_of_glue(*milc);
         if (!mismatch.empty())
             return refused(p, mismatch);
+        p.report_sizes = milc->report_sizes;
         join_ranks(p, *milc);
         const std::string bad_setting = p.collective.words(take_settings(p));
         if (!bad_setting.empty())

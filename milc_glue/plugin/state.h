@@ -39,6 +39,7 @@ struct Plugin {
     // The environment, and what follows from it for this lattice and backend.
     Settings settings;
     const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
+    milcgpu_report_sizes report_sizes = milcgpu_sizes_of_reports(); // of MILC's side
     int verbosity = 1, compare = 0, reconstruct = 18;
     int watch_threads = 0; // that look at links while a GPU solves
     bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,

@@ -74,7 +74,7 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
     spec.step = flow->epsilon, spec.stop = flow->n_steps * flow->epsilon;
     spec.every = flow->meas_interval;
     spec.most_steps = static_cast<int>(flow->n_steps) + 1;
-    spec.phases_out = 1;
+    spec.signs = MILCGPU_SIGNS_OUT;
     const milcgpu_field links = packed(links_of_flow, precision_of_links);
     milcgpu_flow_report report{};
     bool begun = false;

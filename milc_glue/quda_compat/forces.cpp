@@ -287,7 +287,7 @@ void qudaGaugeFixingOVR(int precision, unsigned gauge_dir, int Nsteps, int verbo
     spec.most_steps = Nsteps;
     spec.tolerance = tolerance > 0 ? tolerance : -1;
     spec.reunitarize_every = static_cast<int>(reunit_interval);
-    spec.phases_out = 1;
+    spec.signs = MILCGPU_SIGNS_OUT;
     spec.user = &said;
     spec.progress = [](void *user, int step, double mean, double change) {
         const Said &how = *static_cast<Said *>(user);

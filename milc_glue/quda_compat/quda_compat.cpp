@@ -48,6 +48,7 @@ bool start(const char *function, int precision) {
     milc.header_version = MILCGPU_VERSION;
     milc.milc = "MILC through its own GPU switches";
     milc.precision = precision;
+    milc.report_sizes = milcgpu_sizes_of_reports();
     milc.ranks = lattice.ranks;
     std::copy_n(lattice.box.extent, 4, milc.extent);
     if (lattice.messenger) {

@@ -3,7 +3,7 @@
 #include "gpu_kernels/solver/lanczos.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
-#include "milc_glue/solve/verify.h"
+#include "milc_glue/links/verify.h"
 #include <algorithm>
 
 using namespace milcgpu;

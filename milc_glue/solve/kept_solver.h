@@ -4,8 +4,10 @@
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/multi_mass.h"
+#include "milc_glue/api/context.h"
 #include <array>
 #include <functional>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -40,4 +42,21 @@ struct KeptSolver : SolverKey {
     std::unique_ptr<BlockCgSolver> block;
     std::vector<std::shared_ptr<void>> beside; // what a family keeps for each source that it takes at once
 };
+
+class KeptSolvers : public SolverShelf {
+  public:
+    explicit KeptSolvers(milcgpu_context &of) : SolverShelf(of, first), context_(of) { register_here(); }
+    // The solver that was used longest ago; when all idle ones are gone, what the busy one does not work with.
+    bool release_idle() override;
+    void forget(const void *handle, uint64_t still_valid) override;
+
+    std::list<KeptSolver> all; // the last used first
+    // What the call in progress works with; nullptr: nothing yet.
+    const KeptSolver *busy = nullptr;
+    bool busy_with_several = false; // its multi-mass solver or that of several sources, too
+
+  private:
+    milcgpu_context &context_;
+};
+KeptSolvers &kept_solvers(milcgpu_context &);
 } // namespace milcgpu

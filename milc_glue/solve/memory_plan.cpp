@@ -1,5 +1,7 @@
-// Plans of memory as tables.
+// Plans of memory as tables, and the plan of a solve.
 #include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/api/sized.h"
+#include "milc_glue/solve/solve_arguments.h"
 
 using namespace milcgpu;
 
@@ -28,4 +30,20 @@ void milcgpu::fill_plan(const milcgpu_context &context, MemoryPlan plan, char *t
         std::snprintf(text, text_size, "%s", table.c_str());
     if (bytes != nullptr)
         *bytes = plan.total();
+}
+
+MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
+    const SolveArguments a = checked_solve(spec);
+    return solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
+}
+
+extern "C" milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
+                                              const milcgpu_solve_spec *spec, char *text, size_t text_size,
+                                              size_t *bytes) {
+    return guarded(context, "milcgpu_memory_plan", [&] {
+        require(context, "milcgpu_memory_plan", "context");
+        require(spec, "milcgpu_memory_plan", "spec");
+        fill_plan(*context, plan_of(*context, host_precision, full_copy(spec)), text, text_size, bytes);
+        return Status::ok;
+    });
 }

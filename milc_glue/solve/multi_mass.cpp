@@ -67,7 +67,7 @@ namespace {
 MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSolver &kept) {
     const MultiMassArguments &a = call.a;
     const int n = static_cast<int>(a.limits.shifts.size());
-    family.context.busy_with_several = true;
+    kept_solvers(family.context).busy_with_several = true;
     if (kept.multi_mass && kept.shared == a.shared && kept.multi_mass->shifts() >= n)
         return *kept.multi_mass;
     kept.multi_mass.reset(); // its memory first

@@ -49,7 +49,7 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
     KeptSolver made;
     static_cast<SolverKey &>(made) = family.key();
     made.precise = precise, made.sloppy = sloppy;
-    auto &solvers = family.context.solvers;
+    auto &solvers = kept_solvers(family.context).all;
     size_t on_shelf = 0;
     auto oldest = solvers.end();
     for (auto entry = solvers.begin(); entry != solvers.end(); ++entry) {
@@ -71,16 +71,16 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
 } // namespace
 
 SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, OperatorSpec &sloppy)
-    : context_(family.context), solver_(&kept_solver(family, precise, sloppy)) {
-    context_.busy = solver_;
-    context_.busy_with_several = false;
+    : kept_(kept_solvers(family.context)), solver_(&kept_solver(family, precise, sloppy)) {
+    kept_.busy = solver_;
+    kept_.busy_with_several = false;
 }
 
 namespace {
 
 // With room for `most` sources, or fewer where memory is short.
 BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most) {
-    family.context.busy_with_several = true;
+    kept_solvers(family.context).busy_with_several = true;
     if (solver.block && solver.block->sources() >= most)
         return *solver.block;
     solver.block.reset(); // its memory first

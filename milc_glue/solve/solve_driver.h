@@ -9,9 +9,9 @@
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/links/verify.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_arguments.h"
-#include "milc_glue/solve/verify.h"
 #include <optional>
 
 namespace milcgpu {
@@ -148,11 +148,11 @@ class SolverInUse {
   public:
     SolverInUse(OperatorFamily &, OperatorSpec &precise, OperatorSpec &sloppy);
     SolverInUse(const SolverInUse &) = delete;
-    ~SolverInUse() { context_.busy = nullptr; }
+    ~SolverInUse() { kept_.busy = nullptr; }
     KeptSolver &solver() const { return *solver_; }
 
   private:
-    milcgpu_context &context_;
+    KeptSolvers &kept_;
     KeptSolver *solver_;
 };
 

@@ -2,8 +2,8 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/mesons/mesons.h"
 #include "gpu_kernels/su3/asked_fields.h"
-#include "milc_glue/links/fat_links.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/link_checks.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/wilson_calls.h"
 #include <cmath>
@@ -171,12 +171,12 @@ milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *
     });
 }
 
-milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int phases_out, milcgpu_gauge *gauge) {
+milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int signs, milcgpu_gauge *gauge) {
     constexpr const char *function = "milcgpu_wilson_load_gauge";
     return with_wilson(wilson, function, [&](milcgpu_wilson &w) {
         same_on_all_ranks(*w.context, function, [&](CallArguments &call) {
             call.given("gauge", gauge);
-            call("phases_out", phases_out, from_to(0, 1, "0 or 1"));
+            call("signs", signs, in_or_out);
             if (gauge->context != w.context)
                 refuse("gauge: a handle of another context");
             call("the precision of gauge", int(gauge->precision));
@@ -185,7 +185,7 @@ milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int phases_out,
         w.clear();
         need_links(*gauge);
         w.load(gauge->precision,
-               said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out),
+               said_by("The argument signs says which links these are: 0 with phases, 1 without", signs),
                [&](LinkField &given) { given.copy(gauge->u); });
         return Status::ok;
     });

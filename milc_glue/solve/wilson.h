@@ -3,7 +3,7 @@
 #include "gpu_kernels/operators/wilson.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
-#include "milc_glue/links/fat_links.h"
+#include "milc_glue/links/link_checks.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "reorder/resident_field.h"

@@ -1,6 +1,6 @@
 // The C interface: D and M of Wilson fermions.
+#include "milc_glue/links/verify.h"
 #include "milc_glue/solve/solve_arguments.h"
-#include "milc_glue/solve/verify.h"
 #include "milc_glue/solve/wilson_calls.h"
 
 using namespace milcgpu;

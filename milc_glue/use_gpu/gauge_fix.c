@@ -39,7 +39,7 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     spec.most_steps = max_gauge_iter;
     spec.tolerance = gauge_fix_tol > 0 ? gauge_fix_tol : -1;
     spec.reunitarize_every = EVERY;
-    spec.phases_out = 1;
+    spec.signs = MILCGPU_SIGNS_OUT;
     spec.progress = say_step;
     spec.user = &gauge_fix_tol;
     memset(&report, 0, sizeof report);
@@ -83,7 +83,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     spec.space_only = 1;
     spec.most_hits = 10;
     spec.tolerance = 1e-5;
-    spec.phases_out = 1;
+    spec.signs = MILCGPU_SIGNS_OUT;
     smeared = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links"); /* freed by MILC */
     if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, milcgpu_field_of(smeared), &not_converged)) {
         destroy_G(smeared);

@@ -51,7 +51,8 @@ static milcgpu_flow_spec spec_of_flow(void) {
     spec.anisotropy = ani;
 #endif
     spec.most_steps = INT_MAX; /* MILC has no limit */
-    spec.phases_out = spec.as_milc = 1;
+    spec.signs = MILCGPU_SIGNS_OUT;
+    spec.as_milc = 1;
     return spec;
 }
 

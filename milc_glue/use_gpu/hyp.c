@@ -28,7 +28,7 @@ void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exc
     spec.times = 1;
     spec.directions = dir_exclude == TUP ? 3 : 4;
     spec.hits = hc->hits;
-    spec.phases_out = 1;
+    spec.signs = MILCGPU_SIGNS_OUT;
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_hyp_smear(milcgpu_field_of(U_link), &spec, milcgpu_field_of(hyp_link))) {
         own(U_link, hyp_link, dir_exclude, hc);

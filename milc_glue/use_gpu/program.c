@@ -136,7 +136,7 @@ int milcgpu_known_action(milcgpu_loops *loops) {
     loops->plaquette = coefficients[0];
     loops->rectangle = coefficients[1];
     loops->bent = coefficients[2];
-    loops->phases_out = 0;
+    loops->signs = MILCGPU_SIGNS_IN;
     return 1;
 }
 

@@ -77,6 +77,7 @@ static int start(void) {
     milc.milc = text;
     milc.precision = MILC_PRECISION;
     milc.own_routines = 1;
+    milc.report_sizes = milcgpu_sizes_of_reports();
     milcgpu_describe_ranks(&milc);
     milc.site_map = map = site_map(&milc);
     milcgpu_find_not_offloaded(milc.not_offloaded);

@@ -119,7 +119,7 @@ milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
 milcgpu_status make_links(Session &s, std::vector<Field> &out) {
     milcgpu_fatlink_spec spec;
     milcgpu_hisq_defaults(&spec, sizeof spec);
-    spec.phases_out = 1;
+    spec.signs = 1;
     milcgpu_links *made = nullptr;
     const milcgpu_field gauge = field_of(host().gauge), fat = field_of(out[0]), lng = field_of(out[1]),
                         second = field_of(out[2]), v = field_of(out[3]);
@@ -228,6 +228,7 @@ milcgpu_status laplace_solve(Session &s, Field &x) {
     const milcgpu_field u = field_of(host().gauge), from = field_of(host().source), to = field_of(x);
     const milcgpu_quarks b = {&from, nullptr, 0}, solution = {&to, nullptr, 0};
     auto load = tests::sized<milcgpu_meson_links_spec>();
+    load.signs = MILCGPU_SIGNS_OUT;
     milcgpu_meson_links *handle = nullptr;
     const milcgpu_status status =
         first_failure({[&] { return milcgpu_meson_links_create(s.context, MILCGPU_DOUBLE, &handle); },

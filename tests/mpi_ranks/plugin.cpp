@@ -15,6 +15,7 @@ namespace {
 struct Milc {
     std::vector<int> order = std::vector<int>(256);
     milcgpu_milc milc = tests::sized<milcgpu_milc>();
+    milc.report_sizes = milcgpu_sizes_of_reports();
 
     Milc(const milcgpu_messages &library, const milcgpu_messages &decisions) {
         std::iota(order.begin(), order.end(), 0);

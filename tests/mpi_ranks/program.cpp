@@ -270,7 +270,7 @@ Measured measured_on(const milcgpu_layout &layout) {
     const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
     const milcgpu_field u = field(gauge), x = field(made.quark), y = field(other), z = field(made.solution);
     const milcgpu_quarks quark{&x, nullptr, 0}, second{&y, nullptr, 0}, solution{&z, nullptr, 0};
-    const milcgpu_meson_links_spec spec{sizeof spec, 1, 0, {}};
+    const milcgpu_meson_links_spec spec{sizeof spec, 1, MILCGPU_SIGNS_OUT, {}};
     const int origin[4] = {1, 0, 3, 2};
     const milcgpu_momentum momentum = {{1, 0, -1}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD}};
     const milcgpu_meson_term term = {milcgpu_spin_taste_index("GXT-GX"), 0, 1, 0.7, 0};

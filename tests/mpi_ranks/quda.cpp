@@ -168,9 +168,8 @@ void measurements(const Field &gauge, const Field &quark, const Field &other, co
                         to_made = lent(made), to_smeared = lent(smeared);
     const milcgpu_quarks from{&q, nullptr, 0}, second{&r, nullptr, 0}, of_shift{&to_shifted, nullptr, 0},
         of_operator{&to_made, nullptr, 0}, of_smearing{&to_smeared, nullptr, 0};
-    const auto as_they_are = tests::sized<milcgpu_meson_links_spec>();
-    auto phased = as_they_are;
-    phased.signs_in = 1;
+    auto phased = tests::sized<milcgpu_meson_links_spec>(), as_they_are = phased;
+    as_they_are.signs = MILCGPU_SIGNS_OUT;
     std::copy_n(origin, 4, phased.origin);
     int modes[4 * n_mom] = {0, 0, 0, 0, 1, -1, 2, 0};
     QudaFFTSymmType types[4 * n_mom] = {QUDA_FFT_SYMM_EO,   QUDA_FFT_SYMM_EO, QUDA_FFT_SYMM_EO, QUDA_FFT_SYMM_EO,

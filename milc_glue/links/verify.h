@@ -27,9 +27,6 @@ class Verification {
     std::vector<SpinorBlock> loaded_;
 };
 
-// What a context's `checksums` has room for.
-DeviceArray<uint64_t> room_for_checksums(Device &device);
-
 // Empties a set of links, and forgets the solvers that read them.
 std::function<void()> emptying(milcgpu_links &links);
 

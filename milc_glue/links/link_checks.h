@@ -1,4 +1,4 @@
-// Arguments of the link making that other entries take, too.
+// What links are asked when they come, and arguments of the link making that other entries take, too.
 #pragma once
 #include "gpu_kernels/links/links.h"
 #include "milc_glue/api/context.h"

@@ -1,5 +1,5 @@
-#include "milc_glue/solve/verify.h"
-#include "gpu_kernels/blas/block_steps.h"
+#include "milc_glue/links/verify.h"
+#include "milc_glue/api/checksum_room.h"
 #include "milc_glue/links/links_handle.h"
 
 namespace milcgpu {
@@ -22,17 +22,7 @@ std::function<void()> emptying(milcgpu_links &links) {
     };
 }
 
-namespace {
-// The most vectors that are checked at once: of each Wilson source both parities, and what is iterated on.
-constexpr size_t most_loaded = 2 * most_block + 1;
-// Behind the checksums of vectors as they were loaded: those of links that the solve took, then those of the pass at
-// the end.
-constexpr size_t first_of_links = most_loaded, first_of_pass = first_of_links + NormalOperator::most_checksums;
-} // namespace
-
-DeviceArray<uint64_t> room_for_checksums(Device &device) {
-    return {device, first_of_pass + most_loaded + most_regions, "checksums"};
-}
+using namespace checksum_room;
 
 Verification::Verification(milcgpu_context &context, const std::function<void()> &empty)
     : context_(context), empty_(empty) {

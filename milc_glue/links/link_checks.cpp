@@ -1,0 +1,80 @@
+#include "milc_glue/links/link_checks.h"
+#include "milc_glue/links/gauge.h"
+#include <cmath>
+
+using namespace milcgpu;
+
+PathCoefficients milcgpu::coefficients(const milcgpu_paths &p, const char *what) {
+    if (p.one_link == 0 && p.naik == 0 && p.three_staple == 0 && p.five_staple == 0 && p.seven_staple == 0 &&
+        p.lepage == 0)
+        refuse(format(
+            "%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_defaults and milcgpu_hisq_defaults do)",
+            what));
+    return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
+}
+
+UnitarizeSpec milcgpu::unitarize_spec(const milcgpu_fatlink_spec &spec) {
+    UnitarizeSpec how;
+    how.special = spec.special_unitary != 0;
+    how.svd_only = spec.svd_only != 0;
+    if (spec.svd_relative > 0)
+        how.svd_relative = spec.svd_relative;
+    if (spec.svd_absolute > 0)
+        how.svd_absolute = spec.svd_absolute;
+    return how;
+}
+
+std::string milcgpu::place_of_link(long long link) {
+    return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
+}
+
+LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u, double limit,
+                                            const Phases *phases) {
+    const LinkStatistics statistics = link_statistics(device, u, geometry, phases);
+    device.collective("a look over a gauge field", [&] {
+        if (statistics.first_bad >= 0)
+            throw Error(Status::nan_or_inf,
+                        format("gauge field: the first element that is NaN or infinite is in the link of %s",
+                               place_of_link(statistics.first_bad).c_str()));
+        if (limit == 0)
+            limit = 1e-4;
+        long long worst;
+        const double violation = limit < 0 ? 0 : unitarity_violation(device, geometry, u, &worst);
+        if (limit >= 0 && !(violation <= limit))
+            refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link "
+                          "of %s. Reunitarize the lattice, or allow more (unitarity)",
+                          violation, limit, place_of_link(worst).c_str()));
+    });
+    return statistics;
+}
+
+namespace {
+
+// "x y z t = 0 0 0 1, direction X", on the whole lattice.
+std::string coordinates_of_link(const Geometry &geometry, long long link) {
+    const int even = geometry.sites(0), k = static_cast<int>(link / 4), parity = k < even ? 0 : 1;
+    const Site site = geometry.lattice().site(parity, k - parity * even);
+    int x[4];
+    for (int mu = 0; mu < 4; ++mu)
+        x[mu] = site.x[mu] + geometry.origin()[mu];
+    return format("x y z t = %d %d %d %d, direction %c", x[0], x[1], x[2], x[3], "XYZT"[link % 4]);
+}
+
+} // namespace
+
+void milcgpu::need_signs(Device &device, const Geometry &geometry, const LinkField &u, const LinkSigns &found,
+                         const Phases &phases, const SaidSigns &said) {
+    const bool phased = said.signs == Signs::phases_in;
+    if (found.of(phased ? Signs::phases_out : Signs::phases_in))
+        device.collective("a look at the signs of links", [&] {
+            const long long first = first_against(device, u, geometry, phases, said.signs);
+            refuse(format("gauge field: links %s staggered phases are expected here, and these %s. Of %.0f links along "
+                          "x, y and z, %.0f have a determinant of the wrong sign, the first is that of %s. %s",
+                          phased ? "with" : "without", phased ? "have none" : "carry them", found.links,
+                          found.against[phased ? 0 : 1], coordinates_of_link(geometry, first).c_str(), said.otherwise));
+        });
+    if (said.boundary && (phased ? found.without_boundary() : found.with_boundary()))
+        refuse(format("gauge field: of %.0f t links of the last time slice %.0f have a determinant below zero; this "
+                      "call expects links %s the boundary sign there. %s",
+                      found.last_slice, found.turned, phased ? "with" : "without", said.otherwise));
+}
