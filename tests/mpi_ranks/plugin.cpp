@@ -15,7 +15,6 @@ namespace {
 struct Milc {
     std::vector<int> order = std::vector<int>(256);
     milcgpu_milc milc = tests::sized<milcgpu_milc>();
-    milc.report_sizes = milcgpu_sizes_of_reports();
 
     Milc(const milcgpu_messages &library, const milcgpu_messages &decisions) {
         std::iota(order.begin(), order.end(), 0);
@@ -31,6 +30,7 @@ struct Milc {
         milc.neighbour[3][0] = (library.rank + library.size - 1) % library.size;
         milc.neighbour[3][1] = (library.rank + 1) % library.size;
         milc.own_routines = 1;
+        milc.report_sizes = milcgpu_sizes_of_reports();
         milc.site_map = order.data();
     }
 };
