@@ -4,6 +4,7 @@
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/learning.h"
 #include "tests/cut_support.h"
+#include "tests/plugin_support.h"
 
 using namespace tests;
 using milcgpu::Backend;
@@ -161,7 +162,7 @@ TEST_CASE("where eigenvectors do not pay, or are not wanted, solves have the bit
             CHECK(heavy.solutions == plain.solutions);
             CHECK(own.solve(k, 0.002, 1, MILCGPU_EVEN, given)[0].eigenvectors == 16); // those that it says
         }
-        CHECK(own.first_deflated(enough) == -1);
+        CHECK(own.context->learns == Learns::never);
         milcgpu_eigenvectors_destroy(given);
         for (const Job *job : {&plain, &few, &heavy, &own})
             CHECK(job->lines("links that are") == 0);
@@ -237,6 +238,45 @@ TEST_CASE("who learns: programs that ask for it, and MILC, unless MILCGPU_AUTO s
     CHECK(learns(1, "1", "learn") == Learns::soon);
     CHECK(learns(1, "no_eigenvectors", "learn") == Learns::never);
     CHECK(learns(1, "0", "learn") == Learns::never);
+}
+
+TEST_CASE("a measurement of many sources in MILC's shape: it learns by itself, and correlators agree to the tolerance",
+          "[eigen][learn][plugin]") {
+    for (const Backend backend : backends()) {
+        std::vector<double> correlators[2];
+        std::string said[2];
+        int solves = enough;
+        for (const int learns : {1, 0}) {
+            const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
+                                          {"MILCGPU_AUTO", learns ? "1" : "no_eigenvectors"},
+                                          {"MILCGPU_TEST", "learn"}};
+            Milc milc(small);
+            milc.fat = links_of(3).fat, milc.lng = links_of(3).lng;
+            said[learns] = said_by([&] {
+                REQUIRE(milc.start() == 1);
+                for (int k = 0; k < solves; ++k) {
+                    milc.source = reference::vector_to_milc<double>(small, random_fermion(small, 40 + k));
+                    milc.x.assign(milc.x.size(), 0);
+                    auto call = milc.call();
+                    call.mass = 0.002, call.tolerance = 1e-10;
+                    REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+                    CHECK(milc.report.true_residual < 1e-10);
+                    if (milc.report.eigenvectors > 0)
+                        solves = k + 1;
+                }
+                CHECK((milc.report.eigenvectors > 0) == (learns == 1));
+            });
+            const auto x = reference::vector_from_milc<double>(small, milc.x);
+            correlators[learns].assign(small.n[3], 0); // of the last source
+            for (int s = 0; s < small.volume(); ++s)
+                correlators[learns][small.coordinates(s)[3]] += reference::norm2(x[s]);
+        }
+        CAPTURE(milcgpu::name(backend), said[1]);
+        for (int t = 0; t < small.n[3]; ++t)
+            CHECK(correlators[1][t] == Approx(correlators[0][t]).epsilon(1e-6));
+        CHECK(has(said[1], made));
+        CHECK(!has(said[0], made));
+    }
 }
 
 TEST_CASE("ranks learn together", "[eigen][learn]") {
