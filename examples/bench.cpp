@@ -26,7 +26,8 @@ constexpr Part parts[] = {
     {"masses", bench_masses, false, true, false},       {"forces", bench_forces, false, false, false},
     {"gauge", bench_gauge, false, false, true},         {"mesons", bench_mesons, false, false, true},
     {"operators", bench_operators, false, false, true}, {"wilson", bench_wilson, false, false, true},
-    {"dirac", bench_dirac, false, false, false},        {"dense", bench_dense, false, false, false}};
+    {"dirac", bench_dirac, false, false, false},        {"dense", bench_dense, false, false, false},
+    {"deflation", bench_deflation, false, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
     std::vector<Part> chosen;

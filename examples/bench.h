@@ -51,6 +51,7 @@ void bench_mesons(const Bench &bench);    // shifts, operators, smearing, contra
 void bench_operators(const Bench &bench); // the gauge Laplace operator
 void bench_wilson(const Bench &bench);    // Wilson and clover fermions
 void bench_dirac(const Bench &bench);     // contractions of Dirac fields
+void bench_deflation(const Bench &bench); // passes over eigenvectors
 void bench_dense(const Bench &bench);     // Gram matrices and rotations of many fields
 
 } // namespace examples

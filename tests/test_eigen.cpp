@@ -44,13 +44,13 @@ struct Modes {
         reference::apply_phases(lattice, u);
         make(0);
     }
-    // The links are those of u, with this eps_naik.
-    void make(double eps) {
+    // The links are those of u, with this eps_naik, on the host, too.
+    void make(double eps, const milcgpu_field *fat = nullptr, const milcgpu_field *lng = nullptr) {
         auto gauge = reference::links_to_milc<double>(session.lattice, u);
         const milcgpu_field from = session.field(gauge);
         milcgpu_fatlink_spec spec;
         milcgpu_hisq_defaults(&spec, sizeof spec);
-        const milcgpu_fatlink_set set{eps, nullptr, nullptr, &session.links};
+        const milcgpu_fatlink_set set{eps, fat, lng, &session.links};
         CAPTURE(milcgpu_last_error());
         REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
     }
@@ -187,7 +187,7 @@ TEST_CASE("Lanczos finds the lowest eigenvalues, and how many there are below ea
 
 TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller basis, then fewer vectors", "[eigen]") {
     for (const Backend backend : backends()) {
-        Modes modes(backend, 3, {{6, 6, 6, 8}});
+        Modes modes(backend, 3);
         milcgpu::Device &device = modes.device();
         const milcgpu::Operator full = modes.in(Precision::double_), single = modes.in(Precision::single);
         const auto lowest = [&](const LanczosLimits &limits, LanczosReport &report) {
@@ -195,17 +195,17 @@ TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller 
         };
         for (const Precision stored : {Precision::half, Precision::single}) {
             LanczosLimits limits;
-            limits.count = 64, limits.stored = stored;
+            limits.count = 48, limits.stored = stored;
             const milcgpu::LanczosPlan plan = milcgpu::lanczos_plan(device, single->geometry(), limits);
             CAPTURE(milcgpu::name(backend), milcgpu::name(stored), plan.basis, plan.bytes);
             LanczosReport report;
             const size_t before = device.used_bytes();
             device.set_memory_limit(before + plan.bytes);
             const auto all = lowest(limits, report);
-            CHECK(all->count() == 64);
+            CHECK(all->count() == 48);
             CHECK(report.message == "");
             if (stored == Precision::half) // in single there is no room to make the last group smaller
-                CHECK(device.used_bytes() - before == Eigenvectors::bytes(single->geometry(), stored, 64));
+                CHECK(device.used_bytes() - before == Eigenvectors::bytes(single->geometry(), stored, 48));
             device.set_memory_limit(device.used_bytes() + plan.bytes * 98 / 100);
             CHECK_THROWS_AS(lowest(limits, report), milcgpu::Error);
             device.set_memory_limit(0);
@@ -214,14 +214,14 @@ TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller 
             const auto lean = lowest(limits, report);
             CAPTURE(report.basis, report.degree, report.message);
             CHECK(report.basis < plan.basis);
-            CHECK(lean->count() >= 60);
+            CHECK(lean->count() >= 44);
             CHECK(!has(report.message, "memory"));
             limits.memory = plan.bytes * 6 / 10;
             report = {};
             const auto fewer = lowest(limits, report);
-            CHECK(fewer->count() < 64);
+            CHECK(fewer->count() < 48);
             CHECK(fewer->count() >= 16);
-            CHECK(has(report.message, "of 64 eigenvectors: memory"));
+            CHECK(has(report.message, "of 48 eigenvectors: memory"));
         }
     }
 }
@@ -294,6 +294,46 @@ TEST_CASE("solutions in single precision are deflated with residuals in double",
         CHECK(r.true_residual < 1e-5);
         CHECK(r.steps < plain.steps / 2);
         CHECK(!r.deflation_off);
+    }
+}
+
+TEST_CASE("half precision iterates where it serves the modes that are left, for relative residuals, too", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        LanczosReport report;
+        const auto set = modes.lowest(32, report);
+        const milcgpu::Operator full = modes.in(Precision::double_);
+        Deflation deflation(modes.device(), *set, *full, 12);
+        CgSolver cg(modes.device(),
+                    {full, modes.in(Precision::half), full, [&] { return modes.in(Precision::single); }});
+        const milcgpu::CgReport plain = modes.solve(cg, 0.0005, nullptr), with = modes.solve(cg, 0.0005, &deflation);
+        CAPTURE(milcgpu::name(backend), plain.steps, plain.steps_in_half, with.steps, with.steps_in_half);
+        CHECK(plain.steps_in_half == 0);
+        CHECK(with.steps_in_half == with.steps);
+        CHECK(with.steps < plain.steps / 2);
+        milcgpu::CgLimits limits{};
+        limits.shift = 1e-6, limits.relative_tolerance = 1e-7, limits.deflation = &deflation;
+        modes.load(cg.source(), 7);
+        modes.device().fill_zero(cg.solution().data(), cg.solution().bytes());
+        const milcgpu::CgReport relative = cg.solve(limits, {});
+        CAPTURE(relative.steps, relative.steps_in_half, relative.relative_residual, relative.message);
+        CHECK(relative.status == milcgpu::Status::ok);
+        CHECK(relative.relative_residual < 1e-7);
+        CHECK(relative.steps_in_half == relative.steps);
+        CHECK(relative.steps < plain.steps / 2);
+        // Several sources of this mass start in double, but with a deflation.
+        milcgpu::BlockCgSolver block(modes.device(), full, modes.in(Precision::single), 12, cg);
+        for (Deflation *const by : {static_cast<Deflation *>(nullptr), &deflation}) {
+            milcgpu::SourcesLimits all;
+            all.shift = 1e-6, all.tolerances.assign(12, 1e-9), all.max_iterations.assign(12, 1000);
+            all.deflation = by;
+            for (int k = 0; k < 12; ++k)
+                modes.load(block.source(k), 20 + k);
+            modes.device().fill_zero(block.all_solutions().data, block.all_solutions().bytes());
+            const milcgpu::SourcesReport r = block.solve(all, {});
+            CHECK(r.status == milcgpu::Status::ok);
+            CHECK((r.sources[0].steps_in_precise > 0) == (by == nullptr));
+        }
     }
 }
 
@@ -583,6 +623,74 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
     }
 }
 
+TEST_CASE("eigenvectors of twisted links, or of another eps_naik, are found out or do no harm", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        const auto spec = eigen_spec(24);
+        Handle made;
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
+        for (const double eps : {0.0, -0.3, -1e-5}) { // 0: twisted
+            modes.twist(eps == 0 ? 0.4 : -0.4);
+            modes.make(eps);
+            modes.twist(eps == 0 ? 0 : 0.4);
+            const int plain = solve(session, nullptr, 1, MILCGPU_HALF).reports[0].steps;
+            for (const int n : {1, 3}) {
+                const Solved s = solve(session, *made, n, MILCGPU_HALF);
+                CAPTURE(milcgpu::name(backend), eps, n, plain, s.reports[0].steps, s.reports[0].message);
+                CHECK(s.status == MILCGPU_OK);
+                for (const milcgpu_solve_report &report : s.reports) {
+                    CHECK(report.true_residual < 1e-10);
+                    CHECK(report.steps <= plain * (eps == -1e-5 ? 0.5 : 1.2));
+                    CHECK(report.deflation_off == (eps != -1e-5));
+                }
+                CHECK(has(s.reports[0].message, "not one of these links") == (eps != -1e-5));
+            }
+        }
+    }
+}
+
+TEST_CASE("plans count what a deflation takes; solves of vectors on the device are deflated, too", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        const auto spec = eigen_spec(20);
+        Handle made;
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
+        milcgpu_solve_spec how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+        const milcgpu::Operator full = modes.in(Precision::double_);
+        for (const int n : {1, 4}) {
+            size_t planned[2];
+            for (const bool with : {false, true}) {
+                how.eigenvectors = with ? *made : nullptr;
+                REQUIRE((n == 1 ? milcgpu_memory_plan(session.context, MILCGPU_DOUBLE, &how, nullptr, 0, planned + with)
+                                : milcgpu_sources_plan(session.context, MILCGPU_DOUBLE, &how, MILCGPU_BLOCK, n, nullptr,
+                                                       0, planned + with)) == MILCGPU_OK);
+            }
+            const size_t before = modes.device().used_bytes();
+            const Deflation deflation(modes.device(), *made.of->set, *full, n);
+            CAPTURE(milcgpu::name(backend), n, planned[0], planned[1]);
+            CHECK(planned[1] - planned[0] == modes.device().used_bytes() - before);
+        }
+        milcgpu_vectors *vectors = nullptr;
+        REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, 2, &vectors) == MILCGPU_OK);
+        const auto source = reference::vector_to_milc<double>(session.lattice, random_fermion(session.lattice, 40));
+        const milcgpu_field from = field_of(source);
+        REQUIRE(milcgpu_vectors_load(vectors, 0, MILCGPU_EVEN, &from) == MILCGPU_OK);
+        const std::vector<double> zero(source.size());
+        const milcgpu_field guess = field_of(zero);
+        REQUIRE(milcgpu_vectors_load(vectors, 1, MILCGPU_EVEN, &guess) == MILCGPU_OK);
+        const milcgpu_vector b{vectors, 0}, x{vectors, 1};
+        CAPTURE(milcgpu_last_error());
+        auto report = sized<milcgpu_solve_report>();
+        CHECK(milcgpu_staggered_solve_vectors(session.links, &how, MILCGPU_ONE_BY_ONE, 1, &b, &x, &report) ==
+              MILCGPU_OK);
+        CHECK(report.deflations > 2);
+        CHECK(report.true_residual < 1e-10);
+        milcgpu_vectors_destroy(vectors);
+    }
+}
+
 TEST_CASE("a flipped bit that raises no residual: solutions hold, and one of the next calls says so", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
@@ -645,59 +753,75 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
 }
 
 TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[eigen]") {
-    const Fields fields = fields_on({4, 4, 4, 8}, false);
+    Fields fields{{{4, 6, 6, 8}}, {}, {}, {}};
+    {
+        Modes modes(Backend::host, 3, fields.lattice);
+        fields.fat.resize(72 * fields.lattice.volume()), fields.lng.resize(fields.fat.size());
+        const milcgpu_field fat = field_of(fields.fat), lng = field_of(fields.lng);
+        modes.make(0, &fat, &lng);
+        fields.source = reference::vector_to_milc<double>(fields.lattice, random_fermion(fields.lattice, 6));
+    }
     for (const Backend backend : backends()) {
-        std::vector<double> values[2];
-        int steps[2], plain[2], refusals[2] = {};
-        std::string words[2];
-        for (const int ranks : {1, 2}) {
-            std::vector<double> seen[2];
-            const auto endings =
-                on_cut(fields, {{4, 4, 4, 8}, {1, 1, 1, ranks}, 0}, backend, [&](Here &here, Ending &) {
-                    Handle made;
-                    auto spec = eigen_spec(20);
-                    demand(milcgpu_eigenvectors_compute(here.links, &spec, &made.of, nullptr));
-                    std::vector<double> &own = seen[here.rank()];
-                    own.resize(milcgpu_eigenvectors_count(*made));
-                    demand(milcgpu_eigenvectors_values(*made, own.data(), nullptr));
-                    const milcgpu_field b = field_of(here.source);
-                    for (milcgpu_eigenvectors *with : {static_cast<milcgpu_eigenvectors *>(nullptr), *made}) {
-                        std::vector<double> solution(here.source.size());
-                        const milcgpu_field x = field_of(solution);
-                        auto how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
-                        how.eigenvectors = with;
-                        auto report = sized<milcgpu_solve_report>();
-                        demand(milcgpu_staggered_solve(here.links, &how, &b, &x, &report));
-                        if (here.rank() == 0)
-                            (with != nullptr ? steps : plain)[ranks - 1] = report.steps;
-                    }
-                    if (ranks == 1)
-                        return;
-                    Handle fewer;
-                    spec.count = 4;
-                    demand(milcgpu_eigenvectors_compute(here.links, &spec, &fewer.of, nullptr));
+        std::vector<double> of_whole;
+        int steps_of_whole = 0, plain = 0;
+        for (const std::array<int, 4> &grid :
+             {std::array<int, 4>{1, 1, 1, 1}, {1, 1, 1, 2}, {1, 1, 2, 2}, {1, 2, 2, 2}}) {
+            const int ranks = grid[1] * grid[2] * grid[3];
+            std::vector<std::vector<double>> seen(ranks);
+            int steps = 0, refusals[2] = {};
+            std::string words[2];
+            const auto endings = on_cut(fields, {{4, 6, 6, 8}, grid, 0}, backend, [&](Here &here, Ending &) {
+                Handle made;
+                auto spec = eigen_spec(24);
+                demand(milcgpu_eigenvectors_compute(here.links, &spec, &made.of, nullptr));
+                std::vector<double> &own = seen[here.rank()];
+                own.resize(milcgpu_eigenvectors_count(*made));
+                demand(milcgpu_eigenvectors_values(*made, own.data(), nullptr));
+                const milcgpu_field b = field_of(here.source);
+                for (milcgpu_eigenvectors *with : {static_cast<milcgpu_eigenvectors *>(nullptr), *made}) {
+                    if (with == nullptr && ranks > 1)
+                        continue;
                     std::vector<double> solution(here.source.size());
                     const milcgpu_field x = field_of(solution);
                     auto how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
-                    how.eigenvectors = here.rank() == 0 ? *made : *fewer;
-                    refusals[here.rank()] = milcgpu_staggered_solve(here.links, &how, &b, &x, nullptr);
-                    words[here.rank()] = milcgpu_last_error();
-                });
+                    how.eigenvectors = with;
+                    auto report = sized<milcgpu_solve_report>();
+                    demand(milcgpu_staggered_solve(here.links, &how, &b, &x, &report));
+                    if (here.rank() == 0)
+                        (with != nullptr ? steps : plain) = report.steps;
+                }
+                if (ranks != 2)
+                    return;
+                Handle fewer;
+                spec.count = 4;
+                demand(milcgpu_eigenvectors_compute(here.links, &spec, &fewer.of, nullptr));
+                std::vector<double> solution(here.source.size());
+                const milcgpu_field x = field_of(solution);
+                auto how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+                how.eigenvectors = here.rank() == 0 ? *made : *fewer;
+                refusals[here.rank()] = milcgpu_staggered_solve(here.links, &how, &b, &x, nullptr);
+                words[here.rank()] = milcgpu_last_error();
+                Handle started;
+                spec.start = how.eigenvectors;
+                CHECK(milcgpu_eigenvectors_compute(here.links, &spec, &started.of, nullptr) == MILCGPU_BAD_ARGUMENT);
+                CHECK(has(milcgpu_last_error(), "count of spec.start is "));
+            });
             CHECK(all_well(endings));
-            values[ranks - 1] = seen[0];
-            if (ranks == 2)
-                CHECK(seen[0] == seen[1]);
+            if (ranks == 1)
+                of_whole = seen[0], steps_of_whole = steps;
+            CAPTURE(milcgpu::name(backend), ranks, plain, steps, steps_of_whole);
+            REQUIRE(seen[0].size() == 24);
+            for (const std::vector<double> &values : seen)
+                CHECK(values == seen[0]);
+            for (int k = 0; k < 24; ++k)
+                CHECK(seen[0][k] == Approx(of_whole[k]).epsilon(1e-3));
+            CHECK(std::abs(steps - steps_of_whole) <= 2);
+            CHECK(steps < plain);
+            for (const int rank : {0, 1})
+                if (ranks == 2) {
+                    CHECK(refusals[rank] == MILCGPU_BAD_ARGUMENT);
+                    CHECK(has(words[rank], "count of spec.eigenvectors is "));
+                }
         }
-        CAPTURE(milcgpu::name(backend), plain[0], plain[1], steps[0], steps[1]);
-        REQUIRE(values[0].size() == 20);
-        REQUIRE(values[1].size() == 20);
-        for (int k = 0; k < 20; ++k)
-            CHECK(values[1][k] == Approx(values[0][k]).epsilon(1e-3));
-        CHECK(std::abs(steps[1] - steps[0]) <= 2);
-        for (const int rank : {0, 1}) {
-            CHECK(refusals[rank] == MILCGPU_BAD_ARGUMENT);
-            CHECK(has(words[rank], "count of spec.eigenvectors is "));
-        }
-        CHECK(steps[0] < plain[0]);
     }
 }

@@ -75,7 +75,8 @@ class Eigenvectors {
 };
 
 // The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 5 double
-// spinors and 2 of V's precision, and 3 for each group of V. Flops a site: 48 N for each right side.
+// spinors and 2 of V's precision, and 3 for each group of V. Flops a site: 48 N for each right side. Launches: 4, 3 for
+// each group of V, and a copy a right side.
 class Deflation {
   public:
     // like: of the solutions, in double. The vectors must outlive it.

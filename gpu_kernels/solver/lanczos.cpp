@@ -104,8 +104,6 @@ class Applier {
         }
         std::swap(x, scratch);
     }
-    // What is between the halves, which may hold other vectors until A is applied.
-    const SpinorField &between() const { return between_; }
     long long applications = 0;
 
   private:
@@ -175,10 +173,10 @@ class Basis {
   public:
     Basis(Device &device, const NormalOperator &A, Precision precision, int most, Workspace &space)
         : device_(device), space_(space) {
-        device.collective("memory for eigenvectors",
-                          [&] { set_ = std::make_unique<Eigenvectors>(device, A, precision, most); });
-        low_ = set_->group(0).block().first(block);
-        low_.data = space.apply.between().data();
+        device.collective("memory for eigenvectors", [&] {
+            set_ = std::make_unique<Eigenvectors>(device, A, precision, most);
+            low_ = {device, precision, A.geometry().without_ghosts(), A.parity(), owner, block};
+        });
     }
     int count() const { return count_; }
     Eigenvectors &set() const { return *set_; }
@@ -285,7 +283,7 @@ class Basis {
     Workspace &space_;
     std::unique_ptr<Eigenvectors> set_;
     std::vector<std::vector<Number>> columns_; // of V^dag A V, upper triangle: [column][row]
-    SpinorBlock low_;                          // a block in the precision of the basis
+    SpinorField low_;                          // a block in the precision of the basis
     int count_ = 0;
 };
 static_assert(most_dense % block == 0, "a block lies in one group");
@@ -404,8 +402,8 @@ size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored
     const size_t grams = (device.on_gpu() ? Device::allocated_bytes(gram_scratch(widest, block) * sizeof(double)) : 0) +
                          Device::allocated_bytes(sizeof(Number) * widest * block),
                  looks = 3 * field_bytes(Precision::double_, geometry, 1) + Device::allocated_bytes(3 * sizeof(double));
-    return Eigenvectors::bytes(geometry, stored, basis) + 3 * field_bytes(Precision::single, geometry, block) +
-           std::max({rotation, grams, looks});
+    return Eigenvectors::bytes(geometry, stored, basis) + field_bytes(stored, geometry.without_ghosts(), block) +
+           3 * field_bytes(Precision::single, geometry, block) + std::max({rotation, grams, looks});
 }
 
 double modes_of(int wanted) { return std::fmax(wanted, 0.75 * block); }

@@ -37,8 +37,8 @@ struct LanczosLimits {
     size_t memory = SIZE_MAX; // bytes that may be taken; where it is short, a smaller basis, then fewer vectors
 };
 
-// What it makes and takes: vectors, the basis that they are made from, and the bytes on the device, which are its basis
-// and 3 blocks in single precision, and little more.
+// What it makes and takes: vectors, the basis that they are made from, and the bytes on the device, which are its basis,
+// a block of its precision and 3 in single, and little more.
 struct LanczosPlan {
     int count, basis;
     size_t bytes;

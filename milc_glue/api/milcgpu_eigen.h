@@ -14,6 +14,12 @@
  * norm of A is taken back, and none follows in that solve. Either way the solve goes on without, and report.message
  * says so.
  *
+ * milcgpu_staggered_multi_mass takes none: its masses share a Krylov space as long as their residuals are parallel, so
+ * it could deflate at the start alone, where rounding of the vectors lets it gain nothing. Solve mass by mass instead,
+ * as MILC does: each mass takes the few steps that are left.
+ *
+ * milcgpu_memory_plan and milcgpu_sources_plan count what a deflation takes beside the vectors, which are in use.
+ *
  * Vectors have checksums. A call that solves with them compares those of 32 vectors, others each time, and all where a
  * deflation did harm; milcgpu_eigenvectors_save and _write compare those of their vectors. Where a bit has flipped the
  * handle is empty from then on. The solutions of the call hold, and the message of its first report says so: until it

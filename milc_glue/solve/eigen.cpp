@@ -97,6 +97,14 @@ void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_co
         refuse(format("%s are of %s sites, and %s the others", name, of.set->parity() == 0 ? "even" : "odd", what));
 }
 
+size_t milcgpu::deflation_bytes(const milcgpu_context &context, const milcgpu_solve_spec &spec, int sources) {
+    if (spec.eigenvectors == nullptr)
+        return 0;
+    need_eigenvectors(*spec.eigenvectors, context, parity_index(spec.parity));
+    const Eigenvectors &set = *spec.eigenvectors->set;
+    return Deflation::workspace_bytes(context.geometry, set.precision(), set.count(), sources);
+}
+
 std::string milcgpu::why_not_of(milcgpu_eigenvectors &of, milcgpu_links &links) {
     const uint64_t tag = links.links->tag();
     if (tag == of.set->links)

@@ -31,6 +31,8 @@ std::unique_ptr<milcgpu_eigenvectors> lowest_of(milcgpu_links &, int parity, con
                                                 const std::function<void(int done, int of)> &progress, LanczosReport &);
 // A program that has eigenvectors of its own gets none by itself (learning.h).
 void stop_learning(milcgpu_context &);
+// What a solve of so many sources at once takes for its deflation; 0 without eigenvectors.
+size_t deflation_bytes(const milcgpu_context &, const milcgpu_solve_spec &, int sources);
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =

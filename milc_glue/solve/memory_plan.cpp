@@ -1,6 +1,7 @@
 // Plans of memory as tables, and the plan of a solve.
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/api/sized.h"
+#include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/solve_arguments.h"
 
 using namespace milcgpu;
@@ -18,6 +19,7 @@ std::string milcgpu::table_of(const MemoryPlan &plan, size_t free_bytes) {
     line(plan.packed, "packed links");
     line(plan.terms, "clover terms and their inverses");
     line(plan.vectors, "vectors");
+    line(plan.deflation, "deflation, beside its eigenvectors");
     table += format("%10.1f MiB  in all, %.1f MiB free\n", mib(plan.total()), mib(free_bytes));
     line(plan.more, "more, where the solve has to change its precision on the way");
     return table;
@@ -34,7 +36,10 @@ void milcgpu::fill_plan(const milcgpu_context &context, MemoryPlan plan, char *t
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
     const SolveArguments a = checked_solve(spec);
-    return solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
+    MemoryPlan plan =
+        solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
+    plan.deflation = deflation_bytes(context, spec, 1);
+    return plan;
 }
 
 extern "C" milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,

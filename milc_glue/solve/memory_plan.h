@@ -8,9 +8,9 @@ namespace milcgpu {
 // What a solve takes on the device, in bytes. All of it is there at once where links are loaded again between two
 // solves. Where that does not fit, the solver that waits for the next solve is given back first.
 struct MemoryPlan {
-    size_t in_use, links, raw, packed, terms, vectors;
+    size_t in_use, links, raw, packed, terms, vectors, deflation;
     size_t more; // beside it, where the solve has to change its precision on the way
-    size_t total() const { return in_use + links + raw + packed + terms + vectors; }
+    size_t total() const { return in_use + links + raw + packed + terms + vectors + deflation; }
 };
 // Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
 // sources: at once.

@@ -286,11 +286,13 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         require(context, "milcgpu_sources_plan", "context");
         require(spec, "milcgpu_sources_plan", "spec");
         check_together(together, n);
-        const SolveArguments a = checked_solve(full_copy(spec));
-        fill_plan(*context,
-                  solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise,
-                             a.sloppy, n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1),
-                  text, text_size, bytes);
+        const milcgpu_solve_spec own = full_copy(spec);
+        const SolveArguments a = checked_solve(own);
+        const int at_once = n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1;
+        MemoryPlan plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {},
+                                     a.precise, a.sloppy, at_once);
+        plan.deflation = deflation_bytes(*context, own, at_once);
+        fill_plan(*context, plan, text, text_size, bytes);
         return Status::ok;
     });
 }
