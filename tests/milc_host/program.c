@@ -4,14 +4,18 @@
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators alone]
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
- *   program eigen [a fault: none, device, memory, later] [densities, chirality, difference: who reads eigVec first;
- * PRIMME, ARPACK]: eigenvectors and deflation, in eigen.c program clover [a fault: none, device, memory, flip]: solves
- * with the clover matrix, in clover.c program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac
- * fields, in clover.c program memory [pool, or glibc]: where large blocks of memory come from program waiting [a fault:
- * none, device, memory, flip]: links that nobody reads program threads: how many OpenMP has program pauses: processor
- * time of pauses between loops of all threads program measurements: measurements.c alone program gauge: gauge fixing
- * and APE smearing alone program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in
- * trajectory.c program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
+ *   program eigen [a fault: none, device, memory, later] [readers: of eigVec; PRIMME, ARPACK]: eigenvectors and deflation,
+ *     in eigen.c
+ *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
+ *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
+ *   program memory [pool, or glibc]: where large blocks of memory come from
+ *   program waiting [a fault: none, device, memory, flip]: links that nobody reads
+ *   program threads: how many OpenMP has
+ *   program pauses: processor time of pauses between loops of all threads
+ *   program measurements: measurements.c alone
+ *   program gauge: gauge fixing and APE smearing alone
+ *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
+ *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
@@ -35,7 +39,7 @@ void orders(const char *what);
 void try_measurements(fn_links_t *fn);
 void try_compared(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
-void try_eigen(const char *fault, const char *reader);
+void try_eigen(const char *fault, const char *what);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
 
