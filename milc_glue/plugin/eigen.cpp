@@ -1,7 +1,7 @@
 // Eigenvectors for MILC: computed, taken from MILC's fields, and copied there when somebody reads them.
 #include "milc_glue/solve/eigen.h"
-#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 #include <cmath>
 #include <cstring>
