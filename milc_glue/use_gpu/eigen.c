@@ -75,8 +75,9 @@ static int fill(void) {
     }
     return 1;
 }
+/* Where the present input has none, MILC has freed those of before. */
 static void need_eigenvectors(void) {
-    if (!fill())
+    if (param.eigen_param.Nvecs > 0 && !fill())
         milcgpu_end_of_run();
 }
 static void milc_writes(void) {
