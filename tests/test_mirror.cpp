@@ -1,6 +1,7 @@
 // Who has the newest: each field that has a copy on the device is written by MILC in the host's memory, by MILC's
 // routine and by the device, each two of these in every order, with NaN in what is not the newest. What is read then,
 // here and there, is what the CPU makes of the same.
+#include "milc_glue/solve/eigen.h"
 #include "tests/plugin_support.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/reference/mesons.h"
@@ -337,7 +338,7 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
         const auto write = [&](const std::vector<double> *from) {
             for (int k = 0; k < n; ++k)
                 put(from[k], own[k]), expected[k] = from[k];
-            milcgpu_plugin_eigen_host_wrote();
+            milcgpu_plugin_eigenvectors_drop();
         };
         const std::vector<Edit> edits = {
             {"MILC reads a file", [&] { write(read); }},
@@ -358,7 +359,7 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
                  const bool there = milcgpu_plugin_eigen_on_device(fields) == 1;
                  REQUIRE(milcgpu_plugin_eigen_ready(&call) == 1);
                  CHECK((milcgpu_plugin_eigen_on_device(fields) == 1) == there); // nothing was copied
-                 one.deflate = 1;
+                 one.deflate = MILCGPU_DEFLATED_BY_MILCS;
                  milc.x.assign(milc.x.size(), 0);
                  REQUIRE(milcgpu_plugin_solve(&one, &milc.report) == 1);
                  CHECK(milc.report.deflations > 0);
@@ -383,9 +384,13 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
         compute();
         void *others[n] = {milc.x.data(), fields[1], fields[2]};
         CHECK(milcgpu_plugin_eigen_on_device(others) == 0);
+        plugin().eigenvectors->mirrored()->handle->set.reset(); // as where a bit has flipped
+        CHECK(milcgpu_plugin_eigen_ready(&call) == 0);
+        CHECK(milcgpu_plugin_eigen_need() == 0);
+        compute();
         plugin().close();
         CHECK(milcgpu_plugin_eigen_need() == 0);
-        milcgpu_plugin_eigen_host_wrote();
+        milcgpu_plugin_eigenvectors_drop();
         CHECK(milcgpu_plugin_eigen_need() == 1);
     }
 }

@@ -153,8 +153,8 @@ static inline double milcgpu_tolerance(double of, int precision) {
     return square > 0 ? (of < 0 ? -of : of) : square;
 }
 
-/* Eigenvectors of -D^2 that no field of MILC's has. They are kept on the device for links of one content, on one
- * parity, until milcgpu_plugin_eigenvectors_drop() or until their memory is needed for those of other links. */
+/* Eigenvectors of -D^2 as a call wants them. They are kept on the device for links of one content, on one parity, until
+ * milcgpu_plugin_eigenvectors_drop() or until their memory is needed for those of other links. */
 typedef struct {
     int count, precision; /* as in milcgpu_eigen_spec */
     double tolerance;     /* likewise, but at least what single precision reaches */
@@ -164,6 +164,10 @@ typedef struct {
     const char *read_from, *write_to;
 } milcgpu_plugin_eigenvectors;
 
+/* With the eigenvectors that milcgpu_plugin_eigen_ready() has found, whatever the links are, or with those that are
+ * kept for links and parity of the solve; where only the other parity has some, and there is room, with D of them. */
+typedef enum { MILCGPU_UNDEFLATED, MILCGPU_DEFLATED_BY_MILCS, MILCGPU_DEFLATED_BY_KEPT } milcgpu_deflation;
+
 typedef struct {
     milcgpu_routine routine;
     int mixed; /* milcgpu_mixed */
@@ -172,13 +176,10 @@ typedef struct {
     double mass, tolerance, relative_tolerance; /* as in milcgpu_solve_spec */
     int max_iterations, max_restarts;
     milcgpu_field source, solution;
-    int deflate; /* 1: with the eigenvectors that milcgpu_plugin_eigen_ready() has found, where they are of this parity
-                  */
-    /* Else a solve is deflated with the eigenvectors that are kept for its links and parity; where only the other
-     * parity has some, and there is room, with D of them. Not NULL: they are made first where there are none, unless
-     * the mass is as heavy as the last of those that other links have. */
+    int deflate; /* one of milcgpu_deflation */
+    /* Not NULL, and deflated by those that are kept: they are made first where there are none, unless the mass is as
+     * heavy as the last of those that other links have. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
-    int undeflated; /* 1: without any */
 } milcgpu_plugin_solve_call;
 
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
@@ -201,8 +202,9 @@ typedef struct {
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
                           milcgpu_solve_report *odd);
 
-/* ---- eigenvectors of -D^2. One set, MILC's fields of all sites; the part of one parity has a copy on the device. Its
- * state is that of the last of eigensolve, eigen_ready, eigen_need and eigen_host_wrote; all ranks call these. */
+/* ---- eigenvectors of -D^2 that MILC's fields of all sites have, or are to have: the part of one parity is on the
+ * device, one set at a time. Its state is that of the last of eigensolve, eigen_ready, eigen_need and
+ * eigenvectors_drop; all ranks call these. */
 typedef struct {
     const void *fat, *lng;
     int parity, count;
@@ -237,18 +239,16 @@ typedef struct {
 int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of);
 /* MILC's fields have the newest, on the vectors' parity, when this returns 1. 0: it is lost, which was said. */
 int milcgpu_plugin_eigen_need(void);
-/* MILC has written vectors, or may have, or they are gone. */
-void milcgpu_plugin_eigen_host_wrote(void);
 
-/* The eigenvectors of these links on this parity, made unless so many are kept. l of each, the lowest first, and the
- * vectors into MILC's fields on the parity; either may be NULL. Both are: D of those of the other parity will do. 0:
- * not done. */
+/* ---- eigenvectors that no fields of MILC's have. Those of these links on this parity, made unless so many are kept. l
+ * of each, the lowest first, and the vectors into MILC's fields on the parity; either may be NULL. Both are: D of those
+ * of the other parity will do. 0: not done. */
 int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
-                                    const milcgpu_plugin_eigenvectors *wanted, double *values,
-                                    const milcgpu_field *vectors);
+                                    const milcgpu_plugin_eigenvectors *wanted, double *values, void *const *vectors);
 /* They become those of MILC's fields, which are orthogonal, the lowest first. Only count and precision are read. */
 int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
-                                    const milcgpu_plugin_eigenvectors *wanted, const milcgpu_field *vectors);
+                                    const milcgpu_plugin_eigenvectors *wanted, void *const *vectors);
+/* All of them go: nobody wants them any more, or MILC has written its fields of vectors, or may have. */
 void milcgpu_plugin_eigenvectors_drop(void);
 
 /* x <- M^dag x on all sites, what MILC does to solutions of several masses. */

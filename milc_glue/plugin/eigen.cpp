@@ -1,14 +1,21 @@
-// Eigenvectors for MILC: computed, taken from MILC's fields, and copied there when somebody reads them.
+// Eigenvectors of MILC's links: computed, taken from MILC's fields or from a file, and copied there; those of a solve.
 #include "milc_glue/solve/eigen.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
+#include "milc_glue/plugin/solve.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 using namespace milcgpu;
 
 namespace {
+
+using Set = EigenStore::Set;
+
+// Of |B v - l v| / (the largest l): vectors of single precision come as close.
+constexpr double least_tolerance = 1e-6;
 
 // Ritz ends where the eigenvalues of two of its turns differ by less than its tolerance. Eigenvalues are off by the
 // square of |B v - l v| over the distance to the next. So a residual of half the root of the tolerance (measured, 8^4:
@@ -30,63 +37,251 @@ bool fits(Plugin &p, milcgpu_eigen_spec spec) {
     return !p.collective(!here);
 }
 
-struct UnderWay {
-    const Plugin &plugin;
-    double said_at = wall_seconds();
-};
-void progress(void *user, int done, int of) {
-    UnderWay &lanczos = *static_cast<UnderWay *>(user);
-    if (wall_seconds() - lanczos.said_at < 10)
-        return;
-    lanczos.said_at = wall_seconds();
-    lanczos.plugin.log(1, format("%s: %d of %d Lanczos vectors", routine_name(MILCGPU_EIGENSOLVE), done, of));
-}
+const char *sites_of(int parity) { return parity == MILCGPU_EVEN ? "even" : "odd"; }
+int other_than(int parity) { return MILCGPU_EVEN + MILCGPU_ODD - parity; }
 
 uint64_t bytes_of(const Plugin &p, int parity, int count) {
     return static_cast<uint64_t>(count) * p.sites_of(parity) * p.bytes_of(6);
 }
 
+// What the library's calls of progress() need to know.
+struct UnderWay {
+    const Plugin &plugin;
+    double said_at = wall_seconds();
+};
+void progress(void *user, int done, int of) {
+    UnderWay &solve = *static_cast<UnderWay *>(user);
+    const double now = wall_seconds();
+    if (now - solve.said_at < 10)
+        return;
+    solve.said_at = now;
+    solve.plugin.log(1, format("%s: %d of %d Lanczos vectors", routine_name(MILCGPU_EIGENSOLVE), done, of));
+}
+
+bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
+
+// Who vectors are made for, and what happens where that fails; nullptr: MILC's own routine does it. kept: nobody but
+// this library knows of them. So a line says what was made, it counts as a call, and where memory is short it is tried
+// again with less there.
+struct Maker {
+    const char *name, *otherwise;
+    bool kept;
+};
+const Maker for_milc{nullptr, nullptr, false}, of_fields{"eigenvectors", "Solves go on without deflation", false},
+    of_other_parity{"eigenvectors of the other parity", "Solves there go on without deflation", false},
+    of_links{routine_name(MILCGPU_EIGENSOLVE), "These links have no eigenvectors", true};
+
+// What `make` makes, which goes into the store; nullptr, and said: it could not be made. Links that are no longer what
+// they were are loaded again with the next call.
+template <class Make>
+Set *made_by(Plugin &p, LinkSet &links, int parity, bool exact, const Maker &maker, const Make &make) {
+    const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
+    milcgpu_eigenvectors *handle = nullptr;
+    const auto attempt = [&] {
+        const milcgpu_status status = p.collective(make(handle));
+        if (status != MILCGPU_OK)
+            milcgpu_eigenvectors_destroy(std::exchange(handle, nullptr));
+        return status;
+    };
+    const milcgpu_status status = maker.kept ? with_room(p, MILCGPU_EIGENSOLVE, &links, attempt) : attempt();
+    Set *const made = status == MILCGPU_CORRUPTED ? nullptr : &p.eigenvectors->keep(links, parity, exact, handle);
+    if (status == MILCGPU_OK) {
+        p.ledger[MILCGPU_EIGENSOLVE].calls += maker.kept;
+        return made;
+    }
+    if (made == nullptr)
+        links.mirror.forget_copy();
+    if (maker.otherwise == nullptr) {
+        p.report_failure(MILCGPU_EIGENSOLVE, status);
+    } else {
+        p.log_failure(MILCGPU_EIGENSOLVE, format("%s: %s. %s", maker.name, reason().c_str(), maker.otherwise));
+        p.end_context_after(status);
+    }
+    return nullptr;
+}
+
+Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, const Maker &maker,
+             milcgpu_eigen_report &report) {
+    report = {};
+    report.struct_size = sizeof report;
+    milcgpu_eigen_spec spec{};
+    milcgpu_eigen_defaults(&spec, sizeof spec);
+    spec.parity = parity;
+    spec.count = wanted.count;
+    spec.precision = wanted.precision;
+    spec.tolerance = wanted.tolerance > 0 ? std::max(wanted.tolerance, least_tolerance) : 0;
+    if (!maker.kept)
+        spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
+    UnderWay under_way{p};
+    spec.progress = progress;
+    spec.user = &under_way;
+    size_t bytes = 0;
+    milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
+    p.eigenvectors->make_room(bytes, links);
+    Set *const made = made_by(p, links, parity, wanted.tolerance > 0, maker, [&](milcgpu_eigenvectors *&handle) {
+        milcgpu_status status = p.collective(milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report));
+        if (status == MILCGPU_NO_MEMORY && !maker.kept) {
+            p.log(1, format("%s: %s. Trying again in 16 bytes a site and vector, without the other sets of links",
+                            routine_name(MILCGPU_EIGENSOLVE), reason().c_str()));
+            while (p.links->drop_oldest(&links))
+                continue;
+            spec.precision = MILCGPU_HALF;
+            status = milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report);
+        }
+        return status;
+    });
+    if (made == nullptr)
+        return nullptr;
+    p.ledger[MILCGPU_EIGENSOLVE].flops += report.gflops * 1e9 * report.seconds;
+    if (!maker.kept)
+        return made;
+    std::vector<double> values(report.count);
+    milcgpu_eigenvectors_values(made->handle, values.data(), nullptr);
+    p.log(1,
+          format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s. %s", routine_name(MILCGPU_EIGENSOLVE),
+                 report.count, sites_of(parity), values.front(), values.back(), report.seconds, report.message));
+    static const char *said = nullptr;
+    if (wanted.note != nullptr && std::exchange(said, wanted.note) != wanted.note)
+        p.log(1, wanted.note);
+    return made;
+}
+
+// Those of MILC's fields.
+Set *take(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, void *const *vectors,
+          const Maker &maker) {
+    Set *const made = made_by(p, links, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
+        milcgpu_status status =
+            p.collective(milcgpu_eigenvectors_create(links.handle, parity, wanted.precision, wanted.count, &handle));
+        for (int k = 0; k < wanted.count && status == MILCGPU_OK; ++k) {
+            const milcgpu_field from{vectors[k], p.real(), 0};
+            status = p.collective(milcgpu_eigenvectors_load(handle, links.handle, k, &from));
+        }
+        return status;
+    });
+    if (made != nullptr)
+        p.ledger[MILCGPU_EIGENSOLVE].to_device += bytes_of(p, parity, wanted.count);
+    return made;
+}
+
+// D of the vectors of the other parity, which were asked for last.
+Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &maker) {
+    Set *const made = made_by(p, links, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
+        return other_parity_of(other.handle, links.handle, &handle);
+    });
+    if (made != nullptr && maker.kept)
+        p.log(1, format("%s: %d eigenvectors on %s sites, by D of the others", routine_name(MILCGPU_EIGENSOLVE),
+                        made->count(), sites_of(parity)));
+    return made;
+}
+
+bool is_named(const char *path) { return path != nullptr && path[0] != 0; }
+
+// Kept for the parity that the file has; nullptr, and said: they could not be taken from it.
+Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) {
+    milcgpu_eigenvectors *handle = nullptr;
+    const milcgpu_status status = with_room(p, MILCGPU_EIGENSOLVE, &links, [&] {
+        return milcgpu_eigenvectors_read(links.handle, wanted.read_from, wanted.precision, wanted.count, &handle);
+    });
+    if (status != MILCGPU_OK) {
+        p.log(0, format("%s: %s: %s. The eigenvectors are computed", routine_name(MILCGPU_EIGENSOLVE), wanted.read_from,
+                        reason().c_str()));
+        p.end_context_after(status);
+        return nullptr;
+    }
+    const int parity = handle->set->parity() == 0 ? MILCGPU_EVEN : MILCGPU_ODD;
+    p.log(1, format("%s: %d eigenvectors on %s sites, from %s", routine_name(MILCGPU_EIGENSOLVE),
+                    milcgpu_eigenvectors_count(handle), sites_of(parity), wanted.read_from));
+    return &p.eigenvectors->keep(links, parity, false, handle);
+}
+
+void write(Plugin &p, const Set &set, const char *path) {
+    const milcgpu_status status = p.collective(milcgpu_eigenvectors_write(set.handle, path, p.real(), nullptr));
+    const std::string why = status == MILCGPU_OK ? "" : reason() + ". They are not in ";
+    p.log(status == MILCGPU_OK, format("%s: %s%s%s", routine_name(MILCGPU_EIGENSOLVE), why.c_str(),
+                                       status == MILCGPU_OK ? "the eigenvectors are in " : "", path));
+}
+
+// exact: not D of those of the other parity.
+Set *made_for(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, bool exact) {
+    const int other_parity = other_than(parity);
+    Set *made = nullptr, *other = exact ? nullptr : p.eigenvectors->of(links, other_parity);
+    if (is_named(wanted.read_from) && !has(other, 1)) {
+        read(p, links, wanted);
+        if (p.context == nullptr)
+            return nullptr;
+        made = p.eigenvectors->of(links, parity), other = p.eigenvectors->of(links, other_parity);
+    }
+    milcgpu_eigen_report report;
+    if (!has(made, 1))
+        made = has(other, 1) ? turn(p, links, parity, *other, of_links)
+                             : compute(p, links, parity, wanted, of_links, report);
+    if (made != nullptr && is_named(wanted.write_to) && !has(other, 1))
+        write(p, *made, wanted.write_to);
+    return made;
+}
+
+// For a solve of MILC's that asks for none, as those of odd sites that MILC's own deflation has begun: D of the other
+// parity's. nullptr: there are none, or memory is short.
+Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
+    Set *const other = p.eigenvectors->of(links, other_than(parity));
+    if (!has(other, 1))
+        return nullptr;
+    const size_t bytes = Eigenvectors::bytes(p.context->geometry, other->handle->set->precision(), other->count());
+    if (p.collective(static_cast<int>(p.context->device->free_bytes() / 2 < bytes)) != 0)
+        return nullptr;
+    return turn(p, links, parity, *other, of_links);
+}
+
+// An entry: `work` with the links on the device.
+template <class Work> int with_links(const void *fat, const void *lng, const Work &work) {
+    return done_by(MILCGPU_EIGENSOLVE, [&] {
+        Plugin &p = plugin();
+        if (p.context == nullptr)
+            return false;
+        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, fat, lng);
+        return links != nullptr && work(p, *links);
+    });
+}
+
 } // namespace
+
+Set *milcgpu::eigenvectors_of(Plugin &p, RoutineAccount &account, LinkSet &links,
+                              const milcgpu_plugin_solve_call &call) {
+    if (call.deflate == MILCGPU_UNDEFLATED)
+        return nullptr;
+    const bool of_milcs = call.deflate == MILCGPU_DEFLATED_BY_MILCS;
+    Set *set = of_milcs ? p.eigenvectors->of_fields(call.parity) : p.eigenvectors->of(links, call.parity);
+    const double begin = wall_seconds();
+    if (set == nullptr && call.eigenvectors != nullptr && call.eigenvectors->count > 0) {
+        const double shift = 4 * call.mass * call.mass, last = p.eigenvectors->last_value(call.parity);
+        if (last > 0 && shift >= last)
+            return nullptr;
+        set = made_for(p, links, call.parity, *call.eigenvectors, false);
+    } else if (set == nullptr && !of_milcs) {
+        set = turned_where_there_is_room(p, links, call.parity);
+    }
+    account.seconds -= wall_seconds() - begin;
+    return has(set, 1) ? set : nullptr;
+}
 
 extern "C" {
 
 int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
                               milcgpu_eigen_report *given_report) {
     const ReportForMilc<milcgpu_eigen_report> report(given_report);
-    return done_by(MILCGPU_EIGENSOLVE, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_EIGENSOLVE];
-        const Stopwatch watch(account.seconds);
-        p.eigen->drop();
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+        p.eigenvectors->drop_all();
         p.eigenvectors_lost = false;
-        const LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
-        if (links == nullptr)
-            return false;
-        UnderWay under_way{p};
-        milcgpu_eigen_spec spec{};
-        spec.struct_size = sizeof spec;
-        spec.parity = call->parity;
-        spec.count = call->count;
-        spec.tolerance = lanczos_tolerance(*call);
-        spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
-        spec.progress = progress;
-        spec.user = &under_way;
-        milcgpu_status status = p.eigen->compute(links->handle, spec, call->vectors, *report);
-        if (status == MILCGPU_NO_MEMORY) {
-            p.log(1, format("%s: %s. Trying again in 16 bytes a site and vector, without the other sets of links",
-                            routine_name(MILCGPU_EIGENSOLVE), reason().c_str()));
-            while (p.links->drop_oldest(links))
-                continue;
-            spec.precision = MILCGPU_HALF;
-            status = p.eigen->compute(links->handle, spec, call->vectors, *report);
-        }
-        account.flops += report->gflops * 1e9 * report->seconds;
-        if (status != MILCGPU_OK) {
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = call->count;
+        wanted.tolerance = lanczos_tolerance(*call);
+        const Set *const set = compute(p, links, call->parity, wanted, for_milc, *report);
+        if (set == nullptr) {
             report->count = 0;
-            p.report_failure(MILCGPU_EIGENSOLVE, status);
             return false;
         }
-        milcgpu_eigenvectors_values(p.eigen->handle(), values, residuals);
+        p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::device);
+        milcgpu_eigenvectors_values(set->handle, values, residuals);
         for (int k = 0; p.poisons() && k < report->count; ++k) {
             const HostRecords field = p.parity_of({call->vectors[k], p.real(), 0}, call->parity);
             std::memset(const_cast<void *>(field.data), 0xFF, field.count * field.bytes);
@@ -96,7 +291,7 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
                             call->count, report->message));
             return false;
         }
-        ++account.calls;
+        ++p.ledger[MILCGPU_EIGENSOLVE].calls;
         return true;
     });
 }
@@ -106,55 +301,45 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
         Plugin &p = plugin();
         if (p.context == nullptr || p.eigenvectors_lost)
             return false;
-        if (p.eigen->has(call->vectors, call->count, call->parity))
+        if (p.eigenvectors->has(call->vectors, call->count, call->parity))
             return true;
-        const LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
+        if (p.eigenvectors->newest_on_device() && p.eigenvectors->is_at(call->vectors))
+            return false; // a bit has flipped in them, which was said
+        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
         if (links == nullptr)
             return false;
-        const milcgpu_status status = p.eigen->load(links->handle, call->vectors, call->count, call->parity);
-        if (status != MILCGPU_OK) {
-            p.log_failure(MILCGPU_EIGENSOLVE,
-                          format("eigenvectors: %s. Solves go on without deflation", reason().c_str()));
-            p.end_context_after(status);
-            return false;
-        }
-        p.ledger[MILCGPU_EIGENSOLVE].to_device += bytes_of(p, call->parity, call->count);
-        return true;
+        p.eigenvectors->drop_all();
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = call->count;
+        const Set *const set = take(p, *links, call->parity, wanted, call->vectors, of_fields);
+        if (set != nullptr)
+            p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::both);
+        return set != nullptr;
     });
 }
 
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call) {
-    return done_by(MILCGPU_EIGENSOLVE, [&] {
-        Plugin &p = plugin();
-        if (p.context == nullptr || p.eigen->handle() == nullptr)
-            return false;
-        const LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
-        const milcgpu_status status = links != nullptr ? p.eigen->make_other(links->handle) : MILCGPU_NO_MEMORY;
-        if (status != MILCGPU_OK) {
-            p.log_failure(MILCGPU_EIGENSOLVE, format("eigenvectors of the other parity: %s. Solves there go on without "
-                                                     "deflation",
-                                                     reason().c_str()));
-            p.end_context_after(status);
-        }
-        return status == MILCGPU_OK;
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+        const int parity = other_than(call->parity);
+        const Set *set = p.eigenvectors->of_fields(parity), *const own = p.eigenvectors->of_fields(call->parity);
+        if (set == nullptr && has(own, 1))
+            set = turn(p, links, parity, *own, of_other_parity);
+        return has(set, 1);
     });
 }
 
 int milcgpu_plugin_eigen_on_device(void *const *vectors) {
     const Plugin &p = plugin();
-    return p.eigen != nullptr && p.eigen->newest_on_device() && p.eigen->is_at(vectors);
+    return p.eigenvectors != nullptr && p.eigenvectors->newest_on_device() && p.eigenvectors->is_at(vectors);
 }
 
 int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
                                double *norms) {
-    return done_by(MILCGPU_EIGENSOLVE, [&] {
-        Plugin &p = plugin();
+    return with_links(call->fat, call->lng, [&](Plugin &p, const LinkSet &links) {
         const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
-        const LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
-        if (links == nullptr)
-            return false;
-        const milcgpu_status status = p.collective(look_at_eigenvectors(p.eigen->handle(), links->handle, call->parity,
-                                                                        call->count, values, residuals, norms));
+        const Set *const set = p.eigenvectors->mirrored();
+        const milcgpu_status status = p.collective(look_at_eigenvectors(
+            set != nullptr ? set->handle : nullptr, links.handle, call->parity, call->count, values, residuals, norms));
         if (status != MILCGPU_OK)
             p.report_failure(MILCGPU_EIGENSOLVE, status);
         return status == MILCGPU_OK;
@@ -164,10 +349,11 @@ int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const doub
 int milcgpu_plugin_eigen_need(void) {
     return common_answer_of("eigenvectors", "They are lost", 0, [&] {
         Plugin &p = plugin();
-        if (p.eigenvectors_lost || p.eigen == nullptr || !p.eigen->newest_on_device())
+        if (p.eigenvectors_lost || p.eigenvectors == nullptr || !p.eigenvectors->newest_on_device())
             return !p.eigenvectors_lost;
-        p.ledger[MILCGPU_EIGENSOLVE].to_host += bytes_of(p, p.eigen->parity(), p.eigen->count());
-        const std::string why = p.eigen->to_host();
+        const Set &set = *p.eigenvectors->mirrored();
+        p.ledger[MILCGPU_EIGENSOLVE].to_host += bytes_of(p, set.parity, set.count());
+        const std::string why = p.eigenvectors->to_host();
         p.eigenvectors_lost = !why.empty();
         if (p.eigenvectors_lost)
             p.log(0, "eigenvectors are on the GPU and lost: " + why);
@@ -175,11 +361,49 @@ int milcgpu_plugin_eigen_need(void) {
     });
 }
 
-void milcgpu_plugin_eigen_host_wrote(void) {
+int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
+                                    const milcgpu_plugin_eigenvectors *wanted, double *values, void *const *vectors) {
+    return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
+        Set *set = p.eigenvectors->of(links, parity);
+        const bool exact = values != nullptr || vectors != nullptr;
+        if (!has(set, wanted->count) || (exact && !set->exact))
+            set = made_for(p, links, parity, *wanted, exact);
+        if (set == nullptr)
+            return false;
+        if (exact && !has(set, wanted->count)) {
+            p.log_failure(MILCGPU_EIGENSOLVE, format("%s: there are %d eigenvectors of the %d that were asked for",
+                                                     routine_name(MILCGPU_EIGENSOLVE), set->count(), wanted->count));
+            return false;
+        }
+        if (vectors != nullptr) {
+            const milcgpu_status status = p.eigenvectors->save(*set, wanted->count, vectors);
+            if (status != MILCGPU_OK) {
+                p.report_failure(MILCGPU_EIGENSOLVE, status);
+                return false;
+            }
+            p.ledger[MILCGPU_EIGENSOLVE].to_host += bytes_of(p, parity, wanted->count);
+        }
+        if (values != nullptr) {
+            std::vector<double> all(set->count());
+            milcgpu_eigenvectors_values(set->handle, all.data(), nullptr);
+            std::copy_n(all.begin(), wanted->count, values);
+        }
+        return true;
+    });
+}
+
+int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
+                                    const milcgpu_plugin_eigenvectors *wanted, void *const *vectors) {
+    return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
+        return take(p, links, parity, *wanted, vectors, of_links) != nullptr;
+    });
+}
+
+void milcgpu_plugin_eigenvectors_drop(void) {
     Plugin &p = plugin();
     p.eigenvectors_lost = false;
-    if (p.eigen != nullptr)
-        p.eigen->drop();
+    if (p.eigenvectors != nullptr)
+        p.eigenvectors->drop_all();
 }
 
 } // extern "C"

@@ -7,7 +7,7 @@
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   quark_fields.h     quark fields              whole               host, both
-//   eigen_owner.h      eigenvectors              told                host, both, device
+//   eigen_store.h      eigenvectors              told                host, both, device
 //   known_solutions.h  source and solution       whole               both; the device, in a trajectory
 //
 // MILC makes fields anew in the same addresses and edits them in place without a word. So the content decides, by a tag

@@ -114,8 +114,6 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
     spec.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
         spec.sloppy = {policy.sloppy, 0, p.reconstruct};
-    if (call.deflate != 0)
-        spec.eigenvectors = p.eigen->handle(call.parity);
     return spec;
 }
 
@@ -151,7 +149,8 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             if (what.on_device && !head.same_content)
                 return Outcome::from_start;
         }
-        KeptEigenvectors::Set *const kept = call.deflate != 0 ? nullptr : eigenvectors_of(p, account, *links, call);
+        EigenStore::Set *const vectors = eigenvectors_of(p, account, *links, call);
+        const bool kept = vectors != nullptr && call.deflate == MILCGPU_DEFLATED_BY_KEPT;
         if (p.context == nullptr)
             return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
@@ -159,11 +158,11 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
-        if (kept != nullptr)
-            spec.eigenvectors = kept->handle;
+        if (vectors != nullptr)
+            spec.eigenvectors = vectors->handle;
         const milcgpu_status status =
             with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
-        if (kept != nullptr && what.reports[0].deflation_off != 0 && !std::exchange(kept->said, true))
+        if (kept && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
             p.log(1, format("%s: %s", routine_name(call.routine), what.reports[0].message));
         for (int k = 0; k < what.n; ++k) {
             iterations[k] += what.reports[k].iterations;
@@ -175,11 +174,11 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             continue; // the solutions so far are the guesses
         }
         const bool done = retry.is_answer(status);
-        if (status == MILCGPU_NO_MEMORY && spec.eigenvectors != nullptr) {
+        if (status == MILCGPU_NO_MEMORY && vectors != nullptr) {
             p.log(1, format("%s: %s. Trying again without eigenvectors", routine_name(call.routine), reason().c_str()));
-            call.deflate = 0;
-            if (kept != nullptr)
-                p.eigenvectors->forget_vectors(*kept);
+            call.deflate = MILCGPU_UNDEFLATED;
+            if (kept)
+                p.eigenvectors->forget_vectors(*vectors);
             continue;
         }
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)

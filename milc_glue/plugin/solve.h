@@ -35,6 +35,6 @@ milcgpu_status with_room(Plugin &, milcgpu_routine, const LinkSet *links, const 
 
 // The eigenvectors that this solve is to be deflated with; nullptr: none. They are made where the call wants them; the
 // seconds are not the solve's.
-KeptEigenvectors::Set *eigenvectors_of(Plugin &, RoutineAccount &, LinkSet &, const milcgpu_plugin_solve_call &);
+EigenStore::Set *eigenvectors_of(Plugin &, RoutineAccount &, LinkSet &, const milcgpu_plugin_solve_call &);
 
 } // namespace milcgpu

@@ -97,8 +97,7 @@ bool Plugin::open(int backend) {
     gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
     meson_links = std::make_unique<MesonLinksCache>(collective, context, real(), links->looks_at_all());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
-    eigen = std::make_unique<EigenOwner>(collective, real());
-    eigenvectors = std::make_unique<KeptEigenvectors>(collective, context);
+    eigenvectors = std::make_unique<EigenStore>(collective, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays =
@@ -161,8 +160,7 @@ void Plugin::drop() {
     gauge.reset();
     meson_links.reset();
     wilson.reset();
-    eigenvectors_lost = eigenvectors_lost || (eigen != nullptr && eigen->newest_on_device());
-    eigen.reset();
+    eigenvectors_lost = eigenvectors_lost || (eigenvectors != nullptr && eigenvectors->newest_on_device());
     eigenvectors.reset();
     quarks.reset();
     links.reset();

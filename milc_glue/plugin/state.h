@@ -5,9 +5,8 @@
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
-#include "milc_glue/plugin/eigen_owner.h"
+#include "milc_glue/plugin/eigen_store.h"
 #include "milc_glue/plugin/gauge_owner.h"
-#include "milc_glue/plugin/kept_eigenvectors.h"
 #include "milc_glue/plugin/known_solutions.h"
 #include "milc_glue/plugin/ledger.h"
 #include "milc_glue/plugin/link_cache.h"
@@ -49,8 +48,7 @@ struct Plugin {
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;
     std::unique_ptr<WilsonLinks> wilson;
-    std::unique_ptr<EigenOwner> eigen;
-    std::unique_ptr<KeptEigenvectors> eigenvectors;
+    std::unique_ptr<EigenStore> eigenvectors;
     bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
@@ -176,7 +174,7 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     p.links->drop_all();
     p.meson_links->drop_all();
     p.wilson->drop();
-    p.eigenvectors->drop_all();
+    p.eigenvectors->drop_all_but_newest();
     return attempt();
 }
 

@@ -212,7 +212,8 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
             call.source = packed(c.sources[i], c.precision);
             call.solution = packed(c.solutions[i], c.precision);
             call.eigenvectors = wanted.count > 0 ? &wanted : nullptr;
-            call.undeflated = c.eigenvectors != nullptr && wanted.count == 0;
+            call.deflate =
+                c.eigenvectors != nullptr && wanted.count == 0 ? MILCGPU_UNDEFLATED : MILCGPU_DEFLATED_BY_KEPT;
             calls.push_back(call);
         }
         std::vector<milcgpu_solve_report> reports;
@@ -382,10 +383,7 @@ void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, co
         const int parity = parity_of(inv_args);
         if (from != QUDA_MILC_EIG_LOAD)
             return milcgpu_plugin_eigenvectors_get(fatlink, longlink, parity, &wanted, nullptr, nullptr) != 0;
-        std::vector<milcgpu_field> fields;
-        for (int k = 0; k < wanted.count; ++k)
-            fields.push_back(packed(vectors[k], external_precision));
-        return milcgpu_plugin_eigenvectors_set(fatlink, longlink, parity, &wanted, fields.data()) != 0;
+        return milcgpu_plugin_eigenvectors_set(fatlink, longlink, parity, &wanted, vectors) != 0;
     });
 }
 
@@ -412,13 +410,10 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
         wanted.tolerance = asked->tol > 0 ? asked->tol : 1;
         wanted.note = note_of_eigenvectors;
         std::vector<double> l(n);
-        std::vector<milcgpu_field> fields;
-        for (int k = 0; k < n; ++k)
-            fields.push_back(packed(vectors[k], precision));
         const int parity = of.matpc_type == QUDA_MATPC_ODD_ODD ? MILCGPU_ODD : MILCGPU_EVEN;
         const auto solve = [&] {
             return milcgpu_plugin_eigenvectors_get(eigensolver_links[0], eigensolver_links[1], parity, &wanted,
-                                                   l.data(), fields.data()) != 0;
+                                                   l.data(), vectors) != 0;
         };
         // Where memory is short, the host backend would not be done in time.
         const bool here = start(function, precision) && milcgpu_plugin_active() != 0;

@@ -126,7 +126,9 @@ bool milcgpu::are_whole(milcgpu_eigenvectors &of, int first, int count) {
     return whole;
 }
 
-bool milcgpu::next_are_whole(milcgpu_eigenvectors &of) {
+bool milcgpu::are_whole_after(milcgpu_eigenvectors &of, bool did_harm) {
+    if (did_harm)
+        return are_whole(of, 0, of.set->count());
     const int first = of.next_checked < of.set->count() ? of.next_checked : 0;
     of.next_checked = std::min(first + checked_in_turn, of.set->count());
     return are_whole(of, first, of.next_checked - first);

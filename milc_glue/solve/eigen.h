@@ -40,8 +40,8 @@ constexpr const char *changed_eigenvectors =
     "somebody wrote there. They are empty now";
 // Whether so many vectors from `first` on still have their checksums, on all ranks. If not, the handle is empty.
 bool are_whole(milcgpu_eigenvectors &, int first, int count);
-// The same of a few vectors, others each time: every deflated call asks.
-bool next_are_whole(milcgpu_eigenvectors &);
+// The same after a deflated call: of all vectors where they did harm, else of a few, others each time.
+bool are_whole_after(milcgpu_eigenvectors &, bool did_harm);
 // |B v - l v| / |v| and |v| of the first `count` vectors as they are, in double, with l from `values`. parity:
 // MILCGPU_EVEN or MILCGPU_ODD; on the other one than the vectors' they are D v / |D v|.
 milcgpu_status look_at_eigenvectors(milcgpu_eigenvectors *, milcgpu_links *, int parity, int count,

@@ -61,8 +61,7 @@ std::shared_ptr<Learning> milcgpu::learning_of(milcgpu_links &links, int parity)
 
 void Learning::after(double shift, const GroupWork &work) {
     in_use_ = false;
-    if (work.deflated && !(work.deflation_off ? are_whole(*vectors_, 0, vectors_->set->count())
-                                              : next_are_whole(*vectors_)))
+    if (work.deflated && !are_whole_after(*vectors_, work.deflation_off))
         give_up(changed_eigenvectors);
     else if (work.deflation_off)
         give_up("a deflation raised the residual");

@@ -128,7 +128,7 @@ void put_before(const std::string &why, milcgpu_context &context, milcgpu_solve_
     context.log(1, [&] { return why; });
 }
 
-// Without eigenvectors that are of other links. Those that did harm are compared with their checksums, of others some.
+// Without eigenvectors that are of other links.
 Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, StaggeredFamily &family,
                       StaggeredSources &sources, SolveTask &task, std::vector<milcgpu_solve_report> &reports) {
     const std::string wrong = why_not_of(eigenvectors, links);
@@ -143,7 +143,7 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
     }
     if (!wrong.empty())
         put_before("solved without deflation: " + wrong, family.context, reports[0]);
-    else if (!(raised ? are_whole(eigenvectors, 0, eigenvectors.set->count()) : next_are_whole(eigenvectors)))
+    else if (!are_whole_after(eigenvectors, raised))
         put_before(changed_eigenvectors, family.context, reports[0]);
     return status;
 }

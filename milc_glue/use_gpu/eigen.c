@@ -82,7 +82,7 @@ static void need_eigenvectors(void) {
 }
 static void milc_writes(void) {
     other_parity.vectors = NULL;
-    milcgpu_plugin_eigen_host_wrote();
+    milcgpu_plugin_eigenvectors_drop();
 }
 
 static int on_device(su3_vector **vectors) {

@@ -114,7 +114,7 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         cpu_dst[k] = milcgpu_copy_of(dst[k]);
     }
     call.solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
-    call.solve.deflate = deflated;
+    call.solve.deflate = deflated ? MILCGPU_DEFLATED_BY_MILCS : MILCGPU_UNDEFLATED;
     call.odd_from_even = way == by_uml || (way == by_cg && deflated && mass != 0);
     call.adjoint_last = way == by_cgz;
     call.n = n;

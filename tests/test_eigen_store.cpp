@@ -1,4 +1,4 @@
-// Eigenvectors that the plugin keeps for links by their content (milc_glue/plugin/kept_eigenvectors.h), where memory is
+// Eigenvectors that the plugin keeps for links by their content (milc_glue/plugin/eigen_store.h), where memory is
 // short and where they are refused.
 #include "milc_glue/api/context.h"
 #include "tests/plugin_support.h"
@@ -27,6 +27,7 @@ struct Deflated {
         call.mass = 0.02;
         call.parity = parity;
         call.max_iterations = 5000;
+        call.deflate = MILCGPU_DEFLATED_BY_KEPT;
         call.eigenvectors = wants ? &wanted : nullptr;
         milc.x.assign(milc.x.size(), 0);
         int done = 0;

@@ -1,0 +1,137 @@
+#include "milc_glue/plugin/eigen_store.h"
+#include "milc_glue/links/links_handle.h"
+#include "milc_glue/plugin/reason.h"
+#include "milc_glue/solve/eigen.h"
+#include <algorithm>
+#include <utility>
+
+namespace milcgpu {
+
+EigenStore::Set *EigenStore::find(uint64_t content, int parity) {
+    if (sets_.empty())
+        return nullptr;
+    ++clock_;
+    uint64_t bits = 0;
+    for (size_t k = 0; k < sets_.size(); ++k)
+        bits |= static_cast<uint64_t>(sets_[k]->content == content && sets_[k]->parity == parity) << k;
+    bits = collective_.on_all_ranks(bits);
+    for (size_t k = 0; k < sets_.size(); ++k)
+        if ((bits >> k & 1) != 0) {
+            Set &set = *sets_[k];
+            set.used = clock_;
+            if (set.count() > 0 || set.handle == nullptr || alone_has(set))
+                return &set;
+            erase(set); // a bit has flipped in them, which was said
+            return nullptr;
+        }
+    return nullptr;
+}
+
+EigenStore::Set *EigenStore::of(const LinkSet &links, int parity) {
+    Set *const set = find(links.mirror.content(), parity);
+    if (set != nullptr && set->count() > 0) // of this content, where the links were loaded again, too
+        set->handle->set->links = links.handle->links->tag();
+    return set;
+}
+
+double EigenStore::last_value(int parity) const {
+    const Set *newest = nullptr;
+    for (const auto &set : sets_)
+        if (set->parity == parity && set->count() > 0 && (newest == nullptr || set->used > newest->used))
+            newest = set.get();
+    if (newest == nullptr)
+        return 0;
+    std::vector<double> values(newest->count());
+    milcgpu_eigenvectors_values(newest->handle, values.data(), nullptr);
+    return values.back();
+}
+
+EigenStore::Set &EigenStore::keep(const LinkSet &links, int parity, bool exact, milcgpu_eigenvectors *handle) {
+    if (Set *const before = of(links, parity))
+        erase(*before);
+    while (sets_.size() >= most_sets)
+        drop_oldest(clock_);
+    sets_.push_back(std::make_unique<Set>(Set{links.mirror.content(), parity, exact, handle, ++clock_, false}));
+    return *sets_.back();
+}
+
+milcgpu_status EigenStore::save(const Set &set, int count, void *const *fields) {
+    milcgpu_status status = MILCGPU_OK;
+    for (int k = 0; k < count && status == MILCGPU_OK; ++k) {
+        const milcgpu_field to{fields[k], real_, 0};
+        status = collective_(milcgpu_eigenvectors_save(set.handle, k, &to));
+    }
+    return status;
+}
+
+void EigenStore::mirror(const Set &set, void *const *fields, Mirror::Newest newest) {
+    mirrored_ = &set;
+    fields_.assign(fields, fields + set.count());
+    mirror_ = Mirror({fields[0], 0, 0, 0}, Mirror::Look::told);
+    newest == Mirror::Newest::device ? mirror_.device_wrote() : mirror_.both_have();
+}
+
+bool EigenStore::has(void *const *fields, int count, int parity) const {
+    const bool same = mirrored_ != nullptr && mirrored_->parity == parity && mirrored_->count() == count &&
+                      std::equal(fields_.begin(), fields_.end(), fields, fields + count);
+    return !collective_(!same);
+}
+
+std::string EigenStore::to_host() {
+    if (!newest_on_device())
+        return {};
+    if (save(*mirrored_, static_cast<int>(fields_.size()), fields_.data()) == MILCGPU_OK) {
+        mirror_.both_have();
+        return {};
+    }
+    const std::string why = reason();
+    drop_all();
+    return why;
+}
+
+void EigenStore::make_room(size_t bytes, const LinkSet &links) {
+    const long before = clock_;
+    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+        of(links, parity);
+    while (collective_(static_cast<int>(bytes > context_->device->free_bytes())) != 0 && drop_oldest(before))
+        continue;
+}
+
+bool EigenStore::drop_oldest(long last_used_until) {
+    const Set *oldest = nullptr;
+    for (const auto &set : sets_)
+        if (!alone_has(*set) && set->used <= last_used_until && (oldest == nullptr || set->used < oldest->used))
+            oldest = set.get();
+    if (oldest != nullptr)
+        erase(*oldest);
+    return oldest != nullptr;
+}
+
+void EigenStore::drop_until(long last_used) {
+    while (drop_oldest(last_used))
+        continue;
+}
+
+bool EigenStore::drop_others() {
+    const size_t before = sets_.size();
+    drop_until(clock_ - 1);
+    return sets_.size() < before;
+}
+
+void EigenStore::forget_vectors(Set &set) { milcgpu_eigenvectors_destroy(std::exchange(set.handle, nullptr)); }
+
+void EigenStore::drop_all() {
+    while (!sets_.empty())
+        erase(*sets_.back());
+}
+
+void EigenStore::erase(const Set &set) {
+    if (&set == mirrored_) {
+        mirrored_ = nullptr;
+        mirror_.forget_copy();
+    }
+    milcgpu_eigenvectors_destroy(set.handle);
+    sets_.erase(std::find_if(sets_.begin(), sets_.end(), [&](const auto &one) { return one.get() == &set; }));
+}
+
+} // namespace milcgpu

@@ -1,0 +1,81 @@
+// Eigenvectors of -D^2 on the device, for solves to be deflated with: a set for links of each content and each parity.
+// One of them may be a mirror (mirror.h) of fields of MILC's. MILC says who writes these; nobody looks, because fields
+// that are not filled have no pages yet.
+#pragma once
+#include "milc_glue/api/milcgpu_eigen.h"
+#include "milc_glue/plugin/link_cache.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace milcgpu {
+
+class EigenStore {
+  public:
+    struct Set {
+        uint64_t content; // of the links, on this rank
+        int parity;
+        bool exact;                   // to a tolerance, not as deflation needs them
+        milcgpu_eigenvectors *handle; // nullptr: they could not be made
+        long used;
+        bool said; // that they are not taken
+        int count() const { return milcgpu_eigenvectors_count(handle); }
+    };
+
+    // real: of MILC's fields.
+    EigenStore(Collective &collective, milcgpu_context *context, int real)
+        : collective_(collective), context_(context), real_(real) {}
+    ~EigenStore() { drop_all(); }
+    EigenStore(const EigenStore &) = delete;
+    EigenStore &operator=(const EigenStore &) = delete;
+
+    // What was made, or tried, for links of this content on this parity, on all ranks; nullptr: nothing. All ranks call
+    // it.
+    Set *of(const LinkSet &links, int parity);
+    // l of the last vector of the newest set on this parity; 0: there is none.
+    double last_value(int parity) const;
+    // Puts a set in place of what these links had.
+    Set &keep(const LinkSet &links, int parity, bool exact, milcgpu_eigenvectors *handle);
+    // The first `count` vectors go into these fields of MILC's.
+    milcgpu_status save(const Set &set, int count, void *const *fields);
+
+    // The set is the mirror of these fields, one a vector.
+    void mirror(const Set &set, void *const *fields, Mirror::Newest newest);
+    // The mirror is of these, on this parity. All ranks call it.
+    bool has(void *const *fields, int count, int parity) const;
+    bool is_at(void *const *fields) const { return mirrored_ != nullptr && fields_[0] == fields[0]; }
+    // The device alone has the newest.
+    bool newest_on_device() const { return mirror_.is(Mirror::Newest::device); }
+    const Set *mirrored() const { return mirrored_; }
+    // The mirror, or the set on the other parity of the same links, whatever the links are now; nullptr: there is none.
+    // All ranks call it.
+    Set *of_fields(int parity) { return mirrored_ != nullptr ? find(mirrored_->content, parity) : nullptr; }
+    // MILC's fields have what the device has. Returns why that is lost; empty: it is not.
+    std::string to_host();
+
+    // Where memory is short. Vectors that the device alone has stay.
+    void make_room(size_t bytes,
+                   const LinkSet &links); // until so many are free; those of other links, the oldest first
+    bool drop_others();                   // than those that were asked for last. Whether there were any
+    void drop_all_but_newest() { drop_until(clock_); }
+    void forget_vectors(Set &set); // they are not made again
+    void drop_all();
+
+  private:
+    static constexpr size_t most_sets = 2 * most_link_sets; // both parities
+    Set *find(uint64_t content, int parity);
+    bool alone_has(const Set &set) const { return &set == mirrored_ && newest_on_device(); }
+    bool drop_oldest(long last_used_until);
+    void drop_until(long last_used);
+    void erase(const Set &set);
+    Collective &collective_;
+    milcgpu_context *context_;
+    int real_;
+    std::vector<std::unique_ptr<Set>> sets_;
+    long clock_ = 0;
+    const Set *mirrored_ = nullptr;
+    Mirror mirror_;
+    std::vector<void *> fields_;
+};
+
+} // namespace milcgpu
