@@ -32,7 +32,7 @@ int least_basis(int wanted) { return std::max(4 * block, whole_blocks(lean * wan
 // The filter's edge lies where there are so many times the modes wanted, and d = c sqrt(hi / l) for the last of them.
 // ratio: of the basis to what is wanted. A smaller basis takes a lower edge and a higher degree, and hardly more
 // applications. Example: a diagonal matrix with the density of a large lattice, 256 vectors, and the steps of deflated
-// conjugate gradient with those that are good; with exact ones 259.
+// conjugate gradient with those that are good.
 //
 //   basis / wanted, edge, c        1.69, 1.35, 1.78   1.38, 1.15, 2.4   1.25, 1.1, 2.8   1.13, 1.05, 3.2
 //   applications a vector, steps   73, 275            80, 276           84, 289          87, 317
