@@ -41,7 +41,7 @@ void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap,
         void *const theirs[4] = {cpu->fat, cpu->lng, cpu->fatback, cpu->lngback};
         milcgpu_judge(
             milcgpu_plugin_compare_links(MILCGPU_LOAD_FN_LINKS, 4, ours, theirs, seconds, cpu_info.final_sec));
-        destroy_fn_links(cpu);
+        milcgpu_there(destroy_fn_links)(cpu);
     }
 }
 

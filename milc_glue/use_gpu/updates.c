@@ -12,7 +12,7 @@
 /* MILC of 2025 does not free asqtad links that it marks as to be kept, though nobody can reach them any more. */
 static void invalidate_links(fermion_links_t *fl) {
 #if MILCGPU_MILC >= 3 && FERM_ACTION != HISQ
-    imp_ferm_links_t *fn = get_fm_links(fl, 0);
+    imp_ferm_links_t *fn = milcgpu_there(get_fm_links)(fl, 0);
     if (fn != NULL)
         fn->preserve = 0;
 #endif
