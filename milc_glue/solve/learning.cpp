@@ -19,8 +19,12 @@ double of_free_memory(bool on_gpu) { return on_gpu ? 0.9 : 0.5; }
 // A flop as bytes through the device's memory: 3 TB/s and 30 TFLOPS of a GPU beside 5 GFLOPS of the host; the host by
 // itself with 20 GB/s. Example: at 3 TB/s 256 vectors of a 24^3 x 32 lattice count as 0.9 s, 1000 of 48^3 x 64 as 66;
 // an H200 makes them in 1.0 and 63.
-double bytes_of_flop(bool on_gpu) { return on_gpu ? 0.1 : 4; }
-double bytes_of_host_flop(bool on_gpu) { return on_gpu ? 600 : 4; }
+double bytes_of_flop(bool as_gpu) { return as_gpu ? 0.1 : 4; }
+double bytes_of_host_flop(bool as_gpu) { return as_gpu ? 600 : 4; }
+// Where small lattices are to learn, all is counted as on the host: a GPU would never gain there.
+bool counts_as_gpu(const milcgpu_context &context) {
+    return context.device->on_gpu() && context.learns != Learns::soon;
+}
 
 // Few, so that a little more or less of free memory changes nothing.
 constexpr int counts[] = {16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072};
@@ -71,8 +75,8 @@ void Learning::after(double shift, const GroupWork &work) {
     if (mass == masses_.end())
         mass = masses_.insert(mass, {shift, {}, {}});
     const double sources = work.sources, steps = work.steps;
-    const Groups one{1, sources, steps, logarithm_of(work.true_residual), cost(work.bytes, work.flops),
-                     steps * sources};
+    const Groups one{
+        1, sources, steps, logarithm_of(work.true_residual), cost(work.bytes, work.flops), steps * sources};
     mass->since.add(one);
     if (!work.deflated)
         mass->plain.add(one);
@@ -96,7 +100,7 @@ bool Learning::is_worth_a_look() const {
 // ---- the arithmetic -----------------------------------------------------------------------------------------------
 
 double Learning::cost(double bytes, double flops) const {
-    return std::fmax(bytes, flops * bytes_of_flop(context_.device->on_gpu()));
+    return std::fmax(bytes, flops * bytes_of_flop(counts_as_gpu(context_)));
 }
 
 // A group of this mass without vectors; of a mass that is new by the formula, with the cost a step of the others.
@@ -169,7 +173,7 @@ template <class Work> std::string why_not(const Work &work) {
 
 double Learning::set_up(const ModeNumber &density, const NormalOperator &A, int count) const {
     const LanczosWork work = lanczos_work(density, A, count);
-    return cost(work.bytes, work.flops) + work.host_flops * bytes_of_host_flop(context_.device->on_gpu());
+    return cost(work.bytes, work.flops) + work.host_flops * bytes_of_host_flop(counts_as_gpu(context_));
 }
 
 // The density of eigenvalues, and what vectors would cost.
