@@ -6,6 +6,7 @@
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/eigen.h"
 #include "tests/cut_support.h"
+#include "tests/eigen_support.h"
 #include <cstring>
 
 using namespace tests;
@@ -465,14 +466,7 @@ TEST_CASE("several sources are deflated together; the same bits again", "[eigen]
 
 namespace {
 
-// A handle that is destroyed.
-struct Handle {
-    milcgpu_eigenvectors *of = nullptr;
-    Handle() = default;
-    Handle(const Handle &) = delete;
-    ~Handle() { milcgpu_eigenvectors_destroy(of); }
-    milcgpu_eigenvectors *operator*() const { return of; }
-};
+using Handle = EigenvectorsHandle;
 
 milcgpu_eigen_spec eigen_spec(int count) {
     milcgpu_eigen_spec spec;

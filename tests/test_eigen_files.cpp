@@ -4,6 +4,7 @@
 #include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/eigen_file.h"
 #include "tests/cut_support.h"
+#include "tests/eigen_support.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <cstring>
@@ -17,13 +18,7 @@ namespace {
 const char *const written_at = "Thu Nov 26 06:46:05 2026";
 constexpr int vectors = 5;
 
-struct Handle {
-    milcgpu_eigenvectors *of = nullptr;
-    Handle() = default;
-    Handle(const Handle &) = delete;
-    ~Handle() { milcgpu_eigenvectors_destroy(of); }
-    milcgpu_eigenvectors *operator*() const { return of; }
-};
+using Handle = EigenvectorsHandle;
 
 template <class Value> void append(std::string &to, const Value &value) {
     to.append(reinterpret_cast<const char *>(&value), sizeof value);
