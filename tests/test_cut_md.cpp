@@ -101,9 +101,12 @@ CutForces made_on(const State &state, const Cut &cut, Backend backend, bool &wel
         milcgpu_force_report report;
 
         h.load();
-        n.resize(4);
+        n.resize(8);
         demand(milcgpu_gauge_plaquettes(h.gauge, &n[0], &n[1]));
         demand(milcgpu_gauge_polyakov_loop(h.gauge, &n[2], &n[3]));
+        // A rectangle in y and t, and a bent loop; both begin back.
+        const int lengths[2] = {6, 6}, steps[12] = {4, 4, 6, 3, 3, 1, 7, 5, 3, 0, 2, 4};
+        demand(milcgpu_gauge_loop_traces(h.gauge, MILCGPU_SIGNS_IN, 2, lengths, steps, &n[4]));
         number([&](double *value) { return milcgpu_gauge_action(h.gauge, &rough_loops, value); });
         number([&](double *value) { return milcgpu_momenta_action(h.gauge, value); });
         demand(milcgpu_momenta_add_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
@@ -314,6 +317,11 @@ TEST_CASE("no step on a cut lattice takes fewer layers of the neighbours' links 
                                                 on.with(of_u ? 2 : layers), by_u);
                              return on.finite_on_box(by_u);
                          }});
+    steps.push_back({"loop trace", loops_reach, [&](int layers) {
+                         const LoopPath rectangle{6, {0, 0, 2, 1, 1, 3}};
+                         return std::isfinite(
+                             loop_trace(on.device, on.box, on.with(layers), rectangle, Signs::phases_in).re);
+                     }});
     for (const LoopCoefficients &c : {LoopCoefficients{1, 0, 0}, LoopCoefficients{0, 0, 1}, LoopCoefficients{0, 1, 0},
                                       LoopCoefficients{0.8, -0.3, 0.45}}) {
         steps.push_back({"gauge force", c.reach(), [&on, c](int layers) {

@@ -275,7 +275,7 @@ std::vector<Family> families() {
                    exact});
     all.push_back({"actions and loops", gauge,
                    [](Calls &c, Reals &r) {
-                       r.assign(6, 0.0);
+                       r.assign(8, 0.0);
                        milcgpu_status status = milcgpu_gauge_action(c.gauge, &c.loops, &r[0]);
                        if (status == MILCGPU_OK)
                            status = milcgpu_momenta_action(c.gauge, &r[1]);
@@ -283,6 +283,9 @@ std::vector<Family> families() {
                            status = milcgpu_gauge_plaquettes(c.gauge, &r[2], &r[3]);
                        if (status == MILCGPU_OK)
                            status = milcgpu_gauge_polyakov_loop(c.gauge, &r[4], &r[5]);
+                       const int length = 4, plaquette[4] = {0, 1, 7, 6};
+                       if (status == MILCGPU_OK)
+                           status = milcgpu_gauge_loop_traces(c.gauge, c.loops.signs, 1, &length, plaquette, &r[6]);
                        return status;
                    },
                    exact});

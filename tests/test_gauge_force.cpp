@@ -262,6 +262,18 @@ TEST_CASE("gauge action, plaquettes and Polyakov loop are the reference's", "[fo
         loop /= space;
         const auto found = polyakov_loop(fields.device, fields.on, fields.u);
         CHECK(std::abs(reference::Complex(found.re, found.im) + loop) <= times_measured * (fine ? 9e-16 : 2e-8));
+        // A bent loop that begins back along t, a rectangle, and two that wind around the lattice.
+        for (const reference::Path &steps : {reference::Path{4, 0, 2, 3, 7, 5}, reference::Path{0, 0, 3, 7, 7, 4},
+                                             reference::Path(lattice.n[1], 1), reference::Path(lattice.n[3], 4)}) {
+            LoopPath path{static_cast<int>(steps.size()), {}};
+            for (size_t k = 0; k < steps.size(); ++k)
+                path.steps[k] = static_cast<unsigned char>(steps[k] < 4 ? 2 * steps[k] : 2 * (7 - steps[k]) + 1);
+            reference::Complex mean = 0;
+            for (int site = 0; site < lattice.volume(); ++site)
+                mean += reference::trace(reference::along_path(lattice, u, site, steps)) / double(lattice.volume());
+            const auto trace = loop_trace(fields.device, fields.on, fields.u, path, Signs::phases_in);
+            CHECK(std::abs(reference::Complex(trace.re, trace.im) - mean) <= times_measured * (fine ? 1e-14 : 4e-8));
+        }
     };
     for (const Backend backend : backends())
         for (const std::array<int, 4> &shape : {std::array<int, 4>{4, 6, 8, 10}, {2, 4, 6, 2}, {4, 2, 2, 8}}) {
@@ -286,9 +298,12 @@ TEST_CASE("sign of the phases: unit links have action 0, plaquettes and Polyakov
         CHECK(means.space == -3);
         CHECK(means.time == -3);
         CHECK(polyakov_loop(fields.device, fields.on, fields.u).re == -3);
+        const LoopPath plaquette{4, {0, 2, 1, 3}};
+        CHECK(loop_trace(fields.device, fields.on, fields.u, plaquette, Signs::phases_in).re == 3);
         fields.put(fields.u, reference::unit_gauge(lattice)); // without phases
         CHECK(plaquettes(fields.device, fields.on, fields.u).space == 3);
         CHECK(polyakov_loop(fields.device, fields.on, fields.u).re == 3);
+        CHECK(loop_trace(fields.device, fields.on, fields.u, plaquette, Signs::phases_out).re == 3);
     }
 }
 

@@ -333,7 +333,11 @@ TEST_CASE("a trajectory keeps its energy to second order in the step, and goes b
             double space, time, re, im;
             REQUIRE(milcgpu_gauge_plaquettes(d.gauge, &space, &time) == MILCGPU_OK);
             REQUIRE(milcgpu_gauge_polyakov_loop(d.gauge, &re, &im) == MILCGPU_OK);
-            CHECK(space < -1.0); // phases in
+            CHECK(space < -1.0);                                                                 // phases in
+            const int lengths[3] = {4, 4, 4}, planes[12] = {0, 1, 7, 6, 0, 2, 7, 5, 1, 2, 6, 5}; // of space
+            double traces[6];
+            REQUIRE(milcgpu_gauge_loop_traces(d.gauge, MILCGPU_SIGNS_IN, 3, lengths, planes, traces) == MILCGPU_OK);
+            CHECK(std::abs(traces[0] + traces[2] + traces[4] + 3 * space) <= 1e-13);
             auto r = sized<milcgpu_reunitarize_report>();
             REQUIRE(milcgpu_gauge_reunitarize(d.gauge, 0, &r) == MILCGPU_OK);
             CHECK(r.failed == 0);
@@ -373,6 +377,16 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         refused(milcgpu_momenta_action(g, nullptr), "action is NULL");
         refused(milcgpu_gauge_plaquettes(g, &value, nullptr), "time is NULL");
         refused(milcgpu_gauge_polyakov_loop(g, nullptr, &other), "real is NULL");
+        const int length = 4, plaquette[4] = {0, 1, 7, 6}, open[4] = {0, 1, 7, 7}, other_step[4] = {0, 1, 8, 6};
+        const int too_long = 129;
+        double trace[2] = {-7, -7};
+        refused(milcgpu_gauge_loop_traces(g, 0, 1, &length, open, trace),
+                "loop 0 is not closed: it ends -1 sites along x");
+        refused(milcgpu_gauge_loop_traces(g, 0, 1, &length, other_step, trace), "steps[2] is 8: must be 0 to 7");
+        refused(milcgpu_gauge_loop_traces(g, 0, 1, &too_long, plaquette, trace), "lengths[0] is 129: must be 1 to 128");
+        refused(milcgpu_gauge_loop_traces(g, 1, 1, &length, plaquette, trace), "signs says which links these are");
+        refused(milcgpu_gauge_loop_traces(g, 0, 0, &length, plaquette, trace), "n is 0");
+        CHECK(trace[0] == -7);
         refused(milcgpu_gauge_reunitarize(g, -1, &unitary), "tolerance is -1");
         refused(milcgpu_gauge_reunitarize(g, 0, nullptr), "report is NULL");
         CHECK(value == -7);

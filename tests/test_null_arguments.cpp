@@ -251,6 +251,9 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_momenta_action", milcgpu_momenta_action, {}, w.gauge, &value);
         walk("milcgpu_gauge_plaquettes", milcgpu_gauge_plaquettes, {}, w.gauge, &value, &other);
         walk("milcgpu_gauge_polyakov_loop", milcgpu_gauge_polyakov_loop, {}, w.gauge, &value, &other);
+        const int length = 4, plaquette[4] = {0, 1, 7, 6};
+        double trace[2];
+        walk("milcgpu_gauge_loop_traces", milcgpu_gauge_loop_traces, {}, w.gauge, 0, 1, &length, plaquette, trace);
         // milcgpu_eigen.h
         milcgpu_eigen_spec lowest;
         milcgpu_eigen_defaults(&lowest, sizeof lowest);

@@ -13,6 +13,7 @@
 // operation here is one file, with its bytes and flops a site beside it.
 #pragma once
 #include "gpu_kernels/links/links.h"
+#include <array>
 #include <vector>
 
 namespace milcgpu {
@@ -132,6 +133,19 @@ Complex<double> polyakov_loop(Device &, const Geometry &, const LinkField &u);
 Complex<double> polyakov_loop(Device &, const Geometry &, const LinkField &u, Halo &, int ranks_of_a_line);
 double polyakov_loop_bytes(Precision);
 constexpr double polyakov_loop_flops = 198; // a site
+
+// A closed loop: its steps as in links/walk.h, the first one from the site that it is counted at.
+constexpr int longest_loop = 128, loops_reach = 2; // layers
+struct LoopPath {
+    int length; // 1 to longest_loop
+    unsigned char steps[longest_loop];
+    std::array<int, 4> end() const;                  // where it leads to, from 0
+    int reach(int mu) const;                         // how far from its first site it comes along mu
+    int sign(const std::array<int, 4> &whole) const; // what phases and boundary sign give it, on a lattice of this size
+};
+// Mean over sites of the trace, without phases and boundary sign, which the links have or not (signs). u on the wide
+// box, with as many layers of its margin as the loop reaches in directions that are cut.
+Complex<double> loop_trace(Device &, const WideBox &, const LinkField &u, const LoopPath &, Signs signs);
 
 // ---- momenta and links
 // sum over links of |H|^2 / 2 - 4 = |m01|^2 + |m02|^2 + |m12|^2 + (m00^2 + m11^2 + m22^2) / 2 - 4, in double.

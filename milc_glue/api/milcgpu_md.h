@@ -29,8 +29,8 @@
  * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
  * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
  * number of links and the first place. milcgpu_gauge_make_links and the forces of fermions take links with phases only.
- * milcgpu_momenta_add_gauge_force and milcgpu_gauge_action take loops->signs. Copies, milcgpu_gauge_update,
- * milcgpu_gauge_plaquettes and milcgpu_gauge_polyakov_loop take links of both kinds as they are.
+ * milcgpu_momenta_add_gauge_force and milcgpu_gauge_action take loops->signs, milcgpu_gauge_loop_traces signs. Copies,
+ * milcgpu_gauge_update, milcgpu_gauge_plaquettes and milcgpu_gauge_polyakov_loop take links of both kinds as they are.
  * milcgpu_gauge_reunitarize goes by the determinants. Fields that are of neither kind are taken for what the call says:
  * for example links with U(1) phases, phases relative to an odd origin, or links far from SU(3). An eighth of the links
  * may differ. Smearing, flow and updates keep what was found at the load. The boundary sign is tested in calls that
@@ -235,6 +235,13 @@ milcgpu_status milcgpu_gauge_plaquettes(milcgpu_gauge *gauge, double *space, dou
 /* Mean over space of the trace of the product of the time links: MILC's ploop. The boundary sign is not taken out, so
  * unit links with it give -3. */
 milcgpu_status milcgpu_gauge_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
+/* Means over all sites of the traces of n closed loops: 2 n numbers, real and imaginary parts in turn, 3 and 0 on unit
+ * links. steps: those of all loops, one loop behind the other, 0 to 3 forward along x, y, z, t, and 7 - mu back along
+ * mu, as MILC has them; lengths: how many steps each loop has, 1 to 128. A loop may wind around the lattice. signs:
+ * milcgpu_signs of the links. Phases and boundary sign are taken out. On several ranks a loop may come two sites away
+ * from where it begins in a direction that is cut; NOT_BUILT otherwise. */
+milcgpu_status milcgpu_gauge_loop_traces(milcgpu_gauge *gauge, int signs, int n, const int *lengths, const int *steps,
+                                         double *traces);
 
 #ifdef __cplusplus
 }

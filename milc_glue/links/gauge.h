@@ -114,11 +114,14 @@ template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char
     });
 }
 
-inline void set_if_given(double value, double *to) {
+inline void must_be_finite(double value) {
     if (!std::isfinite(value))
         throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "
                                                "large",
                                                value));
+}
+inline void set_if_given(double value, double *to) {
+    must_be_finite(value);
     *to = value;
 }
 

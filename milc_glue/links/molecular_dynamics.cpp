@@ -152,6 +152,37 @@ SaidSigns said_by(const LoopCoefficients &loops) {
     return {loops.signs, "loops.signs says which links these are: 0 with phases, 1 without"};
 }
 
+// The loops of the caller, which are closed, and reach no farther than ranks see.
+std::vector<LoopPath> loop_paths(const milcgpu_context &context, CallArguments &call, int n, const int *lengths,
+                                 const int *steps) {
+    std::vector<LoopPath> paths(n);
+    int next = 0;
+    for (int k = 0; k < n; ++k) {
+        LoopPath &path = paths[k];
+        path.length = lengths[k];
+        call.of_entries.push_back({"a length", double(path.length)});
+        if (path.length < 1 || path.length > longest_loop)
+            refuse(format("lengths[%d] is %d: must be 1 to %d", k, path.length, longest_loop));
+        for (int i = 0; i < path.length; ++i, ++next) {
+            const int step = steps[next];
+            call.of_entries.push_back({"a step", double(step)});
+            if (step < 0 || step > 7)
+                refuse(format("steps[%d] is %d: must be 0 to 7", next, step));
+            path.steps[i] = static_cast<unsigned char>(step < 4 ? 2 * step : 2 * (7 - step) + 1);
+        }
+        for (int mu = 0; mu < 4; ++mu) {
+            if (path.end()[mu] % context.box.whole[mu] != 0)
+                refuse(format("loop %d is not closed: it ends %d sites along %c from where it begins", k,
+                              path.end()[mu], "xyzt"[mu]));
+            if (context.box.has_halo(mu) && path.reach(mu) > loops_reach)
+                throw Error(Status::not_built,
+                            format("loop %d comes %d sites along %c, which ranks cut: up to %d are built", k,
+                                   path.reach(mu), "xyzt"[mu], loops_reach));
+        }
+    }
+    return paths;
+}
+
 // Ranks that have a part of the same lines of time.
 int ranks_of_a_line(const milcgpu_context &context) {
     int count = 0;
@@ -397,6 +428,30 @@ milcgpu_status milcgpu_gauge_polyakov_loop(milcgpu_gauge *gauge, double *real, d
         need_links(g);
         set_if_given(mean.im, imaginary);
         set_if_given(mean.re, real);
+    });
+}
+
+milcgpu_status milcgpu_gauge_loop_traces(milcgpu_gauge *gauge, int signs, int n, const int *lengths, const int *steps,
+                                         double *traces) {
+    return with_gauge(gauge, "milcgpu_gauge_loop_traces", [&](milcgpu_gauge &g) {
+        std::vector<LoopPath> paths;
+        same_on_all_ranks(*g.context, "milcgpu_gauge_loop_traces", [&](CallArguments &call) {
+            call("signs", signs, in_or_out), call("n", n, one_or_more);
+            call.given("lengths", lengths), call.given("steps", steps), call.given("traces", traces);
+            paths = loop_paths(*g.context, call, n, lengths, steps);
+        });
+        need_some_links(g, said_by("signs says which links these are: 0 with phases, 1 without", signs));
+        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+        const LinkField &u = around.of(g.u, loops_reach);
+        std::vector<double> found(2 * size_t(n));
+        for (int k = 0; k < n; ++k) {
+            const Complex<double> mean = loop_trace(g.device(), around.box(), u, paths[k], signs_of(signs));
+            found[2 * k] = mean.re, found[2 * k + 1] = mean.im;
+        }
+        need_links(g);
+        for (const double value : found)
+            must_be_finite(value);
+        std::copy(found.begin(), found.end(), traces);
     });
 }
 
