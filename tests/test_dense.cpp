@@ -38,6 +38,7 @@ class Fields {
         put(random);
     }
     operator const SpinorBlock &() const { return field_; }
+    const SpinorBlock &block() const { return field_; }
     int sites() const { return field_.sites(); }
     int sources() const { return field_.sources(); }
     const std::vector<Number> &numbers() const { return numbers_; }
@@ -246,6 +247,41 @@ TEST_CASE("Rotations are the sums over all fields, also onto what is there and i
             }
 }
 
+TEST_CASE("Few fields in single against vectors in half: projections and sums", "[dense][eigen][sanitize]") {
+    constexpr Shape shapes[] = {{1, 1}, {5, 4}, {100, 7}, {128, 12}, {30, 16}};
+    // The GPU rounds what it projects to 11 bits, and its units cut off their sums.
+    const auto error = [](Backend backend, double on_gpu, double on_host) {
+        return times_measured * (backend == Backend::host ? on_host : on_gpu);
+    };
+    for (const Backend backend : backends())
+        for (const Shape &shape : shapes) {
+            Device device(backend, 0);
+            const Fields v(device, Precision::half, odd_box, shape.n % 2, shape.n, 1);
+            const Fields r(device, Precision::single, odd_box, shape.n % 2, shape.m, 2);
+            Fields y(device, Precision::single, odd_box, shape.n % 2, shape.m, 3);
+            CAPTURE(name(backend), shape.n, shape.m);
+            const DeviceArray<Complex<double>> on_device(device, size_t(shape.n) * shape.m, "test");
+            const DeviceArray<double> scratch(device, project_scratch(shape.m), "test");
+            const auto projected = [&](const SpinorBlock &of) {
+                project(device, v, of, on_device.data(), scratch.data());
+                std::vector<Number> c(size_t(shape.n) * of.sources);
+                device.copy_to_host(c.data(), on_device.data(), c.size() * sizeof(Number));
+                return c;
+            };
+            const auto c = projected(r);
+            CHECK(error_of_gram(c, v, r) <= error(backend, 2e-5, 6e-16));
+            const auto first = projected(r.block().first(1)); // whatever M is
+            for (int i = 0; i < shape.n; ++i)
+                CHECK(c[i * shape.m] == first[i]);
+            const auto m = random_matrix(shape.n, shape.m), before = y.numbers();
+            device.copy_to_device(on_device.data(), m.data(), m.size() * sizeof(Number));
+            combine(device, v, on_device.data(), y, true);
+            CHECK(error_of_rotation(y.get(), v, m, shape.m, &before) <= error(backend, 2.6e-6, 9e-8));
+            combine(device, v, on_device.data(), y, false);
+            CHECK(error_of_rotation(y.get(), v, m, shape.m, nullptr) <= error(backend, 2.6e-6, 9e-8));
+        }
+}
+
 TEST_CASE("Two rotations in one go are what they are one after the other", "[dense][sanitize]") {
     for (const Backend backend : backends())
         for (const Precision precision : precisions)
@@ -378,6 +414,9 @@ TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
     CHECK_THROWS_AS(block_axpy(device, none, c.data(), x), Error);
     CHECK_THROWS_AS(block_axpy(device, x, c.data(), x), Error);              // too many to do it in place
     CHECK_THROWS_AS(block_axpy(device, all.from(30), c.data(), all), Error); // they overlap
+    CHECK_THROWS_AS(project(device, x, half, c.data(), nullptr), Error);
+    CHECK_THROWS_AS(combine(device, half, c.data(), odd, false), Error);
+    CHECK_THROWS_AS(combine(device, half, c.data(), all.first(17), false), Error);
     const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
         rotate_twice(device, a, c.data(), y, nullptr, p, c.data(), z);
     };

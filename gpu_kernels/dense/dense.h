@@ -45,6 +45,18 @@ void rotate_twice(Device &, const SpinorBlock &x, const Complex<double> *c, cons
                   const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
                   const int *gate = nullptr);
 
+// What a deflation takes of N vectors in half precision, for M <= most_few fields in single. Throws
+// Error(bad_argument).
+constexpr int most_few = 16;
+// c[i][j] = <v_i, r_j>, this rank's part. On the GPU the numbers of r are rounded to 11 bits (2.4e-4 of each), which a
+// solve that deflates every true residual does not feel. The same numbers give the same bits, whatever M is. scratch:
+// project_scratch(M) doubles on the device. Bytes a site: 16 N + 24 M; flops a site: 24 N M.
+void project(Device &, const SpinorBlock &v, const SpinorBlock &r, Complex<double> *c, double *scratch);
+size_t project_scratch(int fields);
+// y_j = sum_i v_i c[i][j], and y_j of before on top where `add`. Bytes a site: 16 N + 24 M, and 24 M where it adds;
+// flops a site: 24 N M.
+void combine(Device &, const SpinorBlock &v, const Complex<double> *c, const SpinorBlock &y, bool add);
+
 constexpr double dense_flops(int n, int m, int sites) { return 24.0 * n * m * sites; }
 
 } // namespace milcgpu

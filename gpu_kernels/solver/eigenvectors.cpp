@@ -12,8 +12,13 @@ constexpr const char *owner = "eigenvectors";
 
 int groups_of(int count) { return (count + most_dense - 1) / most_dense; }
 
+// Right sides beside vectors in half precision are in single: they are read once a group, and its kernels take them so.
+Precision of_right_sides(Precision vectors) { return vectors == Precision::half ? Precision::single : vectors; }
+
 // Of all groups with up to `sources` right sides.
-size_t most_gram_scratch(int vectors, int sources) {
+size_t most_scratch(Precision precision, int vectors, int sources) {
+    if (precision == Precision::half)
+        return project_scratch(sources);
     size_t most = 0;
     for (const int group : {std::min(vectors, most_dense), (vectors - 1) % most_dense + 1})
         for (int n = 1; n <= sources; ++n)
@@ -166,22 +171,23 @@ bool Eigenvectors::are_as_summed(int first, int count) const {
 Deflation::Deflation(Device &device, const Eigenvectors &vectors, const NormalOperator &like, int sources)
     : device_(device), vectors_(vectors), sites_(like.geometry().global_volume() / 2) {
     const Geometry bare = like.geometry().without_ghosts();
-    low_ = {device, vectors.precision(), bare, like.parity(), owner, sources};
-    correction_ = {device, vectors.precision(), bare, like.parity(), owner, sources};
+    const Precision p = of_right_sides(vectors.precision());
+    low_ = {device, p, bare, like.parity(), owner, sources};
+    correction_ = {device, p, bare, like.parity(), owner, sources};
     before_ = like.vectors(device, owner, sources);
     c_ = DeviceArray<Complex<double>>(device, size_t(vectors.count()) * sources, owner);
     values_ = DeviceArray<double>(device, vectors.count(), owner);
     device.copy_to_device(values_.data(), vectors.values.data(), vectors.count() * sizeof(double));
-    gram_scratch_ = DeviceArray<double>(device, most_gram_scratch(vectors.count(), sources), owner);
+    scratch_ = DeviceArray<double>(device, most_scratch(vectors.precision(), vectors.count(), sources), owner);
 }
 
 size_t Deflation::workspace_bytes(const Geometry &geometry, Precision precision, int vectors, int sources) {
-    const size_t field = SpinorField::bytes_of(precision, geometry.without_ghosts(), sources);
+    const size_t field = SpinorField::bytes_of(of_right_sides(precision), geometry.without_ghosts(), sources);
     return 2 * Device::allocated_bytes(field) +
            Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, sources)) +
            Device::allocated_bytes(size_t(vectors) * sources * sizeof(Complex<double>)) +
            Device::allocated_bytes(vectors * sizeof(double)) +
-           Device::allocated_bytes(most_gram_scratch(vectors, sources) * sizeof(double));
+           Device::allocated_bytes(most_scratch(precision, vectors, sources) * sizeof(double));
 }
 
 void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr,
@@ -200,8 +206,10 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
     const auto group = [&](int g) { // those that are kept
         return vectors_.group(g).block().first(std::min(most_dense, vectors_.count() - g * most_dense));
     };
+    const bool half = vectors_.precision() == Precision::half;
     for (int g = 0; g < groups; ++g)
-        gram(device_, group(g), low, part(g), gram_scratch_.data());
+        half ? project(device_, group(g), low, part(g), scratch_.data())
+             : gram(device_, group(g), low, part(g), scratch_.data());
     if (device_.ranks() != nullptr) {
         std::vector<Complex<double>> all(size_t(vectors_.count()) * n);
         device_.copy_to_host(all.data(), c_.data(), all.size() * sizeof all[0]);
@@ -210,7 +218,8 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
     }
     divide_by_eigenvalues(device_, c_.data(), values_.data(), vectors_.count(), n, shift);
     for (int g = 0; g < groups; ++g)
-        block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
+        half ? combine(device_, group(g), part(g), y, g > 0)
+             : block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
     for (int k = 0; k < n; ++k)
         device_.copy_on_device(before_[k].data, x[x_of[k]].data, bytes_of_x());
     add_sources(device_, y, x, back_);
@@ -250,8 +259,10 @@ size_t Deflation::bytes_of_x() const { return before_.stride() * spinor_bytes(Pr
 double Deflation::flops(int sources) const { return 2.0 * sources * dense_flops(vectors_.count(), 1, low_.sites()); }
 
 double Deflation::bytes(int sources) const {
-    const double own = 2.0 * vectors_.count() + sources * (2.0 + 3 * vectors_.groups());
-    return low_.sites() * (own * spinor_bytes(vectors_.precision()) + 5.0 * sources * spinor_bytes(Precision::double_));
+    const double of_few = 2.0 + 3 * vectors_.groups() - 1; // the first group adds to nothing
+    return low_.sites() *
+           (2.0 * vectors_.count() * spinor_bytes(vectors_.precision()) +
+            sources * (of_few * spinor_bytes(low_.precision()) + 5.0 * spinor_bytes(Precision::double_)));
 }
 
 } // namespace milcgpu

@@ -8,7 +8,7 @@
 // double, but V has rounding errors, which come back multiplied with 1 / shift.
 //
 // Vectors are in single precision, or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
-// `block_axpy`, V is read twice for 1 to dense_block right sides alike.
+// `block_axpy`, in half `project` and `combine`. V is read twice for 1 to most_few right sides alike.
 #pragma once
 #include "gpu_kernels/blas/convert_sources.h"
 #include "gpu_kernels/operators/normal_operator.h"
@@ -75,7 +75,7 @@ class Eigenvectors {
 };
 
 // The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 5 double
-// spinors and 2 of V's precision, and 3 for each group of V. Flops a site: 48 N for each right side. Launches: 4, 3 for
+// spinors and 1 in single, and 3 for each group of V. Flops a site: 48 N for each right side. Launches: 4, 3 for
 // each group of V, and a copy a right side.
 class Deflation {
   public:
@@ -109,7 +109,7 @@ class Deflation {
     double sites_;                          // of a parity, on all ranks
     SpinorField low_, correction_, before_; // before_: x, in double
     DeviceArray<Complex<double>> c_;
-    DeviceArray<double> values_, gram_scratch_;
+    DeviceArray<double> values_, scratch_;
     SpinorBlock x_{};
     SourceScales back_{}; // unit and place in x of each right side
     int n_ = 0;
