@@ -1,9 +1,10 @@
 # The figures of the staggered-CG probe from ks_spectrum_hisq's output:
 #
-#     awk -v ranks=1 -f cg_probe.awk probe.out
+#     awk -f cg_probe.awk probe.out
 #
 # Solves of one right-hand side come first, six of them; then four of twelve, of which MILC prints a line a right-hand
-# side. The first solve of each kind is left out. GF a rank: the median of the CONGRAD5 lines, weighted by their time.
+# side. The first solve of each kind is left out. GF a rank, as MILC counts them: the median of the CONGRAD5 lines,
+# weighted by their time.
 /^CONGRAD5/ {
     n++
     single = n <= 6
@@ -19,7 +20,6 @@
 }
 /NOT converged/ { failed++ }
 END {
-    if (ranks == 0) ranks = 1
     for (kind = 1; kind <= 12; kind += 11) {
         m = lines[kind]
         if (m == 0) { printf "no solves of %d right-hand sides\n", kind; continue }
@@ -31,8 +31,8 @@ END {
                 }
         sum = 0
         for (i = 1; i <= m && sum < all[kind] / 2; i++) { sum += seconds[kind, i]; median = of[kind, i] }
-        printf "%2d right-hand side(s): %.4f s and %.0f iterations each, %.0f GF a rank\n", kind, all[kind] / m,
-               steps[kind] / m, median / 1000 / ranks
+        printf "%2d right-hand side(s): %.4f s a solve, %.4f s and %.0f iterations each, %.1f GF a rank\n", kind,
+               kind * all[kind] / m, all[kind] / m, steps[kind] / m, median / 1000
     }
     if (failed) printf "%d solves did not converge\n", failed
 }

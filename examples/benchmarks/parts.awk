@@ -1,0 +1,75 @@
+# Where the time of a MILC run went, by MILC's output and by milcgpu's table at exit:
+#
+#     awk [-v steps=30 -v trajecs=2] -f parts.awk OUTPUT MILCGPU_LOG
+#
+# Trajectories of two lengths give the seconds of a step and those beside the steps (heat bath, actions). 'steps' and
+# 'trajecs' are those of the benchmark: its time is scaled from them.
+function part(routine) {
+    if (routine ~ /congrad|multicg|invert|bicgilu|eigensolve/) return "solves"
+    if (routine ~ /force/) return "forces"
+    if (routine ~ /fn_links|fatlinks|lnglinks|hisq_links|backlinks|hyp_links/) return "links"
+    if (routine ~ /cont_mom|open_mom/) return "contractions"
+    if (routine ~ /update_u|reunitarize|G_from_site|action|plaq|gaugefix|ape|flow/) return "gauge field"
+    return "other"
+}
+function say(name, seconds, note) { printf "  %-34s %10.3f s%s\n", name, seconds, note }
+function share(name, seconds) { say(name, seconds, sprintf(" %5.1f %%", 100 * seconds / whole)) }
+
+/^trajecs / { asked = $2 }
+/^warms / { warms = $2 }
+/^steps_per_trajectory / { steps_of = $2 }
+/^Aggregate time to do one trajectory/ { n[steps_of]++; time[steps_of] += $NF; next }
+/^Aggregate time to / {
+    name = $0
+    sub(/^Aggregate time to /, "", name)
+    sub(/ [^ ]*$/, "", name)
+    if (!(name in milc)) names[++kinds] = name
+    milc[name] += $NF
+}
+/^Time = / { run += $3; if (warms > 0) { warm_ups += warms; warm_up_time += $3 } }
+/^CONGRAD5/ {
+    name = $0
+    sub(/^[^(]*\(/, "", name)
+    sub(/[ _)].*/, "", name)
+    calls[name]++
+    for (k = 1; k < NF; k++) {
+        if ($k == "time") solve_time[name] += $(k + 2)
+        if ($k == "iters") iterations[name] += $(k + 2)
+    }
+}
+/NOT converged|NOT CONVERGED/ { failed++ }
+
+/^milcgpu: routine +calls/ { table = 1; next }
+/^milcgpu: all of these/ { table = 0; inside = $5; whole = $11 }
+table && /^milcgpu: / { of[part($2)] += $5 }
+
+END {
+    print "MILC says"
+    if (warm_ups) say("set-up and " warm_ups " warm-up(s) of 20 steps", warm_up_time)
+    for (s in n) {
+        s += 0
+        say(n[s] " trajectories of " s " steps, each", time[s] / n[s])
+        if (!(few in n) || s < few) few = s
+        if (s > many) many = s
+    }
+    if (many > few) {
+        step = (time[many] / n[many] - time[few] / n[few]) / (many - few)
+        beside = time[few] / n[few] - few * step
+        say("a step", step)
+        say("beside the steps, a trajectory", beside)
+        if (steps) say(trajecs " trajectories of " steps " steps", trajecs * (beside + steps * step), ", scaled")
+    } else if (many && steps)
+        say(trajecs " trajectories of " steps " steps", trajecs * steps / many * time[many] / n[many],
+            ", whole trajectories scaled: an upper limit")
+    for (k = 1; k <= kinds; k++) if (milc[names[k]] >= 0.0005) say(names[k], milc[names[k]])
+    for (name in calls)
+        say("CONGRAD5 (" name "), " calls[name] " lines", solve_time[name], ", " iterations[name] " iterations")
+    say("in all", run)
+    if (failed) printf "  %d solves did not converge\n", failed
+    if (!whole) { print "no table of milcgpu"; exit }
+    print "milcgpu says"
+    split("solves,forces,links,gauge field,contractions,other", order, ",")
+    for (k = 1; k <= 6; k++) if (order[k] in of) share(order[k], of[order[k]])
+    share("outside of milcgpu", whole - inside)
+    say("in all", whole)
+}
