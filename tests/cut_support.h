@@ -41,9 +41,11 @@ inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-// Values of MILCGPU_DIRECT that make a difference: GPUs store into each other's memory, or all goes over the host.
+// Values of MILCGPU_DIRECT that make a difference: GPUs store into each other's memory, or into that of their host, or
+// all goes as messages.
 inline std::vector<const char *> ways(milcgpu::Backend backend) {
-    return backend == milcgpu::Backend::cuda ? std::vector<const char *>{"1", "0"} : std::vector<const char *>{"1"};
+    return backend == milcgpu::Backend::cuda ? std::vector<const char *>{"1", "host", "0"}
+                                             : std::vector<const char *>{"1"};
 }
 
 inline std::string text_of(const Cut &cut) {

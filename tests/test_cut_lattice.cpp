@@ -293,7 +293,7 @@ TEST_CASE(
             Device device(Backend::host, 0);
             device.set_ranks(&ranks);
             Halo halo(device, ranks, geometry, {{{rank, rank}, {rank, rank}, {rank, rank}, {other, other}}}, check);
-            why[rank] = halo.open(asked, true);
+            why[rank] = halo.open(asked, Reaching::memory_of_gpus);
         })));
         CHECK(why[0] == why[1]);
         return why[0];

@@ -1,9 +1,14 @@
-// What the host passes on between GPUs that do not reach each other. Here the test does what kernels would do.
+// What the host passes on between GPUs that do not reach each other, and memory of the host that ranks share. Here the
+// test does what kernels would do.
+#include "gpu_kernels/backend/host_segment.h"
 #include "gpu_kernels/halo/relay.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace milcgpu;
 using namespace tests;
@@ -80,7 +85,7 @@ struct RankOfRing {
     }
     void pass_all() {
         while (!relay.look())
-            pause();
+            tests::pause();
     }
 };
 
@@ -183,4 +188,28 @@ TEST_CASE("a rank that does not come ends the relay of the others, by name, and 
         endings[0].text.find("the ghosts of a vector, rank 0 of 2: waited 0.3 s for messages with rank 1 (behind in t, "
                              "ahead in t)") != std::string::npos);
     CHECK(was_told);
+}
+
+TEST_CASE("a segment of the host's memory is shared with another process, has no name after that, and is refused where "
+          "there is none",
+          "[ranks][relay][faults]") {
+    constexpr size_t bytes = 10000;
+    HostSegment mine(bytes);
+    CHECK(std::all_of(mine.data(), mine.data() + bytes, [](unsigned char byte) { return byte == 0; }));
+    mine.data()[0] = 17;
+    const pid_t other = fork();
+    if (other == 0) {
+        const HostSegment there(mine.name(), bytes);
+        there.data()[bytes - 1] = there.data()[0] + 1;
+        _exit(0);
+    }
+    int ended = 1;
+    REQUIRE(waitpid(other, &ended, 0) == other);
+    CHECK(ended == 0);
+    CHECK(mine.data()[bytes - 1] == 18);
+    CHECK(std::ifstream(mine.name()).good());
+    mine.remove_name();
+    CHECK(!std::ifstream(mine.name()).good());
+    CHECK_THROWS_AS(HostSegment(mine.name(), bytes), Error);
+    CHECK_THROWS_AS(HostSegment(size_t(1) << 50), Error);
 }

@@ -55,7 +55,8 @@ TEST_CASE("a wait inside a kernel gives up, is named, and the device goes on", "
 TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again", "[faults][waits][cut]") {
     if (Device::gpu_count() == 0)
         SKIP_TEST("no GPU: on the host backend ghosts come as messages");
-    const Environment limit{{"MILCGPU_TIMEOUT", "0.5"}};
+    const bool by_host = GENERATE(false, true);
+    const Environment limit{{"MILCGPU_TIMEOUT", "0.5"}, {"MILCGPU_DIRECT", by_host ? "host" : "1"}};
     const Cut cut{{4, 4, 4, 4}, {1, 1, 1, 1}, 8}; // its own neighbour in t
     const Fields fields = fields_on(cut.whole, true);
     const std::vector<Ending> endings = on_cut(fields, cut, Backend::cuda, [&](Here &here, Ending &ending) {
@@ -71,7 +72,10 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
         Peers uncounted = good, unheard = good;
         uncounted.blocks_done = 1000; // no block is the last one: the vector that comes is not the one looked for
         unheard.face[ahead].tell = good.face[ahead - 1].tell; // what this rank tells it is heard from elsewhere
-        for (const Peers *planted : {&uncounted, &unheard, &uncounted}) {
+        std::vector<const Peers *> wrong{&uncounted, &uncounted};
+        if (!by_host) // what is heard is not in Peers then
+            wrong.insert(wrong.begin() + 1, &unheard);
+        for (const Peers *planted : wrong) {
             device.copy_to_device(device.peers(), planted, sizeof good);
             std::fill(out.begin(), out.end(), 7.0);
             ending.status = apply();

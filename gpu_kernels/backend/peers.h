@@ -18,9 +18,9 @@
 // A sum over ranks: every rank posts its sum (posted.h) in a place of its own in the memory of all ranks. Each rank
 // adds what all have posted, in rank order, and so gets the same bits. There are two sets of places, used in turn.
 //
-// Ranks whose memory cannot be reached, for example on other hosts, are reached through memory that the GPU shares with
-// its host (RelayBox). Kernels do the same as above with that memory, and the host passes the data on meanwhile
-// (halo/relay.h).
+// Where GPUs of one host do not reach each other's memory, all this lies in memory of the host that the ranks share.
+// Ranks on other hosts are reached through memory that the GPU shares with its own host (RelayBox). Kernels do the same
+// as above with that memory, and the host passes the data on meanwhile (halo/relay.h).
 //
 // All ranks start the same launches in the same order. A wait for another rank ends after `limit_ns`. The kernel notes
 // it, all later waits end soon, and the host reports it (Device::check_waits).
@@ -68,7 +68,8 @@ struct Announcement {
     }
 };
 
-// Lies in the memory of one rank; the other ranks write to it as well.
+// Lies in the memory of one rank's GPU; the other ranks write to it as well. Where ranks share memory of the host,
+// `sent` and `own_posted` of a copy there are used.
 struct Peers {
     struct Face {             // 2 mu + side: of the neighbour behind in mu (side 0) or ahead of it (1)
         unsigned char *slots; // the neighbour's; nullptr: mu is not cut, or its memory cannot be reached

@@ -50,9 +50,9 @@ class Halo {
     Halo(const Halo &) = delete;
 
     // All ranks together, before anything else: opens the GPUs' memory to each other and makes room. refused: why no
-    // kernel of this rank may wait for another one; empty: it may. direct: whether its GPU is to reach others' memory.
+    // kernel of this rank may wait for another one; empty: it may. reaching: the most that they may store into.
     // Returns how ghosts and sums travel, and why, in words; the same on all ranks.
-    std::string open(const std::string &refused, bool direct, GpuMessages gpu_messages = GpuMessages::where_said);
+    std::string open(const std::string &refused, Reaching reaching, GpuMessages gpu_messages = GpuMessages::where_said);
     // Whether messages were to leave from GPU memory, and if they do.
     bool tried_gpu_messages() const { return tried_gpu_messages_; }
     bool gpu_messages() const { return gpu_messages_; }

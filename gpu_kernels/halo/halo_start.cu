@@ -23,14 +23,14 @@ Halo::~Halo() {
     }
 }
 
-std::string Halo::open(const std::string &asked, bool direct, GpuMessages gpu_messages) {
+std::string Halo::open(const std::string &asked, Reaching reaching, GpuMessages gpu_messages) {
     std::string refused = check_ ? "MILCGPU_TEST=check_halo asks for checksums of messages" : asked;
     const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
     for (const auto &other :
          ranks_.gathered("the start of direct stores", std::array<int, 4>{extent[0], extent[1], extent[2], extent[3]}))
         if (!std::equal(other.begin(), other.end(), extent))
             refused = "there are boxes of several sizes";
-    PeerMemory::Wanted wanted{{}, geometry_.ghost_sites(), slot_bytes(), refused, direct};
+    PeerMemory::Wanted wanted{{}, geometry_.ghost_sites(), slot_bytes(), refused, reaching};
     const CutLattice &lattice = geometry_.lattice();
     for (int face = 0; face < Peers::faces; ++face) {
         const int mu = face / 2, side = face % 2;
@@ -100,6 +100,8 @@ std::string Halo::how_it_travels() const {
     const std::string cut = "cut in " + listed([](int) { return true; }) + ": ";
     if (!peers_->why_not().empty())
         return cut + "ghosts and sums go over the host: " + peers_->why_not() + how_messages_travel_;
+    if (reached.by_host)
+        return cut + "kernels store ghosts and sums into memory of the host that the ranks share: " + reached.why;
     if (reached.sums)
         return cut + "kernels store ghosts and sums into the memory of the other ranks";
     const std::string direct = listed([&](int mu) { return reached.direct[mu] == reached.all[mu]; });
@@ -114,7 +116,8 @@ std::string Halo::how_it_travels() const {
 // Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
 // then the neighbours' are there, and the rest of the others hides what it takes to send them.
 void Halo::make_orders() {
-    const double others_before = peers_->relays() ? 1 : 0.4; // what comes over the host comes late
+    // What comes over the host comes late, and what comes over a bus comes later than from GPU to GPU.
+    const double others_before = peers_->relays() ? 1 : peers_->reached().by_host ? 0.6 : 0.4;
     const CutLattice &lattice = geometry_.lattice();
     for (int parity = 0; parity < 2; ++parity) {
         std::vector<int> inner, near;

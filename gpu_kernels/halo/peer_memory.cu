@@ -68,12 +68,19 @@ double test_number(int from, int to) { return 1000.0 * from + to + 0.5; }
 
 } // namespace
 
+void PeerMemory::Unregister::operator()(HostSegment *segment) const {
+    cudaHostUnregister(segment->data());
+    cudaGetLastError(); // it may not have been registered
+    delete segment;
+}
+
 // What a rank tells the others of its memory.
 struct PeerMemory::Offer {
     char why_not[160]; // empty: here it is
     char host[64];
     int process, ordinal;
-    bool direct, exported;
+    Reaching reaching;
+    bool exported;
     void *data;
     cudaIpcMemHandle_t handle;
 };
@@ -93,8 +100,8 @@ PeerMemory::Reach PeerMemory::reach(const Wanted &wanted, const std::vector<Offe
             std::snprintf(reached.why_not, sizeof reached.why_not, "%s", why.c_str());
     };
     const Offer &mine = offers[own];
-    if (!wanted.direct)
-        note("MILCGPU_DIRECT=0");
+    if (wanted.reaching != Reaching::memory_of_gpus)
+        note(wanted.reaching == Reaching::messages ? "MILCGPU_DIRECT=0" : "MILCGPU_DIRECT=host");
     if (size > most_peers)
         note(format("there are %d ranks, and sums are posted to up to %d", size, most_peers));
     bool one_host = size <= most_peers;
@@ -106,8 +113,8 @@ PeerMemory::Reach PeerMemory::reach(const Wanted &wanted, const std::vector<Offe
                                            [&](const Relay::Face &face) { return face.rank == rank; });
         if (std::strcmp(other.host, mine.host) != 0)
             note(format("it is on host %s, rank %d on %s", mine.host, rank, other.host));
-        if (!mine.direct || !other.direct || !other.exported || std::strcmp(other.host, mine.host) != 0 ||
-            !(one_host || neighbour)) {
+        const bool may = std::min(mine.reaching, other.reaching) == Reaching::memory_of_gpus;
+        if (!may || !other.exported || std::strcmp(other.host, mine.host) != 0 || !(one_host || neighbour)) {
             if (!other.exported)
                 note(format("the memory of rank %d cannot be exported", rank));
             continue;
@@ -138,6 +145,58 @@ PeerMemory::Reach PeerMemory::reach(const Wanted &wanted, const std::vector<Offe
     return reached;
 }
 
+void PeerMemory::close_others() {
+    for (size_t rank = 0; rank < opened_.size(); ++rank)
+        if (opened_[rank])
+            cudaIpcCloseMemHandle(others_[rank]);
+    cudaGetLastError();
+    opened_.clear();
+}
+
+// Memory of the host in the place of that of GPUs. Returns why not, the same on all ranks.
+std::string PeerMemory::share_memory_of_host() {
+    const int own = ranks_.rank(), size = ranks_.size();
+    Segments segments(size);
+    std::vector<void *> seen(size);
+    std::string why;
+    const auto attempt = [&](const auto &work) {
+        try {
+            work();
+        } catch (const std::exception &error) {
+            why = error.what();
+        }
+        why = first_reason(ranks_, why.c_str());
+    };
+    attempt([&] { segments[own].reset(new HostSegment(bytes_)); });
+    if (!why.empty())
+        return why;
+    struct Name {
+        char text[96];
+    } name{};
+    std::snprintf(name.text, sizeof name.text, "%s", segments[own]->name().c_str());
+    const std::vector<Name> names = ranks_.gathered("the start of direct stores", name);
+    attempt([&] {
+        for (int rank = 0; rank < size; ++rank) {
+            if (rank != own)
+                segments[rank].reset(new HostSegment(names[rank].text, bytes_));
+            cudaError_t code =
+                cudaHostRegister(segments[rank]->data(), bytes_, cudaHostRegisterMapped | cudaHostRegisterPortable);
+            if (code == cudaSuccess)
+                code = cudaHostGetDevicePointer(&seen[rank], segments[rank]->data(), 0);
+            cudaGetLastError(); // the error is handled here
+            if (code != cudaSuccess)
+                throw Error(Status::no_memory, format("its GPU does not reach the memory of rank %d on the host: %s",
+                                                      rank, cudaGetErrorString(code)));
+        }
+    });
+    segments[own]->remove_name();
+    if (!why.empty())
+        return why;
+    close_others();
+    segments_ = std::move(segments), others_ = std::move(seen);
+    return "";
+}
+
 void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     const int own = ranks_.rank(), size = ranks_.size();
     const size_t ghost_bytes = aligned(wanted.ghosts * (most_ghost_bytes + check_bytes));
@@ -155,7 +214,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     };
     Offer offer{};
     gethostname(offer.host, sizeof offer.host - 1);
-    offer.process = getpid(), offer.ordinal = -1, offer.direct = wanted.direct;
+    offer.process = getpid(), offer.ordinal = -1, offer.reaching = wanted.reaching;
     if (why.empty() && !device_.on_gpu())
         why = "it runs on the host backend";
     if (why.empty()) {
@@ -175,7 +234,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     if (!why_not_.empty())
         return;
 
-    const std::vector<Reach> reaches = ranks_.gathered("the start of direct stores", reach(wanted, offers));
+    std::vector<Reach> reaches = ranks_.gathered("the start of direct stores", reach(wanted, offers));
     reached_.sums = true;
     for (int rank = 0; rank < size; ++rank)
         if (reaches[rank].why_not[0] != '\0') {
@@ -183,6 +242,18 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
                 reached_.why = size == 1 ? reaches[rank].why_not : ranks_.name(rank) + ": " + reaches[rank].why_not;
             reached_.sums = false;
         }
+    const auto may_share = [&](const Offer &other) {
+        return other.reaching != Reaching::messages && std::strcmp(other.host, offers[0].host) == 0;
+    };
+    if (!reached_.sums && size <= most_peers && std::all_of(offers.begin(), offers.end(), may_share)) {
+        const std::string why_not = share_memory_of_host();
+        reached_.sums = reached_.by_host = why_not.empty();
+        if (!why_not.empty())
+            reached_.why += "; no memory of the host instead: " + why_not;
+    }
+    for (Reach &all : reaches)
+        for (int face = 0; face < Peers::faces && reached_.by_host; ++face)
+            all.face[face] = wanted.faces[face].rank >= 0;
     std::array<Relay::Face, Peers::faces> relayed = wanted.faces;
     Reach both{}; // faces that are reached from both sides
     for (int face = 0; face < Peers::faces; ++face)
@@ -198,7 +269,15 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     Peers peers{};
     std::memset(&peers.own_posted, 0xFF, sizeof peers.own_posted);
     const auto in = [&](int rank, size_t offset) { return static_cast<unsigned char *>(others_[rank]) + offset; };
-    const auto own_at = [&](size_t offset) { return static_cast<unsigned char *>(own_) + offset; };
+    // What other ranks store into. Members of Peers that this rank alone changes are in own_.
+    unsigned char *const shared = static_cast<unsigned char *>(reached_.by_host ? others_[own] : own_);
+    const auto own_at = [&](size_t offset) { return shared + offset; };
+    const auto set = [&] {
+        if (reached_.by_host)
+            std::memcpy(segments_[own]->data(), &peers, sizeof peers);
+        device_.copy_to_device(own_, &peers, sizeof peers);
+        device_.synchronize();
+    };
     const auto posted_of = [&](int rank) {
         return reinterpret_cast<PostedSums *>(in(rank, offsetof(Peers, own_posted)));
     };
@@ -247,9 +326,8 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
         const double limit_seconds = reached_.sums ? time_limit_seconds : 1.2 * time_limit_seconds + 1;
         peers.limit_ns = static_cast<unsigned long long>(limit_seconds * 1e9);
         peers.waits = device_.waits();
-        device_.fill_zero(own_, first_slot); // ghosts of no vector
-        device_.copy_to_device(own_, &peers, sizeof peers);
-        device_.synchronize();
+        device_.fill_zero(own_, first_slot); // ghosts of no vector; a segment of the host is filled so when it is made
+        set();
     });
     why_not_ = first_reason(ranks_, why.c_str());
     if (!why_not_.empty())
@@ -276,12 +354,14 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
         return;
     attempt([&] {
         Peers seen;
-        device_.copy_to_host(&seen, own_, sizeof seen);
+        if (reached_.by_host)
+            std::memcpy(&seen, segments_[own]->data(), sizeof seen);
+        else
+            device_.copy_to_host(&seen, own_, sizeof seen);
         for (const Test &test : tests)
             if (seen.own_posted.of[0][test.own_place][0] != test_number(test.rank, own))
                 why = format("a number that rank %d stored in its memory did not come", test.rank);
-        device_.copy_to_device(own_, &peers, sizeof peers);
-        device_.synchronize();
+        set();
     });
     why_not_ = first_reason(ranks_, why.c_str());
     open_ = why_not_.empty();
@@ -305,10 +385,7 @@ PeerMemory::~PeerMemory() {
     }
     device_.set_meanwhile({});
     ranks_.set_meanwhile({});
-    for (size_t rank = 0; rank < opened_.size(); ++rank)
-        if (opened_[rank])
-            cudaIpcCloseMemHandle(others_[rank]);
-    cudaGetLastError();
+    close_others();
 }
 
 #else
@@ -318,6 +395,7 @@ void PeerMemory::open(const Wanted &wanted, double) {
 }
 
 PeerMemory::~PeerMemory() = default;
+void PeerMemory::Unregister::operator()(HostSegment *segment) const { delete segment; }
 
 #endif
 

@@ -1,11 +1,17 @@
 // Memory that the ranks of a node open to each other (backend/peers.h): plain cudaMalloc memory, reached through CUDA
-// IPC from other processes, directly from threads of the same one. What cannot be reached so goes over the host
-// (relay.h): ghosts for such neighbours, and all sums as soon as there is one rank that not all others reach.
+// IPC from other processes, directly from threads of the same one. If some of them do not reach each other so, kernels
+// store into memory of the host that all ranks share: each GPU reaches it over its bus, and everything else is the
+// same. Ranks on other hosts are reached by the relay (relay.h): it passes on ghosts for such neighbours, and all sums.
 #pragma once
+#include "gpu_kernels/backend/host_segment.h"
 #include "gpu_kernels/backend/launch_queue.h"
 #include "gpu_kernels/halo/relay.h"
 
 namespace milcgpu {
+
+// What kernels of different ranks may store into; each has what is below it, too. With messages nothing: as between
+// hosts.
+enum class Reaching { messages, memory_of_host, memory_of_gpus };
 
 class PeerMemory {
   public:
@@ -14,7 +20,7 @@ class PeerMemory {
         std::array<Relay::Face, Peers::faces> faces;
         size_t ghosts, slot_bytes; // room for ghosts of a vector of either parity, and for a slot
         std::string refused;       // why no kernel of this rank may wait for another rank; empty: it may
-        bool direct;               // whether it is to reach others' memory, where it can
+        Reaching reaching;         // the most that this rank may do, where it can
     };
     // All ranks together, with boxes of one size. Where any rank refuses, or finds no memory, none has it, and
     // why_not() says which one and why. Throws where message passing fails.
@@ -28,7 +34,8 @@ class PeerMemory {
     // Of all ranks: faces of a direction that are reached directly, and all of them; why not all.
     struct Reached {
         std::array<int, 4> direct{}, all{};
-        bool sums = false;
+        bool sums = false;    // all of it is reached by kernels
+        bool by_host = false; // in memory of the host
         std::string why;
     };
     const Reached &reached() const { return reached_; }
@@ -41,6 +48,8 @@ class PeerMemory {
     struct Reach;
     void open(const Wanted &wanted, double time_limit_seconds);
     Reach reach(const Wanted &wanted, const std::vector<Offer> &offers);
+    std::string share_memory_of_host();
+    void close_others();
     Device &device_;
     Ranks &ranks_;
     void *own_ = nullptr;
@@ -49,8 +58,13 @@ class PeerMemory {
     Reached reached_;
     std::unique_ptr<Relay> relay_;
     GhostMap maps_[2]{};         // by the parity of what a launch makes
-    std::vector<void *> others_; // of each rank, as seen from here; own_ for this one; nullptr: it is not reached
+    std::vector<void *> others_; // memory of each rank, as kernels see it; nullptr: it is not reached
     std::vector<bool> opened_;   // by IPC
+    struct Unregister {
+        void operator()(HostSegment *segment) const;
+    };
+    using Segments = std::vector<std::unique_ptr<HostSegment, Unregister>>;
+    Segments segments_; // of each rank, where the memory is the host's
     std::string why_not_;
 };
 

@@ -73,7 +73,10 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
-        {"MILCGPU_DIRECT", "1 0", "1", "0: ghosts and sums go over the host, as between hosts"},
+        {"MILCGPU_DIRECT", "1 host 0", "1",
+         "ghosts and sums between GPUs of a host. host: through its memory, as where GPUs do not reach each other's; "
+         "0: "
+         "as messages, as between hosts"},
         {"MILCGPU_GPU_MPI", "auto 0 1", "auto",
          "messages between GPUs that do not reach each other. auto: from GPU memory where MPI says that it takes that, "
          "and a test shows it; 0: through the host; 1: also where MPI does not say so, which may crash it"},

@@ -89,13 +89,16 @@ std::string open_halo(milcgpu_context &context, bool share) {
     } catch (const Error &) {
         refused = "ranks share a GPU (MILCGPU_TEST=share_gpu), where no kernel may wait for another rank";
     }
-    bool direct = true;
+    Reaching reaching = Reaching::memory_of_gpus;
     GpuMessages gpu_messages = GpuMessages::where_said;
     ranks.collective("the start", [&] {
-        direct = setting("MILCGPU_DIRECT") == "1";
+        const std::string direct = setting("MILCGPU_DIRECT");
+        reaching = direct == "1"      ? Reaching::memory_of_gpus
+                   : direct == "host" ? Reaching::memory_of_host
+                                      : Reaching::messages;
         gpu_messages = choose_gpu_messages();
     });
-    return context.halo->open(refused, direct, gpu_messages);
+    return context.halo->open(refused, reaching, gpu_messages);
 }
 
 } // namespace
