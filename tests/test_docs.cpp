@@ -47,6 +47,32 @@ TEST_CASE("links in README.md and docs lead to files", "[docs]") {
         }
 }
 
+TEST_CASE("every page of docs is reached by links from README.md", "[docs]") {
+    std::set<std::filesystem::path> reached{"README.md"}, followed;
+    while (followed != reached)
+        for (const auto &page : std::set<std::filesystem::path>(reached))
+            if (followed.insert(page).second)
+                for (const auto &found : matches(text_of(page), "\\]\\(([a-z_/-]*[A-Za-z_-]+\\.md)[#)]"))
+                    reached.insert((page.parent_path() / found[1]).lexically_normal());
+    for (const auto &file : std::filesystem::directory_iterator("docs")) {
+        INFO(file.path());
+        CHECK((file.path().extension() != ".md" || reached.count(file.path()) == 1));
+    }
+    CHECK(reached.size() > 10);
+}
+
+TEST_CASE("docs/conventions.md names tests that there are", "[docs]") {
+    const std::string page = std::regex_replace(text_of("docs/conventions.md"), std::regex("\\s+"), " ");
+    int tests_named = 0;
+    for (const auto &of_file : matches(page, "`(test_\\w+\\.cpp)`: (\"[^\"]+\"(?:, \"[^\"]+\")*)"))
+        for (const auto &name : matches(of_file[2], "\"([^\"]+)\"")) {
+            INFO(of_file[1] << ": " << name[1]);
+            CHECK(text_of("tests/" + of_file[1]).find("TEST_CASE(\"" + name[1]) != std::string::npos);
+            ++tests_named;
+        }
+    CHECK(tests_named > 30);
+}
+
 namespace {
 
 // Of the line "    milc_glue -> gauge, mesons -> ..." that begins so: later layers lie lower.
