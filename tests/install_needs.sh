@@ -3,17 +3,19 @@
 # password); otherwise print the exact line to run and exit 1. Silent when nothing is missing.
 #   sh tests/install_needs.sh [check] [demo]
 # Both need make, a C++17 compiler ($CXX, default g++) with OpenMP, and CLI11, for the programs' options; check needs
-# Catch2. Both would like gnuplot, for pictures; check would like an MPI, pkg-config, CMake and ip (two nodes of an MPI),
-# each for the tests of its own: they go on without.
+# Catch2. Both would like gnuplot, for pictures; check would like an MPI, pkg-config, CMake, ip (two nodes of an MPI) and
+# Python's cffi, each for the tests of its own: they go on without.
 # nvcc is never installed: without it the library is built with its host backend alone.
 
 cxx=${CXX:-g++}
 need_catch=false
+need_cffi=false
 wanted=gnuplot
 for goal in "$@"; do
     case $goal in
     check)
         need_catch=true
+        need_cffi=true
         wanted="$wanted mpicxx pkg-config cmake ip"
         ;;
     demo) ;;
@@ -51,6 +53,7 @@ look() {
     for tool in $wanted; do
         command -v $tool >/dev/null 2>&1 || optional="$optional $(package_of $tool)"
     done
+    if $need_cffi && ! python3 -c 'import cffi' >/dev/null 2>&1; then optional="$optional python3-cffi"; fi
 }
 
 if [ "$cxx" != g++ ] && ! has_compiler; then

@@ -61,6 +61,21 @@ TEST_CASE("every page of docs is reached by links from README.md", "[docs]") {
     CHECK(reached.size() > 10);
 }
 
+TEST_CASE("docs/cookbook.md names every program of the cookbook, and shows two as they are", "[docs]") {
+    const std::string page = text_of("docs/cookbook.md");
+    for (const auto &file : std::filesystem::directory_iterator("examples/cookbook")) {
+        const std::string name = file.path().filename();
+        INFO(name);
+        CHECK((name == "CMakeLists.txt" || page.find("`" + name + "`") != std::string::npos));
+    }
+    for (const char *name : {"propagator.c", "propagator.py"}) {
+        const std::string text = std::regex_replace(text_of(std::string("examples/cookbook/") + name),
+                                                    std::regex("\n(?!\n|$)"), "\n    ");
+        INFO(name);
+        CHECK(page.find("## " + std::string(name) + "\n\n    " + text) != std::string::npos);
+    }
+}
+
 TEST_CASE("docs/conventions.md names tests that there are", "[docs]") {
     const std::string page = std::regex_replace(text_of("docs/conventions.md"), std::regex("\\s+"), " ");
     int tests_named = 0;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <vector>
 
 namespace fs = std::filesystem;
 using tests::build_folder;
@@ -180,6 +181,51 @@ TEST_CASE("install: programs are built by CMake, after the prefix was moved", "[
     INFO(other.output);
     CHECK(other.status != 0);
     CHECK(other.says("0.2.0"));
+}
+
+TEST_CASE("install: the cookbook is built by CMake and by pkg-config, and the checks of its programs hold", "[install]") {
+    const Installed i;
+    const std::string cookbook = (i.prefix / "share/doc/milcgpu/examples/cookbook").string(),
+                      quiet = "export MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1; ";
+    std::vector<std::string> programs;
+    for (const auto &file : fs::directory_iterator(cookbook))
+        if (file.path().extension() == ".c")
+            programs.push_back(file.path().stem());
+    CHECK(programs.size() == 5);
+    const auto holds = [&](const std::string &command) {
+        const Said r = i.in_folder(quiet + command);
+        INFO(command << "\n" << r.output);
+        CHECK(r.status == 0);
+    };
+    std::string missing;
+    if (has("cmake")) {
+        holds("cmake -B build -DCMAKE_PREFIX_PATH=" + i.prefix.string() + " " + cookbook + " && cmake --build build");
+        for (const std::string &program : programs)
+            holds("build/" + program);
+    } else
+        missing += " cmake";
+    if (has("pkg-config"))
+        for (const std::string &program : programs)
+            holds("export PKG_CONFIG_PATH=" + (i.prefix / "lib/pkgconfig").string() +
+                  "; cc -std=c99 -Wall -Wextra -Werror " + cookbook + "/" + program + ".c -o by_pkg_config " +
+                  "$(pkg-config --cflags --libs milcgpu) -Wl,-rpath," + (i.prefix / "lib").string() +
+                  (program == "propagator" || !has("cmake") ? " && ./by_pkg_config" : ""));
+    else
+        missing += " pkg-config";
+    if (!missing.empty())
+        SKIP_TEST("no" + missing);
+}
+
+TEST_CASE("install: the cookbook's program in Python, by cffi", "[install]") {
+    if (shell("python3 -c 'import cffi'").status != 0)
+        SKIP_TEST("no python3-cffi");
+    const Installed i;
+    const Said r = i.in_folder("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1 python3 " +
+                               (i.prefix / "share/doc/milcgpu/examples/cookbook/propagator.py ").string() +
+                               i.prefix.string());
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.says("true residual"));
 }
 
 TEST_CASE("install: both doors from one prefix, and QUDA's names in one folder alone", "[install]") {

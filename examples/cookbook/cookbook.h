@@ -1,0 +1,79 @@
+/* What the programs of the cookbook share: a small lattice, random numbers, and a gauge field. */
+#include <milcgpu/milcgpu_md.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { nx = 4, ny = 4, nz = 4, nt = 8, sites = nx * ny * nz * nt, even_sites = sites / 2 };
+
+/* Ends the program where a call has failed. */
+static inline void ok(milcgpu_status status) {
+    if (status != MILCGPU_OK) {
+        printf("%s: %s\n", milcgpu_status_name(status), milcgpu_last_error());
+        exit(1);
+    }
+}
+
+/* Prints a number and whether it is as small as it should be. */
+static inline int small(const char *what, double value, double limit) {
+    printf("%s: %.2e, allowed %.0e\n", what, value, limit);
+    return value >= 0 && value <= limit;
+}
+
+static inline void fill_random(double *numbers, size_t count) {
+    for (size_t k = 0; k < count; ++k)
+        numbers[k] = 2.0 * rand() / RAND_MAX - 1;
+}
+
+/* |a - b|^2 / |b|^2 */
+static inline double distance(const double *a, const double *b, size_t count) {
+    double difference = 0, norm = 0;
+    for (size_t k = 0; k < count; ++k)
+        difference += (a[k] - b[k]) * (a[k] - b[k]), norm += b[k] * b[k];
+    return difference / norm;
+}
+
+static inline milcgpu_context *make_context(void) {
+    milcgpu_layout layout = {.struct_size = sizeof layout, .extent = {nx, ny, nz, nt}};
+    milcgpu_context *context;
+    ok(milcgpu_context_create(&layout, NULL, &context));
+    return context;
+}
+
+/* A gauge field with momenta, the same in every call: unit links with staggered phases and boundary sign, moved by
+ * random momenta. Shows the order of sites, the phases, and the format of momenta. */
+static inline milcgpu_gauge *make_gauge(milcgpu_context *context) {
+    static double links[sites][4][3][3][2], momenta[sites][4][10];
+    for (int k = 0, parity = 0; parity < 2; ++parity) /* even sites, then odd ones; x fastest */
+        for (int t = 0; t < nt; ++t)
+            for (int z = 0; z < nz; ++z)
+                for (int y = 0; y < ny; ++y)
+                    for (int x = 0; x < nx; ++x) {
+                        if ((x + y + z + t) % 2 != parity)
+                            continue;
+                        const int minus[4] = {t % 2, (t + x) % 2, (t + x + y) % 2, t == nt - 1};
+                        for (int mu = 0; mu < 4; ++mu)
+                            for (int row = 0; row < 3; ++row)
+                                links[k][mu][row][row][0] = minus[mu] ? -1 : 1;
+                        ++k;
+                    }
+    srand(1);
+    fill_random(&momenta[0][0][0], sizeof momenta / sizeof(double));
+    for (int k = 0; k < sites; ++k)
+        for (int mu = 0; mu < 4; ++mu) /* no trace: the diagonal adds up to 0 */
+            momenta[k][mu][8] = -momenta[k][mu][6] - momenta[k][mu][7];
+    milcgpu_field u = {links, MILCGPU_DOUBLE, 0}, h = {momenta, MILCGPU_DOUBLE, 0};
+    milcgpu_gauge *gauge;
+    ok(milcgpu_gauge_create(context, MILCGPU_DOUBLE, &gauge));
+    ok(milcgpu_gauge_load(gauge, &u, 0));
+    ok(milcgpu_momenta_load(gauge, &h));
+    ok(milcgpu_gauge_update(gauge, 0.4, 16, NULL)); /* U = exp(0.4 H) U */
+    return gauge;
+}
+
+/* HISQ links of the gauge field, on the device. *links may be a handle from before. */
+static inline void make_hisq(milcgpu_gauge *gauge, milcgpu_links **links) {
+    milcgpu_fatlink_spec hisq;
+    milcgpu_hisq_defaults(&hisq, sizeof hisq);
+    const milcgpu_fatlink_set set = {.eps = 0, .links = links};
+    ok(milcgpu_gauge_make_links(gauge, &hisq, &set, 1, NULL, NULL));
+}
