@@ -6,9 +6,8 @@
 # A random wall, without and with momentum. A light quark (mass 0.000569) of both, two heavy ones (0.164, 0.1827) of the
 # first, and both heavy ones again from the light one at a sink near half the time; ten meson correlators. The sample
 # reads the wall from a file, for which MILC needs QIO; here the second source is made from the first.
-# FRESH_APE=1 in the environment: the lines fresh_ape and forget_ape, for MILC's develop since 2025.
 set -e
-[ $# = 5 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# = 5 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 # MASS EPSILON: a set of one solve to a relative residual.
 heavy() {
     printf 'set_type single\ninv_type CGZ\nmax_cg_iterations 400\nmax_cg_restarts 5\ncheck yes\nmomentum_twist 0 0 0\n'
@@ -39,11 +38,9 @@ reload_serial $5
 u0 1
 no_gauge_fix
 forget
-${FRESH_APE:+fresh_ape
-}staple_weight 0.05
+staple_weight 0.05
 ape_iter 20
-${FRESH_APE:+forget_ape
-}coordinate_origin 0 0 0 0
+coordinate_origin 0 0 0 0
 time_bc antiperiodic
 max_number_of_eigenpairs 0
 number_of_pbp_masses 0

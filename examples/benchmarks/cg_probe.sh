@@ -5,7 +5,6 @@
 #
 # A warm lattice; six solves of one right-hand side, then four of twelve; mass 0.01, residual 1e-8, inv_type CGZ.
 # What counts is the mflops of MILC's CONGRAD5 lines, but for the first solve of each kind: cg_probe.awk.
-# FRESH_APE=1 in the environment: the lines fresh_ape and forget_ape, for MILC's develop since 2025.
 set -e
 [ $# = 4 ] || { echo "usage: sh cg_probe.sh NX NY NZ NT > probe.in" >&2; exit 2; }
 cat <<END
@@ -20,11 +19,9 @@ warm
 u0 1.0
 no_gauge_fix
 forget
-${FRESH_APE:+fresh_ape
-}staple_weight 0
+staple_weight 0
 ape_iter 0
-${FRESH_APE:+forget_ape
-}coordinate_origin 0 0 0 0
+coordinate_origin 0 0 0 0
 time_bc antiperiodic
 max_number_of_eigenpairs 0
 number_of_pbp_masses 0

@@ -17,8 +17,13 @@ function share(name, seconds) { say(name, seconds, sprintf(" %5.1f %%", 100 * se
 
 /^trajecs / { asked = $2 }
 /^warms / { warms = $2 }
-/^steps_per_trajectory / { steps_of = $2 }
-/^Aggregate time to do one trajectory/ { n[steps_of]++; time[steps_of] += $NF; next }
+/^steps_per_trajectory / { steps_of = $2 + 0 }
+/^Aggregate time to do one trajectory/ {
+    if (!(steps_of in n)) sets[++lengths] = steps_of
+    n[steps_of]++
+    time[steps_of] += $NF
+    next
+}
 /^Aggregate time to / {
     name = $0
     sub(/^Aggregate time to /, "", name)
@@ -46,10 +51,10 @@ table && /^milcgpu: / { of[part($2)] += $5 }
 END {
     print "MILC says"
     if (warm_ups) say("set-up and " warm_ups " warm-up(s) of 20 steps", warm_up_time)
-    for (s in n) {
-        s += 0
+    for (k = 1; k <= lengths; k++) {
+        s = sets[k]
         say(n[s] " trajectories of " s " steps, each", time[s] / n[s])
-        if (!(few in n) || s < few) few = s
+        if (k == 1 || s < few) few = s
         if (s > many) many = s
     }
     if (many > few) {
