@@ -89,6 +89,7 @@ class MultiMassSolver {
         SpinorField own_p; // only if that of the shared iteration is not in double
         SpinorBlock p;
         DeviceArray<CgState> states;
+        std::vector<int> sizes; // chunk k works on the first sizes[k] shifts: all of them, half as many, ..., two
         std::unique_ptr<ChunkLoop> loop;
     };
     void step(Stage &, int k);
@@ -104,7 +105,7 @@ class MultiMassSolver {
     std::unique_ptr<Batch> make_batch() const;
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
-    void bring_up_batch(bool stopped);
+    void bring_up_batch(int count, bool stopped);
     void refine_together(std::vector<bool> &settled, const CgProgress &, MultiMassReport &);
     void refine(int shift, const CgProgress &, MultiMassReport &);
 

@@ -1,6 +1,7 @@
 // The refinement of multi_mass.h: every shift to its own tolerance from its own true residual.
 #include "gpu_kernels/solver/multi_mass.h"
 #include "gpu_kernels/solver/precision_ladder.h"
+#include <algorithm>
 #include <cmath>
 
 namespace milcgpu {
@@ -67,49 +68,64 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
     return open;
 }
 
-void MultiMassSolver::bring_up_batch(bool stopped) {
+// Of the first `count` shifts.
+void MultiMassSolver::bring_up_batch(int count, bool stopped) {
     SolutionVectors vectors{};
     for (int k = 0; k < cg_kept_steps; ++k)
         vectors.r[k] = batch_->r[k];
-    vectors.p = batch_->p, vectors.copy = batch_->copy, vectors.x = x_;
+    vectors.p = batch_->p.first(count), vectors.copy = batch_->copy, vectors.x = x_;
     update_solutions(device_, vectors, batch_->states.data(), cg_kept_steps, stopped);
 }
 
+// Masses in ascending order converge from the last one on. Launches then work on the first ones alone: for those that
+// are done there are no blocks, no room in messages, and no sums.
 void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &report) {
     Batch &batch = *batch_;
     if (!batch.loop) {
-        const auto chunk = [this, &batch] {
+        const auto chunk = [this, &batch](int count) {
             for (int k = 0; k < cg_kept_steps; ++k) {
-                const SpinorBlock before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps];
-                milcgpu::iterate(device_,
-                                 {single_.get(), k == 0 ? batch.copy.block() : before, before, batch.r[k], batch.s,
-                                  batch.between, true, batch.states.data(), nullptr, false, false, false});
+                const SpinorBlock before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps].block().first(count);
+                milcgpu::iterate(device_, {single_.get(), k == 0 ? batch.copy.block().first(count) : before, before,
+                                           batch.r[k].block().first(count), batch.s.block().first(count),
+                                           batch.between.block().first(count), true, batch.states.data(), nullptr,
+                                           false, false, false});
             }
-            bring_up_batch(false);
+            bring_up_batch(count, false);
         };
+        std::vector<std::function<void()>> chunks;
+        batch.sizes.clear();
+        for (int count = shifts(), before = 0; count != before;
+             before = count, count = std::min(count, count / 2 + 1)) {
+            batch.sizes.push_back(count);
+            chunks.push_back([chunk, count] { chunk(count); });
+        }
         batch.loop = made_on_all_ranks(device_, "the start of the refinement", [&] {
             return std::make_unique<ChunkLoop>(
-                device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}},
+                device_, chunks, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}},
                 !device_.has_meanwhile()); // vectors of several sources go over the host then (halo.h)
         });
     }
-    batch.loop->run([&]() -> ChunkLoop::Look {
+    int in_turn = 0; // chunk
+    const auto look = [&]() -> ChunkLoop::Look {
         const CgState *seen = batch.loop->seen<CgState>(0);
         bool active = false;
         double largest = 0;
-        int iterations = 0;
+        int iterations = 0, open = 0; // open: the first so many shifts have those that are not done
         for (int s = 0; s < shifts(); ++s) {
             iterations += seen[s].iterations;
             if (seen[s].active) {
-                active = true;
+                active = true, open = s + 1;
                 largest = std::fmax(largest, std::sqrt(seen[s].rr) * seen[s].scale / report.source_norm);
             }
         }
         if (active && progress)
             progress(seen[base_].iterations, largest);
+        while (in_turn + 1 < static_cast<int>(batch.sizes.size()) && batch.sizes[in_turn + 1] >= open)
+            ++in_turn;
         return {!active, iterations};
-    });
-    bring_up_batch(true);
+    };
+    batch.loop->run(look, [&](int) { return in_turn; });
+    bring_up_batch(shifts(), true);
     const CgState *seen = batch.loop->seen<CgState>(0);
     for (size_t s = 0; s < limits_.shifts.size(); ++s) {
         report.shifts[s].cg.steps += seen[s].iterations;
