@@ -23,7 +23,7 @@ struct Part {
 constexpr Part parts[] = {
     {"dslash", bench_dslash, true, true, true},         {"links", bench_links, true, true, false},
     {"solves", bench_solves, false, true, false},       {"sources", bench_sources, false, true, false},
-    {"masses", bench_masses, false, true, false},       {"forces", bench_forces, false, false, false},
+    {"masses", bench_masses, false, true, false},       {"forces", bench_forces, false, true, false},
     {"gauge", bench_gauge, false, false, true},         {"mesons", bench_mesons, false, false, true},
     {"operators", bench_operators, false, false, true}, {"wilson", bench_wilson, false, false, true},
     {"dirac", bench_dirac, false, false, false},        {"dense", bench_dense, false, false, false},

@@ -44,8 +44,8 @@ void bench_links(const Bench &bench);   // fat and long links, HISQ
 void bench_solves(const Bench &bench);  // conjugate gradients
 void bench_masses(const Bench &bench);  // ten masses in one solve
 void bench_sources(const Bench &bench); // several sources in one solve
+void bench_forces(const Bench &bench);  // forces, updates, actions, gradient flow
 // One rank only.
-void bench_forces(const Bench &bench);    // forces, updates, actions, gradient flow
 void bench_gauge(const Bench &bench);     // gauge fixing, APE smearing
 void bench_mesons(const Bench &bench);    // shifts, operators, smearing, contractions of quark fields
 void bench_operators(const Bench &bench); // the gauge Laplace operator

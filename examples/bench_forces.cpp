@@ -1,12 +1,15 @@
 // Molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions; the gradient
 // flow. Double precision is held against central differences of what is differentiated, along random momenta, or
-// against the CPU reference; single precision against double.
+// against the CPU reference; single precision against double. Then the calls of the C interface, with all that a call
+// does on the device: also on ranks, where they are held against calls of one rank.
 #include "examples/bench.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/forces/fermion_force.h"
 #include "gpu_kernels/gauge/flow_integrators.h"
+#include "milc_glue/api/milcgpu_md.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"
+#include <optional>
 
 namespace examples {
 using namespace milcgpu;
@@ -33,19 +36,24 @@ double difference(const Reals &a, const Reals &b) {
     return static_cast<double>(std::sqrt(d / size));
 }
 
+Reals random_momenta(const reference::Lattice &lattice) {
+    reference::Rng rng(3);
+    Reals h(40 * size_t(lattice.volume()));
+    for (size_t k = 0; k < h.size(); k += 10) {
+        for (int j = 0; j < 8; ++j)
+            h[k + j] = 0.5 * reference::gaussian(rng).real();
+        h[k + 8] = -h[k + 6] - h[k + 7];
+    }
+    return h;
+}
+
 class Forces {
   public:
     explicit Forces(const Bench &bench)
         : device_(bench.device()), geometry_(bench.system.lattice.n), lattice_(bench.system.lattice),
           settings_(bench.settings), table_(bench.table), volume_(lattice_.volume()),
           gauge_(reference::links_to_milc<double>(lattice_, bench.system.gauge)) {
-        reference::Rng rng(3);
-        direction_.resize(40 * size_t(volume_));
-        for (size_t k = 0; k < direction_.size(); k += 10) {
-            for (int j = 0; j < 8; ++j)
-                direction_[k + j] = 0.5 * reference::gaussian(rng).real();
-            direction_[k + 8] = -direction_[k + 6] - direction_[k + 7];
-        }
+        direction_ = random_momenta(lattice_);
         for (int t = 0; t < std::max(settings_.hisq_terms, settings_.asqtad_terms); ++t)
             x_.push_back(reference::random_fermion(lattice_, 100 + t));
     }
@@ -57,6 +65,13 @@ class Forces {
             gauge_sector(p, u);
             flow(p, u);
         }
+    }
+    const Reals &result(const std::string &row) const { return results_.at(row); } // in double
+    static Reals residues(int terms) {
+        Reals r;
+        for (int t = 0; t < terms; ++t)
+            r.push_back(0.3 + 0.1 * t);
+        return r;
     }
 
   private:
@@ -130,12 +145,6 @@ class Forces {
             reorder.to_device({host.data(), Precision::double_, 48}, 1, v.odd[t]);
         }
         return v;
-    }
-    static Reals residues(int terms) {
-        Reals r;
-        for (int t = 0; t < terms; ++t)
-            r.push_back(0.3 + 0.1 * t);
-        return r;
     }
     Reals reference_products(int terms, int hops) {
         return reference::links_to_milc<double>(
@@ -382,8 +391,150 @@ void Forces::flow(Precision p, const LinkField &u) {
         slope_error(o.plaquette_t + o.plaquette_s, -(means.space + means.time)), times_measured * 1e-14);
 }
 
+// Calls of the C interface that change momenta or links.
+class ForceCalls {
+  public:
+    // kernels: what they made of the whole lattice; nullptr: a context of one rank makes it again.
+    ForceCalls(const Bench &bench, const Forces *kernels) : bench_(bench), kernels_(kernels) {}
+    void run() {
+        const Job &ranks = bench_.ranks;
+        const reference::Lattice &lattice = bench_.system.lattice;
+        Fields whole;
+        const int hisq_terms = bench_.settings.hisq_terms, asqtad_terms = bench_.settings.asqtad_terms;
+        whole.x.resize(std::max(hisq_terms, asqtad_terms));
+        ranks.on_first([&] {
+            whole.links = reference::links_to_milc<double>(lattice, bench_.system.gauge);
+            whole.direction = random_momenta(lattice);
+            for (size_t t = 0; t < whole.x.size(); ++t)
+                whole.x[t] = reference::vector_to_milc<double>(lattice, reference::random_fermion(lattice, 100 + t));
+        });
+        Fields box{ranks.deal(lattice, whole.links, 72), ranks.deal(lattice, whole.direction, 40), {}};
+        for (const Reals &x : whole.x)
+            box.x.push_back(ranks.deal(lattice, x, 6));
+        for (const Call &call :
+             {Call{What::hisq, hisq_terms, format("HISQ force of %d", hisq_terms), 40},
+              Call{What::asqtad, asqtad_terms, format("asqtad force of %d", asqtad_terms), 40},
+              Call{What::gauge, 0, "gauge force", 40}, Call{What::update, 0, "update of the links of order 8", 72}}) {
+            Reals of_one;
+            ranks.on_first(
+                [&] { of_one = kernels_ != nullptr ? kernels_->result(call.name) : by_one_rank(whole, call); });
+            const Reals wanted = ranks.deal(lattice, of_one, call.reals);
+            for (const Precision p : {Precision::double_, Precision::single})
+                time(call, p, box, wanted);
+        }
+    }
+
+  private:
+    enum class What { hisq, asqtad, gauge, update };
+    struct Call {
+        What what;
+        int terms;
+        std::string name; // of the kernels' row
+        size_t reals;     // a site, of what it changes
+    };
+    struct Fields {
+        Reals links, direction;
+        std::vector<Reals> x;
+    };
+    // A gauge handle with its fields on the host.
+    template <class Real> struct Handle {
+        std::vector<Real> links, momenta;
+        milcgpu_gauge *gauge = nullptr;
+        Handle(milcgpu_context *context, const Fields &fields, bool at_rest)
+            : links(fields.links.begin(), fields.links.end()), momenta(fields.direction.size()) {
+            if (!at_rest)
+                std::copy(fields.direction.begin(), fields.direction.end(), momenta.begin());
+            must(milcgpu_gauge_create(context, sizeof(Real) == 4 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, &gauge));
+        }
+        ~Handle() { milcgpu_gauge_destroy(gauge); }
+        Handle(const Handle &) = delete;
+    };
+    static void must(milcgpu_status status) {
+        if (status != MILCGPU_OK)
+            throw std::runtime_error(milcgpu_last_error());
+    }
+
+    // `runs` calls from the same momenta and links. The last result, and what before() and after(report) do with each.
+    template <class Real, class Before, class After>
+    static Reals results(milcgpu_context *context, const Fields &fields, const Call &call, int runs,
+                         const Before &before, const After &after) {
+        Handle<Real> handle(context, fields, call.what != What::update);
+        milcgpu_fatlink_spec links;
+        call.what == What::hisq ? milcgpu_hisq_defaults(&links, sizeof links)
+                                : milcgpu_asqtad_defaults(0.87, &links, sizeof links);
+        const Reals residues = Forces::residues(call.terms);
+        milcgpu_force_spec spec;
+        milcgpu_force_defaults(&spec, sizeof spec);
+        spec.links = &links, spec.eps = 1, spec.n_terms = call.terms, spec.residues = residues.data();
+        std::vector<Reals> x(fields.x.begin(), fields.x.begin() + call.terms);
+        std::vector<milcgpu_field> x_fields;
+        for (Reals &one : x)
+            x_fields.push_back(field_of(one));
+        const milcgpu_field u = field_of(handle.links), h = field_of(handle.momenta);
+        const milcgpu_loops loops{1, -0.0418, 0.000515, 0};
+        for (int run = 0; run < runs; ++run) {
+            must(milcgpu_gauge_load(handle.gauge, &u, 0));
+            must(milcgpu_momenta_load(handle.gauge, &h));
+            milcgpu_force_report report{};
+            report.struct_size = sizeof report;
+            before();
+            must(call.what == What::update ? milcgpu_gauge_update(handle.gauge, 1e-3, 8, &report)
+                 : call.what == What::gauge
+                     ? milcgpu_momenta_add_gauge_force(handle.gauge, &loops, 3, 1, &report)
+                     : milcgpu_momenta_add_fermion_force(handle.gauge, &spec, x_fields.data(), &report));
+            after(report);
+        }
+        must(call.what == What::update ? milcgpu_gauge_save(handle.gauge, &u) : milcgpu_momenta_save(handle.gauge, &h));
+        const std::vector<Real> &made = call.what == What::update ? handle.links : handle.momenta;
+        return {made.begin(), made.end()};
+    }
+    Reals by_one_rank(const Fields &whole, const Call &call) const {
+        int backend = MILCGPU_HOST;
+        must(milcgpu_context_backend(&bench_.context(), &backend));
+        const milcgpu_layout layout = layout_on_grid(bench_.system.lattice.n, {1, 1, 1, 1}, 0);
+        milcgpu_options options = options_for(backend);
+        options.verbosity = 0;
+        milcgpu_context *context = nullptr;
+        must(milcgpu_context_create(&layout, &options, &context));
+        const std::unique_ptr<milcgpu_context, void (*)(milcgpu_context *)> closed(context, milcgpu_context_destroy);
+        return results<double>(
+            context, whole, call, 1, [] {}, [](const milcgpu_force_report &) {});
+    }
+    void time(const Call &call, Precision p, const Fields &box, const Reals &wanted) const {
+        const Job &ranks = bench_.ranks;
+        std::vector<double> seconds;
+        double flops = 0;
+        const auto before = [&] { ranks.together(); };
+        const auto after = [&](const milcgpu_force_report &report) {
+            seconds.push_back(ranks.slowest(report.kernel_seconds));
+            flops = ranks.sum(report.flops);
+        };
+        const int runs = bench_.on_gpu() ? 5 : 1;
+        const Reals got = p == Precision::double_ ? results<double>(&bench_.context(), box, call, runs, before, after)
+                                                  : results<float>(&bench_.context(), box, call, runs, before, after);
+        std::sort(seconds.begin(), seconds.end());
+        const double momenta = 8 * link_bytes(p, momentum_reals), links = 4 * link_bytes(p, 18),
+                     bytes = call.what == What::update ? 2 * links + momenta / 2
+                                                       : links + momenta + call.terms * spinor_bytes(p);
+        bench_.table.row({"forces", call.name + " call", name(p)},
+                         {seconds[seconds.size() / 2], flops, bytes * bench_.system.lattice.volume()},
+                         difference(ranks, got, wanted, got.size()),
+                         times_measured * (p == Precision::double_ ? 1e-15 : 5e-7));
+    }
+
+    const Bench &bench_;
+    const Forces *kernels_;
+};
+
 } // namespace
 
-void bench_forces(const Bench &bench) { Forces(bench).run(); }
+void bench_forces(const Bench &bench) {
+    std::optional<Forces> kernels;
+    if (!bench.context().geometry.is_cut()) {
+        kernels.emplace(bench);
+        kernels->run();
+    }
+    ForceCalls(bench, kernels ? &*kernels : nullptr).run();
+}
 
 } // namespace examples

@@ -68,16 +68,16 @@ TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
     const Run r = run("bench --backend host --size 4 4 8 4 --mass 0.1 --pairs double/single --reals 18 "
-                      "--only dslash,links,solves,masses,forces --csv " +
+                      "--only dslash,links,solves,masses,forces,gauge --hisq-terms 2 --asqtad-terms 2 --csv " +
                           folder.path.string() + "/csv",
                       "1 1 2 1", 2);
     INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.count("every result is right\n") == 1);
     CHECK(r.count("\ncg step 18  ") == 1);
-    CHECK(r.count("forces: left out, one rank only\n") == 1);
+    CHECK(r.count("gauge: left out, one rank only\n") == 1);
     const Table rows = table(folder.path.string() + "/csv");
-    REQUIRE(rows.size() == 1 + 1 + 3 + 4 + 1 + 4); // heading, copy, rows of D, links, a solve, 10 masses
+    REQUIRE(rows.size() == 1 + 1 + 3 + 4 + 1 + 4 + 8); // heading, copy, D, links, a solve, 10 masses, forces
     for (size_t row = 0; row < rows.size(); ++row) {
         REQUIRE(rows[row].size() == 18);
         CHECK(rows[row][4] == (row == 0 ? "lattice" : "4x4x8x4"));
