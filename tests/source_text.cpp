@@ -28,4 +28,23 @@ std::set<std::string> names_in(const std::string &text, const std::string &patte
     return names;
 }
 
+std::vector<std::filesystem::path> pages() {
+    std::vector<std::filesystem::path> found{"README.md"};
+    for (const auto &file : std::filesystem::directory_iterator("docs"))
+        if (file.path().extension() == ".md")
+            found.push_back(file.path());
+    return found;
+}
+
+std::vector<std::string> code_of(const std::filesystem::path &page) {
+    // A line goes on behind a backslash, or where the next one is indented further.
+    const std::string text = std::regex_replace(text_of(page), std::regex("( *\\\\)?\n {6,}"), " ");
+    std::vector<std::string> code;
+    for (const auto &line : matches(text, "\n {4}([^\n]+)"))
+        code.push_back(line[1]);
+    for (const auto &span : matches(text, "`([^`]+)`"))
+        code.push_back(std::regex_replace(span[1], std::regex("\\s+"), " "));
+    return code;
+}
+
 } // namespace tests

@@ -17,6 +17,13 @@ std::vector<std::vector<std::string>> matches(const std::string &text, const std
 // The first group of each.
 std::set<std::string> names_in(const std::string &text, const std::string &pattern);
 
+// README.md and the pages of docs/.
+std::vector<std::filesystem::path> pages();
+
+// What is set as code on a page: the lines of its blocks, with those that go on joined, and what stands between
+// backticks.
+std::vector<std::string> code_of(const std::filesystem::path &page);
+
 // Declarations and inline functions of the C headers: each begins a line.
 constexpr char a_function[] = "(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(";
 

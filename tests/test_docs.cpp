@@ -3,12 +3,14 @@
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,11 +38,7 @@ TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
 }
 
 TEST_CASE("links in README.md and docs lead to files", "[docs]") {
-    std::vector<std::filesystem::path> pages{"README.md"};
-    for (const auto &file : std::filesystem::directory_iterator("docs"))
-        if (file.path().extension() == ".md")
-            pages.push_back(file.path());
-    for (const auto &page : pages)
+    for (const auto &page : tests::pages())
         for (const auto &found : matches(text_of(page), "\\]\\(([a-z][a-zA-Z0-9_./-]*)\\)")) {
             INFO(page << ": " << found[1]);
             CHECK(std::filesystem::exists(page.parent_path() / found[1]));
@@ -54,11 +52,105 @@ TEST_CASE("every page of docs is reached by links from README.md", "[docs]") {
             if (followed.insert(page).second)
                 for (const auto &found : matches(text_of(page), "\\]\\(([a-z_/-]*[A-Za-z_-]+\\.md)[#)]"))
                     reached.insert((page.parent_path() / found[1]).lexically_normal());
-    for (const auto &file : std::filesystem::directory_iterator("docs")) {
-        INFO(file.path());
-        CHECK((file.path().extension() != ".md" || reached.count(file.path()) == 1));
+    for (const auto &page : tests::pages()) {
+        INFO(page);
+        CHECK(reached.count(page) == 1);
     }
     CHECK(reached.size() > 10);
+}
+
+namespace {
+
+// Cells of a table in a page or of a list, without blanks around them.
+std::vector<std::string> parts(const std::string &text, char between) {
+    std::vector<std::string> cells;
+    std::stringstream whole(text);
+    for (std::string cell; std::getline(whole, cell, between);)
+        cells.push_back(std::regex_replace(cell, std::regex("^ +| +$|`"), ""));
+    return cells;
+}
+
+// Whether `shown` is `value`, rounded to the digits that it has.
+bool is_rounded(const std::string &shown, const std::string &value) {
+    if (!std::regex_match(shown, std::regex("-?[0-9.]+(e-?[0-9]+)?")))
+        return false;
+    const size_t exponent = shown.find('e'), point = shown.find('.');
+    const size_t digits = point < exponent ? std::min(exponent, shown.size()) - point - 1 : 0;
+    const double unit = std::pow(10, (exponent < shown.size() ? std::stod(shown.substr(exponent + 1)) : 0) - digits);
+    return std::fabs(std::stod(shown) - std::stod(value)) <= 0.5000001 * unit;
+}
+
+} // namespace
+
+// A table below a line <!-- FILE.csv: COLUMNS by COLUMN=VALUES where COLUMN=VALUE, .. --> has its numbers from
+// docs/FILE.csv. Its first cell stands in the row of the CSV. Behind it are, for each of VALUES in turn, the COLUMNS;
+// cells behind them are not looked at, nor empty ones. `by` and `where` may be left out.
+TEST_CASE("figures of marked tables are those of their CSV", "[docs]") {
+    int figures = 0;
+    for (const auto &page : tests::pages()) {
+        const std::string marker =
+            "<!-- (\\w+\\.csv): (.*?)(?: by (\\w+)=(.*?))?(?: where (.*?))? -->\n+\\|.*\n\\|[-|]+\n((?:\\|.*\n)+)";
+        for (const auto &found : matches(text_of(page), marker)) {
+            INFO(page << ": " << found[1]);
+            std::ifstream csv("docs/" + found[1]);
+            std::string line;
+            REQUIRE(std::getline(csv, line));
+            const auto heading = examples::csv_cells(line);
+            const auto column = [&](const std::string &name) {
+                const auto at = std::find(heading.begin(), heading.end(), name);
+                INFO(name);
+                REQUIRE(at != heading.end());
+                return size_t(at - heading.begin());
+            };
+            std::vector<std::vector<std::string>> rows;
+            while (std::getline(csv, line))
+                rows.push_back(examples::csv_cells(line));
+            for (const std::string &condition : parts(found[5], ',')) {
+                const auto words = parts(condition, '=');
+                const size_t at = column(words[0]);
+                rows.erase(std::remove_if(rows.begin(), rows.end(), [&](auto &row) { return row[at] != words[1]; }),
+                           rows.end());
+            }
+            const auto values = found[3].empty() ? std::vector<std::string>{""} : parts(found[4], ',');
+            for (const std::string &shown : parts(found[6], '\n')) {
+                const auto cells = parts(shown.substr(1), '|');
+                size_t k = 1;
+                for (const std::string &value : values)
+                    for (const std::string &name : parts(found[2], ',')) {
+                        INFO(cells[0] << ", " << value << " " << name << ": " << cells.at(k));
+                        const bool is = std::any_of(rows.begin(), rows.end(), [&](const auto &row) {
+                            return std::count(row.begin(), row.end(), cells[0]) > 0 &&
+                                   (value.empty() || row[column(found[3])] == value) &&
+                                   is_rounded(cells[k], row[column(name)]);
+                        });
+                        CHECK((cells[k].empty() || is));
+                        figures += !cells[k++].empty();
+                    }
+            }
+        }
+    }
+    CHECK(figures >= 6);
+    CHECK(is_rounded("80.7", "80.6913")); // or no figure would be looked at
+    CHECK_FALSE(is_rounded("80.6", "80.6913"));
+    CHECK(is_rounded("1.8e-07", "1.79e-7"));
+    CHECK_FALSE(is_rounded("1.8e-07", "1.9e-7"));
+    CHECK_FALSE(is_rounded("fast", "1"));
+}
+
+TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
+    const auto targets = names_in(text_of("Makefile"), "\n([a-z_-]+):[^\n]* ## ");
+    int lines = 0;
+    for (const auto &page : tests::pages())
+        for (const std::string &code : tests::code_of(page)) {
+            std::smatch found; // MILC's lines have its variables
+            if (!std::regex_search(code, found, std::regex("(?:^|&& )make ([a-z][a-z_-]*)(?: |$)")) ||
+                std::regex_search(code, std::regex("su3_|ks_spectrum|MY_CC|milcgpu-config|QUDA")))
+                continue;
+            INFO(page << ": " << code);
+            CHECK(targets.count(found[1]) == 1);
+            ++lines;
+        }
+    CHECK(lines > 20);
 }
 
 TEST_CASE("docs/cookbook.md names every program of the cookbook, and shows two as they are", "[docs]") {
@@ -69,8 +161,8 @@ TEST_CASE("docs/cookbook.md names every program of the cookbook, and shows two a
         CHECK((name == "CMakeLists.txt" || page.find("`" + name + "`") != std::string::npos));
     }
     for (const char *name : {"propagator.c", "propagator.py"}) {
-        const std::string text = std::regex_replace(text_of(std::string("examples/cookbook/") + name),
-                                                    std::regex("\n(?!\n|$)"), "\n    ");
+        const std::string text =
+            std::regex_replace(text_of(std::string("examples/cookbook/") + name), std::regex("\n(?!\n|$)"), "\n    ");
         INFO(name);
         CHECK(page.find("## " + std::string(name) + "\n\n    " + text) != std::string::npos);
     }

@@ -183,7 +183,8 @@ TEST_CASE("install: programs are built by CMake, after the prefix was moved", "[
     CHECK(other.says("0.2.0"));
 }
 
-TEST_CASE("install: the cookbook is built by CMake and by pkg-config, and the checks of its programs hold", "[install]") {
+TEST_CASE("install: the cookbook is built by CMake and by pkg-config, and the checks of its programs hold",
+          "[install]") {
     const Installed i;
     const std::string cookbook = (i.prefix / "share/doc/milcgpu/examples/cookbook").string(),
                       quiet = "export MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1; ";
@@ -220,9 +221,9 @@ TEST_CASE("install: the cookbook's program in Python, by cffi", "[install]") {
     if (shell("python3 -c 'import cffi'").status != 0)
         SKIP_TEST("no python3-cffi");
     const Installed i;
-    const Said r = i.in_folder("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1 python3 " +
-                               (i.prefix / "share/doc/milcgpu/examples/cookbook/propagator.py ").string() +
-                               i.prefix.string());
+    const Said r =
+        i.in_folder("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1 python3 " +
+                    (i.prefix / "share/doc/milcgpu/examples/cookbook/propagator.py ").string() + i.prefix.string());
     INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.says("true residual"));

@@ -3,6 +3,7 @@
 #include "milc_glue/api/milcgpu.h"
 #include "tests/program_support.h"
 #include "tests/reference/gauge.h"
+#include "tests/source_text.h"
 #include <algorithm>
 #include <cstdlib>
 
@@ -299,8 +300,14 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
     CHECK(std::stoi(table(path + "/deflated").at(1).at(6)) < std::stoi(table(path + "/plain").at(1).at(6)));
 }
 
-TEST_CASE("programs: each has --help and --version, and refuses what it does not know", "[programs]") {
+TEST_CASE("programs: each has --help and --version, knows the options of the docs, and refuses others", "[programs]") {
     NEED_MPIRUN;
+    std::vector<std::string> code;
+    for (const auto &page : tests::pages())
+        if (page != "docs/changelog.md" && page != "docs/performance-history.md") // options of then
+            for (const std::string &line : tests::code_of(page))
+                code.push_back(line);
+    size_t in_docs = 0;
     for (const std::string name : {"bench", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
                                    "multimass", "rhmc", "solve", "sources", "spectrum"}) {
         const Run version = run(name + " --version");
@@ -311,10 +318,18 @@ TEST_CASE("programs: each has --help and --version, and refuses what it does not
         CHECK(help.count("Usage: " + name) == 1);
         CHECK(help.count("--version") == 1);
         CHECK(help.status == 0);
+        for (const std::string &line : code)
+            for (const auto &command : tests::matches(line, "(?:^|[ /-])" + name + "((?: +[^ ;|&]+)+)"))
+                for (const auto &option : tests::matches(command[1], " (--[a-z-]+)")) {
+                    INFO("in the docs: " << line);
+                    CHECK(help.count(option[1]) > 0);
+                    ++in_docs;
+                }
         const Run refused = run(name + " --nonsense 3");
         CHECK(refused.output == name + ": unknown option '--nonsense' (see " + name + " --help)\n");
         CHECK(refused.status == 2);
     }
+    CHECK(in_docs > 20);
 }
 
 TEST_CASE("programs: a log has no progress line in it that is written over", "[programs]") {
