@@ -157,6 +157,11 @@ TEST_CASE("Lanczos finds the lowest eigenvalues, and how many there are below ea
         const milcgpu::ModeNumber number(modes.device(), *modes.in(Precision::single), 40, 1);
         CHECK(number.highest() > all.back());
         CHECK(number.highest() < 1.1 * all.back());
+        CHECK(!number.ended_early());
+        const double most = 0.75 * number.applications(); // the last moments are half of all
+        const milcgpu::ModeNumber less(modes.device(), *modes.in(Precision::single), 40, 1, most);
+        CHECK(less.ended_early());
+        CHECK(less.applications() <= most);
         for (const int n : {20, 40, 80})
             CHECK(number.below(0.5 * (all[n - 1] + all[n])) == Approx(n).epsilon(0.15));
         CHECK(number.below(number.highest()) == Approx(all.size()).epsilon(1e-3));

@@ -25,10 +25,6 @@ template <int bytes> __device__ __forceinline__ void copy_word_ahead(void *share
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory");
 }
-// A line of 128 bytes to the L2 cache.
-__device__ __forceinline__ void prefetch(const void *line) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(line) : "memory");
-}
 __device__ __forceinline__ void end_of_stage() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // All stages but the last `pending` ones have arrived.
 template <int pending> __device__ __forceinline__ void wait_for_stage() {

@@ -292,9 +292,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
                     one(8 * C::pairs + quad, sum[colour][tiles - 1][2 * below], sum[colour][tiles - 1][2 * below + 1]);
             }
         };
-        if (add) // y's lines, by the end of the tile
-            for (int k = lane; k < 3 * y.sources; k += 32)
-                cuda::prefetch(to - row * size_t(8) + k / 3 * y.source_bytes + k % 3 * y.stripe_bytes);
+        if (add)
+            each([](const float2 *from, float &re, float &im) { re = from->x, im = from->y; });
         for (int group = 0; group < groups; ++group) {
             cuda::wait_for_stage<stages - 2>();
             __syncwarp();
@@ -317,8 +316,6 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
             }
             stage = stage + 1 < stages ? stage + 1 : 0;
         }
-        if (add)
-            each([](const float2 *there, float &re, float &im) { re += there->x, im += there->y; });
         each([](float2 *there, float re, float im) { *there = make_float2(re, im); });
     }
     cuda::wait_for_stage<0>();

@@ -292,7 +292,7 @@ static_assert(most_dense % block == 0, "a block lies in one group");
 
 // ---- bounds -------------------------------------------------------------------------------------------------------
 
-ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint64_t seed)
+ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint64_t seed, double most_applications)
     : dimension_(dimension_of(A.geometry())) {
     {
         const std::unique_ptr<Workspace> space = workspace(device, A, 2);
@@ -314,6 +314,9 @@ ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint6
     if (!(highest_ > 0))
         throw Error(Status::nan_or_inf, "the operator has no eigenvalue above 0: its links are 0");
     for (int count = first_moments;; count *= 2) {
+        ended_early_ = applications_ + block * count / 2 > most_applications;
+        if (ended_early_)
+            return;
         while (!take_moments(device, A, count, seed + block))
             highest_ *= above_highest;
         const double angle = 2 * std::asin(std::sqrt(std::fmin(value_of(modes) / highest_, 1)));
@@ -426,17 +429,22 @@ LanczosPlan lanczos_plan(const Device &device, const Geometry &geometry, const L
         }
 }
 
+LanczosWork work_of_application(const NormalOperator &A) {
+    const double sites = A.geometry().sites(A.parity()),
+                 vectors = A.passes(Epilogue::residual) * spinor_bytes(Precision::single) * sites,
+                 links = A.bytes(Epilogue::residual) - vectors;
+    return {vectors + links / block, A.flops(Epilogue::residual), 0};
+}
+
 LanczosWork lanczos_work(const ModeNumber &density, const NormalOperator &A, int count) {
     const int basis = largest_basis(count);
     const double modes = modes_of(count), m = basis, taken = kept_at_restart(count, basis),
                  sites = A.geometry().sites(A.parity());
-    const double vectors = A.passes(Epilogue::residual) * spinor_bytes(Precision::single) * sites,
-                 links = A.bytes(Epilogue::residual) - vectors;
+    const LanczosWork one = work_of_application(A);
     const double applications = density.applications() + m * (1 + degree_of(Filter(m / modes), density, modes));
     // The basis is read four times to project it out and once for G, half of it on average, in blocks.
     const double dense = sites * (5 * m * m / 2 + taken * m) / block * spinor_bytes(Precision::half);
-    return {applications * (vectors + links / block) + dense,
-            applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites),
+    return {applications * one.bytes + dense, applications * one.flops + dense_work(m, taken, sites),
             8 * (8.0 / 3 + 2) * m * m * m}; // eigen_of_hermitian
 }
 

@@ -20,6 +20,7 @@
 // a site for the basis.
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
+#include <cmath>
 #include <functional>
 
 namespace milcgpu {
@@ -37,8 +38,8 @@ struct LanczosLimits {
     size_t memory = SIZE_MAX; // bytes that may be taken; where it is short, a smaller basis, then fewer vectors
 };
 
-// What it makes and takes: vectors, the basis that they are made from, and the bytes on the device, which are its basis,
-// a block of its precision and 3 in single, and little more.
+// What it makes and takes: vectors, the basis that they are made from, and the bytes on the device, which are its
+// basis, a block of its precision and 3 in single, and little more.
 struct LanczosPlan {
     int count, basis;
     size_t bytes;
@@ -49,8 +50,8 @@ LanczosPlan lanczos_plan(const Device &, const Geometry &, const LanczosLimits &
 using LanczosProgress = std::function<void(int done, int of)>;
 
 struct LanczosReport {
-    int found = 0, left_out = 0;  // left out: of the vectors wanted
-    int basis = 0, degree = 0;    // m, d
+    int found = 0, left_out = 0; // left out: of the vectors wanted
+    int basis = 0, degree = 0;   // m, d
     int restarts = 0;
     long long applications = 0;   // of A, to one vector
     double highest = 0, edge = 0; // hi, a
@@ -65,8 +66,9 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &, const NormalOperator
 // How many eigenvalues of A lie below each of some numbers. A's largest one is below `highest`.
 class ModeNumber {
   public:
-    // Resolves the lowest `modes`.
-    ModeNumber(Device &, const NormalOperator &A, int modes, uint64_t seed);
+    // Resolves the lowest `modes`, or as many as that many applications of A to a vector allow.
+    ModeNumber(Device &, const NormalOperator &A, int modes, uint64_t seed, double most_applications = INFINITY);
+    bool ended_early() const { return ended_early_; } // for want of applications
     double highest() const { return highest_; }
     double below(double value) const;
     double value_of(double modes) const; // below this are so many
@@ -78,6 +80,7 @@ class ModeNumber {
     double highest_ = 0, dimension_ = 0;
     std::vector<double> moments_;
     long long applications_ = 0;
+    bool ended_early_ = false;
 };
 
 // What lowest_eigenvectors takes for so many vectors in half precision where memory suffices, by the density of
@@ -86,5 +89,6 @@ struct LanczosWork {
     double bytes, flops, host_flops; // of the device; of the host's dense matrix
 };
 LanczosWork lanczos_work(const ModeNumber &, const NormalOperator &A, int count);
+LanczosWork work_of_application(const NormalOperator &A); // to one vector of a block
 
 } // namespace milcgpu

@@ -10,8 +10,12 @@ using namespace milcgpu;
 namespace {
 
 // Below these nothing is looked at: sources, their steps, and steps times sites of a parity, below which launches cost
-// more than memory does. A look takes as long as 300 to 2000 steps.
+// more than memory does.
 constexpr double least_sources = 4, least_steps = 4000, least_work = 1e9;
+
+// A look may cost this part of what solves have taken. Where that is too little, as on a rough lattice, whose lowest
+// modes lie close, the next look waits until they have taken so many times as much.
+constexpr double of_spent = 0.1, spent_grows = 4;
 
 // Of what is free. On the host others want memory, too.
 double of_free_memory(bool on_gpu) { return on_gpu ? 0.9 : 0.5; }
@@ -185,7 +189,14 @@ bool Learning::look() {
             if (lanczos_plan(*context_.device, geometry, limits_of(count, INFINITY)).count == count)
                 most = count;
         const Operator single = in_single(links_, parity_);
-        const ModeNumber density(*context_.device, *single, std::max(most / 4, counts[0]), 1);
+        const LanczosWork one = work_of_application(*single);
+        const double spent = context_.learns == Learns::soon ? INFINITY : all_since().cost;
+        const ModeNumber density(*context_.device, *single, std::max(most / 4, counts[0]), 1,
+                                 of_spent * spent / cost(one.bytes, one.flops));
+        if (density.ended_early()) {
+            look_from_ = spent_grows * spent;
+            return;
+        }
         for (const int count : counts)
             if (count <= most)
                 candidates_.push_back({count, density.value_of(count), set_up(density, *single, count)});
@@ -193,11 +204,11 @@ bool Learning::look() {
     });
     if (!why.empty())
         give_up(why);
-    return why.empty();
+    return highest_ > 0;
 }
 
 const Eigenvectors *Learning::before(double shift, double tolerance) {
-    if (given_up_ || !is_worth_a_look() || (highest_ == 0 && !look()))
+    if (given_up_ || !is_worth_a_look() || (highest_ == 0 && (all_since().cost < look_from_ || !look())))
         return nullptr;
     // What each rank would do, and what all do.
     struct Said {

@@ -66,6 +66,7 @@ class Learning : public Evictable {
     const int parity_;
     std::vector<Mass> masses_;
     double highest_ = 0;                   // eigenvalue; 0: nothing was looked at
+    double look_from_ = 0;                 // cost of all solves from which on it is looked
     std::vector<Vectors> candidates_;      // the fewest first
     bool made_ = false, given_up_ = false; // on all ranks
     bool in_use_ = false;
