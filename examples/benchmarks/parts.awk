@@ -1,9 +1,10 @@
 # Where the time of a MILC run went, by MILC's output and by milcgpu's table at exit:
 #
-#     awk [-v steps=30 -v trajecs=2] -f parts.awk OUTPUT MILCGPU_LOG
+#     awk [-v steps=30 -v trajecs=2] [-v row=NAME] -f parts.awk OUTPUT MILCGPU_LOG
 #
 # Trajectories of two lengths give the seconds of a step and those beside the steps (heat bath, actions). 'steps' and
-# 'trajecs' are those of the benchmark: its time is scaled from them.
+# 'trajecs' are those of the benchmark: its time is scaled from them. With 'row' it prints milcgpu's parts alone, as a
+# row of the table that examples/parts.gp draws.
 function part(routine) {
     if (routine ~ /congrad|multicg|invert|bicgilu|eigensolve/) return "solves"
     if (routine ~ /force/) return "forces"
@@ -42,6 +43,11 @@ function share(name, seconds) { say(name, seconds, sprintf(" %5.1f %%", 100 * se
         if ($k == "iters") iterations[name] += $(k + 2)
     }
 }
+/^(FF|GF|FL|GRSOURCE|ACTION)TIME:|^LINK_UPDATE:/ {
+    sub(/:.*/, "", $1)
+    timed[$1]++
+    for (k = 1; k < NF; k++) if ($k == "time") timed_seconds[$1] += $(k + 2)
+}
 /NOT converged|NOT CONVERGED/ { failed++ }
 
 /^milcgpu: routine +calls/ { table = 1; next }
@@ -49,6 +55,13 @@ function share(name, seconds) { say(name, seconds, sprintf(" %5.1f %%", 100 * se
 table && /^milcgpu: / { of[part($2)] += $5 }
 
 END {
+    count = split("solves,forces,links,gauge field,contractions,other", order, ",")
+    if (row) {
+        printf "%s", row
+        for (k = 1; k <= count; k++) printf ",%.3f", of[order[k]]
+        printf ",%.3f\n", whole - inside
+        exit
+    }
     print "MILC says"
     if (warm_ups) say("set-up and " warm_ups " warm-up(s) of 20 steps", warm_up_time)
     for (k = 1; k <= lengths; k++) {
@@ -69,12 +82,12 @@ END {
     for (k = 1; k <= kinds; k++) if (milc[names[k]] >= 0.0005) say(names[k], milc[names[k]])
     for (name in calls)
         say("CONGRAD5 (" name "), " calls[name] " lines", solve_time[name], ", " iterations[name] " iterations")
+    for (name in timed) say(name ", " timed[name] " lines", timed_seconds[name])
     say("in all", run)
     if (failed) printf "  %d solves did not converge\n", failed
     if (!whole) { print "no table of milcgpu"; exit }
     print "milcgpu says"
-    split("solves,forces,links,gauge field,contractions,other", order, ",")
-    for (k = 1; k <= 6; k++) if (order[k] in of) share(order[k], of[order[k]])
+    for (k = 1; k <= count; k++) if (order[k] in of) share(order[k], of[order[k]])
     share("outside of milcgpu", whole - inside)
     say("in all", whole)
 }
