@@ -70,8 +70,10 @@ std::vector<std::string> parts(const std::string &text, char between) {
     return cells;
 }
 
-// Whether `shown` is `value`, rounded to the digits that it has.
+// Whether `shown` is `value`, a number rounded to the digits that it has.
 bool is_rounded(const std::string &shown, const std::string &value) {
+    if (shown == value)
+        return true;
     if (!std::regex_match(shown, std::regex("-?[0-9.]+(e-?[0-9]+)?")))
         return false;
     const size_t exponent = shown.find('e'), point = shown.find('.');
