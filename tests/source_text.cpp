@@ -1,4 +1,5 @@
 #include "tests/source_text.h"
+#include <cctype>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -34,6 +35,30 @@ std::vector<std::filesystem::path> pages() {
         if (file.path().extension() == ".md")
             found.push_back(file.path());
     return found;
+}
+
+std::vector<Link> links_of(const std::filesystem::path &page) {
+    std::vector<Link> links;
+    for (const auto &found : matches(text_of(page), "\\]\\(([^)#: ]*)(#[^) ]*)?\\)"))
+        links.push_back({found[1], found[2]});
+    return links;
+}
+
+bool leads(const std::filesystem::path &page, const Link &link) {
+    const std::filesystem::path file = link.file.empty() ? page : page.parent_path() / link.file;
+    if (!std::filesystem::exists(file))
+        return false;
+    if (link.heading.empty())
+        return true;
+    for (const auto &found : matches(text_of(file), "\n#+ ([^\n]+)")) {
+        std::string name = "#";
+        for (const char c : found[1])
+            if (std::isalnum(c) || c == '-' || c == '_' || c == ' ')
+                name += c == ' ' ? '-' : std::tolower(c);
+        if (name == link.heading)
+            return true;
+    }
+    return false;
 }
 
 std::vector<std::string> code_of(const std::filesystem::path &page) {

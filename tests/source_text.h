@@ -20,6 +20,14 @@ std::set<std::string> names_in(const std::string &text, const std::string &patte
 // README.md and the pages of docs/.
 std::vector<std::filesystem::path> pages();
 
+// Links to files, from the page's folder on, and behind a # the heading that is meant, as it is written in links.
+struct Link {
+    std::string file, heading;
+};
+std::vector<Link> links_of(const std::filesystem::path &page);
+// Whether there is that file, with that heading.
+bool leads(const std::filesystem::path &page, const Link &link);
+
 // What is set as code on a page: the lines of its blocks, with those that go on joined, and what stands between
 // backticks.
 std::vector<std::string> code_of(const std::filesystem::path &page);

@@ -39,10 +39,11 @@ TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
 
 TEST_CASE("links in README.md and docs lead to files", "[docs]") {
     for (const auto &page : tests::pages())
-        for (const auto &found : matches(text_of(page), "\\]\\(([a-z][a-zA-Z0-9_./-]*)\\)")) {
-            INFO(page << ": " << found[1]);
-            CHECK(std::filesystem::exists(page.parent_path() / found[1]));
+        for (const auto &link : tests::links_of(page)) {
+            INFO(page << ": " << link.file << link.heading);
+            CHECK(tests::leads(page, link));
         }
+    CHECK_FALSE(tests::leads("README.md", {"docs/troubleshooting.md", "#no-issues"})); // or all would lead
 }
 
 TEST_CASE("every page of docs is reached by links from README.md", "[docs]") {
@@ -50,8 +51,9 @@ TEST_CASE("every page of docs is reached by links from README.md", "[docs]") {
     while (followed != reached)
         for (const auto &page : std::set<std::filesystem::path>(reached))
             if (followed.insert(page).second)
-                for (const auto &found : matches(text_of(page), "\\]\\(([a-z_/-]*[A-Za-z_-]+\\.md)[#)]"))
-                    reached.insert((page.parent_path() / found[1]).lexically_normal());
+                for (const auto &link : tests::links_of(page))
+                    if (std::filesystem::path(link.file).extension() == ".md")
+                        reached.insert((page.parent_path() / link.file).lexically_normal());
     for (const auto &page : tests::pages()) {
         INFO(page);
         CHECK(reached.count(page) == 1);

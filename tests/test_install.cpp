@@ -2,6 +2,7 @@
 // doors side by side, and that uninstall leaves nothing.
 #include "milc_glue/api/milcgpu.h"
 #include "tests/install_support.h"
+#include "tests/source_text.h"
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -298,6 +299,12 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK_FALSE(fs::exists(root / "share/modulefiles/milcgpu/0.2.7"));
     CHECK(fs::exists(root / "bin/milcgpu-program-tests"));
     CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
+    for (const auto &file : fs::recursive_directory_iterator(root / "share/doc/milcgpu"))
+        if (file.path().extension() == ".md")
+            for (const auto &link : tests::links_of(file.path())) {
+                INFO(file.path() << ": " << link.file << link.heading);
+                CHECK(tests::leads(file.path(), link));
+            }
     CHECK(tree(root).size() > before.size() + 60);
     // Paths in files are those of the prefix, without DESTDIR.
     CHECK(shell("grep -rI '" + stage.path.string() + "' '" + root.string() + "'").status == 1);
