@@ -1,5 +1,6 @@
 // Whether the docs name what there is.
 #include "examples/csv.h"
+#include "milc_glue/api/milcgpu.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <algorithm>
@@ -155,6 +156,14 @@ TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
             ++lines;
         }
     CHECK(lines > 20);
+}
+
+TEST_CASE("docs name the version that this is", "[docs]") {
+    CHECK(text_of("docs/CITATION.cff").find("version: " MILCGPU_VERSION "\n") != std::string::npos);
+    CHECK(text_of("docs/tutorial.md").find("milcgpu: version " MILCGPU_VERSION ",") != std::string::npos);
+    CHECK(text_of("docs/changelog.md").find("\n## " MILCGPU_VERSION "\n") != std::string::npos);
+    const auto recipes = names_in(text_of("docs/install.md"), "milcgpu[-_ (]+([0-9]+\\.[0-9]+\\.[0-9]+)");
+    CHECK(recipes == std::set<std::string>{MILCGPU_VERSION});
 }
 
 TEST_CASE("docs/cookbook.md names every program of the cookbook, and shows two as they are", "[docs]") {
