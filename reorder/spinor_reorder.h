@@ -22,6 +22,7 @@ class SiteMap {
     SiteMap() = default;
     SiteMap(Device &device, const int *host_index, int sites);
     const int *data() const { return map_.data(); } // nullptr: identity
+    std::vector<int> to_host() const { return map_.to_host(); }
     Region region() const { return {map_.data(), map_.bytes(), expected_, "site map"}; }
 
   private:

@@ -382,8 +382,8 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
 
 TEST_CASE("MILC's own sample: links, source and solution", "[cg][samples]") {
     NEED_SAMPLE("fat.l8");
-    const auto fat = examples::read_scidac_gauge(sample_file("fat.l8"));
-    const auto lng = examples::read_scidac_gauge(sample_file("long.l8"));
+    const auto fat = examples::read_gauge(sample_file("fat.l8"));
+    const auto lng = examples::read_gauge(sample_file("long.l8"));
     const auto source = examples::read_scidac_fermion(sample_file("ksvector.src.sample.l8"));
     const auto answer = examples::read_scidac_fermion(sample_file("ksvector.ans.MdaggerMinv.sample.l8"));
     for (const Backend backend : backends()) {

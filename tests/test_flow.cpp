@@ -785,7 +785,7 @@ TEST_CASE("GFLOW lines of MILC's wilson_flow on its sample lattices", "[measurem
     };
     for (const Line &line : lines) {
         NEED_SAMPLE(line.file);
-        examples::GaugeFile file = examples::read_milc_gauge(sample_file(line.file));
+        examples::GaugeFile file = examples::read_gauge(sample_file(line.file));
         for (auto &u : file.links) // as MILC does when it reads
             u = reference::reunitarize(u);
         for (const Backend backend : backends()) {

@@ -390,7 +390,7 @@ TEST_CASE("MILC's sample: momenta after one asqtad force", "[forces][samples]") 
         NEED_SAMPLE(std::string(file));
     auto gauge = examples::read_gauge(sample_file("lat.sample.l8"));
     const auto source = examples::read_scidac_fermion(sample_file("ksvector.src.sample.l8"));
-    const auto wanted = examples::read_scidac_gauge(sample_file("colormatrix.mom.sample.l8"));
+    const auto wanted = examples::read_gauge(sample_file("colormatrix.mom.sample.l8"));
     reference::apply_phases(gauge.lattice, gauge.links);
     for (const Backend backend : backends()) {
         OnDevice on(gauge.lattice, backend, Precision::double_);

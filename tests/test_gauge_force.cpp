@@ -564,7 +564,7 @@ TEST_CASE("gauge force refuses fields that do not fit, and says what it needs", 
 
 TEST_CASE("gauge action of MILC's HISQ lattice is MILC's", "[forces][samples]") {
     NEED_SAMPLE("lat.sample.l6666.hisq");
-    const auto file = examples::read_milc_gauge(sample_file("lat.sample.l6666.hisq"));
+    const auto file = examples::read_gauge(sample_file("lat.sample.l6666.hisq"));
     for (const Backend backend : backends()) {
         Fields<double> fields(file.lattice, backend);
         fields.set_links(file.links); // in single precision: MILC makes them unitary when it has read them

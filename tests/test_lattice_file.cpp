@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "examples/lattice_file.h"
+#include "milc_glue/api/milcgpu_file.h"
+#include "milc_glue/host/gauge_file.h"
+#include "tests/ranks_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/su3.h"
 #include "tests/support.h"
@@ -58,7 +61,7 @@ template <class Read> std::string refusal(const Read &read, const std::string &p
     return "";
 }
 
-std::string milc_refusal(const TemporaryFile &file) { return refusal(examples::read_milc_gauge, file.name()); }
+std::string milc_refusal(const TemporaryFile &file) { return refusal(examples::read_gauge, file.name()); }
 
 // Each word of 32 bits turned round, except the text of the time stamp.
 std::string other_byte_order(std::string bytes) {
@@ -71,7 +74,7 @@ std::string other_byte_order(std::string bytes) {
 }
 
 void check_milc_sample(const std::string &name, const Lattice &expected) {
-    const auto file = examples::read_milc_gauge(sample_file(name));
+    const auto file = examples::read_gauge(sample_file(name));
     INFO(name);
     CHECK(file.lattice.n == expected.n);
     double worst = 0;
@@ -82,7 +85,184 @@ void check_milc_sample(const std::string &name, const Lattice &expected) {
     CHECK(worst < 1e-5);
 }
 
+// A file of version 5 as MILC's description has it, written down word by word.
+std::string file_by_hand(const Lattice &of, const Gauge &links, const std::string &time) {
+    std::string data;
+    std::uint32_t sums[2] = {0, 0};
+    const auto put = [](std::string &to, std::uint32_t word) { to.append(reinterpret_cast<const char *>(&word), 4); };
+    std::size_t place = 0;
+    for (const auto &link : links)
+        for (const auto &row : link.e)
+            for (const auto &e : row)
+                for (const float part : {float(e.real()), float(e.imag())}) {
+                    std::uint32_t word;
+                    std::memcpy(&word, &part, 4);
+                    put(data, word);
+                    for (int k = 0; k < 2; ++k) {
+                        const unsigned turn = unsigned(place % (k == 0 ? 29 : 31));
+                        sums[k] ^= turn == 0 ? word : word << turn | word >> (32 - turn);
+                    }
+                    ++place;
+                }
+    std::string head;
+    put(head, 20103);
+    for (const int extent : of.n)
+        put(head, std::uint32_t(extent));
+    head += time + std::string(64 - time.size(), '\0');
+    put(head, 0), put(head, sums[0]), put(head, sums[1]);
+    return head + data;
+}
+
+// Shares of several pages and pieces on the smallest lattices.
+constexpr milcgpu::SiteRecords::Grain fine{512, 3000};
+
+struct Cut {
+    std::array<int, 4> whole, grid;
+    int ranks() const { return grid[0] * grid[1] * grid[2] * grid[3]; }
+    milcgpu::Box box(int rank) const { return milcgpu::box_of(tests::layout_on_grid(whole, grid, rank), rank); }
+};
+const Cut cuts[] = {{{4, 4, 4, 8}, {1, 1, 1, 1}},
+                    {{4, 4, 4, 8}, {1, 1, 1, 2}},
+                    {{6, 4, 4, 8}, {2, 1, 1, 2}},
+                    {{4, 4, 6, 8}, {1, 2, 2, 2}}};
+
+template <class Real> std::vector<Real> box_of_links(const Lattice &of, const Gauge &links, const milcgpu_layout &box) {
+    const std::vector<Real> whole = links_to_milc<Real>(of, links);
+    std::vector<Real> part;
+    for (const std::size_t place : examples::places_of(box))
+        part.insert(part.end(), whole.begin() + 72 * place, whole.begin() + 72 * (place + 1));
+    return part;
+}
+
 } // namespace
+
+TEST_CASE("files of ranks have the bytes that one rank writes, and each rank reads its box",
+          "[lattice_file][ranks][smoke][sanitize]") {
+    using milcgpu::Readers;
+    const TemporaryFile file;
+    const std::string time = "Thu Jan 01 00:00:00 1970 UTC";
+    for (const Cut &cut : cuts)
+        for (const Readers who : {Readers::everyone, Readers::able, Readers::first}) {
+            INFO(cut.ranks() << " ranks, readers " << int(who));
+            const Lattice of{cut.whole};
+            const Gauge links = random_gauge(of, 8);
+            const std::string expected = file_by_hand(of, links, time);
+            file.set("");
+            CHECK(tests::all_well(tests::on_ranks(cut.ranks(), [&](milcgpu::Ranks &ranks) {
+                const milcgpu_layout layout = tests::layout_on_grid(cut.whole, cut.grid, ranks.rank());
+                std::vector<double> part = box_of_links<double>(of, links, layout);
+                milcgpu::write_gauge(ranks, cut.box(ranks.rank()), file.name(), {part.data(), true, 576}, time, who,
+                                     fine);
+            })));
+            CHECK(file.bytes() == expected);
+            for (const std::string &bytes : {expected, other_byte_order(expected)}) {
+                file.set(bytes);
+                std::vector<int> wrong(std::size_t(cut.ranks()), 1);
+                const auto endings = tests::on_ranks(cut.ranks(), [&](milcgpu::Ranks &ranks) {
+                    const milcgpu_layout layout = tests::layout_on_grid(cut.whole, cut.grid, ranks.rank());
+                    const auto head = milcgpu::common_head(ranks, file.name(), cut.whole, 72);
+                    std::vector<float> part(72 * examples::places_of(layout).size());
+                    // Where a rank does not see the file, those that do read it.
+                    const bool blind = who == Readers::able && ranks.rank() == 1;
+                    const auto sums =
+                        milcgpu::read_sites(ranks, cut.box(ranks.rank()), blind ? "/nowhere" : file.name(), head,
+                                            {part.data(), false, 288}, who, fine);
+                    wrong[std::size_t(ranks.rank())] =
+                        part != box_of_links<float>(of, links, layout) || !(sums == head.sums);
+                });
+                CHECK(tests::all_well(endings));
+                CHECK(std::count(wrong.begin(), wrong.end(), 1) == 0);
+            }
+        }
+}
+
+TEST_CASE("a file that lies is refused on all ranks, with its place", "[lattice_file][ranks][smoke][sanitize]") {
+    const TemporaryFile file;
+    const Cut &cut = cuts[2];
+    const Lattice of{cut.whole};
+    const std::string good = file_by_hand(of, random_gauge(of, 9), "now");
+    const auto refused = [&](const std::string &bytes, const std::string &text, int blind = -1) {
+        file.set(bytes);
+        return tests::all_ended(
+            tests::on_ranks(
+                cut.ranks(),
+                [&](milcgpu::Ranks &ranks) {
+                    const milcgpu::Box box = cut.box(ranks.rank());
+                    std::vector<float> part(72 * std::size_t(box.sites()));
+                    const auto head = milcgpu::common_head(ranks, file.name(), box.whole, 72);
+                    const std::string name = ranks.rank() == blind ? "/nowhere" : file.name();
+                    const auto sums = milcgpu::read_sites(ranks, box, name, head, {part.data(), false, 288});
+                    milcgpu::require_sums(name, head, sums);
+                }),
+            milcgpu::Status::bad_argument, text);
+    };
+    const std::string name = file.name();
+    CHECK(refused(good.substr(0, 5000), "rank 0 of 4: " + name +
+                                            ", byte 5000: the file should have 221280 bytes; the "
+                                            "file is truncated: copy it again"));
+    std::string bad = good;
+    bad[16] = 4;
+    CHECK(refused(bad, "the file should have 110688 bytes; it is damaged"));
+    bad = file_by_hand({{4, 6, 4, 8}}, random_gauge({{4, 6, 4, 8}}, 9), "now");
+    CHECK(refused(bad, name + ", byte 4: the file is of a lattice of 4 x 6 x 4 x 8 sites, this one has 6 x 4 x 4 x 8"));
+    bad = good;
+    bad[3000] = char(bad[3000] ^ 1);
+    CHECK(refused(bad, name + ", byte 96: checksum "));
+    bad = good;
+    bad[0] = 1;
+    CHECK(refused(bad, name + ", byte 0: neither a gauge file of MILC's version 5 nor"));
+    CHECK(refused(good, "rank 2 of 4: /nowhere cannot be opened (No such file or directory); put it where", 2));
+}
+
+TEST_CASE("gauge files by the C interface, with sites in another order and a pitch", "[lattice_file][smoke]") {
+    const TemporaryFile file;
+    const Lattice of{{4, 4, 4, 8}};
+    const Gauge links = random_gauge(of, 10);
+    file.set(file_by_hand(of, links, "then"));
+    const std::string good = file.bytes();
+    auto layout = tests::sized<milcgpu_layout>();
+    std::copy(of.n.begin(), of.n.end(), layout.extent);
+    std::vector<int> map(std::size_t(of.volume()));
+    for (int k = 0; k < of.volume(); ++k)
+        map[std::size_t(k)] = of.volume() - 1 - k;
+    layout.site_map = map.data();
+    auto about = tests::sized<milcgpu_gauge_file>();
+    CHECK(milcgpu_gauge_file_look(file.name().c_str(), &about) == MILCGPU_OK);
+    CHECK(about.format == MILCGPU_FILE_MILC);
+    CHECK(std::equal(of.n.begin(), of.n.end(), about.extent));
+    CHECK(about.precision == MILCGPU_SINGLE);
+    CHECK(about.has_checksums == 1);
+    CHECK(std::memcmp(about.checksums, &good[88], 8) == 0);
+    CHECK(std::string(about.time) == "then");
+    for (const milcgpu::Backend backend : tests::backends()) {
+        auto options = tests::sized<milcgpu_options>();
+        options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+        options.verbosity = 0;
+        milcgpu_context *context = nullptr;
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+        constexpr std::size_t pitch = 80; // doubles
+        std::vector<double> sites(pitch * std::size_t(of.volume()), 7);
+        const milcgpu_field field{sites.data(), MILCGPU_DOUBLE, pitch * sizeof(double)};
+        CHECK(milcgpu_gauge_file_read(context, file.name().c_str(), &field, nullptr) == MILCGPU_OK);
+        const std::vector<float> expected = links_to_milc<float>(of, links);
+        bool right = true;
+        for (std::size_t k = 0; k < map.size(); ++k)
+            for (std::size_t i = 0; i < pitch; ++i)
+                right = right && sites[pitch * std::size_t(map[k]) + i] == (i < 72 ? expected[72 * k + i] : 7);
+        CHECK(right);
+        const TemporaryFile copy;
+        auto written = tests::sized<milcgpu_gauge_file>();
+        CHECK(milcgpu_gauge_file_write(context, copy.name().c_str(), &field, "then", &written) == MILCGPU_OK);
+        CHECK(copy.bytes() == good);
+        CHECK(std::memcmp(&about, &written, sizeof about) == 0);
+        copy.set(good.substr(0, good.size() - 4));
+        CHECK(milcgpu_gauge_file_read(context, copy.name().c_str(), &field, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), copy.name() + ", byte "));
+        CHECK(milcgpu_gauge_file_write(context, "/nowhere/lattice", &field, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), "/nowhere/lattice cannot be written"));
+        milcgpu_context_destroy(context);
+    }
+}
 
 TEST_CASE("version 5: round trip in both byte orders", "[lattice_file][smoke][sanitize]") {
     const TemporaryFile file;
@@ -96,13 +276,12 @@ TEST_CASE("version 5: round trip in both byte orders", "[lattice_file][smoke][sa
         CHECK(read.time_stamp == "Thu Jan 01 00:00:00 1970 UTC");
         CHECK(links_to_milc<float>(lattice, read.links) == links_to_milc<float>(lattice, links));
     };
-    check(examples::read_milc_gauge(file.name()));
     check(examples::read_gauge(file.name()));
     file.set(other_byte_order(bytes));
-    check(examples::read_milc_gauge(file.name()));
+    check(examples::read_gauge(file.name()));
 
     examples::write_milc_gauge(file.name(), lattice, links, std::string(200, 'x'));
-    CHECK(examples::read_milc_gauge(file.name()).time_stamp == std::string(63, 'x'));
+    CHECK(examples::read_gauge(file.name()).time_stamp == std::string(63, 'x'));
 }
 
 TEST_CASE("version 5: damaged files are refused with the reason", "[lattice_file][smoke][sanitize]") {
@@ -134,7 +313,7 @@ TEST_CASE("version 5: damaged files are refused with the reason", "[lattice_file
     refused_with("", "header");
     bad = good;
     bad[0] = 1;
-    refused_with(bad, "not a MILC version-5");
+    refused_with(bad, "neither a gauge file of MILC's version 5");
     bad = good;
     bad[84] = 1;
     refused_with(bad, "coordinate table");
@@ -168,11 +347,11 @@ TEST_CASE("links that are not in SU(3) are named by site and direction", "[latti
 
 TEST_CASE("files that cannot be opened or written are named", "[lattice_file][smoke]") {
     const std::string nowhere = "/nonexistent/milcgpu/lattice";
-    CHECK(has(refusal(examples::read_milc_gauge, nowhere), nowhere));
-    CHECK(has(refusal(examples::read_scidac_gauge, nowhere), nowhere));
     CHECK(has(refusal(examples::read_gauge, nowhere), nowhere));
+    CHECK(has(refusal(examples::read_scidac_fermion, nowhere), nowhere));
     const auto write = [&](const std::string &path) { examples::write_milc_gauge(path, lattice, unit_gauge(lattice)); };
     CHECK(has(refusal(write, nowhere), "cannot be written"));
+    CHECK(has(refusal(write, "/dev/null"), "cannot be written: it is no plain file"));
     const auto mismatch = [&](const std::string &path) { examples::write_milc_gauge(path, lattice, Gauge(3)); };
     CHECK(has(refusal(mismatch, nowhere), "3 links"));
     CHECK(has(refusal(examples::read_gauge, "/tmp"), "/tmp"));
@@ -194,7 +373,7 @@ TEST_CASE("MILC's samples of version 5", "[lattice_file][samples]") {
 
 TEST_CASE("a version-5 file is MILC's own, byte for byte", "[lattice_file][samples]") {
     NEED_SAMPLE("lat.sample.l4444");
-    const auto file = examples::read_milc_gauge(sample_file("lat.sample.l4444"));
+    const auto file = examples::read_gauge(sample_file("lat.sample.l4444"));
     const TemporaryFile copy;
     examples::write_milc_gauge(copy.name(), file.lattice, file.links, file.time_stamp);
     std::ifstream original(sample_file("lat.sample.l4444"), std::ios::binary);
@@ -229,11 +408,17 @@ TEST_CASE("SciDAC: MILC's samples, and damaged copies of one", "[lattice_file][s
     refused_with(good.substr(0, 200), "truncated");
     bad = good;
     bad[0] = 'X';
+    refused_with(bad, "nor a SciDAC or ILDG file");
+    bad = good;
+    bad[bad.find("scidac-private-record-xml") - 16] = 'X';
     refused_with(bad, "no LIME record");
-    refused_with("", "no record");
+    bad = good;
+    bad.replace(bad.find("scidac-binary-data"), 6, "spidac");
+    refused_with(bad, "no record 'scidac-binary-data'");
+    refused_with("", "the file ends inside its header");
     bad = good;
     bad.replace(bad.find("<dims>8 8 8 8"), 13, "<dims>8 8 8 4");
     refused_with(bad, "data record");
     file.set(good);
-    CHECK(has(refusal(examples::read_scidac_gauge, file.name()), "reader of the file's own kind"));
+    CHECK(has(refusal(examples::read_gauge, file.name()), "reader of the file's own kind"));
 }

@@ -737,10 +737,10 @@ TEST_CASE("links are bitwise the same, however many threads make them", "[fatlin
 
 TEST_CASE("MILC's sample: fat and long links of its gauge field", "[fatlinks][samples]") {
     NEED_SAMPLE("fat.l8");
-    const auto file = examples::read_scidac_gauge(sample_file("lat.sample.l8"));
+    const auto file = examples::read_gauge(sample_file("lat.sample.l8"));
     const reference::Lattice lattice = file.lattice;
-    const auto fat = examples::read_scidac_gauge(sample_file("fat.l8"));
-    const auto lng = examples::read_scidac_gauge(sample_file("long.l8"));
+    const auto fat = examples::read_gauge(sample_file("fat.l8"));
+    const auto lng = examples::read_gauge(sample_file("long.l8"));
     for (const Backend backend : backends())
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
             Session<double> session(lattice, backend);

@@ -1,6 +1,7 @@
 // Every function of the C interface with NULL for each pointer it takes, and scalars that no call may take for numbers.
 #include "milc_glue/api/milcgpu_dirac.h"
 #include "milc_glue/api/milcgpu_eigen.h"
+#include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
@@ -276,6 +277,13 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_eigenvectors_read", milcgpu_eigenvectors_read, {}, k, path.c_str(), 0, 0, &vectors_made);
         walk("milcgpu_eigenvectors_destroy", milcgpu_eigenvectors_destroy, {}, nullptr);
         milcgpu_eigenvectors_destroy(eigen);
+        // milcgpu_file.h
+        const std::string lattice = (folder.path / "lattice").string();
+        auto of_file = sized<milcgpu_gauge_file>();
+        walk("milcgpu_gauge_file_write", milcgpu_gauge_file_write, {3, 4}, c, lattice.c_str(), &w.plain, "now",
+             &of_file);
+        walk("milcgpu_gauge_file_look", milcgpu_gauge_file_look, {}, lattice.c_str(), &of_file);
+        walk("milcgpu_gauge_file_read", milcgpu_gauge_file_read, {3}, c, lattice.c_str(), &w.plain, &of_file);
         // milcgpu_flow.h, milcgpu_gauge.h
         milcgpu_flow_spec flow;
         milcgpu_flow_defaults(&flow, sizeof flow);

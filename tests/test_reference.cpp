@@ -233,14 +233,14 @@ TEST_CASE("MILC's sample: fat and long links", "[reference][samples]") {
     NEED_SAMPLE("lat.sample.l8");
     NEED_SAMPLE("fat.l8");
     NEED_SAMPLE("long.l8");
-    auto file = examples::read_scidac_gauge(sample_file("lat.sample.l8"));
+    auto file = examples::read_gauge(sample_file("lat.sample.l8"));
     const PlaquetteParts parts = plaquette_parts(file.lattice, file.links);
     CHECK(3 * parts.space_space == Approx(2.6204).margin(1e-4));
     CHECK(3 * parts.space_time == Approx(2.6214).margin(1e-4));
     apply_phases(file.lattice, file.links);
     const PathCoefficients c = asqtad_coefficients(0.502);
-    const auto fat = examples::read_scidac_gauge(sample_file("fat.l8"));
-    const auto lng = examples::read_scidac_gauge(sample_file("long.l8"));
+    const auto fat = examples::read_gauge(sample_file("fat.l8"));
+    const auto lng = examples::read_gauge(sample_file("long.l8"));
     const double fat_error = relative_difference(fat_links(file.lattice, file.links, c), fat.links);
     const double long_error = relative_difference(long_links(file.lattice, file.links, c), lng.links);
     INFO("fat " << fat_error << ", long " << long_error);
@@ -253,7 +253,7 @@ TEST_CASE("MILC's sample: solution and iteration count", "[reference][samples]")
     NEED_SAMPLE("ksvector.src.sample.l8");
     NEED_SAMPLE("ksvector.ans.MdaggerMinv.sample.l8");
     NEED_SAMPLE("ksvector.ans.Minv.sample.l8");
-    auto file = examples::read_scidac_gauge(sample_file("lat.sample.l8"));
+    auto file = examples::read_gauge(sample_file("lat.sample.l8"));
     const Lattice &lattice = file.lattice;
     apply_phases(lattice, file.links);
     const PathCoefficients c = asqtad_coefficients(0.502);

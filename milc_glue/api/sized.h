@@ -4,6 +4,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_dirac.h"
 #include "milc_glue/api/milcgpu_eigen.h"
+#include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
@@ -35,6 +36,7 @@ SIZED(milcgpu_force_report, 480);
 SIZED(milcgpu_reunitarize_report, 40);
 SIZED(milcgpu_eigen_spec, 56);
 SIZED(milcgpu_eigen_report, 480);
+SIZED(milcgpu_gauge_file, 112);
 SIZED(milcgpu_gauge_fix_spec, 64);
 SIZED(milcgpu_gauge_fix_report, 488);
 SIZED(milcgpu_ape_spec, 48);

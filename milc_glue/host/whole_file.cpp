@@ -54,6 +54,10 @@ void WholeFile::write(const void *data, size_t bytes) {
         failure_ = errno;
 }
 
+bool WholeFile::extend(size_t bytes) {
+    return file_ != nullptr && !part_.empty() && ftruncate(fileno(file_), static_cast<off_t>(bytes)) == 0;
+}
+
 void WholeFile::finish() {
     if (file_ == nullptr)
         return;

@@ -19,6 +19,10 @@ class WholeFile {
     // Does not throw, so that callbacks may write. What fails is kept for finish().
     void write(const void *data, size_t bytes);
     int failure() const { return failure_; } // errno of the first write that failed; 0: none
+    // For those who write other places of the file meanwhile: its name until it is whole, and so many bytes, of which
+    // those that nobody writes are 0. False: it is no plain file, and has none.
+    const std::string &part() const { return part_; }
+    bool extend(size_t bytes);
     // Gives the file its name. Throws Error(bad_argument) where it is not whole. Does nothing where none is open.
     void finish();
     // Closes what is there so far, which keeps the name that is returned; empty: it has its own.

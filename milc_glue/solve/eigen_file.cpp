@@ -31,38 +31,6 @@ template <class Real> size_t first_not_finite(const void *data, size_t count) {
 
 } // namespace
 
-void RotatedSums::add(const void *words, size_t bytes) {
-    const unsigned char *const from = static_cast<const unsigned char *>(words);
-    const size_t count = bytes / 4, pieces = (place_ + count + period - 1) / period; // one period each
-#pragma omp parallel if (bytes >= few_bytes)
-    {
-        std::array<uint32_t, period> own{};
-#pragma omp for schedule(static)
-        for (size_t piece = 0; piece < pieces; ++piece) {
-            const size_t first = piece == 0 ? place_ : 0, at = piece * period + first - place_;
-            const size_t end = std::min(period, first + count - at);
-            for (size_t k = first; k < end; ++k) {
-                uint32_t word;
-                std::memcpy(&word, from + 4 * (at + k - first), 4);
-                own[k] ^= word;
-            }
-        }
-#pragma omp critical(sums_of_a_file)
-        for (size_t k = 0; k < period; ++k)
-            words_[k] ^= own[k];
-    }
-    place_ = (place_ + count) % period;
-}
-
-uint32_t RotatedSums::sum(size_t of) const {
-    uint32_t sum = 0;
-    for (size_t k = 0; k < period; ++k) {
-        const size_t by = k % of;
-        sum ^= by == 0 ? words_[k] : words_[k] << by | words_[k] >> (32 - by);
-    }
-    return sum;
-}
-
 // ---- reading
 
 EigenFileReader::~EigenFileReader() {

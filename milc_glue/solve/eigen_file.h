@@ -10,26 +10,13 @@
 #pragma once
 #include "gpu_kernels/backend/error.h"
 #include "gpu_kernels/su3/precision.h"
+#include "milc_glue/host/file_sums.h"
 #include "milc_glue/host/whole_file.h"
 #include <array>
 #include <cstdint>
 #include <vector>
 
 namespace milcgpu {
-
-// The two sums of MILC's files.
-class RotatedSums {
-  public:
-    void add(const void *words, size_t bytes); // a multiple of 4
-    uint32_t sum29() const { return sum(29); }
-    uint32_t sum31() const { return sum(31); }
-
-  private:
-    static constexpr size_t period = 29 * 31;
-    uint32_t sum(size_t of) const;
-    std::array<uint32_t, period> words_{}; // the exclusive or of those with one place modulo the period
-    size_t place_ = 0;
-};
 
 struct EigenFileHead {
     std::array<int, 4> extents;
