@@ -1,10 +1,12 @@
 // Runs the MILC-shaped programs of tests/milc_host, which check their own results, in every environment that matters,
 // and looks at what they say.
 #include "tests/install_support.h"
+#include "tests/source_text.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <omp.h>
 #include <sstream>
@@ -515,6 +517,54 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
     refused("MILCGPU_BACKEND=opencl", "MILCGPU_BACKEND=opencl is none of auto cuda host");
     if (milcgpu::Device::gpu_count() == 0)
         refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
+}
+
+TEST_CASE("milc_host: lattice files are read and written by the library, with MILC's lines", "[milc_host][sanitize]") {
+    const tests::Folder folder;
+    const std::string name = (folder.path / "lattice").string();
+    const auto with = [&](const char *program, const std::string &setting, const std::string &routines) {
+        return run(program, "MILCGPU_BACKEND=host " + setting, "lattice_file " + routines + " " + name);
+    };
+    const std::string stamp = "Time stamp Thu Nov 26 10:00:00 2026\n";
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const std::string routines : {"serial", "parallel"}) {
+            const Run r = with(program, routines == "serial" ? "MILC_HOST_LAYOUT=shuffled" : "", routines);
+            INFO(program << " " << routines << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("\n0 of 386 checks wrong"));
+            CHECK_FALSE(r.says("MILC's own restore_"));
+            CHECK_FALSE(r.says("MILC's own save_"));
+            const std::string how = routines == "serial" ? "serially" : "in parallel";
+            CHECK(r.says("Saved gauge configuration " + how + " to binary file " + name + "\n" + stamp));
+            CHECK(r.says("info of " + name + ": Thu Nov 26 10:00:00 2026, "));
+            CHECK(r.says("Restored binary gauge configuration " + how + " from file " + name + "\n" + stamp +
+                         "Checksums "));
+            CHECK(r.count(" OK\n") == 1);
+        }
+    CHECK(with("hisq-P2", "MILCGPU_OFF=1", "serial").says("MILC's own save_serial of " + name));
+    // What MILC judges, and what ends the run.
+    std::string bytes = tests::text_of(name);
+    const auto read = [&](const std::string &changed) {
+        std::ofstream(name, std::ios::binary) << changed;
+        return with("hisq-P2", "", "read");
+    };
+    std::string bad = bytes;
+    bad[1000] = char(bad[1000] ^ 1);
+    CHECK(read(bad).says("read_checksum: Checksum violation. Computed "));
+    bad = bytes;
+    bad[84] = 1; // a list of sites
+    CHECK(read(bad).says("MILC's own restore_serial of " + name));
+    CHECK(read("no lattice").says("MILC's own restore_serial of " + name));
+    const Run shorter = read(bytes.substr(0, 5000));
+    CHECK(shorter.status != 0);
+    CHECK(shorter.says("milcgpu: lattice file: " + name +
+                       ", byte 5000: the file should have 110688 bytes; the file is "
+                       "truncated: copy it again. The run ends"));
+    bad = bytes;
+    std::swap(bad[4], bad[8]); // 6 x 4 x 4 x 4
+    CHECK(read(bad).says("byte 4: the file is of a lattice of 6 x 4 x 4 x 4 sites, this one has 4 x 6 x 4 x 4; "));
+    std::remove(name.c_str());
+    CHECK(with("hisq-P2", "", "read").says("MILC's own restore_serial of " + name));
 }
 
 TEST_CASE("milc_host: several copies of a scalar program are told so, by one of them", "[milc_host]") {

@@ -24,6 +24,20 @@
 #error "milcgpu takes over MILC's CPU routines: build with WANTQUDA=false, WANTGRID=false, WANTQOP=false"
 #endif
 
+/* As the generations of MILC differ. */
+#if MILCGPU_MILC == 1
+typedef char *milcgpu_file_name;
+typedef double milcgpu_eigenvalue;
+#else
+typedef const char *milcgpu_file_name;
+typedef Real milcgpu_eigenvalue;
+#endif
+#if MILCGPU_MILC == 2
+typedef Real milcgpu_eigen_residual;
+#else
+typedef double milcgpu_eigen_residual;
+#endif
+
 /* A weak routine that the program does not have is at address 0. These say whether it is there, and call it: where it
  * is not there, the run ends in words. milcgpu_there is for routines that MILC has beside an original, and that are
  * weak for the same reason. A test (milc_build) looks for other calls of weak routines. */
@@ -34,6 +48,10 @@ void milcgpu_end_without(const char *routine);
 
 /* Whether to offload this call; starts the plugin at the first. */
 int milcgpu_offloads(void);
+
+/* MILC's index of every site of the box, even sites of the whole lattice first, x fastest, for free(); NULL where MILC
+ * contradicts itself, has odd extents, or there is no room: MILC then runs by itself. Fills the box of `milc`. */
+int *milcgpu_site_map(milcgpu_milc *milc);
 
 /* `call`, MILC's original of a routine, counted as that in the tables; the seconds that it took. The plugin does
  * nothing meanwhile. */

@@ -3,7 +3,20 @@
  * and not the rest, this MILC is not one that milcgpu knows. Prototypes are another matter, check.c. */
 #include "glue.h"
 
+#ifdef MILCGPU_PROBE_lattice_file
+#ifdef MILCGPU_FEATURE
+long milcgpu_probe(void) { return sizeof(gauge_file) + SAVE_CHECKPOINT; }
+#else
+long milcgpu_probe(void) {
+    const gauge_file *const gf = NULL;
+    return GAUGE_VERSION_NUMBER + sizeof gf->header->time_stamp + sizeof gf->header->dims + sizeof gf->check.sum29 +
+           sizeof gf->byterevflag + sizeof gf->parallel + sizeof lattice[0].link;
+}
+#endif
+#else
+
 #include "../include/imp_ferm_links.h"
+#endif
 
 #ifdef MILCGPU_PROBE_md
 #ifdef MILCGPU_FEATURE

@@ -6,20 +6,6 @@
 
 #include "glue.h"
 
-/* As the generations of MILC differ. */
-#if MILCGPU_MILC == 1
-typedef char *milcgpu_file_name;
-typedef double milcgpu_eigenvalue;
-#else
-typedef const char *milcgpu_file_name;
-typedef Real milcgpu_eigenvalue;
-#endif
-#if MILCGPU_MILC == 2
-typedef Real milcgpu_eigen_residual;
-#else
-typedef double milcgpu_eigen_residual;
-#endif
-
 #define MILCGPU_OF_LIBC(result, routine, arguments)                                                                    \
     result __real_##routine arguments;                                                                                 \
     result __wrap_##routine arguments;

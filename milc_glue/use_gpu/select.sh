@@ -84,6 +84,7 @@ refuse() { # MILC'S_FLAGS...
 say_left() {
     case $file in
     md) stays='molecular dynamics stays' ;;
+    lattice_file) stays='reading and writing lattices stays' ;;
     mesons) stays='shifts, smearing and contractions stay' ;;
     *) stays='sources that are solved together stay' ;;
     esac
@@ -136,13 +137,21 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 esac
 
+if compiles probe.c -DMILCGPU_PROBE_lattice_file "$@"; then
+    files="$files lattice_file"
+else
+    file=lattice_file
+    mv milcgpu_said milcgpu_differs
+    ! compiles probe.c "-DMILCGPU_PROBE_lattice_file -DMILCGPU_FEATURE" "$@" || say_left
+fi
+
 # All files by one generation; or, of a MILC between two of them, each that shares nothing with others by its own.
 units=$(echo "$files" | tr ' ' ,)
 if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        invert | eigen | propagators | mesons) alone="$alone $file" ;;
+        lattice_file | invert | eigen | propagators | mesons) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done

@@ -30,9 +30,7 @@ static int map_part(void *what, size_t from, size_t to) {
     return 0;
 }
 
-/* MILC's index of every site of the box, even sites of the whole lattice first, x fastest; NULL where MILC contradicts
- * itself, has odd extents, or there is no room: MILC then runs by itself. */
-static int *site_map(milcgpu_milc *milc) {
+int *milcgpu_site_map(milcgpu_milc *milc) {
     map_work work = {milc->extent, milc->origin, NULL};
     int contradicts;
     if ((nx | ny | nz | nt) % 2 != 0 || !milcgpu_describe_box(milc))
@@ -79,7 +77,7 @@ static int start(void) {
     milc.own_routines = 1;
     milc.report_sizes = milcgpu_sizes_of_reports();
     milcgpu_describe_ranks(&milc);
-    milc.site_map = map = site_map(&milc);
+    milc.site_map = map = milcgpu_site_map(&milc);
     milcgpu_find_not_offloaded(milc.not_offloaded);
     milc.keeps_solutions = milcgpu_keeps_solutions();
     taken = milcgpu_plugin_start(&milc);

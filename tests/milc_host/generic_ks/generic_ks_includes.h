@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
+#include "../include/io_lat.h"
+
 #if MILC_PRECISION == 1
 typedef float Real;
 #else
@@ -18,7 +20,6 @@ enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
 #define OPP_DIR(d) (7 - (d))
 enum { OFF, ON };
-enum { CONTINUE = 10, FRESH, RELOAD_SERIAL, FORGET = 40, SAVE_SERIAL };
 #define MAXFILENAME 256
 #define node0_printf                                                                                                   \
     if (this_node == 0)                                                                                                \
@@ -124,16 +125,6 @@ void initialize_machine(int *argc, char ***argv);
 void normal_exit(int status);
 void terminate(int status);
 
-#ifdef MILC_HOST_MASTER
-typedef char *file_name;
-#else
-typedef const char *file_name;
-#endif
-
-typedef struct {
-    int unused;
-} gauge_file;
-
 void report_status(quark_invert_control *qic);
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                           imp_ferm_links_t *fn);
@@ -183,6 +174,5 @@ double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec);
 void rephase(int flag);
 void gauge_field_copy(field_offset src, field_offset dest);
 void ranmom(void);
-gauge_file *reload_lattice(int flag, file_name file);
 
 #endif

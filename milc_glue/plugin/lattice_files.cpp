@@ -1,0 +1,118 @@
+// MILC's lattice files, read and written by all ranks before the plugin has started, too.
+#include "milc_glue/api/settings.h"
+#include "milc_glue/api/start_context.h"
+#include "milc_glue/host/gauge_file.h"
+#include "milc_glue/plugin/state.h"
+#include <cstring>
+
+using namespace milcgpu;
+
+namespace {
+
+// A setting that is refused is said at the start.
+bool is_off() {
+    try {
+        return setting("MILCGPU_OFF") == "1";
+    } catch (const Error &) {
+        return true;
+    }
+}
+
+bool is_plain_start(const milcgpu_milc &milc) {
+    return milc.site_map != nullptr && (milc.ranks == 1 || milc.decisions != nullptr) && !is_off();
+}
+
+Box box_of_milc(const milcgpu_milc &milc) {
+    milcgpu_layout layout{};
+    std::copy(milc.extent, milc.extent + 4, layout.extent);
+    std::copy(milc.whole, milc.whole + 4, layout.whole);
+    std::copy(milc.origin, milc.origin + 4, layout.origin);
+    std::copy(&milc.neighbour[0][0], &milc.neighbour[0][0] + 8, &layout.neighbour[0][0]);
+    return box_of(layout, milc.rank);
+}
+
+SiteField field_of(const milcgpu_milc &milc, const milcgpu_field &links) {
+    return {links.data, links.precision == MILCGPU_DOUBLE, links.pitch_bytes, milc.site_map};
+}
+
+void tell(const SiteFileHead &head, const SumPair &found, milcgpu_plugin_file &file) {
+    file.turned = head.turned;
+    file.has_sums = head.has_sums;
+    file.says[0] = head.sums.first, file.says[1] = head.sums.second;
+    file.found[0] = found.first, file.found[1] = found.second;
+    std::memcpy(file.time, head.time, sizeof file.time);
+}
+
+// work(ranks) on all ranks; on_error(status): the answer where it throws, which is said.
+template <class Work, class OnError>
+int on_ranks(const char *what, const milcgpu_milc &milc, const Work &work, const OnError &on_error) noexcept {
+    return answer_of(what, "MILC's own routine does it", 0, [&] {
+        plugin().rank = milc.rank;
+        const std::unique_ptr<Ranks> ranks = ranks_of(milc.ranks == 1 ? nullptr : milc.decisions);
+        ranks->set_time_limit(time_limit());
+        const FilePatience patience(*ranks);
+        try {
+            for (const char starts : ranks->gathered("a lattice file", char(is_plain_start(milc))))
+                if (!starts)
+                    return 0;
+            return work(*ranks);
+        } catch (const Error &error) {
+            const bool lost = error.status() == Status::comm || error.status() == Status::timed_out;
+            const int answer = lost ? -1 : on_error(error.status());
+            plugin().log(0, format("%s: %s%s", what, error.what(),
+                                   answer == 0 ? ". MILC's own routine does it" : ". The run ends"));
+            return answer;
+        }
+    });
+}
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
+                                const milcgpu_field *links, milcgpu_plugin_file *file) {
+    return on_ranks(
+        "lattice file", *milc,
+        [&](Ranks &ranks) {
+            struct Known {
+                SiteFileHead head;
+                int is_ours;
+            } known{};
+            const Box box = box_of_milc(*milc);
+            ranks.collective("the head of a file", [&] {
+                OpenFile there;
+                if (ranks.rank() != 0 || there.open(name, false) != 0) // which MILC says
+                    return;
+                const std::optional<SiteFileHead> head = known_head_of(name);
+                if (!head || head->listed || (head->kind == FileKind::scidac) != (lime != 0))
+                    return;
+                require_extents(name, *head, box.whole);
+                known = {*head, 1};
+            });
+            known = ranks.gathered("the head of a file", known)[0];
+            if (!known.is_ours)
+                return 0;
+            tell(known.head,
+                 read_sites(ranks, box, name, known.head, field_of(*milc, *links),
+                            serial ? Readers::able : Readers::everyone),
+                 *file);
+            return 1;
+        },
+        [](Status status) { return status == Status::no_memory ? 0 : -1; });
+}
+
+int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const char *time, int serial,
+                                 const milcgpu_field *links, milcgpu_plugin_file *file) {
+    return on_ranks(
+        "lattice file", *milc,
+        [&](Ranks &ranks) {
+            const SiteFileHead head = write_gauge(ranks, box_of_milc(*milc), name, field_of(*milc, *links), time,
+                                                  serial ? Readers::first : Readers::everyone);
+            tell(head, head.sums, *file);
+            return 1;
+        },
+        [](Status) { return 0; });
+}
+
+} // extern "C"

@@ -1,0 +1,42 @@
+/* Lattice files, with MILC's names. */
+#ifndef IO_LAT_H
+#define IO_LAT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef MILC_HOST_MASTER
+typedef char *file_name;
+#else
+typedef const char *file_name;
+#endif
+
+enum { CONTINUE = 10, FRESH, RELOAD_SERIAL, FORGET = 40, SAVE_SERIAL };
+#define SAVE_CHECKPOINT 43
+#define GAUGE_VERSION_NUMBER 20103
+
+typedef struct {
+    int32_t magic_number;
+    char time_stamp[64];
+    int32_t dims[4], header_bytes, order;
+} gauge_header;
+typedef struct {
+    uint32_t sum31, sum29;
+} gauge_check;
+typedef struct {
+    FILE *fp;
+    gauge_header *header;
+    file_name filename;
+    int byterevflag;
+    uint32_t *rank2rcv;
+    int parallel, dataformat, precision;
+    gauge_check check;
+} gauge_file;
+
+gauge_file *reload_lattice(int flag, file_name file);
+gauge_file *restore_serial(file_name file), *restore_parallel(file_name file);
+gauge_file *save_serial(file_name file), *save_parallel(file_name file);
+gauge_file *setup_input_gauge_file(file_name file), *setup_output_gauge_file(void);
+void free_output_gauge_file(gauge_file *gf), write_gauge_info_file(gauge_file *gf);
+
+#endif
