@@ -1,6 +1,6 @@
 // Conjugate gradient for A x = b, A = shift +- B^dag B (operators/normal_operator.h), in one precision or two.
 //
-// Two launches an iteration, the two halves of A. docs/cg.md gives the scheme in symbols. A is applied to p once in
+// Two launches an iteration, the two halves of A. docs/explanation.md has it in symbols. A is applied to p once in
 // eight iterations, and to the residual in the seven others, where s = A p follows by recursion. After the eighth
 // iteration p and x are updated for all eight in one pass, in double. The sums of a launch are finished by the next
 // launch.
