@@ -26,8 +26,9 @@ struct Run : tests::Said {
         std::istringstream lines(output);
         std::string all;
         for (std::string line; std::getline(lines, line);)
-            if (line.rfind("trajectory ", 0) == 0)
-                all += line + "\n";
+            for (const char *begin : {"trajectory ", "PLAQ:", "P_LOOP:", "G_LOOP:", "GACTION:"})
+                if (line.rfind(begin, 0) == 0)
+                    all += line + "\n";
         return all;
     }
     // How often a field was copied back to the host for a routine.
@@ -658,10 +659,14 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.calls("eo_fermion_force") == std::pair(2L, 0L));
             CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
             CHECK(resident.calls("imp_gauge_action") == std::pair(5L, 0L));
-            CHECK(resident.calls("d_plaquette") == std::pair(8L, 0L)); // the others are of links that MILC has
+            CHECK(resident.calls("d_plaquette") == std::pair(6L, 0L)); // the others are of links that MILC has
             resident.check_tables();
             CHECK(resident.says("copied back for\n"));
-            CHECK(resident.copies("d_action_rhmc, the momenta") == 2);
+            CHECK(resident.copies("report, the momenta") == 2); // and none for an action
+            CHECK(resident.calls("g_measure") == std::pair(2L, 0L));
+            CHECK(resident.calls("hmom_action") == std::pair(5L, 0L));
+            CHECK(resident.calls("ranmom") == std::pair(2L, 0L));
+            CHECK(resident.calls("grsource_plain_field") == std::pair(4L, 0L));
             CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // the reports; none to make links
             CHECK(resident.copies("gauge_field_copy, the gauge field") == 1);
             CHECK(resident.copies("reload_lattice, the gauge field") == 1);

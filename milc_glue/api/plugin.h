@@ -40,6 +40,10 @@ extern "C" {
     ROW(REUNITARIZE, "reunitarize_ks")                                                                                 \
     ROW(GAUGE_ACTION, "imp_gauge_action")                                                                              \
     ROW(PLAQUETTE, "d_plaquette")                                                                                      \
+    ROW(GAUGE_MEASURE, "g_measure")                                                                                    \
+    ROW(MOMENTUM_ACTION, "hmom_action")                                                                                \
+    ROW(RANDOM_MOMENTA, "ranmom")                                                                                      \
+    ROW(RANDOM_SOURCE, "grsource_plain_field")                                                                         \
     ROW(MESON_CONT, "ks_meson_cont_mom")                                                                               \
     ROW(SPIN_TASTE, "spin_taste_op")                                                                                   \
     ROW(SHIFT_FIELD, "shift_field")                                                                                    \
@@ -106,6 +110,9 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
  * blocks; else the results of `part`, or-ed. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
+/* The same as a call of this routine: 0: not done, because routines are not taken over now. */
+int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
+                                          void *what);
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
  * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);
@@ -396,6 +403,11 @@ int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tol
                                milcgpu_reunitarize_report *report);
 int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
 int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
+int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double *action);
+/* What g_measure prints, without phases and boundary sign: plaquettes of space and time, Polyakov loop, and traces of
+ * loops as in milcgpu_gauge_loop_traces. */
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int n, const int *lengths, const int *steps,
+                                 double *plaquettes, double *polyakov, double *traces);
 
 /* One line, as those above: the device's newest `one` with what MILC's routine has made of the host's old copy, which
  * then goes: the device's takes its place. expected: why both must differ, or NULL. */

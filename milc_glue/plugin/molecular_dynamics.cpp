@@ -181,6 +181,25 @@ int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *spa
     });
 }
 
+int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double *action) {
+    return on_gauge(MILCGPU_MOMENTUM_ACTION, lattice, MILCGPU_MOMENTA, 0,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_momenta_action(gauge, action); });
+}
+
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int n, const int *lengths, const int *steps,
+                                 double *plaquettes, double *polyakov, double *traces) {
+    return on_gauge(MILCGPU_GAUGE_MEASURE, lattice, MILCGPU_LINKS, 0, [&](milcgpu_gauge *gauge, RoutineAccount &) {
+        milcgpu_status status = milcgpu_gauge_plaquettes(gauge, &plaquettes[0], &plaquettes[1]);
+        if (status == MILCGPU_OK)
+            status = milcgpu_gauge_polyakov_loop(gauge, &polyakov[0], &polyakov[1]);
+        if (status == MILCGPU_OK)
+            status = milcgpu_gauge_loop_traces(gauge, MILCGPU_SIGNS_IN, n, lengths, steps, traces);
+        for (int k = 0; k < 2; ++k) // with phases, all of them have turned signs
+            plaquettes[k] = -plaquettes[k], polyakov[k] = -polyakov[k];
+        return status;
+    });
+}
+
 void milcgpu_plugin_vectors_begin(int most, int again) {
     Plugin &p = plugin();
     p.solutions_again = again != 0;

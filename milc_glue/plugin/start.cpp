@@ -49,7 +49,8 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
         const auto routine = static_cast<milcgpu_routine>(r);
         if (!has_solves(milc) && milc.not_offloaded[r] != nullptr)
             continue;
-        const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
+        const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS ||
+                             routine == MILCGPU_RANDOM_MOMENTA || routine == MILCGPU_RANDOM_SOURCE;
         const char *left = milc.not_offloaded[r] != nullptr                      ? milc.not_offloaded[r]
                            : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash.c_str()
                            : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? wilson_dslash.c_str()
@@ -204,6 +205,16 @@ int refused(const Plugin &p, const std::string &why) {
     return 0;
 }
 
+// part(what, from, to) for pieces of 0 ... n - 1, by all threads; the results or-ed.
+int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
+    constexpr size_t piece = 2048;
+    int results = 0;
+#pragma omp parallel for reduction(| : results) if (n > piece)
+    for (size_t from = 0; from < n; from += piece)
+        results |= part(what, from, std::min(from + piece, n));
+    return results;
+}
+
 } // namespace
 
 extern "C" {
@@ -238,14 +249,19 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
 }
 
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
-    if (pool == nullptr)
-        return -1;
-    constexpr size_t piece = 2048;
-    int results = 0;
-#pragma omp parallel for reduction(| : results) if (n > piece)
-    for (size_t from = 0; from < n; from += piece)
-        results |= part(what, from, std::min(from + piece, n));
-    return results;
+    return pool != nullptr ? in_pieces(n, part, what) : -1;
+}
+
+int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
+                                          void *what) {
+    Plugin &p = plugin();
+    if (!p.active())
+        return 0;
+    RoutineAccount &account = p.ledger[routine];
+    const Stopwatch watch(account.seconds);
+    in_pieces(n, part, what);
+    ++account.calls;
+    return 1;
 }
 
 void milcgpu_plugin_wake(void) {

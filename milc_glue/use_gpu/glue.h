@@ -90,6 +90,7 @@ static inline milcgpu_field milcgpu_field_of(const void *f) {
 
 #define MILCGPU_UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
 #define MILCGPU_OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
+#define MILCGPU_OTHER_MEASUREMENT "MILC's own: it has other numbers"
 /* With coefficients of the user's own the flow is MILC's. */
 #if (defined(READ_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_CF3) ||                                                \
     (defined(READ_ADPT_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3)
@@ -138,6 +139,9 @@ int milcgpu_reads_are_known(void); /* whether MILC asks for fields of links in t
 int milcgpu_exponential_order(void);
 /* The gauge action: 0 where it has other loops than the device's. */
 int milcgpu_known_action(milcgpu_loops *loops);
+int milcgpu_measures_gauge(void); /* whether g_measure prints what the device measures */
+/* Why random numbers are drawn by MILC's own. */
+const char *milcgpu_why_own_numbers(void);
 
 /* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
  * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */

@@ -1,6 +1,7 @@
 /* The trajectory of ks_imp_rhmc and ks_imp_dyn, and routines that read or write the sites. In a trajectory of
  * ks_imp_rhmc (update) every reader of solutions is known, too: these and the fermion links stay on the device, and
  * MILC's fields are filled only where somebody else reads them (milcgpu_need; links.h). */
+#include "random.h"
 #include "sites.h"
 
 #include "routines.h"
@@ -53,9 +54,65 @@ int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Rea
     return milcgpu_original(ks_rateval)(dest, src, psim, residues, order, parity);
 }
 
-/* The momenta's action is summed by MILC, in the same file. */
+#ifndef ANISOTROPY
+/* The actions of the last call, which MILC's lines are relative to. */
+extern double old_g __attribute__((weak)), old_h __attribute__((weak)), old_f __attribute__((weak)),
+    old_a __attribute__((weak));
+
+/* By the device, where it has the momenta or can have them. 0: MILC's own is to sum it. */
+static int momentum_action(double *action) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    const double constant = 16. * volume; /* which both have: the rest may vanish */
+    double seconds = -milcgpu_plugin_seconds(), cpu, cpu_seconds;
+    if (!milcgpu_offloads_sites(MILCGPU_MOMENTUM_ACTION, 1, NULL, "d_action_rhmc") ||
+        !milcgpu_plugin_momentum_action(&sites, action))
+        return 0;
+    seconds += milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_compare() || hmom_action == NULL)
+        return 1;
+    milcgpu_enter_old_sites(MILCGPU_MOMENTUM_ACTION);
+    cpu = milcgpu_there(hmom_action)();
+    cpu_seconds = milcgpu_leave_old_sites(MILCGPU_MOMENTUM_ACTION);
+    milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_MOMENTUM_ACTION, *action + constant, cpu + constant, seconds,
+                                                cpu_seconds));
+    return 1;
+}
+
+/* As d_action_rhmc of MILC, which sums the momenta's action in the same file: the linker does not replace that. */
+static double sum_actions(su3_vector **multi_x, su3_vector *sumvec, double of_momenta) {
+    double seconds = -milcgpu_plugin_seconds(), space, time, of_links, of_fermions, all;
+    d_plaquette(&space, &time); /* phases are in */
+    node0_printf("PLAQUETTE ACTION: %e\n", (double)beta * volume * (space + time));
+    rephase(OFF);
+    of_links = beta / 3.0 * imp_gauge_action();
+    rephase(ON);
+    of_fermions = milcgpu_there(fermion_action)(multi_x, sumvec);
+    all = of_links + of_momenta + of_fermions;
+    node0_printf("ACTION: g,h,f = %.14e  %.14e  %.14e  %.14e\n", of_links, of_momenta, of_fermions, all);
+    node0_printf("DG = %e, DH = %e, DF = %e, D = %e\n", of_links - old_g, of_momenta - old_h, of_fermions - old_f,
+                 all - old_a);
+    old_g = of_links;
+    old_h = of_momenta;
+    old_f = of_fermions;
+    old_a = all;
+    seconds += milcgpu_plugin_seconds();
+    node0_printf("ACTIONTIME: time = %e\n", seconds);
+    return all;
+}
+#endif
+
 double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     double action;
+#ifndef ANISOTROPY
+    double of_momenta;
+    if (fermion_action != NULL && &old_g != NULL && &old_h != NULL && &old_f != NULL && &old_a != NULL &&
+        phases_in == ON && momentum_action(&of_momenta)) {
+        milcgpu_only_offloaded_read++;
+        action = sum_actions(multi_x, sumvec, of_momenta);
+        milcgpu_only_offloaded_read--;
+        return action;
+    }
+#endif
     milcgpu_need(MILCGPU_MOMENTA, "d_action_rhmc");
     milcgpu_only_offloaded_read++;
     action = milcgpu_original(d_action_rhmc)(multi_x, sumvec);
@@ -88,8 +145,32 @@ void __wrap_gauge_field_copy(field_offset from, field_offset to) {
         milcgpu_plugin_host_wrote(MILCGPU_LINKS);
 }
 
-void __wrap_ranmom(void) {
+#ifdef MILCGPU_DRAWS
+static int momenta_part(void *unused, size_t from, size_t to) {
+    size_t i;
+    int mu;
+    (void)unused;
+    for (i = from; i < to; i++)
+        for (mu = XUP; mu <= TUP; mu++)
+            milcgpu_there(random_anti_hermitian)(&lattice[i].mom[mu], &lattice[i].site_prn);
+    return 0;
+}
+static void own_momenta(void *unused) {
+    (void)unused;
     milcgpu_original(ranmom)();
+}
+static int draws_momenta(void) {
+    return random_anti_hermitian != NULL &&
+           milcgpu_draws(MILCGPU_RANDOM_MOMENTA, 0, sites_on_node, momenta_part, own_momenta, NULL, lattice[0].mom,
+                         sizeof(site), 4 * sizeof(anti_hermitmat));
+}
+#else
+static int draws_momenta(void) { return 0; }
+#endif
+
+void __wrap_ranmom(void) {
+    if (!draws_momenta())
+        milcgpu_original(ranmom)();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 

@@ -1,5 +1,5 @@
 /* What this program of MILC's has, why a routine of it is not offloaded, and its actions as the library takes them. */
-#include "glue.h"
+#include "random.h"
 #include <string.h>
 #ifdef MILCGPU_SERVES
 #include "../include/umethod.h"
@@ -107,6 +107,14 @@ const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink
     return milcgpu_why_own_hisq(ap);
 }
 
+const char *milcgpu_why_own_numbers(void) {
+#ifdef MILCGPU_DRAWS
+    return NULL;
+#else
+    return "MILC's own: sites of this program do not have generators of their own";
+#endif
+}
+
 int milcgpu_reads_are_known(void) { return milcgpu_has(get_fatlinks) && milcgpu_has(get_lnglinks); }
 
 /* ---- molecular dynamics ------------------------------------------------------------------------------------------ */
@@ -139,6 +147,15 @@ int milcgpu_known_action(milcgpu_loops *loops) {
     loops->signs = MILCGPU_SIGNS_IN;
     return 1;
 }
+
+int milcgpu_measures_gauge(void) {
+#if defined(ANISOTROPY) || defined(BPCORR) || defined(SCHROED_FUN)
+    return 0;
+#else
+    return get_nloop != NULL && get_loop_table != NULL && milcgpu_there(get_nreps)() == 1;
+#endif
+}
+static const char *own_measurement(void) { return milcgpu_measures_gauge() ? NULL : MILCGPU_OTHER_MEASUREMENT; }
 
 /* A program may have no loops; MILC may not have made its table of them yet: their lengths are 0 then. */
 static const char *own_action(void) {

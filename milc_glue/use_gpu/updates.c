@@ -1,5 +1,6 @@
 /* Gauge force, update of the links, reunitarization, gauge action, plaquette. */
 #include "sites.h"
+#include <math.h>
 
 #include "routines.h"
 
@@ -115,11 +116,11 @@ double __wrap_imp_gauge_action(void) {
     return action;
 }
 
-/* On the device where the newest links are there: otherwise MILC's own costs less than the copy. Its links have phases
- * or not, as phases_in says. */
+/* On the device where the newest links are there, or a trajectory's next routine takes them there: otherwise MILC's own
+ * costs less than the copy. Its links have phases or not, as phases_in says. */
 void __wrap_d_plaquette(double *space, double *time) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    if (milcgpu_plugin_newer_on_device(MILCGPU_LINKS) &&
+    if ((milcgpu_plugin_newer_on_device(MILCGPU_LINKS) || (milcgpu_in_trajectory && phases_in == ON)) &&
         milcgpu_offloads_sites(MILCGPU_PLAQUETTE, 1, NULL, "d_plaquette") &&
         milcgpu_plugin_plaquettes(&sites, space, time)) {
         if (phases_in == OFF) {
@@ -131,3 +132,111 @@ void __wrap_d_plaquette(double *space, double *time) {
     milcgpu_need(MILCGPU_LINKS, "d_plaquette");
     milcgpu_original(d_plaquette)(space, time);
 }
+
+/* ---- measurements of the gauge field ------------------------------------------------------------------------------
+ */
+
+typedef struct {
+    int n, *lengths, *steps; /* of the loops of the action */
+    double plaquettes[2], polyakov[2], *traces;
+} measurement;
+
+static int gauge_measurement(const milcgpu_plugin_lattice *sites, measurement *m) {
+    const int kinds = milcgpu_there(get_nloop)(), *const lengths = milcgpu_there(get_loop_length)(),
+              *const numbers = milcgpu_there(get_loop_num)();
+    int ***const table = milcgpu_there(get_loop_table)();
+    int kind, loop, k, steps = 0, were_out, done;
+    m->n = 0;
+    for (kind = 0; kind < kinds; kind++) {
+        m->n += numbers[kind];
+        steps += numbers[kind] * lengths[kind];
+    }
+    m->traces = (double *)milcgpu_room(2 * m->n * sizeof(double) + (m->n + steps) * sizeof(int), "loops");
+    m->lengths = (int *)(m->traces + 2 * m->n);
+    m->steps = m->lengths + m->n;
+    m->n = steps = 0;
+    for (kind = 0; kind < kinds; kind++)
+        for (loop = 0; loop < numbers[kind]; loop++) {
+            m->lengths[m->n++] = lengths[kind];
+            for (k = 0; k < lengths[kind]; k++)
+                m->steps[steps++] = table[kind][loop][k];
+        }
+    were_out = milcgpu_put_phases_in();
+    done = milcgpu_plugin_gauge_measure(sites, m->n, m->lengths, m->steps, m->plaquettes, m->polyakov, m->traces);
+    milcgpu_put_phases_back(were_out);
+    return done;
+}
+
+/* MILC's lines; returns the action. */
+static double print_measurement(const measurement *m) {
+    const char *const average = MILC_PRECISION == 1 ? "\t%e" : "\t%.16e";
+    const int kinds = milcgpu_there(get_nloop)();
+    int kind, loop, k, n = 0, step = 0;
+    double action = 0;
+    node0_printf(MILC_PRECISION == 1 ? "PLAQ:\t%f\t%f\n" : "PLAQ:\t%.16f\t%.16f\n", m->plaquettes[0], m->plaquettes[1]);
+    node0_printf("P_LOOP:\t%e\t%e\n", (Real)m->polyakov[0], (Real)m->polyakov[1]);
+    for (kind = 0; kind < kinds; kind++)
+        for (loop = 0; loop < milcgpu_there(get_loop_num)()[kind]; loop++, n++) {
+            action += milcgpu_there(get_loop_coeff)()[kind][0] * (3 - m->traces[2 * n]);
+            node0_printf("G_LOOP:  %d  %d  %d   ", kind, loop, m->lengths[n]);
+            node0_printf(average, m->traces[2 * n]);
+            node0_printf("\t( ");
+            for (k = 0; k < m->lengths[n]; k++)
+                node0_printf("%d ", m->steps[step++]);
+            node0_printf(" )\n");
+        }
+    node0_printf("GACTION: %e\n", action);
+    if (this_node == 0)
+        fflush(stdout);
+    return action;
+}
+
+/* The number that differs most. Of the loops their weighted sum, which is MILC's action. Polyakov loops are 3 at most,
+ * and may vanish. */
+static void compare_measurement(const measurement *m, double action, double seconds) {
+    double ours[5] = {action, m->plaquettes[0], m->plaquettes[1], 3 + m->polyakov[0], 3 + m->polyakov[1]};
+    double theirs[5], cpu_seconds;
+    complex loop = {m->polyakov[0], m->polyakov[1]};
+    int k, worst = 0;
+    milcgpu_enter_old_sites(MILCGPU_GAUGE_MEASURE);
+    milcgpu_original(d_plaquette)(&theirs[1], &theirs[2]);
+    theirs[0] = milcgpu_has(imp_gauge_action) ? milcgpu_original(imp_gauge_action)() / volume : action;
+    if (ploop != NULL)
+        loop = milcgpu_there(ploop)();
+    cpu_seconds = milcgpu_leave_old_sites(MILCGPU_GAUGE_MEASURE);
+    theirs[3] = 3 + loop.real;
+    theirs[4] = 3 + loop.imag;
+    for (k = 1; k < 5; k++)
+        if (!(fabs(ours[k] / theirs[k] - 1) <= fabs(ours[worst] / theirs[worst] - 1)))
+            worst = k;
+    milcgpu_judge(
+        milcgpu_plugin_compare_number(MILCGPU_GAUGE_MEASURE, ours[worst], theirs[worst], seconds, cpu_seconds));
+}
+
+/* MILC calls it with phases out. */
+void __wrap_g_measure(void) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    double seconds = -milcgpu_plugin_seconds(), action;
+    measurement m = {0};
+    if (phases_in == OFF &&
+        milcgpu_offloads_sites(MILCGPU_GAUGE_MEASURE, milcgpu_measures_gauge(), MILCGPU_OTHER_MEASUREMENT,
+                               "g_measure") &&
+        gauge_measurement(&sites, &m)) {
+        seconds += milcgpu_plugin_seconds();
+        action = print_measurement(&m);
+        if (milcgpu_plugin_compare())
+            compare_measurement(&m, action, seconds);
+        free(m.traces);
+        return;
+    }
+    free(m.traces);
+    milcgpu_on_sites(MILCGPU_GAUGE_MEASURE, MILCGPU_LINKS, 0, "g_measure", milcgpu_original(g_measure)());
+}
+
+#if MILCGPU_MILC >= 2
+void __wrap_g_measure_ks(void) {
+    milcgpu_only_offloaded_read++;
+    milcgpu_original(g_measure_ks)();
+    milcgpu_only_offloaded_read--;
+}
+#endif

@@ -58,11 +58,31 @@ complex complex_gaussian_rand_no(double_prn *prn) {
     prn->drawn++;
     return number;
 }
-void grsource_plain_field(su3_vector *dest, int parity) {
-    const size_t first = parity == ODD ? even_sites_on_node : 0;
+Real z2_rand_no(double_prn *prn) { return complex_gaussian_rand_no(prn).real > 0 ? 0.5 : -0.5; }
+void random_anti_hermitian(anti_hermitmat *h, double_prn *prn) {
+    const complex diagonal = complex_gaussian_rand_no(prn);
+    h->m00im = diagonal.real;
+    h->m11im = diagonal.imag;
+    h->m22im = -diagonal.real - diagonal.imag;
+    h->m01 = complex_gaussian_rand_no(prn);
+    h->m02 = complex_gaussian_rand_no(prn);
+    h->m12 = complex_gaussian_rand_no(prn);
+}
+void z2rsource_plain_field(su3_vector *dest, int parity) {
+    const size_t first = parity == ODD ? even_sites_on_node : 0, n = parity == EVENANDODD ? 2 : 1;
     size_t i;
     int c;
-    for (i = first; i < first + even_sites_on_node; i++)
+    for (i = first; i < first + n * even_sites_on_node; i++)
+        for (c = 0; c < 3; c++) {
+            dest[i].c[c].real = z2_rand_no(&lattice[i].site_prn);
+            dest[i].c[c].imag = z2_rand_no(&lattice[i].site_prn);
+        }
+}
+void grsource_plain_field(su3_vector *dest, int parity) {
+    const size_t first = parity == ODD ? even_sites_on_node : 0, n = parity == EVENANDODD ? 2 : 1;
+    size_t i;
+    int c;
+    for (i = first; i < first + n * even_sites_on_node; i++)
         for (c = 0; c < 3; c++)
             dest[i].c[c] = complex_gaussian_rand_no(&lattice[i].site_prn);
 }

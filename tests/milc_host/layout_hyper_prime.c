@@ -33,6 +33,7 @@ void make_lattice(void) {
                 for (x = 0; x < nx; x++) {
                     site *s = &lattice[node_index(x, y, z, t)];
                     s->x = x, s->y = y, s->z = z, s->t = t;
+                    s->site_prn.state = x + 100 * (y + 100 * (z + 100 * t));
                     s->parity = (x + y + z + t) % 2 ? ODD : EVEN;
                     s->phase[XUP] = t % 2 ? -1 : 1;
                     s->phase[YUP] = (t + x) % 2 ? -1 : 1;

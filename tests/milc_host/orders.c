@@ -14,6 +14,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 double digest(const Real *x, size_t pitch, size_t reals); /* trajectory.c */
 void new_lattice(const char *seed);
 void measure(void);
+void show_actions(su3_vector **x, su3_vector *sum);
 double rational(field_offset member, su3_vector **x, su3_vector *sum); /* updates.c */
 extern void (*instead_of_update)(void);                                /* update.c */
 
@@ -96,7 +97,7 @@ static void momenta(void) { ranmom(); }
 
 static void actions(void) {
     by(MILCGPU_GAUGE_ACTION, 1);
-    d_action_rhmc(NULL, NULL);
+    show_actions(NULL, NULL);
     by(MILCGPU_GAUGE_ACTION, 0);
 }
 

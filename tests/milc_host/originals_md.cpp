@@ -269,8 +269,55 @@ void gauge_field_copy(field_offset src, field_offset dest) {
 }
 
 void ranmom(void) {
-    static unsigned long seed = 500;
-    momenta_to_sites(reference::random_momenta(here(), seed++));
+    for (size_t i = 0; i < volume; ++i)
+        for (anti_hermitmat &h : lattice[i].mom)
+            random_anti_hermitian(&h, &lattice[i].site_prn);
+}
+
+complex ploop(void) {
+    const Gauge u = links_of_sites();
+    reference::Complex sum = 0;
+    for (size_t i = 0; i < volume / nt; ++i)
+        sum += reference::trace(reference::along_path(here(), u, int(i), reference::Path(nt, 3))) * double(nt) /
+               double(volume);
+    return {static_cast<Real>(sum.real()), static_cast<Real>(sum.imag())};
+}
+
+int ***get_loop_table(void) {
+    static std::vector<reference::Loops> kinds = loops();
+    static std::vector<std::vector<int *>> paths(kinds.size());
+    static std::vector<int **> table;
+    for (size_t k = table.size(); k < kinds.size(); ++k) {
+        for (reference::Path &path : kinds[k].paths)
+            paths[k].push_back(path.data());
+        table.push_back(paths[k].data());
+    }
+    return table.data();
+}
+
+void g_measure(void) {
+    const Gauge u = links_of_sites();
+    const complex loop = ploop();
+    double space, time, action = 0;
+    d_plaquette(&space, &time);
+    std::printf(MILC_PRECISION == 1 ? "PLAQ:\t%f\t%f\n" : "PLAQ:\t%.16f\t%.16f\n", space, time);
+    std::printf("P_LOOP:\t%e\t%e\n", loop.real, loop.imag);
+    for (int kind = 0; kind < get_nloop(); ++kind)
+        for (int k = 0; k < loop_num[kind]; ++k) {
+            const reference::Path path(get_loop_table()[kind][k], get_loop_table()[kind][k] + loop_length[kind]);
+            double mean = 0;
+            for (size_t i = 0; i < volume; ++i)
+                mean += reference::trace(reference::along_path(here(), u, int(i), path)).real() / volume;
+            action += loop_coefficients[kind][0] * (3 - mean);
+            std::printf("G_LOOP:  %d  %d  %d   ", kind, k, loop_length[kind]);
+            std::printf(MILC_PRECISION == 1 ? "\t%e" : "\t%.16e", mean);
+            std::printf("\t( ");
+            for (const int step : path)
+                std::printf("%d ", step);
+            std::printf(" )\n");
+        }
+    std::printf("GACTION: %e\n", action);
+    std::fflush(stdout);
 }
 
 // CONTINUE: links stay. FRESH: the file's name is the seed, and links have no phases, as those of a file.

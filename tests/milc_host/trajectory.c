@@ -3,6 +3,8 @@
  * from the sites here is what MILC's programs read there, after the same calls. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
+#include "../include/imp_ferm_links.h"
+#include "plugin.h"
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
@@ -43,12 +45,20 @@ double digest(const Real *x, size_t pitch, size_t reals) {
     return sum / sqrt(norm);
 }
 
-/* d_action_rhmc reads the momenta, create_G_from_site the links. */
+extern double old_g, old_h, old_f;
+void show_actions(su3_vector **x, su3_vector *sum) { /* sum: NULL: not of fermions */
+    const double all = d_action_rhmc(x, sum);
+    printf("trajectory actions %.17g %.17g %.17g and their sum %.17g\n", old_g / volume, old_h / volume, old_f / volume,
+           all / volume);
+}
+
+/* Nothing of MILC's reads the momenta in the sites, so they are asked for; links come back for create_G_from_site. */
 void report(const char *what) {
     su3_matrix *links;
     Real *momenta = (Real *)malloc(sites_on_node * 4 * 9 * sizeof(Real));
     size_t i, k;
-    d_action_rhmc(NULL, NULL);
+    show_actions(NULL, NULL);
+    milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "report");
     for (i = 0; i < 4 * sites_on_node; i++)
         for (k = 0; k < 9; k++)
             momenta[9 * i + k] = ((const Real *)&lattice[i / 4].mom[i % 4])[k];
@@ -71,10 +81,27 @@ static void measure_fermion_links(void) {
            digest((const Real *)get_lngbacklinks(fn), 4 * sizeof(su3_matrix), 72));
 }
 
-/* As a measurement does it: phases out, links out of the sites themselves. */
+static void random_sources(void) {
+    su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    z2rsource_plain_field(source, EVENANDODD);
+    grsource_plain_field(source, ODD);
+    printf("trajectory random source %.17g\n", digest((const Real *)source, sizeof *source, 6));
+    free(source);
+}
+
+/* As a measurement does it: loops, phases out, links out of the sites themselves. */
 void measure(void) {
     double space, time;
+    d_plaquette(&space, &time);
+    random_sources();
+    printf("trajectory plaquettes with phases %.17g %.17g\n", space, time);
+#ifndef MILC_HOST_MASTER
+    g_measure_ks();
+#endif
     rephase(OFF);
+#ifdef MILC_HOST_MASTER
+    g_measure();
+#endif
     d_plaquette(&space, &time);
     printf("trajectory measured: plaquettes %.17g %.17g links %.17g\n", space, time,
            digest((const Real *)lattice[0].link, sizeof(site), 72));
@@ -116,7 +143,7 @@ void trajectory(const char *fault, const char *at) {
     reload_lattice(CONTINUE, NULL);
     update_u(eps);
     place("plaquette");
-    d_action_rhmc(NULL, NULL);
+    show_actions(NULL, NULL);
     measure();
 
     new_lattice("301");

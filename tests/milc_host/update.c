@@ -1,6 +1,7 @@
 /* A trajectory, as update() of ks_imp_rhmc. What it calls is in other files, as in MILC. */
 #include "../generic_ks/generic_ks_includes.h"
 
+void show_actions(su3_vector **x, su3_vector *sum);                    /* trajectory.c */
 void place(const char *name);                                          /* trajectory.c */
 double rational(field_offset member, su3_vector **x, su3_vector *sum); /* updates.c */
 enum { terms = 3 };
@@ -37,7 +38,7 @@ int update(void) {
     printf("trajectory source %.17g\n", rational(F_OFFSET(g_rand), x, sum) / volume);
     for (i = 0; i < even_sites_on_node; i++)
         lattice[i].phi = sum[i];
-    d_action_rhmc(x, sum);
+    show_actions(x, sum);
     gauge_field_copy(F_OFFSET(link[0]), F_OFFSET(old_link[0]));
     leapfrog(eps, x);
     place("second");
@@ -45,7 +46,7 @@ int update(void) {
     place("reunitarize");
     reunitarize_ks();
     place("action");
-    d_action_rhmc(x, sum);
+    show_actions(x, sum);
     for (t = 0; t < terms; t++)
         free(x[t]);
     free(sum);

@@ -8,7 +8,7 @@
 
 void place(const char *name); /* trajectory.c */
 
-void site_force(Real eps);  /* orders.c */
+void site_force(Real eps); /* orders.c */
 
 enum { terms = 3 };
 static fermion_links_t all_links;
@@ -26,7 +26,7 @@ void reunitarize_ks(void) {
     rephase(ON);
 }
 
-static double momentum_action(void) {
+double hmom_action(void) {
     double sum = 0;
     size_t i;
     int mu;
@@ -89,21 +89,30 @@ double rational(field_offset member, su3_vector **x, su3_vector *sum) {
     return norm;
 }
 
-/* The momenta are read from the sites. Fermions only where there is room for their solutions. */
-double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
-    double space, time, space_out, time_out, gauge, momenta;
-    if (sumvec != NULL)
-        printf("trajectory fermion action %.17g\n", rational(F_OFFSET(phi), multi_x, sumvec) / volume);
-    d_plaquette(&space, &time);
-    rephase(OFF);
-    gauge = beta / 3 * imp_gauge_action();
-    d_plaquette(&space_out, &time_out);
-    rephase(ON);
-    momenta = momentum_action();
-    printf("trajectory plaquettes %.17g %.17g with phases %.17g %.17g actions %.17g %.17g\n", space_out, time_out,
-           space, time, gauge / volume, momenta / volume);
-    return gauge + momenta;
+double old_g, old_h, old_f, old_a;
+
+/* Only where there is room for solutions. */
+double fermion_action(su3_vector **multi_x, su3_vector *sumvec) {
+    return sumvec != NULL ? rational(F_OFFSET(phi), multi_x, sumvec) : 0;
 }
+
+/* The momenta are read from the sites. */
+double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
+    rephase(OFF);
+    old_g = beta / 3 * imp_gauge_action();
+    rephase(ON);
+    old_h = hmom_action();
+    old_f = fermion_action(multi_x, sumvec);
+    return old_a = old_g + old_h + old_f;
+}
+
+#ifndef MILC_HOST_MASTER
+void g_measure_ks(void) {
+    rephase(OFF);
+    g_measure();
+    rephase(ON);
+}
+#endif
 
 void invalidate_fermion_links(fermion_links_t *fl) {
     if (FERM_ACTION == HISQ && fl->fn[0] != NULL)

@@ -57,6 +57,8 @@ typedef struct {
     long drawn;
 } double_prn;
 complex complex_gaussian_rand_no(double_prn *prn);
+Real z2_rand_no(double_prn *prn);
+void random_anti_hermitian(anti_hermitmat *h, double_prn *prn);
 
 typedef struct {
     short x, y, z, t;
@@ -99,8 +101,8 @@ typedef struct {
     int r0[4];
 } link_phase_info_t;
 
-/* MILC_HOST_NEWER: MILC since 2025, which keeps links of eps_naik 0 and their derivative, and makes others when it wants
- * them. */
+/* MILC_HOST_NEWER: MILC since 2025, which keeps links of eps_naik 0 and their derivative, and makes others when it
+ * wants them. */
 typedef struct {
 #ifdef MILC_HOST_NEWER
     int preserve;
@@ -170,6 +172,14 @@ void reunitarize_cpu(void);
 void reunitarize_ks(void);
 double imp_gauge_action(void);
 void d_plaquette(double *space, double *time);
+complex ploop(void);
+int ***get_loop_table(void);
+void g_measure(void);
+#ifndef MILC_HOST_MASTER
+void g_measure_ks(void);
+#endif
+double hmom_action(void);
+double fermion_action(su3_vector **multi_x, su3_vector *sumvec);
 double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec);
 void rephase(int flag);
 void gauge_field_copy(field_offset src, field_offset dest);

@@ -42,6 +42,7 @@ int reload_ks_eigen(int flag, char *file, int *n, eigenvalue *values, su3_vector
 int save_ks_eigen(int flag, char *file, int n, eigenvalue *values, su3_vector **vectors, eigen_residual *resid,
                   int timing);
 void grsource_plain_field(su3_vector *dest, int parity);
+void z2rsource_plain_field(su3_vector *dest, int parity);
 /* MILC_HOST_MASTER: MILC's master, where it has other routines than develop. */
 #ifdef MILC_HOST_MASTER
 #define IF_DEVELOP(declared)
