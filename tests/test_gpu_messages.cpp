@@ -136,8 +136,12 @@ TEST_CASE("messages in GPU memory: D, solves and links have the bits of messages
         for (const Cut &cut : cuts) {
             CAPTURE(text_of(cut), name(backend));
             const Fields fields = fields_on(cut.whole, false);
-            const Environment way{{"MILCGPU_DIRECT", "0"}};
-            const Exchanged host = made_on(fields, cut, backend, {});
+            // On GPUs, of one cut: those of steps too, if they come while kernels wait.
+            const Environment way{{"MILCGPU_DIRECT", "0"}, {"MILCGPU_GPU_MPI", &cut == cuts ? "step" : "auto"}};
+            const Exchanged host = [&] {
+                const Environment through_host{{"MILCGPU_GPU_MPI", "auto"}};
+                return made_on(fields, cut, backend, {});
+            }();
             REQUIRE(host.well); // each with what its ranks said
             const Exchanged gpu =
                 made_on(fields, cut, backend, [&](Mailroom &room) { all_say_gpu_memory(room, cut.ranks()); });
@@ -187,6 +191,28 @@ TEST_CASE("messages in GPU memory: what the message passing says, and what a tes
                    room.on_gpu(0, OnGpu::never), room.on_gpu(1, OnGpu::never);
                });
     falls_back("rank 0 of 2: messages with rank 1 (", true, one_does(1, OnGpu::never)); // it takes none
+}
+
+TEST_CASE("messages that come only when kernels end are not for those that kernels wait for", "[ranks][gpu_mpi]") {
+    for (const bool to_the_end : {true, false}) {
+        std::vector<GpuMessagesFound> found(2);
+        std::vector<int> begun(2);
+        CHECK(all_well(on_ranks(2, [&](Ranks &ranks) {
+            Device device(Backend::host, 0);
+            const int rank = ranks.rank();
+            std::array<int, Peers::faces> neighbour;
+            neighbour.fill(-1);
+            neighbour[6] = neighbour[7] = 1 - rank;
+            const auto memory = [&] { return lasting_memory(device, Lasting::device, 4096); };
+            const DuringTrial during{[&begun, rank] { ++begun[rank]; }, [=] { return to_the_end || rank == 0; }};
+            found[rank] = try_gpu_messages(device, ranks, neighbour, memory(), memory(), 4096, "", during);
+        })));
+        CHECK(begun == std::vector<int>{1, 1});
+        CHECK(found[0].work == to_the_end);
+        CHECK(found[1].why == found[0].why);
+        CHECK(has(found[0].why, to_the_end ? "a test pattern came whole on all ranks"
+                                           : "rank 1 of 2: they came only when kernels did not wait any more"));
+    }
 }
 
 TEST_CASE("messages that were tried and did not come leave the ranks as they were, and keep their memory",
@@ -255,7 +281,7 @@ TEST_CASE("MILCGPU_GPU_MPI: 0 never, 1 also where the message passing does not s
     const Environment neither{{"MILCGPU_GPU_MPI", "yes"}};
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     CHECK(all_ended(on_cut(fields_on(cut.whole, false), cut, Backend::host, [](Here &, Ending &) {}),
-                    Status::bad_argument, "MILCGPU_GPU_MPI=yes is none of auto 0 1"));
+                    Status::bad_argument, "MILCGPU_GPU_MPI=yes is none of auto 0 1 step"));
 }
 
 TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that arrives changed",

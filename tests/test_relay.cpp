@@ -98,9 +98,12 @@ void demand(bool so, const char *what) {
 
 TEST_CASE("the relay brings ghosts of every precision where the neighbours read them, in order",
           "[ranks][relay][sanitize]") {
-    for (const int size : {1, 2, 3})
-        CHECK(all_well(on_ranks(size, [&](Ranks &ranks) {
+    for (const auto &[size, from_gpu] : {std::pair(1, false), {2, false}, {3, false}, {2, true}, {3, true}})
+        CHECK(all_well(on_ranks(size, [&, from_gpu = from_gpu](Ranks &ranks) {
             RankOfRing rank(ranks);
+            if (from_gpu)
+                rank.relay.use_gpu_memory();
+            demand(is_lasting_on_device(rank.relay.outgoing(1)) == from_gpu, "not the memory that was asked for");
             unsigned number = 0;
             for (const auto &[bytes, word] : {std::pair(48, 16), {24, 8}, {16, 16}})
                 for (const int parity : {0, 1}) {

@@ -76,6 +76,12 @@ void Halo::find_gpu_messages(GpuMessages asked) {
         why = found.why;
         if (gpu_messages_)
             buffers_.emplace(buffers_in(slot_bytes(), scratch));
+        if (gpu_messages_ && peers_->relays()) {
+            const GpuMessagesFound in_steps =
+                peers_->try_gpu_messages_in_steps(asked, neighbour, scratch.sent, scratch.received, slot_bytes());
+            why += in_steps.work ? "; in the steps of a solve, too, where kernels wait for them"
+                                 : "; in the steps of a solve through memory that GPU and host share: " + in_steps.why;
+        }
     }
     std::string directions;
     for (int mu = 0; mu < 4; ++mu)

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <mutex>
 #include <unistd.h>
+#if defined(__CUDACC__)
+#include "gpu_kernels/backend/peers_cuda.h"
+#endif
 
 namespace milcgpu {
 
@@ -63,6 +66,16 @@ std::string first_reason(Ranks &ranks, const char *why_not) {
 }
 
 __global__ void post_in(double *at, double value) { milcgpu::post(*at, value); }
+
+// words[0]: of the host; not 0: goes on. words[1]: not 0: it took too long.
+__global__ void __launch_bounds__(1024) wait_for_host(int *words, unsigned long long limit_ns) {
+    volatile int *const goes_on = words, *const gave_up = words + 1;
+    for (const unsigned long long begin = cuda::nanoseconds(); *goes_on != 0;)
+        if (cuda::nanoseconds() - begin > limit_ns) {
+            *gave_up = 1;
+            return;
+        }
+}
 
 double test_number(int from, int to) { return 1000.0 * from + to + 0.5; }
 
@@ -371,6 +384,46 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     }
 }
 
+GpuMessagesFound PeerMemory::try_gpu_messages_in_steps(GpuMessages asked,
+                                                       const std::array<int, Peers::faces> &neighbour,
+                                                       const std::shared_ptr<unsigned char> &sent,
+                                                       const std::shared_ptr<unsigned char> &received, size_t bytes) {
+    std::string refused = asked == GpuMessages::in_steps ? "" : "MILCGPU_GPU_MPI=step would try that";
+    DuringTrial during;
+    std::shared_ptr<int> words;
+    try {
+        words = {static_cast<int *>(device_.allocate_pinned(2 * sizeof(int))),
+                 [this](int *data) { device_.release_pinned(data); }};
+        words.get()[0] = 1, words.get()[1] = 0;
+    } catch (const Error &error) { // said to all
+        refused = error.what();
+    }
+    int ordinal = 0, multiprocessors = 0;
+    cudaGetDevice(&ordinal);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
+    cudaGetLastError();
+    // As many threads as the GPU takes wait, as those of sites at a cut may do.
+    if (refused.empty())
+        during = {[&] {
+                      cuda::start(device_, "test messages while kernels wait", 2 * multiprocessors, 1024, wait_for_host,
+                                  words.get(), static_cast<unsigned long long>(most_seconds_of_trial * 1e9));
+                  },
+                  [&] {
+                      *static_cast<volatile int *>(words.get()) = 0;
+                      device_.synchronize();
+                      return words.get()[1] == 0;
+                  }};
+    const GpuMessagesFound found = try_gpu_messages(device_, ranks_, neighbour, sent, received, bytes, refused, during);
+    if (!found.work)
+        return found;
+    const unsigned char *const before[2] = {relay_->outgoing(0), relay_->outgoing(1)};
+    relay_->use_gpu_memory();
+    for (int parity = 0; parity < 2; ++parity)
+        for (unsigned char *&to : maps_[parity].to)
+            to = to == before[parity] ? relay_->outgoing(parity) : to;
+    return found;
+}
+
 PeerMemory::~PeerMemory() {
     if (own_ == nullptr)
         return;
@@ -380,7 +433,8 @@ PeerMemory::~PeerMemory() {
         const std::lock_guard<std::mutex> lock(kept_mutex);
         int ordinal = -1;
         cudaGetDevice(&ordinal);
-        kept.push_back({ordinal, own_, bytes_});
+        if (!relay_ || !relay_->may_still_reach_gpu())
+            kept.push_back({ordinal, own_, bytes_});
     } catch (const std::exception &) { // a lost GPU: what it held is gone
     }
     device_.set_meanwhile({});
@@ -396,6 +450,11 @@ void PeerMemory::open(const Wanted &wanted, double) {
 
 PeerMemory::~PeerMemory() = default;
 void PeerMemory::Unregister::operator()(HostSegment *segment) const { delete segment; }
+GpuMessagesFound PeerMemory::try_gpu_messages_in_steps(GpuMessages, const std::array<int, Peers::faces> &,
+                                                       const std::shared_ptr<unsigned char> &,
+                                                       const std::shared_ptr<unsigned char> &, size_t) {
+    return {false, why_not_};
+}
 
 #endif
 

@@ -5,6 +5,7 @@
 #pragma once
 #include "gpu_kernels/backend/host_segment.h"
 #include "gpu_kernels/backend/launch_queue.h"
+#include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/relay.h"
 
 namespace milcgpu {
@@ -40,6 +41,11 @@ class PeerMemory {
     };
     const Reached &reached() const { return reached_; }
     bool relays() const { return relay_ != nullptr; }
+    // Where the host passes on ghosts, and messages from GPU memory work: whether they do while kernels wait. Then the
+    // messages of a step are such, too. All ranks. sent, received: what messages were tried with.
+    GpuMessagesFound try_gpu_messages_in_steps(GpuMessages asked, const std::array<int, Peers::faces> &neighbour,
+                                               const std::shared_ptr<unsigned char> &sent,
+                                               const std::shared_ptr<unsigned char> &received, size_t bytes);
     // For launches that make vectors of a parity.
     const GhostMap &map(int parity) const { return maps_[parity]; }
 

@@ -1,4 +1,5 @@
 #include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/lasting_memory.h"
 #include <cmath>
 #include <cstring>
@@ -44,8 +45,27 @@ Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> 
 // A kernel that was given up, or a message, may still write to it otherwise.
 Relay::~Relay() {
     copies_.reset();
-    if (!given_up_ && passing_.empty() && !sum_)
-        keep_lasting(memory_.get());
+    if (given_up_ || !passing_.empty() || sum_)
+        return;
+    keep_lasting(memory_.get());
+    if (of_gpu_ != nullptr)
+        keep_lasting(of_gpu_);
+}
+
+void Relay::use_gpu_memory() {
+    unsigned char *room = nullptr;
+    device_.collective("memory for ghosts", [&] { room = take_lasting(device_, Lasting::device, 2 * of_vector_); });
+    of_gpu_ = room;
+    device_.fill_zero(of_gpu_, 2 * of_vector_);
+    device_.synchronize();
+    // Message passing opens the neighbours' memory at the first message, which may wait for kernels. So that goes now.
+    for (unsigned parity = 0; parity < 2; ++parity) {
+        out_[parity] = of_gpu_ + parity * of_vector_;
+        begin_ghosts({0, parity, most_ghost_bytes, 16});
+    }
+    for (RelayedPiece &piece : passing_)
+        piece.exchange->finish();
+    take_arrivals();
 }
 
 bool Relay::look() {
@@ -92,8 +112,8 @@ void Relay::begin_ghosts(const Announcement &what) {
             const size_t bytes = (here.end - here.first) * word;
             messages.push_back({here.rank, out_[what.parity] + row + there.first * word, nullptr, bytes,
                                 tag + (face ^ 1), face_names[face]});
-            messages.push_back(
-                {here.rank, nullptr, in_[what.parity] + row + here.first * word, bytes, tag + face, face_names[face]});
+            unsigned char *const in = of_gpu_ != nullptr ? ghosts_[what.parity] : in_[what.parity];
+            messages.push_back({here.rank, nullptr, in + row + here.first * word, bytes, tag + face, face_names[face]});
         }
         auto exchange = std::make_unique<Exchange>(ranks_, "the ghosts of a vector", messages, memory_);
         passing_.push_back({std::move(exchange), nullptr, static_cast<int>(what.parity), row, word});
@@ -133,6 +153,8 @@ void Relay::take_arrivals() {
                     show(box_->told[face], (*piece->told)[Peers::faces + face]);
         } else {
             for (const auto &[first, end] : ranges_) {
+                if (of_gpu_ != nullptr)
+                    break; // it is there
                 const size_t at = piece->row + first * piece->word;
                 copies_->copy(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word);
             }

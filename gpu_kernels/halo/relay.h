@@ -7,6 +7,9 @@
 // face in each (words of one kind of all its sites lie together): a piece is copied on while the next one travels. So
 // an iteration stays two recorded launches, no queue is waited for, and kernels work on inner sites meanwhile.
 //
+// Where the message passing takes memory of a GPU, and does so while kernels wait (gpu_messages.h), ghosts leave from
+// there and arrive at their place.
+//
 // Sums of ranks are gathered and added in rank order by each host: the same bits everywhere.
 //
 // Bytes a place of a ghost: the element's and 8 more, stored over the bus once and copied back over it once.
@@ -34,6 +37,11 @@ class Relay {
     RelayBox *box() const { return box_; }
     // Where kernels store ghosts of a vector of a parity. Laid out as they are in the neighbours' memory.
     unsigned char *outgoing(int parity) const { return out_[parity]; }
+    // From here on messages leave from GPU memory, and arrive where kernels read them: no copy is made. The message
+    // passing must be able to do that while kernels wait. All ranks; before any launch. Throws Error(no_memory) on all.
+    void use_gpu_memory();
+    // Whether a message that was given up may still arrive in the GPU's memory.
+    bool may_still_reach_gpu() const { return of_gpu_ != nullptr && (given_up_ || !passing_.empty()); }
     // Where this rank's GPU has them, and what tells its kernels that a wait was given up.
     void deliver_to(const std::array<unsigned char *, 2> &ghosts, int *broken) { ghosts_ = ghosts, broken_ = broken; }
 
@@ -61,6 +69,7 @@ class Relay {
     std::vector<std::pair<size_t, size_t>> ranges_; // of places that come over the host
     size_t ghosts_of_all_, of_vector_;              // bytes: room for those of a vector, with their check words
     std::shared_ptr<unsigned char> memory_;         // pinned, shared with the GPU; all below lies in it
+    unsigned char *of_gpu_ = nullptr;               // room for what goes out, where messages leave from the GPU
     RelayBox *box_;
     unsigned char *out_[2], *in_[2];
     std::array<unsigned char *, 2> ghosts_{};

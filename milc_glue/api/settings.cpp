@@ -77,9 +77,11 @@ const std::vector<Setting> &setting_table() {
          "ghosts and sums between GPUs of a host. host: through its memory, as where GPUs do not reach each other's; "
          "0: "
          "as messages, as between hosts"},
-        {"MILCGPU_GPU_MPI", "auto 0 1", "auto",
+        {"MILCGPU_GPU_MPI", "auto 0 1 step", "auto",
          "messages between GPUs that do not reach each other. auto: from GPU memory where MPI says that it takes that, "
-         "and a test shows it; 0: through the host; 1: also where MPI does not say so, which may crash it"},
+         "and a test shows it; 0: through the host; 1: also where MPI does not say so, which may crash it; step: as 1, "
+         "and "
+         "also in the steps of a solve, where kernels wait for them"},
         {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},
         {"MILCGPU_TEST", test_allows.c_str(), "0", "for tests and to find faults: docs/reference.md", is_test_words}};
     return table;

@@ -30,7 +30,10 @@ int choose_verbosity(int asked) { return asked >= 0 ? asked : std::stoi(setting(
 
 GpuMessages choose_gpu_messages() {
     const std::string choice = setting("MILCGPU_GPU_MPI");
-    return choice == "0" ? GpuMessages::never : choice == "1" ? GpuMessages::tried : GpuMessages::where_said;
+    return choice == "0"      ? GpuMessages::never
+           : choice == "1"    ? GpuMessages::tried
+           : choice == "step" ? GpuMessages::in_steps
+                              : GpuMessages::where_said;
 }
 
 Learns choose_learns(int asked) {
