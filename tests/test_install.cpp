@@ -218,6 +218,23 @@ TEST_CASE("install: the cookbook is built by CMake and by pkg-config, and the ch
         SKIP_TEST("no" + missing);
 }
 
+TEST_CASE("install: the program of README.md compiles", "[install]") {
+    const Installed i;
+    const std::string readme = tests::text_of(source_tree() / "README.md"),
+                      begin = "    #include <milcgpu/milcgpu.h>\n";
+    const size_t at = readme.find(begin), end = readme.find("\n\n[", at);
+    REQUIRE(end != std::string::npos);
+    write(i.folder.path / "readme.c",
+          "#include <milcgpu/milcgpu.h>\n#include <stdio.h>\nint main(void) {\n    enum { nx = 4, ny = 4, nz = 4, nt = "
+          "4 };\n"
+          "    static double fatlinks[72 * 256], longlinks[72 * 256], source[6 * 256], solution[6 * 256];\n" +
+              readme.substr(at + begin.size(), end - at - begin.size()) + "\n    return 0;\n}\n");
+    const Said r = i.in_folder("cc -std=c99 -Wall -Wextra -Werror -fsyntax-only -I" + (i.prefix / "include").string() +
+                               " readme.c");
+    INFO(r.output);
+    CHECK(r.status == 0);
+}
+
 TEST_CASE("install: the cookbook's program in Python, by cffi", "[install]") {
     if (shell("python3 -c 'import cffi'").status != 0)
         SKIP_TEST("no python3-cffi");
