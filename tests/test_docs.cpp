@@ -158,6 +158,24 @@ TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     CHECK(lines > 20);
 }
 
+TEST_CASE("names of the interface in the docs are names of the interface", "[docs]") {
+    std::set<std::string> words;
+    for (const char *root : {"milc_glue", "gpu_kernels/backend", "tests/milc_host"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(root))
+            if (file.is_regular_file())
+                words.merge(names_in(text_of(file.path()), "\\b((?:milcgpu|MILCGPU)_\\w+)"));
+    int names = 0;
+    for (const auto &page : tests::pages())
+        if (page != "docs/changelog.md" && page != "docs/performance-history.md") // names of then
+            for (const std::string &name :
+                 names_in(text_of(page), "\\b((?:milcgpu_[a-z]|MILCGPU_)\\w*[A-Za-z0-9])\\b")) {
+                INFO(page << ": " << name);
+                CHECK(words.count(name) == 1);
+                ++names;
+            }
+    CHECK(names > 200);
+}
+
 TEST_CASE("docs name the version that this is", "[docs]") {
     CHECK(text_of("docs/CITATION.cff").find("version: " MILCGPU_VERSION "\n") != std::string::npos);
     CHECK(text_of("docs/tutorial.md").find("milcgpu: version " MILCGPU_VERSION ",") != std::string::npos);

@@ -309,6 +309,7 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     INFO(again.output);
     REQUIRE(again.status == 0);
     CHECK(again.says("not built, so not installed: milcgpu-no-such\n"));
+    CHECK(again.says("make uninstall PREFIX=" + prefix.string() + " DESTDIR=" + stage.path.string() + " removes it"));
     CHECK(fs::exists(root / "lib/libmilcgpu.so.0.2.7"));
     CHECK(fs::exists(root / "quda-compat/lib/libmilcgpu-quda.so.0.2"));
     CHECK(fs::read_symlink(root / "lib/libmilcgpu.so") == "libmilcgpu.so." MILCGPU_VERSION);

@@ -116,4 +116,4 @@ if [ -f "$root/$manifest" ]; then
 fi
 install -m 644 "$new" "$root/$manifest"
 [ -z "$missing" ] || say "not built, so not installed:$missing"
-say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root; make uninstall PREFIX=$PREFIX removes it"
+say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root; make uninstall PREFIX=$PREFIX${DESTDIR:+ DESTDIR=$DESTDIR} removes it"
