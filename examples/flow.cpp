@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <unistd.h>
 
@@ -136,7 +137,11 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
     must(milcgpu_gauge_load(field.gauge, &host, 0));
     const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.signs};
     must(milcgpu_gauge_stout_smear(field.gauge, &stout, nullptr));
-    Record record(ranks, s, csv, examples::origin_cells(lattice.n, milcgpu_context_device_name(field.context)));
+    examples::Cells origin = examples::origin_cells(lattice.n, milcgpu_context_device_name(field.context));
+    char beta[32];
+    std::snprintf(beta, sizeof beta, "beta %g", s.beta);
+    origin.insert(origin.begin(), s.lattice_file.empty() ? beta : std::filesystem::path(s.lattice_file).filename());
+    Record record(ranks, s, csv, std::move(origin));
     milcgpu_flow_report report{};
     report.struct_size = sizeof report;
     const milcgpu_status status = milcgpu_gauge_flow(field.gauge, &spec, Record::take, &record, &report);
@@ -185,7 +190,7 @@ int run(const Settings &s, examples::Job &ranks) {
     ranks.on_first([&] {
         csv.open("--csv", s.csv,
                  examples::with_origin({"time", "clover_t", "clover_s", "plaquette_t", "plaquette_s", "rectangle_t",
-                                        "rectangle_s", "charge", "t2e", "step", "distance", "seconds"}));
+                                        "rectangle_s", "charge", "t2e", "step", "distance", "seconds", "field"}));
         examples::check_writable("--out", s.out);
     });
     reference::Lattice lattice{s.size};

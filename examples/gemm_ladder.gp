@@ -6,7 +6,9 @@ set logscale y
 set yrange [1000:3e6]
 set format y "10^{%L}"
 set ylabel "GFLOPS"
-set title "C = A B in single precision, step by step\n".where
+# 2 n^3 flops
+n = int((last("us") * last("gflops") * 500.0) ** (1 / 3.0) + 0.5)
+set title sprintf("C = A B, %d x %d, in single precision, step by step\n", n, n).where
 set grid noxtics
 set key left top maxrows 2
 set boxwidth 0.7

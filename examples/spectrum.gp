@@ -15,11 +15,13 @@ set xlabel "t / a"
 set key outside right
 set lmargin at screen 0.1
 set rmargin at screen 0.68
-set ylabel "C(t)"
+set ylabel "|C(t)|"
 set logscale y
 set format y "10^{%L}"
-plot for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):5:(known($6)) \
-    with yerrorbars linetype kind(k, h) dashtype 1 title label(k, h)
+plot for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):(abs($5)):(known($6)) \
+    with yerrorbars linetype kind(k, h) dashtype 1 title label(k, h), \
+    for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):($5 < 0 ? -$5 : NaN) \
+    with points linetype 7 pointtype 2 pointsize 1.6 title k == 1 && h == 1 ? "C(t) < 0" : ""
 unset logscale y
 set format y "%g"
 set ylabel "effective mass, a m"

@@ -230,9 +230,10 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     CHECK(alone.count("t0: the flow did not come so far") == 1);
     CHECK(r.count("GFLOW: ") == int(one.size()) - 1); // one voice
     REQUIRE(one.size() >= 3);
-    REQUIRE(one[0].size() == 15);
-    CHECK(one[1][12] == "4x4x4x8");
-    CHECK(one[1][13] == "host backend");
+    REQUIRE(one[0].size() == 16);
+    CHECK(one[1][12] == "beta 6");
+    CHECK(one[1][13] == "4x4x4x8");
+    CHECK(one[1][14] == "host backend");
     CHECK(one.back()[0] == "0.20000000000000001");
     REQUIRE(many.size() == one.size());
     CHECK(many[0] == one[0]);
@@ -244,6 +245,7 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     REQUIRE(again.status == 0);
     const Table end = table(path + "/csv");
     REQUIRE(end.size() == 2);
+    CHECK(end[1][12] == "lat2");
     for (size_t column = 1; column < 8; ++column)
         CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
 }
