@@ -2,7 +2,7 @@
 // units, a kernel a step (gemm_steps.h, gemm_async.h, gemm_bulk.h), each verified and timed beside cuBLAS. Steps in
 // plain FP32 are measured by cuBLAS in its default mode, those in TF32 by cuBLAS in its TF32 mode.
 //
-// It shows what gpu_kernels/dense is made of. This file alone among the examples is compiled by nvcc.
+// It shows what gpu_kernels/dense is made of. Compiled by nvcc where there is one.
 #include "examples/arguments.h"
 #include "examples/cublas.h"
 #include "examples/memory.h"
