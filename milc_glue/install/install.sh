@@ -60,7 +60,7 @@ fill() { # fill TEMPLATE PLACE: put, with its @words@ filled in
 }
 
 folder .
-for header in milc_glue/api/milcgpu*.h milc_glue/api/plugin.h; do
+for header in milc_glue/api/milcgpu*.h; do
     put 644 "$header" "include/milcgpu/${header##*/}"
 done
 put 755 "$build/libmilcgpu.so" "$libdir/libmilcgpu.so.$version"
@@ -82,7 +82,7 @@ link "libmilcgpu-quda.so.$version" quda-compat/lib/libquda.so
 link "../../$libdir/$soname" "quda-compat/lib/$soname"
 put 644 milc_glue/install/QUDAConfig.cmake quda-compat/lib/cmake/QUDA/QUDAConfig.cmake
 
-for file in milc_glue/use_gpu/*.[ch] milc_glue/use_gpu/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
+for file in milc_glue/use_gpu/*.[ch] milc_glue/api/plugin.h milc_glue/use_gpu/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
 done
 put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
