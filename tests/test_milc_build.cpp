@@ -4,6 +4,7 @@
 #include "tests/install_support.h"
 #include "tests/reference/flow.h"
 #include "tests/reference/gauge_fix.h"
+#include "tests/reference/gauge_force.h"
 #include "tests/source_text.h"
 #include "tests/support.h"
 #include <fstream>
@@ -551,4 +552,61 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
     CHECK(compared.says("BEYOND TOLERANCE"));
     CHECK(reference::relative_difference(p.made(), p.links) > 0.01);
     CHECK(smear("MILCGPU_COMPARE=strict", "3 2 9 0 0.6 0.3").status != 0);
+}
+
+TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge program", "[milc][measurements]") {
+    const LinksProgram p;
+    const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
+    fs::copy(from, folder);
+    for (const char *headers : {"generic", "include"})
+        fs::copy(from / headers, p.program.path / headers);
+    make_prefix(p.prefix.path, "");
+    const Run built = build(folder, p.prefix.path, "", "su3_hmc");
+    INFO(built.output);
+    REQUIRE(built.status == 0);
+    CHECK(built.says("milcgpu: molecular dynamics of su3_hmc goes to "));
+    CHECK_FALSE(built.says("warning"));
+    const auto runs = [&](const std::string &environment, const std::string &what) {
+        return p.on_links(environment, "pure_gauge/su3_hmc", what);
+    };
+    // Momenta are 0.1 i n times diag(1, -1, 0), n the number of the direction; the step is 0.1.
+    reference::Gauge momenta(p.links.size());
+    for (size_t k = 0; k < momenta.size(); ++k) {
+        momenta[k].e[0][0] = {0, 0.1 * double(k % 4 + 1)};
+        momenta[k].e[1][1] = -momenta[k].e[0][0];
+    }
+    const auto plaquettes = std::vector<reference::Loops>{{1, reference::plaquettes()}};
+    reference::Gauge moved = reference::update_links(p.links, momenta, 0.05, 6);
+    momenta = reference::add_gauge_force(p.lattice, moved, plaquettes, 0.1 * 5.7 / 3, momenta);
+    moved = reference::update_links(moved, momenta, 0.05, 6);
+    for (reference::Matrix &link : moved)
+        link = reference::reunitarize(link);
+    for (const char *environment : {"MILCGPU_VERBOSE=1", "MILCGPU_AUTO=0", "MILCGPU_TEST=nan"}) {
+        const Run r = runs(environment, "update");
+        INFO(r.output);
+        REQUIRE(r.status == 0);
+        CHECK(reference::relative_difference(p.made(), moved) < 1e-14);
+        CHECK_FALSE(r.says("MILC's own "));
+        const auto actions = lines(r, "ACTION: g,h = ");
+        REQUIRE(actions.size() == 2);
+        const double three_planes = reference::plaquette_parts(p.lattice, p.links).space_space +
+                                    reference::plaquette_parts(p.lattice, p.links).space_time;
+        CHECK(actions[0][0] == Approx(-5.7 * p.lattice.volume() * 3 * three_planes).epsilon(1e-6));
+        CHECK(actions[0][1] == Approx(p.lattice.volume() * 0.01 * (1 + 4 + 9 + 16)).epsilon(1e-6));
+    }
+    const Run own = runs("MILCGPU_OFF=1", "update");
+    for (const char *routine : {"d_action", "update_u, 0.05", "update_h, 0.1", "reunitarize_cpu"})
+        CHECK(own.says(std::string("MILC's own ") + routine));
+    CHECK(reference::relative_difference(p.made(), p.links) == 0);
+    // Compared with updates that do nothing; the device's links stay, and random numbers are the same.
+    const Run compared = runs("MILCGPU_COMPARE=1", "update");
+    INFO(compared.output);
+    CHECK(compared.says("compare update_u: "));
+    CHECK(compared.says("BEYOND TOLERANCE"));
+    CHECK(compared.says("ranmom                         1 compared, 0 beyond"));
+    CHECK(reference::relative_difference(p.made(), moved) < 1e-14);
+    const Run fixed = runs("MILCGPU_VERBOSE=0", "fix");
+    INFO(fixed.output);
+    CHECK(fixed.says("GFIX: Ended at step "));
+    CHECK_FALSE(fixed.says("MILC's own "));
 }

@@ -86,7 +86,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     spec.signs = MILCGPU_SIGNS_OUT;
     smeared = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links"); /* freed by MILC */
     if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, milcgpu_field_of(smeared), &not_converged)) {
-        destroy_G(smeared);
+        free(smeared);
         milcgpu_by_milc(MILCGPU_APE_SMEAR, smeared = milcgpu_original(ape_smear_4D)(staple_weight, iters));
         return smeared;
     }
@@ -99,7 +99,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
         const double cpu_seconds =
             milcgpu_by_milc(MILCGPU_APE_SMEAR, theirs = milcgpu_original(ape_smear_4D)(staple_weight, iters));
         compare_links(MILCGPU_APE_SMEAR, smeared, theirs, seconds, cpu_seconds);
-        destroy_G(theirs);
+        free(theirs);
     }
     return smeared;
 }

@@ -10,6 +10,8 @@
 #include "wilson_flow_includes.h"
 #elif defined(HYP_3D_SMEARING)
 #include "hvy_qpot_includes.h"
+#elif defined(MILCGPU_WITHOUT_FERMIONS) /* says select.sh */
+#include "../generic/generic_includes.h"
 #else
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -17,7 +19,8 @@
 #include "plugin.h"
 #include "serves.h"
 
-#if !defined(MILCGPU_SERVES) && !defined(MILCGPU_SERVES_FLOW) && !defined(MILCGPU_SERVES_HYP)
+#if !defined(MILCGPU_SERVES) && !defined(MILCGPU_SERVES_FLOW) && !defined(MILCGPU_SERVES_HYP) &&                       \
+    !defined(MILCGPU_WITHOUT_FERMIONS)
 #error "milcgpu serves the improved staggered actions with fat and long links: asqtad and HISQ"
 #endif
 #if defined(HAVE_QUDA) || defined(HAVE_GRID) || defined(HAVE_QOP) || defined(USE_CG_GPU) || defined(USE_FL_GPU)
@@ -117,6 +120,8 @@ void milcgpu_judge(int good);
 
 /* Whether solutions are on the device in a trajectory of this program. */
 int milcgpu_keeps_solutions(void);
+/* Why random numbers are drawn by MILC's own. */
+const char *milcgpu_why_own_numbers(void);
 
 #ifdef MILCGPU_SERVES
 
@@ -140,8 +145,6 @@ int milcgpu_exponential_order(void);
 /* The gauge action: 0 where it has other loops than the device's. */
 int milcgpu_known_action(milcgpu_loops *loops);
 int milcgpu_measures_gauge(void); /* whether g_measure prints what the device measures */
-/* Why random numbers are drawn by MILC's own. */
-const char *milcgpu_why_own_numbers(void);
 
 /* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
  * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */
@@ -154,6 +157,9 @@ void milcgpu_need(int fields, const char *who);
 
 /* Fills the fermion links that are deferred (links.h). 1: there were some. */
 int milcgpu_fill_links(void);
+#else
+/* The host has the newest, but within update() of pure_gauge. */
+#define milcgpu_need(fields, who) ((void)0)
 #endif
 
 #endif

@@ -1,10 +1,11 @@
 /* The trajectory of ks_imp_rhmc and ks_imp_dyn, and routines that read or write the sites. In a trajectory of
  * ks_imp_rhmc (update) every reader of solutions is known, too: these and the fermion links stay on the device, and
  * MILC's fields are filled only where somebody else reads them (milcgpu_need; links.h). */
-#include "random.h"
 #include "sites.h"
 
 #include "routines.h"
+
+#include "random_momenta.h"
 
 /* Terms of all forces, and of the longest rational function. */
 extern int n_order_naik_total __attribute__((weak)), max_rat_order __attribute__((weak));
@@ -144,29 +145,6 @@ void __wrap_gauge_field_copy(field_offset from, field_offset to) {
     if (to == F_OFFSET(link[0]))
         milcgpu_plugin_host_wrote(MILCGPU_LINKS);
 }
-
-#ifdef MILCGPU_DRAWS
-static int momenta_part(void *unused, size_t from, size_t to) {
-    size_t i;
-    int mu;
-    (void)unused;
-    for (i = from; i < to; i++)
-        for (mu = XUP; mu <= TUP; mu++)
-            milcgpu_there(random_anti_hermitian)(&lattice[i].mom[mu], &lattice[i].site_prn);
-    return 0;
-}
-static void own_momenta(void *unused) {
-    (void)unused;
-    milcgpu_original(ranmom)();
-}
-static int draws_momenta(void) {
-    return random_anti_hermitian != NULL &&
-           milcgpu_draws(MILCGPU_RANDOM_MOMENTA, 0, sites_on_node, momenta_part, own_momenta, NULL, lattice[0].mom,
-                         sizeof(site), 4 * sizeof(anti_hermitmat));
-}
-#else
-static int draws_momenta(void) { return 0; }
-#endif
 
 void __wrap_ranmom(void) {
     if (!draws_momenta())

@@ -7,8 +7,9 @@
 # lengthened here. The glue is compiled at every make, so that the program is linked again whenever milcgpu, or the
 # target, is another one.
 #
-# A program that has no staggered solver with fat and long links, no gradient flow and no HYP smearing (serves.h) is built
-# as if this file were not there: the objects of the glue are then empty, and so is the file milcgpu_link, which holds what
+# A program that has no staggered solver with fat and long links, no gradient flow and no HYP smearing (serves.h), and
+# whose OBJECTS have no gauge fixing and no molecular dynamics of pure_gauge (select.sh), is built as if this file were not
+# there: the objects of the glue are then empty, and so is the file milcgpu_link, which holds what
 # goes on the link line (select.sh).
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
 # Installed: PREFIX/share/milcgpu/milc_gpu.mk; in the source tree: milc_glue/use_gpu/milc_gpu.mk.
@@ -60,7 +61,7 @@ milcgpu_keep_undefined = objects { if ($$2 == "U") called[$$1]; else if ($$2 ~ /
 # target's quark_action.h is there. The objects of the other files are empty.
 .PHONY: milcgpu-always
 milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
-	@sh $(milcgpu_here)select.sh '$(or $(strip $(MYTARGET)),this program)' '$(milcgpu_lib)' '$(CC)' $(milcgpu_flags)
+	@MILCGPU_OBJECTS='$(OBJECTS)' sh $(milcgpu_here)select.sh '$(or $(strip $(MYTARGET)),this program)' '$(milcgpu_lib)' '$(CC)' $(milcgpu_flags)
 	@$(milcgpu_compile)
 $(filter-out milcgpu_start.o,$(milcgpu_objects)): milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	@$(milcgpu_compile)

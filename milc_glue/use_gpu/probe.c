@@ -13,9 +13,21 @@ long milcgpu_probe(void) {
            sizeof gf->byterevflag + sizeof gf->parallel + sizeof lattice[0].link;
 }
 #endif
-#else
+#elif defined(MILCGPU_SERVES)
 
 #include "../include/imp_ferm_links.h"
+#endif
+
+#ifdef MILCGPU_PROBE_gauge_fix
+long milcgpu_probe(void) { return sizeof lattice[0].link; }
+#endif
+
+#ifdef MILCGPU_PROBE_pure_gauge
+#if defined(ANISOTROPY) || defined(SCHROED_FUN)
+#error "MILC's own"
+#endif
+#include "../include/generic_pg.h"
+long milcgpu_probe(void) { return sizeof lattice[0].mom + (beta != 0) + F_OFFSET(link[0]); }
 #endif
 
 #ifdef MILCGPU_PROBE_md

@@ -17,6 +17,14 @@
 #undef MILCGPU_CALLED
 #undef MILCGPU_WHY
 
+const char *milcgpu_why_own_numbers(void) {
+#ifdef MILCGPU_DRAWS
+    return NULL;
+#else
+    return "MILC's own: sites of this program do not have generators of their own";
+#endif
+}
+
 #ifdef MILCGPU_SERVES
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 
@@ -105,14 +113,6 @@ milcgpu_fatlink_spec milcgpu_spec_of_hisq_links(const ks_action_paths_hisq *ap) 
 const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
     *spec = milcgpu_spec_of_hisq_links(ap);
     return milcgpu_why_own_hisq(ap);
-}
-
-const char *milcgpu_why_own_numbers(void) {
-#ifdef MILCGPU_DRAWS
-    return NULL;
-#else
-    return "MILC's own: sites of this program do not have generators of their own";
-#endif
 }
 
 int milcgpu_reads_are_known(void) { return milcgpu_has(get_fatlinks) && milcgpu_has(get_lnglinks); }

@@ -101,7 +101,11 @@ say_undeclared() {
     done
 } >&2
 
-files='start ranks memory program'
+has_object() { # NAME: one of MILC's makefile (OBJECTS)
+    case " $MILCGPU_OBJECTS " in *" $1.o "*) return 0 ;; *) return 1 ;; esac
+}
+
+files='start ranks memory program' more_flags=
 # The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too.
 # shellcheck disable=SC2086
 case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
@@ -115,7 +119,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons"
+    files="$files draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons"
     for file in md mesons invert propagators; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
@@ -132,8 +136,19 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
         echo "milcgpu: the compiler of this make cannot be run: $cc (MY_CC=... names another, as MY_CC=gcc)" >&2
         exit 1
     fi
-    echo "milcgpu: $program has no asqtad or HISQ solver to take over: it is built as without milcgpu"
-    exit 0
+    # Without fermions of these kinds: what its objects and headers have.
+    set -- "$@" -DMILCGPU_WITHOUT_FERMIONS
+    more_flags=-DMILCGPU_WITHOUT_FERMIONS what= were=$files
+    if { has_object gaugefix || has_object gaugefix2; } && compiles probe.c -DMILCGPU_PROBE_gauge_fix "$@"; then
+        files="$files gauge_fix" what='gauge fixing of %s goes'
+    fi
+    if has_object update_u && has_object update_h && compiles probe.c -DMILCGPU_PROBE_pure_gauge "$@"; then
+        files="$files draws pure_gauge" what='molecular dynamics of %s goes'
+    fi
+    if [ "$files" = "$were" ] || ! find_generation "$files" "$@"; then
+        echo "milcgpu: $program has no asqtad or HISQ solver to take over: it is built as without milcgpu"
+        exit 0
+    fi
     ;;
 esac
 
@@ -163,7 +178,7 @@ for unit in $units; do
     # shellcheck disable=SC2086
     compiles check.c "$(sections $generation $unit) -DMILCGPU_DECLARED" "$@" || say_undeclared
     # shellcheck disable=SC2046
-    for file in $unit; do echo "$file $(sections "$generation" $(sections_of "$file"))" >>milcgpu_glue; done
+    for file in $unit; do echo "$file $(sections "$generation" $(sections_of "$file")) $more_flags" >>milcgpu_glue; done
     table "$generation" "$unit" |
         sed -n -E 's/^ *MILCGPU_(WRAPPED|OF_PROGRAM|OF_LIBC)\([^,]*, *([A-Za-z0-9_]*) *,.*/-Wl,--wrap=\2/p' >>milcgpu_link
 done

@@ -53,10 +53,12 @@ static void describe(char *text, size_t size) {
              *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", FERM_ACTION == HISQ ? "HISQ" : "FN (asqtad)",
              (unsigned long)sizeof(site), (unsigned long)sizeof(quark_invert_control));
 #else
-#ifdef MILCGPU_SERVES_FLOW
+#if defined(MILCGPU_SERVES_FLOW)
     const char *const program = "wilson_flow";
-#else
+#elif defined(MILCGPU_SERVES_HYP)
     const char *const program = "hvy_qpot";
+#else
+    const char *const program = "without fermions";
 #endif
     snprintf(text, size, "MILC %s, %s, sizeof(site) %lu", *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", program,
              (unsigned long)sizeof(site));

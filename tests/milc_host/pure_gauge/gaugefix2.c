@@ -1,0 +1,6 @@
+/* MILC's own says that it was there. */
+#include "../generic/generic_includes.h"
+
+void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol) {
+    printf("MILC's own gaugefix, %d %g %d %g\n", gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+}
