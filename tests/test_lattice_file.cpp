@@ -114,7 +114,7 @@ std::string file_by_hand(const Lattice &of, const Gauge &links, const std::strin
 }
 
 // Shares of several pages and pieces on the smallest lattices.
-constexpr milcgpu::SiteRecords::Grain fine{512, 3000};
+constexpr milcgpu::SiteRecords::Grain fine{512, 3000, true}, own{512, 3000, false};
 
 struct Cut {
     std::array<int, 4> whole, grid;
@@ -142,8 +142,11 @@ TEST_CASE("files of ranks have the bytes that one rank writes, and each rank rea
     const TemporaryFile file;
     const std::string time = "Thu Jan 01 00:00:00 1970 UTC";
     for (const Cut &cut : cuts)
-        for (const Readers who : {Readers::everyone, Readers::able, Readers::first}) {
-            INFO(cut.ranks() << " ranks, readers " << int(who));
+        for (const auto &how : {std::pair(Readers::everyone, fine), std::pair(Readers::everyone, own),
+                                std::pair(Readers::able, fine), std::pair(Readers::first, fine)}) {
+            const Readers who = how.first;
+            const milcgpu::SiteRecords::Grain &grain = how.second;
+            INFO(cut.ranks() << " ranks, readers " << int(who) << ", by shares " << grain.by_shares);
             const Lattice of{cut.whole};
             const Gauge links = random_gauge(of, 8);
             const std::string expected = file_by_hand(of, links, time);
@@ -152,7 +155,7 @@ TEST_CASE("files of ranks have the bytes that one rank writes, and each rank rea
                 const milcgpu_layout layout = tests::layout_on_grid(cut.whole, cut.grid, ranks.rank());
                 std::vector<double> part = box_of_links<double>(of, links, layout);
                 milcgpu::write_gauge(ranks, cut.box(ranks.rank()), file.name(), {part.data(), true, 576}, time, who,
-                                     fine);
+                                     grain);
             })));
             CHECK(file.bytes() == expected);
             for (const std::string &bytes : {expected, other_byte_order(expected)}) {
@@ -166,7 +169,7 @@ TEST_CASE("files of ranks have the bytes that one rank writes, and each rank rea
                     const bool blind = who == Readers::able && ranks.rank() == 1;
                     const auto sums =
                         milcgpu::read_sites(ranks, cut.box(ranks.rank()), blind ? "/nowhere" : file.name(), head,
-                                            {part.data(), false, 288}, who, fine);
+                                            {part.data(), false, 288}, who, grain);
                     wrong[std::size_t(ranks.rank())] =
                         part != box_of_links<float>(of, links, layout) || !(sums == head.sums);
                 });

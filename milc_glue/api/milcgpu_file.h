@@ -2,8 +2,9 @@
  *
  * Files of MILC's version 5 are read, in either byte order, and written; single files of SciDAC and ILDG are read.
  * Files have links without phases. Numbers are turned into those of the field, and files of version 5 are in single
- * precision. Each rank reads a share of the file in large pieces and passes on what belongs to other boxes; no rank has
- * more than its own box and pieces of 32 MB. Every rank must see the file under this name.
+ * precision. Each rank reads the sites of its box, or, where these lie in short runs and there are several hosts, a share
+ * of the file in large pieces, of which it passes on what belongs to other boxes. No rank has more than its own box and
+ * pieces of 32 MB. Every rank must see the file under this name.
  *
  * A file that does not hold is refused as BAD_ARGUMENT, on all ranks, with its name, the byte, what is wrong and what
  * to do: too short or too long, extents of another lattice, no known format, sites in an order of their own (MILC's

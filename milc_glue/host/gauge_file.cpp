@@ -253,22 +253,28 @@ class PassingSums {
   public:
     PassingSums(FileKind kind, size_t record, size_t turned_word = 0)
         : kind_(kind), record_(record), turned_word_(turned_word) {}
-    void operator()(size_t first, size_t count, unsigned char *records) {
-        constexpr size_t step = 256;
-#pragma omp parallel if (count * record_ >= few_bytes)
+    void operator()(const std::vector<SiteRecords::Run> &runs) {
+        constexpr size_t most = 256; // records at once
+        std::vector<SiteRecords::Run> parts;
+        size_t bytes = 0;
+        for (const SiteRecords::Run &run : runs)
+            for (size_t k = 0; k < run.count; k += most) {
+                parts.push_back({run.place + k, std::min(most, run.count - k), run.records + k * record_});
+                bytes += parts.back().count * record_;
+            }
+#pragma omp parallel if (bytes >= few_bytes)
         {
             RotatedSums words;
             SumPair crc;
 #pragma omp for schedule(static)
-            for (size_t k = 0; k < count; k += step) {
-                const size_t n = std::min(step, count - k);
-                unsigned char *const at = records + k * record_;
-                for (size_t i = 0; i < n && kind_ == FileKind::scidac; ++i)
-                    crc.join(record_sums(first + k + i, crc32_of(at + i * record_, record_)));
+            for (size_t k = 0; k < parts.size(); ++k) {
+                const auto &[place, count, at] = parts[k];
+                for (size_t i = 0; i < count && kind_ == FileKind::scidac; ++i)
+                    crc.join(record_sums(place + i, crc32_of(at + i * record_, record_)));
                 if (turned_word_ != 0)
-                    turn_round(at, n * record_, turned_word_);
+                    turn_round(at, count * record_, turned_word_);
                 if (kind_ == FileKind::milc)
-                    words.add_at((first + k) * (record_ / 4), at, n * record_);
+                    words.add_at(place * (record_ / 4), at, count * record_);
             }
 #pragma omp critical(sums_of_a_file)
             words_.join(words), crc_.join(crc);

@@ -1,4 +1,5 @@
 #include "milc_glue/host/site_records.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -51,17 +52,63 @@ int OpenFile::write(size_t at, const void *from, size_t bytes) const {
 
 // ---- who has what
 
+namespace {
+
+// What a rank reads or writes by itself at once, so that it is still in the cache when it is summed and copied.
+constexpr size_t in_cache = size_t{1} << 22;
+
+// Of the system that this process runs in, until it starts again; all zeros: not known.
+struct HostName {
+    char text[40];
+};
+HostName host_name() {
+    HostName name{};
+    OpenFile file;
+    if (file.open("/proc/sys/kernel/random/boot_id", false) == 0)
+        file.read(0, name.text, 36);
+    return name;
+}
+
+// Sites of a box that lie together in the file.
+size_t sites_in_a_row(const Box &box) {
+    size_t sites = 1;
+    for (int mu = 0; mu < 4; ++mu) {
+        sites *= box.extent[mu];
+        if (box.cut(mu))
+            break;
+    }
+    return sites;
+}
+
+} // namespace
+
 SiteRecords::SiteRecords(Ranks &ranks, const Box &box, size_t record_bytes, size_t begin, bool takes_part,
                          const Grain &grain)
     : ranks_(ranks), boxes_(ranks.gathered("boxes of a file", box)), record_(record_bytes), begin_(begin),
       bytes_(size_t(box.whole_sites()) * record_bytes), grain_(grain) {
-    const std::vector<char> takes = ranks.gathered("readers of a file", char(takes_part));
+    struct Reader {
+        HostName host;
+        int takes_part;
+    };
+    const std::vector<Reader> readers = ranks.gathered("readers of a file", Reader{host_name(), takes_part});
+    bool one_host = ranks.size() == 1 || readers[0].host.text[0] != '\0';
+    reads_own_ = true;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+        one_host = one_host && std::memcmp(&readers[rank].host, &readers[0].host, sizeof(HostName)) == 0;
+        reads_own_ = reads_own_ && sites_in_a_row(boxes_[rank]) * record_ >= grain.page;
+    }
+    reads_own_ = reads_own_ || one_host;
+    writes_own_ = one_host;
     for (int rank = 0; rank < ranks.size(); ++rank)
-        if (takes[rank] != 0) {
+        if (readers[rank].takes_part == 0) {
+            reads_own_ = writes_own_ = false;
+        } else {
             if (rank == ranks.rank())
                 share_ = int(holders_.size());
             holders_.push_back(rank);
         }
+    if (grain.by_shares)
+        reads_own_ = writes_own_ = false;
 }
 
 size_t SiteRecords::place(const Box &box, size_t site) {
@@ -180,24 +227,67 @@ void SiteRecords::exchange(const std::vector<Part> &of_piece, const std::vector<
 
 // ---- reading and writing
 
-namespace {
+void SiteRecords::Trouble::keep(int now, size_t at) {
+    if (now == 0)
+        return;
+#pragma omp critical(trouble_of_a_file)
+    if (code == 0)
+        code = now, byte = at;
+}
 
-// What went wrong first on a rank: it goes on with the others, and all hear of it at the end.
-struct Trouble {
-    int code = 0;
-    size_t byte = 0;
-    void keep(int now, size_t at) {
-        if (code == 0 && now != 0)
-            code = now, byte = at;
+std::vector<SiteRecords::Run> SiteRecords::runs_of(const Span &sites) {
+    const Box &box = boxes_[ranks_.rank()];
+    const size_t row = sites_in_a_row(box), most = std::max((size_t{1} << 20) / record_, size_t{1});
+    std::vector<Run> runs;
+    for (size_t site = sites.from; site < sites.to;) {
+        const size_t count = std::min({row - site % row, sites.to - site, most});
+        runs.push_back({place(box, site), count, &buffers_->own[(site - sites.from) * record_]});
+        site += count;
     }
-};
+    return runs;
+}
+
+void SiteRecords::read_own(const OpenFile &file, const Pass &pass, const Body &take, Trouble &trouble) {
+    const size_t all = size_t(boxes_[ranks_.rank()].sites()),
+                 step = std::max(std::min(grain_.piece, in_cache) / record_, size_t{1});
+    buffers_->own.resize(std::min(step, all) * record_);
+    for (size_t from = 0; from < all; from += step) {
+        const Span sites{from, std::min(from + step, all)};
+        const std::vector<Run> runs = runs_of(sites);
+#pragma omp parallel for schedule(static) if (sites.count() * record_ >= few_bytes)
+        for (size_t k = 0; k < runs.size(); ++k) {
+            const size_t at = begin_ + runs[k].place * record_;
+            trouble.keep(file.read(at, runs[k].records, runs[k].count * record_), at);
+        }
+        pass(runs);
+        take(sites.from, sites.count(), buffers_->own.data());
+    }
+}
+
+void SiteRecords::write_own(const OpenFile &file, const Body &give, const Pass &pass, Trouble &trouble) {
+    const size_t all = size_t(boxes_[ranks_.rank()].sites()),
+                 step = std::max(std::min(grain_.piece, in_cache) / record_, size_t{1});
+    buffers_->own.resize(std::min(step, all) * record_);
+    for (size_t from = 0; from < all; from += step) {
+        const Span sites{from, std::min(from + step, all)};
+        give(sites.from, sites.count(), buffers_->own.data());
+        const std::vector<Run> runs = runs_of(sites);
+        pass(runs);
+#pragma omp parallel for schedule(static) if (sites.count() * record_ >= few_bytes)
+        for (size_t k = 0; k < runs.size(); ++k) {
+            const size_t at = begin_ + runs[k].place * record_;
+            trouble.keep(file.write(at, runs[k].records, runs[k].count * record_), at);
+        }
+    }
+}
+
+namespace {
 
 size_t bytes_of_parts(size_t record, size_t at, size_t count) { return at + count * record; }
 
 } // namespace
 
-void SiteRecords::read(const OpenFile &file, const Body &pass, const Body &take, const Fault &fault) {
-    Trouble trouble;
+void SiteRecords::read_shares(const OpenFile &file, const Pass &pass, const Body &take, Trouble &trouble) {
     const size_t count = rounds(false);
     for (size_t round = 0; round < count; ++round) {
         const Span here = share_ < 0 ? Span{0, 0} : piece(share_, round, false);
@@ -213,7 +303,7 @@ void SiteRecords::read(const OpenFile &file, const Body &pass, const Body &take,
         if (here.count() > 0) {
             const size_t at = begin_ + here.from * record_;
             trouble.keep(file.read(at, buffers_->raw.data(), buffers_->raw.size()), at);
-            pass(here.from, here.count(), buffers_->raw.data());
+            pass({{here.from, here.count(), buffers_->raw.data()}});
         }
         if (is_all_mine) {
             take(of_piece[0].sites.from, of_piece[0].sites.count(), buffers_->raw.data());
@@ -227,14 +317,9 @@ void SiteRecords::read(const OpenFile &file, const Body &pass, const Body &take,
             if (!is_all_mine || part.rank != ranks_.rank())
                 take(part.sites.from, part.sites.count(), &buffers_->own[part.at]);
     }
-    ranks_.collective("a file that is read", [&] {
-        if (trouble.code != 0)
-            throw fault(trouble.code, trouble.byte);
-    });
 }
 
-void SiteRecords::write(const OpenFile &file, const Body &give, const Body &pass, const Fault &fault) {
-    Trouble trouble;
+void SiteRecords::write_shares(const OpenFile &file, const Body &give, const Pass &pass, Trouble &trouble) {
     const size_t count = rounds(true);
     for (size_t round = 0; round < count; ++round) {
         const Span here = share_ < 0 ? Span{0, 0} : piece(share_, round, true);
@@ -257,10 +342,30 @@ void SiteRecords::write(const OpenFile &file, const Body &give, const Body &pass
                      to = std::min(here.to * record_, bound(share_ + 1, true)),
                      first = (from + record_ - 1) / record_; // the one before, if any, was seen by another rank
         if (first < here.to)
-            pass(first, here.to - first, &buffers_->raw[(first - here.from) * record_]);
+            pass({{first, here.to - first, &buffers_->raw[(first - here.from) * record_]}});
         trouble.keep(file.write(begin_ + from, &buffers_->raw[from - here.from * record_], to - from), begin_ + from);
     }
+}
+
+void SiteRecords::read(const OpenFile &file, const Pass &pass, const Body &take, const Fault &fault) {
+    Trouble trouble;
+    if (!reads_own_)
+        read_shares(file, pass, take, trouble);
+    ranks_.collective("a file that is read", [&] {
+        if (reads_own_)
+            read_own(file, pass, take, trouble);
+        if (trouble.code != 0)
+            throw fault(trouble.code, trouble.byte);
+    });
+}
+
+void SiteRecords::write(const OpenFile &file, const Body &give, const Pass &pass, const Fault &fault) {
+    Trouble trouble;
+    if (!writes_own_)
+        write_shares(file, give, pass, trouble);
     ranks_.collective("a file that is written", [&] {
+        if (writes_own_)
+            write_own(file, give, pass, trouble);
         if (trouble.code != 0)
             throw fault(trouble.code, trouble.byte);
     });
