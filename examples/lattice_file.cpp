@@ -62,29 +62,33 @@ void write_milc_gauge(const std::string &path, const Lattice &lattice, const Gau
 
 double milc_gauge_bytes(const Lattice &lattice) { return milcgpu::gauge_file_bytes(lattice.n); }
 
-void check_unitary(const std::string &path, const GaugeFile &file) {
-    constexpr double most = 1e-4; // MILC's own limit
-    std::size_t first = 0, count = 0;
-    double product = 0, determinant = 0; // of the first
-    for (std::size_t k = 0; k < file.links.size(); k++) {
-        const reference::Matrix &u = file.links[k];
-        const double p = frobenius_norm(u * adjoint(u) - reference::identity()), d = std::abs(det(u) - 1.0);
-        if (p <= most && d <= most) // false for NaN
-            continue;
-        if (count++ == 0)
-            first = k, product = p, determinant = d;
-    }
-    if (count == 0)
+void UnitaryLinks::add(const reference::Matrix &u, const std::array<int, 4> &x, int dir) {
+    const double p = frobenius_norm(u * adjoint(u) - reference::identity()), d = std::abs(det(u) - 1.0);
+    all_++;
+    if (p <= most && d <= most) // false for NaN
         return;
-    const auto x = file.lattice.coordinates(int(first / 4));
+    if (count_++ == 0)
+        first_ = x, dir_ = dir, product_ = p, determinant_ = d;
+}
+
+void UnitaryLinks::check(const std::string &path) const {
+    if (count_ == 0)
+        return;
     char text[400];
     std::snprintf(
         text, sizeof text,
         ": the link at x y z t = %d %d %d %d in direction %c is not in SU(3): |U U^dag - 1| = %.2g, "
         "|det U - 1| = %.2g, at most %g are rounding; %zu of %zu links are like this. The checksum is right, so "
         "it was written so: gauge fields have unitary links without phases; save it again with MILC",
-        x[0], x[1], x[2], x[3], "xyzt"[first % 4], product, determinant, most, count, file.links.size());
+        first_[0], first_[1], first_[2], first_[3], "xyzt"[dir_], product_, determinant_, most, count_, all_);
     throw std::runtime_error(path + text);
+}
+
+void check_unitary(const std::string &path, const GaugeFile &file) {
+    UnitaryLinks links;
+    for (std::size_t k = 0; k < file.links.size(); k++)
+        links.add(file.links[k], file.lattice.coordinates(int(k / 4)), int(k % 4));
+    links.check(path);
 }
 
 } // namespace examples

@@ -2,6 +2,7 @@
 // std::runtime_error: what, file and byte, what to do.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "tests/reference/lattice.h"
@@ -34,7 +35,19 @@ double milc_gauge_bytes(const reference::Lattice &lattice);
 // SciDAC, with one su3_vector a site.
 FermionFile read_scidac_fermion(const std::string &path);
 
-// Throws where a link is not in SU(3), to the rounding of float32: which one, and how many there are.
+// Links of a file that are to be in SU(3), to the rounding of float32.
+class UnitaryLinks {
+  public:
+    void add(const reference::Matrix &u, const std::array<int, 4> &x, int dir);
+    void check(const std::string &path) const; // throws where one is not: which, and how many there are
+
+  private:
+    static constexpr double most = 1e-4; // MILC's own limit
+    std::array<int, 4> first_{};
+    int dir_ = 0;
+    std::size_t count_ = 0, all_ = 0;
+    double product_ = 0, determinant_ = 0; // of the first
+};
 void check_unitary(const std::string &path, const GaugeFile &file);
 
 } // namespace examples

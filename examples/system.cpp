@@ -3,11 +3,13 @@
 #include "examples/memory.h"
 #include "gpu_kernels/backend/error.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/api/settings.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 
 namespace examples {
@@ -51,6 +53,46 @@ GaugeFile read_unitary(const std::string &file) {
     for (auto &u : read.links)
         u = reference::reunitarize(u);
     return read;
+}
+
+reference::Lattice lattice_of(const Job &ranks, const std::string &file) {
+    milcgpu_gauge_file about{};
+    about.struct_size = sizeof about;
+    ranks.on_first([&] {
+        if (milcgpu_gauge_file_look(file.c_str(), &about) != MILCGPU_OK)
+            throw std::runtime_error(milcgpu_last_error());
+        std::printf("gauge field %s\n", file.c_str());
+    });
+    about = ranks.of_first(about);
+    return {{about.extent[0], about.extent[1], about.extent[2], about.extent[3]}};
+}
+
+std::vector<double> read_box(milcgpu_context *context, const milcgpu_layout &box, const std::string &file) {
+    const auto *n = box.extent;
+    std::vector<double> links(72 * std::size_t(n[0]) * n[1] * n[2] * n[3]);
+    const milcgpu_field to = field_of(links);
+    if (milcgpu_gauge_file_read(context, file.c_str(), &to, nullptr) != MILCGPU_OK)
+        throw std::runtime_error(milcgpu_last_error());
+    UnitaryLinks unitary;
+    double *at = links.data();
+    const reference::Lattice here{{n[0], n[1], n[2], n[3]}};
+    for (int parity = 0; parity < 2; ++parity)
+        for (int k = 0; k < here.volume(); ++k) {
+            auto x = here.coordinates(k);
+            for (int mu = 0; mu < 4; ++mu)
+                x[mu] += box.origin[mu];
+            if ((x[0] + x[1] + x[2] + x[3]) % 2 != parity)
+                continue;
+            for (int dir = 0; dir < 4; ++dir, at += 18) {
+                reference::Matrix u;
+                std::memcpy(static_cast<void *>(&u), at, sizeof u);
+                unitary.add(u, x, dir);
+                u = reference::reunitarize(u);
+                std::memcpy(at, &u, sizeof u);
+            }
+        }
+    unitary.check(file);
+    return links;
 }
 
 void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site) {

@@ -35,7 +35,11 @@ constexpr double gauge_bytes = 4 * 18 * 8;
 // has odd extents, the grid does not fit, or the machine has less memory than the program needs: bytes_a_site of it.
 reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice, double beta,
                                     unsigned long seed, int sweeps, double bytes_a_site);
-// The file alone. On rank 0.
+// The extents of a file, on all ranks.
+reference::Lattice lattice_of(const Job &ranks, const std::string &file);
+// This rank's box of it, read by all ranks, each its own, made unitary again in double; in MILC's order, 72 a site.
+std::vector<double> read_box(milcgpu_context *context, const milcgpu_layout &box, const std::string &file);
+// The whole file. On rank 0.
 GaugeFile read_unitary(const std::string &file);
 // Throws as read_or_make_gauge() does where a program cannot work on the lattice.
 void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site);

@@ -240,14 +240,22 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     for (size_t row = 1; row < one.size(); ++row)
         for (size_t column = 0; column < 11; ++column) // not the seconds
             CHECK(std::abs(std::stod(many[row].at(column)) - std::stod(one[row][column])) < 1e-11);
-    // What was written is where the flow ended: float32.
-    const Run again = run("flow --stop 0 --backend host --csv " + path + "/csv --lattice " + path + "/lat2");
-    REQUIRE(again.status == 0);
-    const Table end = table(path + "/csv");
-    REQUIRE(end.size() == 2);
-    CHECK(end[1][12] == "lat2");
-    for (size_t column = 1; column < 8; ++column)
-        CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
+    // What was written is where the flow ended: float32. Each rank reads and writes its box.
+    std::string of_one;
+    for (const auto &[grid, ranks] : {std::pair("1 1 1 1", 1), std::pair("1 1 1 2", 2)}) {
+        const Run again = run("flow --stop 0 --backend host --csv " + path + "/csv --lattice " + path + "/lat2 --out " +
+                                  path + "/lat3",
+                              grid, ranks);
+        INFO(again.output);
+        REQUIRE(again.status == 0);
+        const Table end = table(path + "/csv");
+        REQUIRE(end.size() == 2);
+        CHECK(end[1][12] == "lat2");
+        for (size_t column = 1; column < 8; ++column)
+            CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
+        const std::string written = tests::text_of(path + "/lat3").substr(84); // behind the time
+        CHECK((ranks == 1 ? of_one = written : of_one) == written);
+    }
 }
 
 TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and sources takes its file",

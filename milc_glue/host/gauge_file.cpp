@@ -24,10 +24,10 @@ class Bytes {
   public:
     explicit Bytes(const std::string &path) : path_(path) {
         const int code = file_.open(path, false);
-        if (code != 0)
+        if (code != 0 || !file_.is_plain())
             throw Error(Status::bad_argument,
-                        format("%s cannot be opened (%s); check that it is a file, its name and its permissions",
-                               path.c_str(), std::strerror(code)));
+                        format("%s cannot be opened%s; check that it is a file, its name and its permissions",
+                               path.c_str(), code != 0 ? format(" (%s)", std::strerror(code)).c_str() : ""));
         size_ = file_.bytes();
     }
     size_t size() const { return size_; }

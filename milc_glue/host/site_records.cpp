@@ -23,9 +23,14 @@ int OpenFile::close() {
     return number >= 0 && ::close(number) != 0 ? errno : 0;
 }
 
+bool OpenFile::is_plain() const {
+    struct stat there;
+    return fstat(number_, &there) == 0 && S_ISREG(there.st_mode);
+}
+
 size_t OpenFile::bytes() const {
     struct stat there;
-    return fstat(number_, &there) == 0 && S_ISREG(there.st_mode) ? size_t(there.st_size) : 0;
+    return fstat(number_, &there) == 0 ? size_t(there.st_size) : 0;
 }
 
 int OpenFile::read(size_t at, void *to, size_t bytes) const {

@@ -28,7 +28,8 @@ class OpenFile {
     // All of it, or errno; -1: the file ends before.
     int read(size_t at, void *to, size_t bytes) const;
     int write(size_t at, const void *from, size_t bytes) const;
-    size_t bytes() const; // 0 where it is not a plain file
+    bool is_plain() const; // no folder, pipe or device
+    size_t bytes() const;
 
   private:
     int number_ = -1;
