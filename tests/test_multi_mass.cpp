@@ -100,6 +100,8 @@ TEST_CASE("every shift meets its tolerance by the reference's count, all precisi
                                {MILCGPU_DOUBLE, 0, 1e-10},
                                {MILCGPU_DOUBLE, 0, 1e-12},
                                {MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10},
+                               {MILCGPU_DOUBLE, MILCGPU_HALF, 5e-4}, // starts in half
+                               {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-5}, // in single
                                {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-6},
                                {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10},
                                {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-12},

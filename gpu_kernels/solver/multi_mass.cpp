@@ -87,14 +87,21 @@ ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
     return *stage.loop;
 }
 
+double MultiMassSolver::tightest() const {
+    double tightest = INFINITY;
+    for (const ShiftLimits &shift : limits_.shifts)
+        tightest = std::fmin(tightest, limits_.end_of(shift));
+    return tightest;
+}
+
 // Returns false if the source is zero.
 bool MultiMassSolver::start(MultiMassReport &report) {
     const SpinorField &b = source();
     norm_squared(device_, b, sum_.data());
-    const double bb = sum_.to_host()[0];
-    double finest = INFINITY;
-    for (const ShiftLimits &shift : limits_.shifts)
-        finest = std::fmin(finest, limits_.end_of(shift));
+    const double bb = sum_.to_host()[0], finest = tightest();
+    for (first_ = 0; first_ + 1 < stages_.size(); ++first_)
+        if (!ladder::starts_in(stages_[first_ + 1].A->spec().spinor, finest))
+            break;
     const bool there = is_there(device_, bb, b, full_->parity(), finest, x_[0], sum_.data());
     device_.fill_zero(x_.data(), x_.bytes());
     report.source_norm = std::sqrt(bb);
@@ -124,7 +131,7 @@ bool MultiMassSolver::start(MultiMassReport &report) {
         shifts.shift[base_].target_rr = std::fmin(shifts.shift[base_].target_rr, shifts.shift[s].target_rr);
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);
-    const Stage &first = stages_[0];
+    const Stage &first = stages_[first_];
     const SpinorBlock r = first.r[cg_kept_steps - 1]; // where the first iteration expects it
     convert_spinor(device_, b, r, 1 / scale_, nullptr);
     for (int s = 0; s < first.p.sources(); ++s)
@@ -135,13 +142,11 @@ bool MultiMassSolver::start(MultiMassReport &report) {
 
 // Iterates in one precision after the other until every shift has left.
 CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &report) {
-    double tightest = INFINITY;
-    for (const ShiftLimits &shift : limits_.shifts)
-        tightest = std::fmin(tightest, limits_.end_of(shift));
-    for (size_t k = 0;; ++k) {
+    const double finest = tightest();
+    for (size_t k = first_;; ++k) {
         const bool last = k + 1 == stages_.size();
         const double leave_at =
-            last ? 0 : tightest * ladder::go_down_at(ladder::Masses::several, stages_[k + 1].A->spec().spinor);
+            last ? 0 : finest * ladder::go_down_at(ladder::Masses::several, stages_[k + 1].A->spec().spinor);
         const int steps_before = report.steps;
         const CgStop stop = iterate_stage(stages_[k], leave_at, progress, report);
         add_work(*stages_[k].A, report.steps - steps_before, report);
@@ -160,7 +165,7 @@ void MultiMassSolver::add_work(const NormalOperator &A, double steps, MultiMassR
 // The work on the vectors of the shifts, one pass in cg_kept_steps iterations. It reads the residuals once for all
 // shifts; p has the precision of the iteration (counted as that of the first stage), x is in double.
 void MultiMassSolver::add_work_of_shifts(MultiMassReport &report) const {
-    const double sites = source().sites(), shared_spinor = spinor_bytes(stages_[0].A->spec().spinor),
+    const double sites = source().sites(), shared_spinor = spinor_bytes(stages_[first_].A->spec().spinor),
                  shift_spinors = 2.0 * (shared_spinor + spinor_bytes(Precision::double_));
     report.bytes += shared_spinor * sites * report.steps;
     for (const ShiftReport &shift : report.shifts) {

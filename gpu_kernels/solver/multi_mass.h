@@ -4,10 +4,10 @@
 //
 // The shared iteration may go down in precision as the residual falls. An error delta of the operator changes the
 // residuals by delta times the direction, and the direction shrinks with the residuals. So the iteration starts in
-// double and ends in single and half, and the residuals of the shifts stay parallel to within their tolerance (inexact
-// Krylov methods: van den Eshof and Sleijpen, SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are always in
-// double. An iteration that starts in single or half cannot get below the rounding errors of that precision, so it ends
-// at shared_tolerance.
+// double (where all tolerances are loose, in single or half: ladder::starts_in) and ends in single and half, and the
+// residuals of the shifts stay parallel to within their tolerance (inexact Krylov methods: van den Eshof and Sleijpen,
+// SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are always in double. An iteration that starts in single or half
+// cannot get below the rounding errors of that precision, so it ends at shared_tolerance.
 //
 // The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision for all shifts that are not
 // done, at the same time. Links are loaded once for four of them. True residuals follow. Shifts that are still not done
@@ -94,6 +94,7 @@ class MultiMassSolver {
     };
     void step(Stage &, int k);
     ChunkLoop &chunks(Stage &);
+    double tightest() const; // the residual at which the last shift leaves
     bool start(MultiMassReport &);
     CgStop iterate(const CgProgress &, MultiMassReport &);
     CgStop iterate_stage(Stage &, double leave_at, const CgProgress &, MultiMassReport &);
@@ -121,7 +122,8 @@ class MultiMassSolver {
     SpinorField residual_, full_between_; // double
     DeviceArray<double> sum_;
     MultiMassLimits limits_;
-    int base_ = 0; // the shift with the smallest offset
+    int base_ = 0;     // the shift with the smallest offset
+    size_t first_ = 0; // the stage that this solve starts in
     double scale_ = 1;
 };
 

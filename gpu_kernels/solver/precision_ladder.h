@@ -29,9 +29,9 @@ constexpr double reliable_delta(Precision sloppy) { return sloppy == Precision::
 // 82, 82, 86 and 93 steps with 0.1, 0.03, 0.01 and 0.003, at masses from 0.01 to 0.0005 and in all precisions.
 constexpr double reliable_delta_deflated = 0.03;
 
-// Steps of a solve to |r| / |b| = residual, with logarithm = ln(2 / residual): 0.9 of the bound by the condition number.
-// lowest: of the eigenvalues that are left. Within 10 % with 16 to 384 vectors on quenched 8^3 x 16 and 12^3 x 24
-// lattices, at masses from 0.01 to 0.0005.
+// Steps of a solve to |r| / |b| = residual, with logarithm = ln(2 / residual): 0.9 of the bound by the condition
+// number. lowest: of the eigenvalues that are left. Within 10 % with 16 to 384 vectors on quenched 8^3 x 16 and 12^3 x
+// 24 lattices, at masses from 0.01 to 0.0005.
 inline double expected_steps(double highest, double lowest, double logarithm) {
     return 0.45 * std::sqrt(highest / lowest) * logarithm;
 }
@@ -101,6 +101,15 @@ struct Unit {
 enum class Masses { one, several };
 constexpr double go_down_at(Masses masses, Precision to) {
     return to == Precision::single ? (masses == Masses::one ? 1e6 : 1e7) : to == Precision::half ? 5e4 : INFINITY;
+}
+
+// Whether several masses, of which `tightest` is the smallest tolerance, start in precision `to`: where tolerances are
+// loose, and the residual of the start is well below where the iteration goes down. A precision that an iteration
+// starts in does 16 steps at the least (chunk_loop.h), which are half of a solve of molecular dynamics with heavy
+// masses.
+constexpr double loose_tolerance = 1e-5, well_below = 10;
+constexpr bool starts_in(Precision to, double tightest) {
+    return tightest >= loose_tolerance && tightest * go_down_at(Masses::several, to) >= well_below;
 }
 
 // Rounding error of the links divided by the lowest eigenvalue (4 m^2). Above this number, updates in single precision
