@@ -37,6 +37,8 @@ $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp \
                    $(if $(filter cuda,$(variant)),examples/multigrid_prototype.cpp))
 $(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := -O1
+# CLI11 alone, which takes twice as long to compile at -O3.
+$(O)/obj/examples/arguments.cpp.o: private last_flags := -O0
 
 # Programs with kernels of their own. The ladder's products of four warps need machine code for sm_90a, which every GPU
 # of sm_90 takes.

@@ -12,18 +12,6 @@ libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
                    milc_glue/host/host_fields.cpp milc_glue/api/lent_messages.cpp)
 
-# What milc_glue takes of the standard library, compiled once: it takes as long to read as many a file. Not by ccache,
-# which by default keeps nothing that comes after it.
-standard      := $(if $(findstring ccache,$(CXX)),,$(O)/obj/milc_glue/standard.h.gch)
-ifneq ($(standard),)
-with_standard := $(filter $(O)/obj/milc_glue/%,$(lib_objects) $(quda_objects))
-$(with_standard): $(standard)
-$(with_standard): private cxx += -include $(standard:.gch=)
-$(standard): $(O)/flags
-	@mkdir -p $(@D); printf '#include <%s>\n' algorithm array cmath cstring functional map memory mutex string utility vector >$(@:.gch=)
-	$(Q)$(cxx) -c -x c++-header $(@:.gch=) -o $@
-endif
-
 $(O)/libmilcgpu.a: $(lib_objects)
 	@echo '  AR    $@'; rm -f $@
 	$(Q)$(AR) rcs $@ $^

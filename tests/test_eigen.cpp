@@ -775,7 +775,7 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
             std::string words[2];
             const auto endings = on_cut(fields, {{4, 6, 6, 8}, grid, 0}, backend, [&](Here &here, Ending &) {
                 Handle made;
-                auto spec = eigen_spec(24);
+                auto spec = eigen_spec(12);
                 demand(milcgpu_eigenvectors_compute(here.links, &spec, &made.of, nullptr));
                 std::vector<double> &own = seen[here.rank()];
                 own.resize(milcgpu_eigenvectors_count(*made));
@@ -813,10 +813,10 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
             if (ranks == 1)
                 of_whole = seen[0], steps_of_whole = steps;
             CAPTURE(milcgpu::name(backend), ranks, plain, steps, steps_of_whole);
-            REQUIRE(seen[0].size() == 24);
+            REQUIRE(seen[0].size() == 12);
             for (const std::vector<double> &values : seen)
                 CHECK(values == seen[0]);
-            for (int k = 0; k < 24; ++k)
+            for (int k = 0; k < 12; ++k)
                 CHECK(seen[0][k] == Approx(of_whole[k]).epsilon(1e-3));
             CHECK(std::abs(steps - steps_of_whole) <= 2);
             CHECK(steps < plain);

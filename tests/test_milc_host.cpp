@@ -502,14 +502,14 @@ TEST_CASE("milc_host: after an error MILC's own routine does the work", "[milc_h
 }
 
 TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", "[milc_host]") {
-    const auto refused = [](const std::string &environment, const char *text) {
-        const Run r = run("asqtad-P2", environment);
+    const auto refused = [](const std::string &environment, const char *text, const std::string &what = "measurements") {
+        const Run r = run("asqtad-P2", environment, what);
         INFO(environment << "\n" << r.output);
         CHECK(r.status == 0);
         CHECK(r.says(text));
         CHECK_FALSE(r.says("milcgpu: MILC's routine")); // no table: nothing is taken over
     };
-    refused("MILC_HOST_RANKS=4", "4 ranks, and no mpi.h was found when MILC was built");
+    refused("MILC_HOST_RANKS=4", "4 ranks, and no mpi.h was found when MILC was built", "");
     refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
     refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
     refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of auto 18 13 12 9 8. MILC runs on the CPU");
@@ -570,7 +570,7 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
 
 TEST_CASE("milc_host: several copies of a scalar program are told so, by one of them", "[milc_host]") {
     const auto says = [](const std::string &environment) {
-        const Run r = run("asqtad-P1", "MILCGPU_OFF=1 " + environment);
+        const Run r = run("asqtad-P1", "MILCGPU_OFF=1 " + environment, "threads");
         INFO(environment << "\n" << r.output);
         CHECK(r.status == 0);
         return r.count("but this MILC was built for one rank");

@@ -55,6 +55,8 @@ $(program_tests): $(O)/mpi_flags
 # themselves need no speed: -Og takes three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
 # sanitizer.
 test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE
+# A collection of garbage walks all of what is precompiled. Only gcc has these words.
+test_flags += $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000000 --param=ggc-min-expand=200)
 $(test_objects): private last_flags := $(test_flags)
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'

@@ -19,9 +19,11 @@ inline size_t place(int s) {
 
 inline reference::Fermion fermion(const su3_vector *f) {
     reference::Fermion out(volume);
-    for (size_t s = 0; s < volume; ++s)
+    for (size_t s = 0; s < volume; ++s) {
+        const su3_vector &v = f[place(s)];
         for (int c = 0; c < 3; ++c)
-            out[s].c[c] = {f[place(s)].c[c].real, f[place(s)].c[c].imag};
+            out[s].c[c] = {v.c[c].real, v.c[c].imag};
+    }
     return out;
 }
 
@@ -34,22 +36,26 @@ inline void store(const reference::Fermion &from, int parity, su3_vector *to) {
 
 inline reference::Gauge gauge(const su3_matrix *links) {
     reference::Gauge out(4 * volume);
-    for (size_t s = 0; s < volume; ++s)
+    for (size_t s = 0; s < volume; ++s) {
+        const su3_matrix *const of_site = links + 4 * place(s);
         for (int mu = 0; mu < 4; ++mu)
             for (int k = 0; k < 9; ++k) {
-                const complex_number &z = links[4 * place(s) + mu].e[k / 3][k % 3];
+                const complex_number &z = of_site[mu].e[k / 3][k % 3];
                 out[4 * s + mu].e[k / 3][k % 3] = {z.real, z.imag};
             }
+    }
     return out;
 }
 
 inline void store(const reference::Gauge &from, su3_matrix *to) {
-    for (size_t s = 0; s < volume; ++s)
+    for (size_t s = 0; s < volume; ++s) {
+        su3_matrix *const of_site = to + 4 * place(s);
         for (int mu = 0; mu < 4; ++mu)
             for (int k = 0; k < 9; ++k) {
                 const reference::Complex z = from[4 * s + mu].e[k / 3][k % 3];
-                to[4 * place(s) + mu].e[k / 3][k % 3] = {static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
+                of_site[mu].e[k / 3][k % 3] = {static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
             }
+    }
 }
 
 inline reference::Gauge links_of_sites() {

@@ -7,17 +7,18 @@ site *lattice;
 int nx, ny, nz, nt, this_node, total_iters, phases_in;
 size_t volume, sites_on_node, even_sites_on_node;
 
-static const char *layout(void) {
-    static const char *name;
-    if (name == NULL && (name = getenv("MILC_HOST_LAYOUT")) == NULL)
-        name = "";
-    return name;
+static int is_layout(const char *name) {
+    const char *asked = getenv("MILC_HOST_LAYOUT");
+    return asked != NULL && strcmp(asked, name) == 0;
 }
 
 size_t node_index(int x, int y, int z, int t) {
+    static int shuffled = -1;
     size_t k = (x + nx * (y + ny * (z + (size_t)nz * t))) / 2;
     const size_t half = volume / 2;
-    if (strcmp(layout(), "shuffled") == 0)
+    if (shuffled < 0)
+        shuffled = is_layout("shuffled");
+    if (shuffled)
         k = (5 * k + 3) % half; /* half has no factor 5 */
     return k + ((x + y + z + t) % 2 ? half : 0);
 }
@@ -40,7 +41,7 @@ void make_lattice(void) {
                     s->phase[ZUP] = (t + x + y) % 2 ? -1 : 1;
                     s->phase[TUP] = t == nt - 1 ? -1 : 1;
                 }
-    if (strcmp(layout(), "broken") == 0)
+    if (is_layout("broken"))
         lattice[3].x = lattice[4].x;
 }
 

@@ -111,7 +111,9 @@ extern "C" int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, qua
     const WilsonField b = wilson_field(src);
     const auto odd = [&](const WilsonField &f) { return inverse_term * on_parity(all, f, 1); };
     const WilsonField right = on_parity(all, b + Complex(kappa) * wilson_dslash(all, links, odd(b), 1), 0);
-    const auto M = [&](const WilsonField &f, int sign) { return wilson_even_odd(all, links, term, kappa, f, sign, 0); };
+    const auto M = [&](const WilsonField &f, int sign) {
+        return wilson_even_odd(all, links, term, inverse_term, kappa, f, sign, 0);
+    };
     WilsonField x = on_parity(all, wilson_field(dest), 0);
     int iterations = 0;
     if (norm2(right) == 0) {

@@ -83,11 +83,12 @@ Gauge path_derivative(const Lattice &lattice, const Gauge &links,
                 behind.back() = path.coefficient * q[4 * std::size_t(site) + mu];
                 for (std::size_t k = steps.size() - 1; k > 0; k--)
                     behind[k - 1] = behind[k] * adjoint(steps[k].matrix);
-                Matrix before = identity();
+                Matrix before; // the product of the steps before
                 for (std::size_t k = 0; k < steps.size(); k++) {
+                    const Matrix derivative = k == 0 ? behind[0] : adjoint(before) * behind[k];
                     Matrix &to = by_links[steps[k].link];
-                    to = to + (steps[k].backward ? adjoint(behind[k]) * before : adjoint(before) * behind[k]);
-                    before = before * steps[k].matrix;
+                    to = to + (steps[k].backward ? adjoint(derivative) : derivative);
+                    before = k == 0 ? steps[0].matrix : before * steps[k].matrix;
                 }
             }
         }
@@ -117,12 +118,13 @@ std::array<Complex, 9> solve(std::array<std::array<Complex, 9>, 9> a, std::array
     for (int k = 0; k < 9; k++) {
         int pivot = k;
         for (int row = k + 1; row < 9; row++)
-            if (std::abs(a[row][k]) > std::abs(a[pivot][k]))
+            if (std::norm(a[row][k]) > std::norm(a[pivot][k]))
                 pivot = row;
         std::swap(a[k], a[pivot]);
         std::swap(b[k], b[pivot]);
+        const Complex over = 1.0 / a[k][k];
         for (int row = k + 1; row < 9; row++) {
-            const Complex factor = a[row][k] / a[k][k];
+            const Complex factor = times(a[row][k], over);
             for (int column = k; column < 9; column++)
                 a[row][column] -= times(factor, a[k][column]);
             b[row] -= times(factor, b[k]);

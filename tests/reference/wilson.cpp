@@ -37,20 +37,20 @@ std::pair<Block6, double> eliminate(Block6 a) {
     for (int column = 0; column < 6; column++) {
         int pivot = column;
         for (int row = column + 1; row < 6; row++)
-            if (std::abs(a[row][column]) > std::abs(a[pivot][column]))
+            if (std::norm(a[row][column]) > std::norm(a[pivot][column]))
                 pivot = row;
         std::swap(a[column], a[pivot]);
         std::swap(b[column], b[pivot]);
         log_det += std::log(std::abs(a[column][column]));
         const Complex scale = 1.0 / a[column][column];
         for (int k = 0; k < 6; k++)
-            a[column][k] *= scale, b[column][k] *= scale;
+            a[column][k] = times(scale, a[column][k]), b[column][k] = times(scale, b[column][k]);
         for (int row = 0; row < 6; row++) {
             if (row == column)
                 continue;
             const Complex factor = a[row][column];
             for (int k = 0; k < 6; k++)
-                a[row][k] -= factor * a[column][k], b[row][k] -= factor * b[column][k];
+                a[row][k] -= times(factor, a[column][k]), b[row][k] -= times(factor, b[column][k]);
         }
     }
     return {b, log_det};
@@ -352,9 +352,14 @@ WilsonField wilson_matrix(const Lattice &lattice, const Gauge &links, const Clov
 
 WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, double kappa,
                             const WilsonField &psi, int s, int parity) {
+    return wilson_even_odd(lattice, links, r, inverse(r), kappa, psi, s, parity);
+}
+
+WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, const Clover &inverse_r,
+                            double kappa, const WilsonField &psi, int s, int parity) {
     const WilsonField here = on_parity(lattice, psi, parity);
     const WilsonField there = on_parity(lattice, wilson_dslash(lattice, links, here, s), 1 - parity);
-    const WilsonField back = wilson_dslash(lattice, links, inverse(r) * there, s);
+    const WilsonField back = wilson_dslash(lattice, links, inverse_r * there, s);
     return on_parity(lattice, r * here + Complex(-kappa * kappa) * back, parity);
 }
 

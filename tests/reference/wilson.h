@@ -94,6 +94,8 @@ WilsonField wilson_matrix(const Lattice &lattice, const Gauge &links, const Clov
 // R_p - kappa^2 D_pq R_q^-1 D_qp on parity p, q the other one. psi is read on p only; the result is zero on q.
 WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, double kappa,
                             const WilsonField &psi, int s, int parity);
+WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, const Clover &inverse_r,
+                            double kappa, const WilsonField &psi, int s, int parity);
 
 // M_s^-1 eta on unit links without clover term, by its closed form in momentum space:
 // M(p) = A - 2 i s kappa sum_mu g_mu sin p_mu, A = 1 - 2 kappa sum_mu cos p_mu. antiperiodic: in time, as
