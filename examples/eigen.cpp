@@ -24,12 +24,7 @@ constexpr int default_count = 64;
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("eigen", "the lowest eigenvectors of -D^2, and the density of modes");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
-                  file_name());
-    arguments.add_size(s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
-    arguments.add("seed", "N", s.seed, "of the field");
+    add_gauge_field(arguments, s, "of the field");
     arguments.add("action", "NAME", s.action, "how links are made of the gauge field", action_name());
     arguments.add("count", "N", s.count,
                   "of eigenvectors; 0: " + std::to_string(default_count) + ", or all that are in the file",

@@ -19,12 +19,7 @@ struct Settings {
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("fatlinks", "fat and long links of a gauge field, timed and compared with the reference");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
-                  file_name());
-    arguments.add_size(s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
-    arguments.add("seed", "N", s.seed, "of the field");
+    add_gauge_field(arguments, s, "of the field");
     arguments.add("action", "NAME", s.action, "which links", one_of({"all", "asqtad", "hisq"}));
     examples::add_backend(arguments, s.backend, true);
     arguments.add("repeat", "N", s.repeat, "calls each; the fastest is shown", whole(1));

@@ -223,12 +223,7 @@ int run(const Settings &s, examples::Job &ranks) {
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("flow", "gradient flow of a gauge field, with t0, w0 and the topological charge");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
-                  file_name());
-    arguments.add_size(s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling 6/g^2", above(0, 1e6));
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
-    arguments.add("seed", "N", s.seed, "of the field");
+    add_gauge_field(arguments, s, "of the field");
     arguments.add("action", "NAME", s.action, "of the flow", name_of(actions));
     arguments.add("integrator", "NAME", s.integrator, "adpt, adpt_bs, adpt_cf3 are adaptive", name_of(integrators));
     arguments.add("step", "E", s.step, "of flow time; of an adaptive integrator the first one", above(0, 1e6));

@@ -320,12 +320,7 @@ int run(const Settings &s, examples::Job &ranks) {
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("rhmc", "rational hybrid Monte Carlo of staggered quarks");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
-                  file_name());
-    arguments.add_size(s.size, "extents of a field made here");
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
-    arguments.add("seed", "N", s.seed, "of the field and of the run");
-    arguments.add("beta", "B", s.beta, "10 / g^2 of the gauge action", above(0, 1e6));
+    add_gauge_field(arguments, s, "of the field and of the run", "10 / g^2 of the gauge action");
     arguments.add("action", "NAME", s.action, "of the quarks", examples::action_name());
     arguments.add("flavours", "N", s.flavours, "degenerate ones", whole(1, 3));
     arguments.add("mass", "M", s.mass, "quark mass", above(0, 1e6));

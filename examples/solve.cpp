@@ -25,12 +25,7 @@ struct Settings {
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("solve", "staggered solves on a gauge field, every precision pair and backend");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
-                  file_name());
-    arguments.add_size(s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
-    arguments.add("seed", "N", s.seed, "of the field and of the source");
+    add_gauge_field(arguments, s, "of the field and of the source");
     arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
     arguments.add("mass", "M", s.mass, "quark mass m, M = 2m + D", above(0, 1e6));
     arguments.add("tolerance", "R", s.tolerance, "relative residual; pairs that cannot reach it get what they can",

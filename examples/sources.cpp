@@ -22,12 +22,7 @@ struct Settings {
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("sources", "several sources at once, in one Krylov space or in lock-step");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
-                  file_name());
-    arguments.add_size(s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
-    arguments.add("seed", "N", s.seed, "of the field and of the sources");
+    add_gauge_field(arguments, s, "of the field and of the sources");
     arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
     arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));
     arguments.add("sources", "N,N,...", s.sources, "numbers of sources", list_of_each(whole(1, 1000)));

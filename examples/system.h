@@ -35,6 +35,17 @@ constexpr double gauge_bytes = 4 * 18 * 8;
 // has odd extents, the grid does not fit, or the machine has less memory than the program needs: bytes_a_site of it.
 reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice, double beta,
                                     unsigned long seed, int sweeps, double bytes_a_site);
+// Its options. seed: what it is of.
+template <class Settings>
+void add_gauge_field(Arguments &arguments, Settings &s, const std::string &seed,
+                     const std::string &beta = "its coupling 6/g^2") {
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
+                  file_name());
+    arguments.add_size(s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, beta, above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
+    arguments.add("seed", "N", s.seed, seed);
+}
 // The extents of a file, on all ranks.
 reference::Lattice lattice_of(const Job &ranks, const std::string &file);
 // This rank's box of it, read by all ranks, each its own, made unitary again in double; in MILC's order, 72 a site.

@@ -1,5 +1,6 @@
 /* Solves with the clover matrix, D and contractions of Dirac fields, each beside MILC's own. */
 #include "../generic_ks/generic_ks_includes.h"
+#include "checks.h"
 #include "plugin.h"
 #include <math.h>
 #include <string.h>
@@ -13,11 +14,6 @@ void __real_meson_cont_mom(complex **, TABLES);
 void __real_meson_open_mom(wilson_propagator **, TABLES);
 
 /* In program.c. */
-void check(int good, const char *what, double value);
-double difference(const void *a, const void *b, size_t reals);
-su3_vector *random_field(unsigned seed);
-quark_invert_control control(int parity);
-void inject(const char *fault);
 
 static wilson_vector *random_wilson(unsigned seed) {
     wilson_vector *f = (wilson_vector *)malloc(sites_on_node * sizeof(wilson_vector));

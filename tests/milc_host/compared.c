@@ -4,13 +4,11 @@
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
+#include "checks.h"
 #include <math.h>
 #include <string.h>
 
 /* In program.c. */
-void check(int good, const char *what, double value);
-su3_vector *random_field(unsigned seed);
-quark_invert_control control(int parity);
 
 /* Three sources that the iteration limit ends. */
 static void try_limit_of_block(fn_links_t *fn) {

@@ -4,6 +4,7 @@
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
+#include "checks.h"
 #include "plugin.h"
 #include <math.h>
 #include <string.h>
@@ -21,16 +22,6 @@ void __real_check_eigres(double *, su3_vector **, eigenvalue *, int, int, imp_fe
 #endif
 
 /* In program.c, fn_links.c, originals.cpp, eigen_stuff.c. */
-void check(int good, const char *what, double value);
-void check_iterations(int good, const char *what, double value);
-double difference(const void *a, const void *b, size_t reals);
-su3_vector *random_field(unsigned seed);
-su3_vector *copy(const su3_vector *f);
-quark_invert_control control(int parity);
-double allowed(double mass);
-void inject(const char *fault);
-void fill_gauge_field(unsigned long seed);
-void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 
 enum { n = 8, most_sources = 2 };
 static const Real light = 0.02;

@@ -4,6 +4,7 @@
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
+#include "checks.h"
 #include "plugin.h"
 #include <math.h>
 #include <string.h>
@@ -20,14 +21,6 @@ int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
 
 /* In program.c. */
-void check(int good, const char *what, double value);
-void check_iterations(int good, const char *what, double value);
-double difference(const void *a, const void *b, size_t reals);
-su3_vector *random_field(unsigned seed);
-su3_vector *copy(const su3_vector *f);
-quark_invert_control control(int parity);
-double allowed(double mass);
-void inject(const char *fault);
 
 /* One source: of master, a routine an inverter. */
 #ifdef MILC_HOST_MASTER

@@ -5,6 +5,7 @@
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
+#include "checks.h"
 #include <math.h>
 #include <string.h>
 
@@ -21,10 +22,6 @@ void __real_ks_meson_cont_mom(complex **, su3_vector *, su3_vector *, int, int *
                               int *);
 
 /* In program.c. */
-void check(int good, const char *what, double value);
-double difference(const void *a, const void *b, size_t reals);
-su3_vector *random_field(unsigned seed);
-su3_vector *copy(const su3_vector *f);
 
 static const double limit = MILC_PRECISION == 1 ? 5e-6 : 1e-13;
 

@@ -4,13 +4,12 @@
  * does the work. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
+#include "checks.h"
 #include "plugin.h"
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
 
-void make_lattice(void);
-void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 double digest(const Real *x, size_t pitch, size_t reals); /* trajectory.c */
 void new_lattice(const char *seed);
 void measure(void);

@@ -21,6 +21,7 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/umethod.h"
+#include "checks.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
 #include "test_hooks.h"
@@ -30,10 +31,6 @@
 #include <string.h>
 #include <time.h>
 
-void make_lattice(void);
-void fill_gauge_field(unsigned long seed);
-void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
-void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
 void orders(const char *what);
 void try_measurements(fn_links_t *fn);

@@ -4,14 +4,12 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"
+#include "checks.h"
 #include "plugin.h"
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
 
-void make_lattice(void);
-void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
-void inject(const char *fault);
 void place(const char *name);
 
 static const char *the_fault = "", *the_place = "";

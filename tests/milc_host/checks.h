@@ -1,0 +1,16 @@
+/* What the files of this program call of each other: checks, fields, what a solve is asked for, faults. */
+#pragma once
+#include "generic_ks/generic_ks_includes.h"
+#include "include/fermion_links.h"
+
+void check(int good, const char *what, double value);
+void check_iterations(int good, const char *what, double value);
+double difference(const void *a, const void *b, size_t reals);
+double allowed(double mass);
+void inject(const char *fault);
+void make_lattice(void);
+void fill_gauge_field(unsigned long seed);
+void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
+su3_vector *random_field(unsigned seed);
+su3_vector *copy(const su3_vector *f);
+quark_invert_control control(int parity);
