@@ -404,9 +404,9 @@ int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tol
 int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
 int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
 int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double *action);
-/* What g_measure prints, without phases and boundary sign: plaquettes of space and time, Polyakov loop, and traces of
- * loops as in milcgpu_gauge_loop_traces. */
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int n, const int *lengths, const int *steps,
+/* What g_measure prints, without phases and boundary sign, which the links have or not: plaquettes of space and time,
+ * Polyakov loop, and traces of n loops as in milcgpu_gauge_loop_traces, n = 0 for none. */
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths, const int *steps,
                                  double *plaquettes, double *polyakov, double *traces);
 
 /* One line, as those above: the device's newest `one` with what MILC's routine has made of the host's old copy, which

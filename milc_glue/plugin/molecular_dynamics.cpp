@@ -186,15 +186,16 @@ int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_momenta_action(gauge, action); });
 }
 
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int n, const int *lengths, const int *steps,
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths, const int *steps,
                                  double *plaquettes, double *polyakov, double *traces) {
     return on_gauge(MILCGPU_GAUGE_MEASURE, lattice, MILCGPU_LINKS, 0, [&](milcgpu_gauge *gauge, RoutineAccount &) {
         milcgpu_status status = milcgpu_gauge_plaquettes(gauge, &plaquettes[0], &plaquettes[1]);
         if (status == MILCGPU_OK)
             status = milcgpu_gauge_polyakov_loop(gauge, &polyakov[0], &polyakov[1]);
-        if (status == MILCGPU_OK)
-            status = milcgpu_gauge_loop_traces(gauge, MILCGPU_SIGNS_IN, n, lengths, steps, traces);
-        for (int k = 0; k < 2; ++k) // with phases, all of them have turned signs
+        if (status == MILCGPU_OK && n > 0)
+            status = milcgpu_gauge_loop_traces(gauge, phases_in != 0 ? MILCGPU_SIGNS_IN : MILCGPU_SIGNS_OUT, n, lengths,
+                                               steps, traces);
+        for (int k = 0; phases_in != 0 && k < 2; ++k) // with phases, all of them have turned signs
             plaquettes[k] = -plaquettes[k], polyakov[k] = -polyakov[k];
         return status;
     });

@@ -23,18 +23,6 @@ struct {
     bool lost = false;       // they, or a force that could not be added, until the next qudaMomLoad
 } resident;
 
-bool momenta_are_whole(const char *function) {
-    if (!resident.lost && milcgpu_plugin_host_needs(0, function) != 0)
-        return true;
-    complain(function, "momenta that were on the device are lost, or lack a force: the result is NaN");
-    return false;
-}
-
-milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision) {
-    return {links_of(arg, precision),
-            resident.scratch != nullptr ? packed(resident.scratch, precision) : momenta_of(arg, precision)};
-}
-
 // `change`, and what it wrote back on the host; resident momenta stay. False: neither the GPU nor the host backend
 // could do it.
 template <class Change> bool changed(const char *function, int precision, int writes, const Change &change) {
@@ -137,10 +125,16 @@ HostRecords records_of(const milcgpu_field &field, int reals, int precision) {
     return {field.data, lattice.sites(), bytes, field.pitch_bytes != 0 ? field.pitch_bytes : bytes};
 }
 
-bool newest_momenta(const char *function, const QudaMILCSiteArg_t &arg, int precision, milcgpu_field &momenta) {
-    momenta = lattice_of(arg, precision).momenta;
-    return resident.scratch == nullptr ||
-           (momenta_are_whole(function) && milcgpu_plugin_host_needs(MILCGPU_MOMENTA, function) != 0);
+bool momenta_are_whole(const char *function) {
+    if (!resident.lost && milcgpu_plugin_host_needs(0, function) != 0)
+        return true;
+    complain(function, "momenta that were on the device are lost, or lack a force: the result is NaN");
+    return false;
+}
+
+milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision) {
+    return {links_of(arg, precision),
+            resident.scratch != nullptr ? packed(resident.scratch, precision) : momenta_of(arg, precision)};
 }
 
 } // namespace milcgpu::quda
@@ -170,9 +164,8 @@ void qudaMomSave(int precision, QudaMILCSiteArg_t *arg) {
     guarded(__func__, [&] {
         if (!observable("qudaMomSave", precision, arg) || resident.scratch == nullptr)
             return false;
-        milcgpu_field momenta;
-        const bool good = newest_momenta("qudaMomSave", *arg, precision, momenta);
-        const milcgpu::HostRecords from = records_of(momenta, 40, precision),
+        const bool good = momenta_are_whole("qudaMomSave") && milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "qudaMomSave");
+        const milcgpu::HostRecords from = records_of(lattice_of(*arg, precision).momenta, 40, precision),
                                    to = records_of(momenta_of(*arg, precision), 40, precision);
         for (size_t i = 0; i < from.count; ++i) {
             auto *site = static_cast<unsigned char *>(const_cast<void *>(to.data)) + i * to.pitch;

@@ -7,7 +7,6 @@
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <new>
 
 namespace milcgpu::quda {
@@ -16,24 +15,15 @@ namespace milcgpu::quda {
 struct Lattice {
     milcgpu_milc_box box{};
     int ranks = 0;                             // 0: not known yet
-    std::unique_ptr<milcgpu::Ranks> messenger; // for observables; nullptr: none was lent
+    bool has_messages = false;                 // of several ranks
     milcgpu_messages messages[MILCGPU_QUDA_TABLES]{};
 
     int n(int mu) const { return box.extent[mu]; }
-    bool cut(int mu) const { return box.extent[mu] != box.whole[mu]; }
-    bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
     int origin_parity() const { return (box.origin[0] + box.origin[1] + box.origin[2] + box.origin[3]) % 2; }
     size_t sites() const { return static_cast<size_t>(n(0)) * n(1) * n(2) * n(3); } // here
     size_t even_sites() const { return (sites() + 1 - origin_parity()) / 2; }
     double whole_sites() const {
         return static_cast<double>(box.whole[0]) * box.whole[1] * box.whole[2] * box.whole[3];
-    }
-    // MILC's layout_hyper_prime, by coordinates in the box; taken modulo its extents.
-    size_t site(int x, int y, int z, int t) const {
-        x %= n(0), y %= n(1), z %= n(2), t %= n(3);
-        const size_t lexicographic = x + static_cast<size_t>(n(0)) * (y + n(1) * (z + static_cast<size_t>(n(2)) * t));
-        const bool odd = (x + y + z + t + origin_parity()) % 2 != 0;
-        return odd ? (lexicographic + sites()) / 2 : lexicographic / 2;
     }
 };
 
@@ -90,8 +80,9 @@ void fill_with_nan(void *field, size_t reals, int precision);
 // Whether lattice, precision and argument are such that an observable can be taken; if not, says why.
 bool observable(const char *function, int precision, const QudaMILCSiteArg_t *arg);
 
-// The momenta that count, on the host: after qudaMomLoad the library's, else those of the argument. False, and said:
-// they are lost.
-bool newest_momenta(const char *function, const QudaMILCSiteArg_t &arg, int precision, milcgpu_field &momenta);
+// Links of the argument, and the momenta that count: after qudaMomLoad the library's, else those of the argument.
+milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision);
+// False, and said: the momenta that count are lost.
+bool momenta_are_whole(const char *function);
 
 } // namespace milcgpu::quda

@@ -51,7 +51,7 @@ bool start(const char *function, int precision) {
     milc.report_sizes = milcgpu_sizes_of_reports();
     milc.ranks = lattice.ranks;
     std::copy_n(lattice.box.extent, 4, milc.extent);
-    if (lattice.messenger) {
+    if (lattice.has_messages) {
         std::copy_n(lattice.box.whole, 4, milc.whole);
         std::copy_n(lattice.box.origin, 4, milc.origin);
         std::copy_n(&lattice.box.neighbour[0][0], 8, &milc.neighbour[0][0]);
@@ -59,7 +59,7 @@ bool start(const char *function, int precision) {
         milc.messages = &lattice.messages[0];
         milc.decisions = &lattice.messages[1];
     }
-    milc.not_offloaded[MILCGPU_GAUGE_ACTION] = milc.not_offloaded[MILCGPU_PLAQUETTE] = "all threads of the host";
+    milc.not_offloaded[MILCGPU_GAUGE_ACTION] = milc.not_offloaded[MILCGPU_PLAQUETTE] = "inside g_measure";
     for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT,
                         MILCGPU_HYP_SMEAR, MILCGPU_WILSON_DSLASH, MILCGPU_DIRAC_MESON, MILCGPU_DIRAC_OPEN_MESON})
         milc.not_offloaded[r] = "MILC's own: not taken over by this door";
@@ -278,8 +278,7 @@ void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box) {
             table = milcgpu::whole_table(reinterpret_cast<const milcgpu_messages *>(next));
             next += reinterpret_cast<const milcgpu_messages *>(next)->struct_size;
         }
-        lattice.messenger = milcgpu::ranks_of(&lattice.messages[MILCGPU_QUDA_TABLES - 1]);
-        lattice.messenger->set_time_limit(milcgpu::time_limit());
+        lattice.has_messages = true;
         lattice.box = *box;
         return true;
     });
@@ -290,7 +289,7 @@ void qudaInit(QudaInitArgs_t input) {
     for (int mu = 0; mu < 4; ++mu) {
         const int ranks = input.layout.machsize != nullptr ? input.layout.machsize[mu] : 1;
         lattice.ranks *= ranks;
-        if (!lattice.messenger) {
+        if (!lattice.has_messages) {
             lattice.box.whole[mu] = input.layout.latsize[mu];
             lattice.box.extent[mu] = input.layout.latsize[mu] / ranks;
         }
@@ -301,7 +300,7 @@ void qudaInit(QudaInitArgs_t input) {
 void qudaFinalize(void) {
     if (lattice.ranks > 1)
         milcgpu_plugin_exit();
-    lattice.messenger.reset();
+    lattice.has_messages = false;
 }
 
 void *qudaAllocatePinned(size_t bytes) { return milcgpu::host_allocate(bytes); }

@@ -63,7 +63,7 @@ void qudaFinalize(void); /* several ranks: before MPI_Finalize */
 
 /* Several ranks, before qudaInit: MILCGPU_QUDA_TABLES tables of type milcgpu_messages, whose messages never meet, and
  * this rank's box. All ranks call it, and all that follows, together. */
-enum { MILCGPU_QUDA_TABLES = 3 };
+enum { MILCGPU_QUDA_TABLES = 2 };
 void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box);
 
 /* Memory that transfers are fast with; like malloc and free otherwise. */
@@ -173,12 +173,12 @@ void qudaHisqParamsInit(QudaHisqParams_t parameters);
 double qudaMomAction(int precision, QudaMILCSiteArg_t *arg);
 /* Mean Re tr / 3 of all, the space-space and the space-time plaquettes; phase_in: staggered phases are in the links. */
 void qudaPlaquettePhased(int precision, double plaq[3], QudaMILCSiteArg_t *arg, int phase_in);
-/* Mean trace of the loop of links in direction dir (3: time), real and imaginary part. */
+/* Mean trace of the loop of links in direction dir, which must be 3 (time): real and imaginary part. */
 void qudaPolyakovLoopPhased(int precision, double ploop[2], int dir, QudaMILCSiteArg_t *arg, int phase_in);
 
 /* traces[2k], [2k+1]: real and imaginary part of factor coefficients[k] times the sum over all sites of the trace of
- * the loop paths[k] of lengths[k] steps, 0 to 3 along x, y, z, t and 7 - mu back along mu, for links without phases. On
- * the host's threads. */
+ * the loop paths[k] of lengths[k] steps, 0 to 3 along x, y, z, t and 7 - mu back along mu, for links without phases. Loops
+ * are closed; on several ranks they come up to two sites away from where they begin in a direction that is cut. */
 void qudaGaugeLoopTracePhased(int precision, double *traces, int **paths, int *lengths, double *coefficients,
                               int num_paths, int max_length, double factor, QudaMILCSiteArg_t *arg, int phase_in);
 /* The three above in one call. */

@@ -162,7 +162,7 @@ static int gauge_measurement(const milcgpu_plugin_lattice *sites, measurement *m
                 m->steps[steps++] = table[kind][loop][k];
         }
     were_out = milcgpu_put_phases_in();
-    done = milcgpu_plugin_gauge_measure(sites, m->n, m->lengths, m->steps, m->plaquettes, m->polyakov, m->traces);
+    done = milcgpu_plugin_gauge_measure(sites, 1, m->n, m->lengths, m->steps, m->plaquettes, m->polyakov, m->traces);
     milcgpu_put_phases_back(were_out);
     return done;
 }
