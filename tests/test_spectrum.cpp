@@ -353,7 +353,7 @@ TEST_CASE("programs: spectrum refuses in words", "[measurements]") {
     refused("--first-slice 4", 2, "--first-slice must be below the extent in time, 4");
     refused("--configurations 0", 2, "--configurations: '0' must be");
     refused("--csv /nowhere/csv", 2, "/nowhere/csv cannot be written");
-    refused("--lattice /nowhere/lat", 1, "/nowhere/lat: ");
+    refused("--lattice /nowhere/lat", 1, "/nowhere/lat cannot be opened ");
     refused("--width -1", 2, "--width: '-1' must be");
     // A residual that double precision does not have: the library says it.
     refused("--tolerance 1e-18", 1, "spectrum: ");
