@@ -82,7 +82,8 @@ namespace {
 bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
-    const double lowest = eigenvectors != nullptr ? eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
+    const double lowest =
+        eigenvectors != nullptr ? eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
     return A.spec().spinor == Precision::half &&
            !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
 }
@@ -122,8 +123,8 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
     if (task.together != MILCGPU_TOGETHER_AUTO)
         return false;
     const milcgpu_context &context = family.context;
-    const double vectors =
-        0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) / context.ranks->size();
+    const double vectors = 0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) /
+                           context.ranks->size();
     return !ladder::together_pays(n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
 }
 

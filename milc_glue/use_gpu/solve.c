@@ -80,26 +80,6 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     return iterations;
 }
 
-int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic) {
-    double seconds = 0, norm = 0;
-    int k, iterations;
-    for (k = 0; k < n; k++) {
-        seconds += reports[k].seconds;
-        norm += reports[k].source_norm;
-    }
-    qic->parity = parity;
-    if (norm > 0) {
-        iterations = milcgpu_account_block(n, reports, qic, seconds);
-    } else { /* MILC does not call the solver then */
-        qic->size_r = qic->final_rsq = qic->final_relrsq = 0;
-        qic->size_relr = 1;
-        qic->final_iters = qic->final_restart = iterations = 0;
-        qic->converged = 1;
-    }
-    report_status(qic);
-    return iterations;
-}
-
 /* For MILC's own routines. */
 static void need_fields(void) { milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's"); }
 

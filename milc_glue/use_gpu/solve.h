@@ -14,9 +14,6 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
 /* The same of n sources that were asked for alike: of qic, the worst one's. Returns the iterations of all. */
 int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds);
 
-/* The same after the solves of one parity, with MILC's words of a zero source. */
-int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic);
-
 /* milcgpu_copy_to_compare of a field of colour vectors. */
 su3_vector *milcgpu_copy_of(const su3_vector *field);
 
