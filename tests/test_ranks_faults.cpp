@@ -102,44 +102,6 @@ TEST_CASE("ranks: memory that ends on one rank in a solve of a very light mass e
     CHECK(without[0] > 0);
 }
 
-TEST_CASE("ranks: memory that is short on one rank: what is idle goes on all, and is made again by all",
-          "[ranks][faults]") {
-    const Fields fields = fields_on(two_ranks.whole, false);
-    std::vector<std::vector<double>> before(2), after(2);
-    std::vector<size_t> kept(2);
-    const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
-        const milcgpu_storage half{MILCGPU_HALF, 0, 13};
-        const milcgpu_field from = field_of(here.source);
-        const auto all = [&](std::vector<double> &results) {
-            for (const int sloppy : {MILCGPU_SINGLE, MILCGPU_DOUBLE}) {
-                Solve solve(here);
-                solve.spec.sloppy.precision = sloppy;
-                demand(solve(here));
-                results.insert(results.end(), solve.x.begin(), solve.x.end());
-            }
-            std::vector<double> d(here.source.size());
-            const milcgpu_field to = field_of(d);
-            demand(milcgpu_staggered_dslash(here.links, &half, MILCGPU_EVEN, &from, &to)); // with links of its own
-            results.insert(results.end(), d.begin(), d.end());
-        };
-        all(before[here.rank()]);
-        Device &device = *here.context->device;
-        if (here.rank() == 1)
-            device.set_memory_limit(device.used_bytes());
-        Solve more(here);
-        more.spec.parity = MILCGPU_ODD;
-        demand(more(here));
-        kept[here.rank()] = kept_solvers(*here.context).all.size();
-        device.set_memory_limit(0);
-        all(after[here.rank()]);
-    });
-    CHECK(all_well(endings));
-    CHECK(kept[0] == kept[1]);
-    CHECK(kept[0] < 3);
-    for (const int rank : {0, 1})
-        CHECK(same_bits(before[rank], after[rank]));
-}
-
 TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {
     // They are empty there from then on, until all update them.
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_FLIP_LINKS); },

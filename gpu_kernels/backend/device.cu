@@ -241,9 +241,8 @@ void *Device::try_allocate(size_t bytes) {
 void *Device::allocate(size_t bytes, const char *owner) {
     const size_t padded = allocated_bytes(bytes);
     const bool planted = fault_is_due(Fault::allocation); // fails even after reclaim_
-    planted_failure_ = planted;
     void *pointer = planted ? nullptr : try_allocate(bytes);
-    while (pointer == nullptr && ranks_ == nullptr && reclaim_ && reclaim_())
+    while (pointer == nullptr && reclaim_ && reclaim_())
         pointer = planted ? nullptr : try_allocate(bytes);
     if (pointer == nullptr)
         throw Error(Status::no_memory,

@@ -50,8 +50,7 @@ class Device final : public LaunchQueue {
     size_t free_bytes() const;
     std::string memory_table() const; // one line for each owner
     // `reclaim` is called when an allocation does not fit. It frees something that was only kept for later, and returns
-    // false if there was nothing. After true the allocation is tried again. Of several ranks, one that gives back alone
-    // would make again alone what takes messages to make: collective() calls it on all of them, and then works again.
+    // false if there was nothing. After true the allocation is tried again.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
     // For tests: allocations that would bring used_bytes() above this do not fit. 0: no limit.
     void set_memory_limit(size_t bytes) { memory_limit_ = bytes; }
@@ -200,8 +199,6 @@ class Device final : public LaunchQueue {
     std::vector<Pinned> own_pinned_;
     size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
     std::function<bool()> reclaim_;
-    bool reclaimed_on_all_ranks();
-    bool planted_failure_ = false; // of the last allocation
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
     int fault_after_ = 0;

@@ -95,23 +95,10 @@ void Device::add_over_ranks(double *values, int count) {
 }
 
 void Device::collective(const char *phase, const std::function<void()> &work) {
-    if (ranks_ == nullptr)
-        return work();
-    for (;;)
-        try {
-            return ranks_->collective(phase, work);
-        } catch (const Error &error) { // on all ranks
-            if (error.status() != Status::no_memory || !reclaimed_on_all_ranks())
-                throw;
-        }
-}
-
-bool Device::reclaimed_on_all_ranks() {
-    const int planted = std::exchange(planted_failure_, false);
-    for (const int there : ranks_->gathered("memory that is short", planted))
-        if (there != 0)
-            return false;
-    return reclaim_ && reclaim_();
+    if (ranks_ != nullptr)
+        ranks_->collective(phase, work);
+    else
+        work();
 }
 
 void Device::record(int slot) {

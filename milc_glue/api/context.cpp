@@ -1,7 +1,6 @@
 // What a context has, and what of it goes when memory is short.
 #include "milc_glue/api/context.h"
 #include "gpu_kernels/halo/halo.h"
-#include <algorithm>
 #include <cstring>
 
 using namespace milcgpu;
@@ -13,17 +12,13 @@ milcgpu_context::milcgpu_context() = default;
 milcgpu_context::~milcgpu_context() = default;
 
 bool milcgpu_context::release_idle() {
-    const auto on_any_rank = [this](int here) {
-        const std::vector<int> all = ranks->gathered("memory that is given back", here);
-        return std::any_of(all.begin(), all.end(), [](int there) { return there != 0; });
-    };
-    if (on_any_rank(release_more && release_more()))
+    if (release_more && release_more())
         return true;
     for (const auto &in_turn : evictable) {
-        int any = 0;
+        bool any = false;
         for (Evictable *keeper : in_turn)
             any = keeper->release_idle() || any;
-        if (on_any_rank(any))
+        if (any)
             return true;
     }
     return false;

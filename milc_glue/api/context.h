@@ -116,7 +116,7 @@ struct milcgpu_context {
     // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
     std::function<bool()> release_more;
 
-    bool release_idle(); // where an allocation does not fit, on all ranks; false when there is nothing left
+    bool release_idle(); // where an allocation does not fit; false when there is nothing left
 
     void log(int level, const std::string &line) const {
         if (verbosity < level || ranks->rank() != 0)

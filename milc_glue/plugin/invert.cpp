@@ -1,5 +1,4 @@
 // M x = b from the host's field to the host's field: what MILC does around its solves of M^dag M, on the device.
-#include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
 #include <vector>
@@ -96,9 +95,7 @@ class Inversion {
     // work(k) for each source, until one fails on any rank.
     template <class Work> milcgpu_status each(milcgpu_status status, const Work &work) {
         for (int k = 0; k < call_.n && status == MILCGPU_OK; ++k)
-            do
-                status = p_.collective(work(k));
-            while (status == MILCGPU_NO_MEMORY && p_.context->release_idle());
+            status = p_.collective(work(k));
         return status;
     }
 

@@ -103,9 +103,10 @@ bool Plugin::open(int backend) {
     const bool stays =
         settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
     quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
+    // Links of measurements only where one rank may do so without the others.
     context->release_more = [this] {
         return (quarks != nullptr && quarks->drop_oldest()) ||
-               (!measuring && meson_links != nullptr && meson_links->drop_all());
+               (!measuring && context->ranks->size() == 1 && meson_links != nullptr && meson_links->drop_all());
     };
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;

@@ -183,11 +183,6 @@ void try_eigen(const char *fault, const char *what) {
         solve(1, UMLTYPE, fn);
         inject("none");
         GIVE_BACK(fn);
-        save_ks_eigen(FORGET, NULL, n, eigVal, eigVec, none, 1);
-        printf("the vectors are saved\n");
-        fflush(stdout);
-        save_ks_eigen(SAVE_SERIAL, NULL, n, eigVal, eigVec, none, 1);
-        check(0, "a save of vectors that are lost", 0);
         return;
     }
     iterations = solve(1, UMLTYPE, fn);
