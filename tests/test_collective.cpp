@@ -408,4 +408,17 @@ TEST_CASE("the table at exit is that of all ranks, with the slowest of each rout
     CHECK(tests::has(several, "ks_congrad_parity              4       0      2.000  20.0%       1.5       3.0"));
     CHECK(tests::has(several, "1.000            1\n"));
     CHECK(tests::has(several, "all of these 2.000 s of a run of 10.000 s"));
+
+    const auto file_of = [&](TableKind kind) {
+        return table_file_of(ranks, 10, kind, "a \"GPU\", 80 GB", "2026-11-26");
+    };
+    const std::string heading =
+        "routine,calls,known,seconds,flops,bytes_to,bytes_from,safer,cpu_calls,cpu_seconds,compared,"
+        "beyond,slowest_rank,ranks,device,date\n";
+    CHECK(file_of(TableKind::csv) ==
+          heading + "\"ks_congrad_parity\",4,0,2.000000,3000000000,3000000,0,0,0,1.000000,0,0,1,3,\"a 'GPU', 80 GB\","
+                    "\"2026-11-26\"\n\"outside of milcgpu\",0,0,8.000000,0,0,0,0,0,0.000000,0,0,0,3,\"a 'GPU', 80 GB\","
+                    "\"2026-11-26\"\n");
+    CHECK(file_of(TableKind::json)
+              .find("[{\"routine\":\"ks_congrad_parity\",\"calls\":4,\"known\":0,\"seconds\":2.000000,") == 0);
 }

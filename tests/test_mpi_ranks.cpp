@@ -1,5 +1,6 @@
 // Runs tests/mpi_ranks/program.cpp under every MPI that was there when it was built.
 #include "tests/run_support.h"
+#include "tests/source_text.h"
 #include <vector>
 
 using tests::Run;
@@ -195,9 +196,13 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voi
     for (const Mpi &mpi : mpis())
         for (const int ranks : {2, 4}) {
             const std::string n = std::to_string(ranks), last = "rank " + std::to_string(ranks - 1) + " of " + n;
-            const Run r = run(mpi, ranks, "plugin", "MILCGPU_VERBOSE=1");
+            const tests::Folder folder;
+            const std::string table = folder.path / "table.json";
+            const Run r = run(mpi, ranks, "plugin", "MILCGPU_VERBOSE=1 MILCGPU_TABLE=" + table);
             INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             CHECK(r.status == 0);
+            CHECK(tests::text_of(table).find("\"ranks\":" + n + ",") != std::string::npos);
+            CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
             CHECK(r.count(" checks on " + n + " ranks, 0 wrong\n") == 1);
             for (const std::string &once :
                  {last + ": MILC's site order could not be read",

@@ -3,6 +3,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "tests/plugin_support.h"
+#include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <filesystem>
 #include <fstream>
@@ -78,6 +79,7 @@ static std::string words_of(const Setting &setting) {
     const std::string name = setting.name;
     return name == "MILCGPU_DEVICE"    ? "0 7 999"
            : name == "MILCGPU_TIMEOUT" ? "0.5 60 1e4"
+           : name == "MILCGPU_TABLE"   ? "0 t.csv a/t.json"
            : name == "MILCGPU_TEST"    ? "0 keep keep,cut=y,share_gpu cut=xt nan,cut=xyzt"
                                        : setting.allowed;
 }
@@ -104,6 +106,13 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
     CHECK(has(refusal("MILCGPU_TIMEOUT", "0"), "is none of the numbers above 0."));
     for (const char *bad : {"-1", "nan", "inf", "60s"})
         refusal("MILCGPU_TIMEOUT", bad);
+    CHECK(has(refusal("MILCGPU_TABLE", "table.txt"), "is none of 0, or file names that end in .csv or .json."));
+    for (const char *bad : {".csv", "t.csv.gz"})
+        refusal("MILCGPU_TABLE", bad);
+    {
+        const Environment two_lines{{"MILCGPU_TABLE", "a\nb.csv"}}; // settings travel between ranks as lines
+        CHECK_THROWS(Settings::of_environment());
+    }
     CHECK(has(refusal("MILCGPU_TEST", "kept"), "is none of 0 look_at_all copy_back "));
     for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept"})
         refusal("MILCGPU_TEST", bad);
@@ -137,7 +146,7 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
 
 TEST_CASE("settings: MILCGPU_AUTO=0 stands for words of MILCGPU_TEST, and the words are those that are named",
           "[plugin]") {
-    CHECK(setting_table().size() == 13);
+    CHECK(setting_table().size() == 14);
     const std::string reference = [] {
         std::ifstream file("docs/reference.md");
         REQUIRE(file); // the tests run in the root of the source tree
@@ -236,6 +245,42 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
         milcgpu_plugin_leaves(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
     });
     CHECK(twice == "milcgpu: load_fn_links: a reason\n");
+}
+
+TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be written", "[plugin]") {
+    const tests::Folder folder;
+    for (const char *kind : {".csv", ".json"}) {
+        const std::string name = (folder.path / "table").string() + kind;
+        const Environment environment{{"MILCGPU_TABLE", name}, {"MILCGPU_VERBOSE", "0"}};
+        Milc milc;
+        const std::string said = said_by([&] {
+            CHECK(milc.start() == 1);
+            CHECK(milc.solve() == 1);
+            milcgpu_plugin_exit();
+        });
+        CHECK(said.empty());
+        const std::string table = text_of(name);
+        INFO(table);
+        const bool csv = std::string(kind) == ".csv";
+        CHECK(table.find(csv ? "routine,calls,known,seconds," : "[{\"routine\":\"") == 0);
+        CHECK(has(table, csv ? "\n\"ks_congrad_parity\"," : "{\"routine\":\"ks_congrad_parity\",\"calls\":"));
+        CHECK(
+            has(table, csv ? "\n\"outside of milcgpu\",0,0," : ",\n {\"routine\":\"outside of milcgpu\",\"calls\":0,"));
+    }
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2);
+    std::filesystem::create_directory(folder.path / "folder.csv");
+    for (const auto &[name, why] : {std::pair("nowhere/t.csv", " cannot be written: No such file or directory"),
+                                    {"folder.csv", " is no plain file"}}) {
+        const std::string path = folder.path / name;
+        const Environment environment{{"MILCGPU_TABLE", path}, {"MILCGPU_VERBOSE", "0"}};
+        const std::string line = "milcgpu: MILCGPU_TABLE: " + path + why + ". The table at exit comes on stderr\n";
+        Milc milc;
+        CHECK(said_by([&] { CHECK(milc.start() == 1); }) == line); // and MILC's work is done
+        CHECK(milc.solve() == 1);
+        const std::string at_exit = said_by([] { milcgpu_plugin_exit(); });
+        CHECK(at_exit.find(line + "milcgpu: routine ") == 0); // where nothing is printed otherwise, too
+        CHECK(has(at_exit, "milcgpu: ks_congrad_parity "));
+    }
 }
 
 TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {

@@ -15,6 +15,13 @@ bool is_device(const std::string &value) {
 
 bool is_seconds(const std::string &value) { return seconds_of(value).has_value(); }
 
+bool is_table_file(const std::string &value) {
+    const auto ends_in = [&](const std::string &kind) {
+        return value.size() > kind.size() && value.compare(value.size() - kind.size(), kind.size(), kind) == 0;
+    };
+    return value == "0" || ((ends_in(".csv") || ends_in(".json")) && value.find('\n') == std::string::npos);
+}
+
 std::vector<std::string> words_between_commas(const std::string &text) {
     std::vector<std::string> words;
     for (size_t at = 0; at <= text.size();) {
@@ -72,6 +79,8 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
+        {"MILCGPU_TABLE", "0, or file names that end in .csv or .json", "0", "a file for the table at exit",
+         is_table_file},
         {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
         {"MILCGPU_DIRECT", "1 host 0", "1",
          "ghosts and sums between GPUs of a host. host: through its memory, as where GPUs do not reach each other's; "

@@ -59,6 +59,72 @@ std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
     return text + format("all of these %.3f s of a run of %.3f s; the rest is MILC on the CPU\n", sum, run_seconds);
 }
 
+namespace {
+
+// Names and values as they stand in either kind of file: numbers, or words between quotation marks.
+using Row = std::vector<std::pair<const char *, std::string>>;
+
+std::string word(std::string text) {
+    for (char &c : text)
+        c = c == '"' || c == '\\' ? '\'' : c;
+    return '"' + text + '"';
+}
+
+template <class Part> std::string joined(const Row &row, const Part &part) {
+    std::string text;
+    for (const auto &cell : row)
+        text += (text.empty() ? "" : ",") + part(cell);
+    return text;
+}
+
+} // namespace
+
+std::string table_file_of(const std::vector<Ledger> &ranks, double run_seconds, TableKind kind,
+                          const std::string &device, const std::string &date) {
+    std::vector<Row> rows;
+    const auto add = [&](const char *name, const OfAllRanks &all) {
+        const RoutineAccount &a = all.sum;
+        rows.push_back({{"routine", word(name)},
+                        {"calls", std::to_string(a.calls)},
+                        {"known", std::to_string(a.known)},
+                        {"seconds", format("%.6f", a.seconds)},
+                        {"flops", format("%.0f", a.flops)},
+                        {"bytes_to", std::to_string(a.to_device)},
+                        {"bytes_from", std::to_string(a.to_host)},
+                        {"safer", std::to_string(a.safer)},
+                        {"cpu_calls", std::to_string(a.cpu_calls)},
+                        {"cpu_seconds", format("%.6f", a.cpu_seconds)},
+                        {"compared", std::to_string(a.compared)},
+                        {"beyond", std::to_string(a.beyond)},
+                        {"slowest_rank", std::to_string(all.slowest)},
+                        {"ranks", std::to_string(ranks.size())},
+                        {"device", word(device)},
+                        {"date", word(date)}});
+    };
+    OfAllRanks outside;
+    outside.sum.seconds = run_seconds;
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
+        const auto routine = static_cast<milcgpu_routine>(r);
+        const OfAllRanks all = of_all(ranks, routine);
+        if (all.sum.calls + all.sum.cpu_calls == 0)
+            continue;
+        add(routine_name(routine), all);
+        outside.sum.seconds -= all.sum.seconds;
+    }
+    add("outside of milcgpu", outside);
+    std::string text;
+    if (kind == TableKind::csv)
+        text = joined(rows[0], [](const auto &cell) { return std::string(cell.first); }) + "\n";
+    for (const Row &row : rows)
+        text += kind == TableKind::csv
+                    ? joined(row, [](const auto &cell) { return cell.second; }) + "\n"
+                    : (text.empty() ? "[" : ",\n ") +
+                          format("{%s}", joined(row, [](const auto &cell) {
+                                             return format("\"%s\":%s", cell.first, cell.second.c_str());
+                                         }).c_str());
+    return kind == TableKind::csv ? text : text + "]\n";
+}
+
 std::string Ledger::comparison() const {
     std::string text;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {

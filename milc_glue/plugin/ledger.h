@@ -34,4 +34,10 @@ class Ledger {
 // Of all ranks: flops and bytes are sums, seconds those of the rank that needed most, which is named.
 std::string table_of(const std::vector<Ledger> &ranks, double run_seconds);
 
+// The same for programs to read, a row a routine that was called, with what rank 0 has compared. The last row has the
+// seconds outside of milcgpu, so that all of them are the run's.
+enum class TableKind { csv, json };
+std::string table_file_of(const std::vector<Ledger> &ranks, double run_seconds, TableKind kind,
+                          const std::string &device, const std::string &date);
+
 } // namespace milcgpu

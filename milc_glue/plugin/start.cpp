@@ -5,11 +5,14 @@
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
 #include "milc_glue/host/host_pool.h"
+#include "milc_glue/host/whole_file.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <omp.h>
 #include <optional>
 #include <thread>
@@ -138,14 +141,47 @@ bool tables_are_due = false;
 // What the door said at the start, for a table that comes when it has retreated.
 struct Door {
     milcgpu_milc milc;
-    std::string name;
+    std::string name, device;
 } door;
+
+// MILCGPU_TABLE, by rank 0: use(file, its name). Where the file cannot be written a line says why. False then.
+template <class Use> bool with_table_file(const Use &use) {
+    const Plugin &p = plugin();
+    const std::string name = p.settings["MILCGPU_TABLE"];
+    if (name == "0" || p.rank != 0)
+        return true;
+    try {
+        if (std::filesystem::exists(name) && !std::filesystem::is_regular_file(name)) // a pipe would be waited for
+            throw Error(Status::bad_argument, name + " is no plain file");
+        WholeFile file;
+        file.open(name);
+        use(file, name);
+        return true;
+    } catch (const std::exception &error) {
+        p.log(0, format("MILCGPU_TABLE: %s. The table at exit comes on stderr", error.what()));
+        return false;
+    }
+}
+
+void write_table(const std::vector<Ledger> &of_ranks, double run_seconds, WholeFile &file, const std::string &name) {
+    char date[20] = "";
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
+    const TableKind kind = name.back() == 'v' ? TableKind::csv : TableKind::json;
+    const std::string text = table_file_of(of_ranks, run_seconds, kind, door.device, date);
+    file.write(text.data(), text.size());
+    file.finish();
+}
 
 void print_tables(const std::vector<Ledger> &of_ranks) {
     Plugin &p = plugin();
     tables_are_due = false;
     p.end_failures();
-    p.log(1, table_of(of_ranks, wall_seconds() - loaded_at));
+    const double run_seconds = wall_seconds() - loaded_at;
+    const bool written =
+        with_table_file([&](auto &file, auto &name) { write_table(of_ranks, run_seconds, file, name); });
+    p.log(written ? 1 : 0, table_of(of_ranks, run_seconds));
     if (p.gauge != nullptr)
         p.log(1, p.gauge->table());
     const std::string comparison = p.ledger.comparison();
@@ -165,6 +201,8 @@ void print_exit() {
 // The tables at the start; those at exit are due then.
 void begin_tables(Plugin &p) {
     print_start(p, door.milc);
+    door.device = milcgpu_context_device_name(p.context);
+    with_table_file([](auto &, auto &) {}); // a name that cannot be written is said before the work
     tables_are_due = true;
     static const int registered = std::atexit(print_exit);
     static_cast<void>(registered);
