@@ -42,7 +42,7 @@ void bench_solves(const Bench &bench) {
             spec.reliable_delta = settings.delta;
             if (pair.precise == pair.sloppy)
                 spec.precise.reconstruct = reals;
-            const Operation what{"cg step", format("%d", reals), pair.name};
+            const Operation what{"cg step", format("%d", reals), pair.name, 1, "", settings.mass};
             std::vector<milcgpu_solve_report> reports;
             std::vector<double> x;
             for (int run = 0; run < 5; ++run) {
@@ -159,7 +159,7 @@ void bench_sources(const Bench &bench) {
         for (const Refinement &way : ways) {
             if (bench.settings.quick && (n != 12 || way.together != MILCGPU_BLOCK))
                 continue;
-            const Operation what{"solve", format("%d %s", reals, way.name), pair.name, n};
+            const Operation what{"solve", format("%d %s", reals, way.name), pair.name, n, "", bench.settings.mass};
             std::vector<std::vector<double>> x;
             milcgpu_solve_spec spec{};
             spec.struct_size = sizeof spec;

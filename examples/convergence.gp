@@ -10,8 +10,9 @@ set key outside right
 # "host double/half" travels through gnuplot's word list as host_double/half.
 labels = system("tail -n +2 '".csv."' | cut -d, -f1 | uniq | tr ' ' '_'")
 curve(k) = "< tr ' ' '_' <'".csv."' | grep '^".word(labels, k).",'"
-set label 1 "Flat pieces: there the residual was recomputed, and was larger than the iteration had it, by rounding of coarse numbers." \
-    at graph 0.5, screen 0.02 center font ",10"
-set bmargin 5
+set label 1 "Why half takes more steps than double: its numbers are rounded more coarsely. Where the residual is computed anew in the\n\
+precision of the solution, it is larger than the iteration had it (flat pieces), and more steps make up for that.\n\
+A step in half moves 0.3 of the bytes of a step in double." at screen 0.02, screen 0.075 left font ",10"
+set bmargin 7
 plot for [k=1:words(labels)] curve(k) using 2:3 with linespoints linetype k pointinterval 5 pointsize 0.8 \
     title system("echo ".word(labels, k)." | tr '_' ' '")

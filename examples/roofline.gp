@@ -1,6 +1,6 @@
 # Roofline: every row of the table on its last lattice, a panel for each precision. Variables: csv, png.
 # CSV of bench --csv: kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,
-# flops_per_byte,error,steps,cublas_us,sites,card,date with a heading.
+# flops_per_byte,error,steps,cublas_us,mass,sites,card,date with a heading.
 height = 580
 load "examples/style.gp"
 copy = real(system("grep '^copy,' '".csv."' | tail -n 1 | cut -d, -f10"))

@@ -7,7 +7,8 @@ lattice = last("lattice")
 reals = system("grep -m 1 '^solve,' '".csv."' | cut -d, -f2 | cut -d' ' -f1")
 # The power of ten that all residuals of the solves are below.
 residual = system("awk -F, '/^solve,/ && $13 + 0 > m {m = $13} END {print m + 0}' '".csv."'")
-set multiplot layout 1,2 title "Several sources at once, ".lattice.", long links of ".reals." reals".\
+mass = system(sprintf("grep -m 1 '^solve,' '%s' | cut -d, -f%d", csv, column_of("mass")))
+set multiplot layout 1,2 title "Several sources at once, ".lattice.", mass ".mass.", long links of ".reals." reals".\
     (residual > 0 ? sprintf(", residuals below 1e%d\n", ceil(log10(real(residual)))) : "\n").where
 set xlabel "sources"
 set xrange [0:17]

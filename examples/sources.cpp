@@ -4,6 +4,7 @@
 // arguments.
 #include "examples/arguments.h"
 #include "examples/eigenvectors.h"
+#include "examples/origin.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -127,8 +128,9 @@ int run(const Settings &s, examples::Job &ranks) {
     examples::Csv csv;
     ranks.on_first([&] {
         csv.open("--csv", s.csv,
-                 {"backend", "mass", "precisions", "sources", "way", "asked", "steps", "updates", "seconds",
-                  "solver_seconds", "seconds_a_source", "residual", "status"});
+                 examples::with_origin({"backend", "mass", "precisions", "sources", "way", "asked", "steps", "updates",
+                                        "seconds", "solver_seconds", "seconds_a_source", "residual", "status",
+                                        "eigenvectors"}));
     });
     reference::Lattice lattice{s.size};
     reference::Gauge gauge =
@@ -144,6 +146,7 @@ int run(const Settings &s, examples::Job &ranks) {
     bool all_well = true;
     double all_seconds = 0;
     const examples::Connection connection(ranks, system, backend, 0, s.learn != 0);
+    const examples::Cells origin = examples::origin_cells(lattice.n, milcgpu_context_device_name(connection.context()));
     examples::EigenChoice choice;
     choice.count = s.eigenvectors, choice.from = s.eigenvectors_from;
     const examples::Eigenvectors eigenvectors(ranks, connection, choice);
@@ -177,7 +180,7 @@ int run(const Settings &s, examples::Job &ranks) {
                     std::fflush(stdout);
                     csv.row(examples::backend_name(backend), mass, pair.name, count, way, spec.tolerance, out.steps,
                             out.updates, out.seconds, out.solver_seconds, out.seconds / count, out.worst,
-                            out.well ? "ok" : "off");
+                            out.well ? "ok" : "off", eigenvectors.values().size(), origin);
                     all_well = all_well && out.well;
                     all_seconds += out.all_seconds;
                 }

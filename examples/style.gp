@@ -1,7 +1,12 @@
 # What all pictures share. Each script loads it from the repository's root; `csv` and `png` are given, `height` may be.
 # Curves differ in dashes and points, not in colour alone, so that a copy in black and white can be read.
 if (!exists("height")) height = 640
-set terminal pngcairo size 1000, height font "Sans,12"
+# A name that ends in .svg gets a picture whose words can be read, for tests.
+if (png[strlen(png)-3:strlen(png)] eq ".svg") {
+    set terminal svg size 1000, height font "Sans,12"
+} else {
+    set terminal pngcairo size 1000, height font "Sans,12"
+}
 set output png
 set datafile separator ","
 set grid

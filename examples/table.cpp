@@ -23,10 +23,11 @@ const Cells heading = {"kind",
                        "error",
                        "steps",
                        "cublas_us",
+                       "mass",
                        "sites",
                        "card",
                        "date"};
-constexpr size_t naming = 7; // so many cells name a row
+constexpr size_t naming = 7, compared = 10; // so many cells name a row; so many are compared
 
 std::string joined(const Cells &cells) {
     std::string line = csv_line(cells);
@@ -43,16 +44,19 @@ Table::Table(const std::string &csv, const Job &ranks) : ranks_(ranks) {
 void Table::compare_with(const std::string &file, double noise) {
     std::ifstream stream(file);
     std::string line;
-    if (!std::filesystem::is_regular_file(file) || !std::getline(stream, line) || csv_cells(line) != heading)
-        throw ArgumentError("--compare: " + file + " is no table that this version of the program has written");
+    const bool readable = std::filesystem::is_regular_file(file) && std::getline(stream, line);
+    const Cells columns = csv_cells(line);
+    if (!readable || columns.size() < compared ||
+        !std::equal(heading.begin(), heading.begin() + compared, columns.begin()))
+        throw ArgumentError("--compare: " + file + " is no table of this program");
     noise_ = noise;
     double copy = 0; // of the lattice whose rows follow
     std::string device;
     while (std::getline(stream, line)) {
         const Cells row = csv_cells(line);
         double us, bandwidth;
-        if (row.size() != heading.size() || !read_number(row[naming], us) || !read_number(row[naming + 2], bandwidth))
-            throw ArgumentError("--compare: " + file + ": a row without its " + std::to_string(heading.size()) +
+        if (row.size() != columns.size() || !read_number(row[naming], us) || !read_number(row[naming + 2], bandwidth))
+            throw ArgumentError("--compare: " + file + ": a row without its " + std::to_string(columns.size()) +
                                 " cells or its numbers: '" + line + "'");
         if (row[0] == "copy")
             copy = bandwidth * 1e9, device = row[1];
@@ -73,7 +77,7 @@ void Table::begin(milcgpu::Device &device, const std::array<int, 4> &n) {
     copy_bandwidth_ = ranks_.sum(examples::copy_bandwidth(device));
     std::printf("%s\nlattice %s, copy %.1f GB/s (read and written)\n", device.description().c_str(), lattice_.c_str(),
                 copy_bandwidth_ * 1e-9);
-    csv_.row(name_of({"copy", device_, ""}), 0, 0, copy_bandwidth_ * 1e-9, 100, 0, 0, 0, 0, origin_);
+    csv_.row(name_of({"copy", device_, ""}), 0, 0, copy_bandwidth_ * 1e-9, 100, 0, 0, 0, 0, 0, origin_);
 }
 
 Cells Table::name_of(const Operation &operation) const {
@@ -98,7 +102,7 @@ void Table::row(const Operation &operation, const Cost &cost, double error, doub
                 operation.precision.c_str(), us, gflops, bandwidth, percent, error, extra.c_str());
     std::fflush(stdout);
     csv_.row(name_of(operation), us, gflops, bandwidth, percent, cost.flops / cost.bytes, error, cost.steps,
-             cost.cublas_seconds * 1e6, origin_);
+             cost.cublas_seconds * 1e6, operation.mass, origin_);
     compare(operation, cost.seconds);
 
     // A pair's first precision is part of the name, its last one is the column.

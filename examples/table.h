@@ -15,6 +15,7 @@ struct Operation {
     std::string kind, what, precision;
     int sources = 1;
     std::string shape = ""; // where its launch shape stands, for Sweep
+    double mass = 0;        // of a solve; 0: none, or several
 };
 // Of one launch, step or call: seconds, flops, and compulsory bytes (each number read or written once).
 struct Cost {

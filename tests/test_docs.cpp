@@ -515,6 +515,53 @@ TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a p
     }
 }
 
+TEST_CASE("pictures say what they show, in words and units, and their curves differ in black and white", "[docs]") {
+    if (!tests::has_gnuplot())
+        SKIP_TEST("gnuplot is not installed");
+    const tests::Folder folder;
+    std::ofstream(folder.path / "convergence.csv") << "label,step,residual,lattice,card,date\n"
+                                                      "host double/half,0,1,8x8x8x8,host backend,2026-11-26\n"
+                                                      "host double/half,9,0.1,8x8x8x8,host backend,2026-11-26\n";
+    std::ofstream(folder.path / "parts.csv")
+        << "run,solves,forces,links,gauge field,contractions,other,outside of milcgpu,card,date\n"
+           "apex,70,8,3,5,0,2,12,NVIDIA H100,2026-11-26\n";
+    const auto svg_of = [&](const std::string &script) {
+        const std::string csv = folder.path / (script + ".csv"), svg = folder.path / (script + ".svg");
+        const tests::Run r =
+            tests::run("", "",
+                       "gnuplot -e \"csv='" + (std::filesystem::exists(csv) ? csv : "docs/" + script + ".csv") +
+                           "'; png='" + svg + "'\" examples/" + script + ".gp");
+        INFO(r.output);
+        CHECK(r.status == 0);
+        return text_of(svg);
+    };
+    const std::map<std::string, std::vector<std::string>> words = {
+        {"roofline", {">GFLOPS<", ">flops per compulsory byte<"}},
+        {"several_sources", {"mass 0.01", "residuals below 1e-10", ">milliseconds per source, whole call<"}},
+        {"step_time", {"mass 0.01", ">microseconds per step<"}},
+        {"gemm_ladder", {"4096 x 4096", ">GFLOPS<"}},
+        {"flow", {"beta 5.9", ">topological charge<"}},
+        {"spectrum", {">C(t) &lt; 0<", ">effective mass, a m<"}},
+        {"scaling", {">speed-up over one GPU<", ">GPUs<"}},
+        {"deflation", {">eigenvectors<", "mass 0.002, 12 sources", "residuals of 1e-10"}},
+        {"trajectory", {">seconds<", ">fermion force<"}},
+        {"eigen", {">modes below lambda<"}},
+        {"convergence", {"Why half takes more steps", ">step of conjugate gradient<"}},
+        {"parts", {">% of the run<", ">outside of milcgpu<"}}};
+    for (const auto &[script, all] : words) {
+        const std::string svg = svg_of(script);
+        INFO(script);
+        for (const std::string &word : all) {
+            INFO(word);
+            CHECK(svg.find(word) != std::string::npos);
+        }
+    }
+    for (const char *curves : {"several_sources", "scaling", "deflation", "step_time"}) {
+        INFO(curves);
+        CHECK(names_in(svg_of(curves), "stroke-dasharray='([0-9.,]+)'").size() >= 2); // and one without
+    }
+}
+
 TEST_CASE("each row of a table in docs has the cells of its heading", "[docs]") {
     int lines = 0;
     for (const auto &file : std::filesystem::directory_iterator("docs")) {

@@ -148,7 +148,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
         CHECK(r.status == 2);
         CHECK(r.count(why) == 1);
     };
-    refused("--compare /nowhere/csv", "--compare: /nowhere/csv is no table that this version of the program has");
+    refused("--compare /nowhere/csv", "--compare: /nowhere/csv is no table of this program");
     refused("--compare /dev/zero", "--compare: /dev/zero is no table");
     std::ofstream(old) << "kind,what\n";
     refused("--compare " + old, "--compare: " + old + " is no table");
