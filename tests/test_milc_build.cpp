@@ -58,6 +58,11 @@ struct LinksProgram {
     const reference::Lattice lattice{{4, 2, 6, 4}};
     const reference::Gauge links = reference::near_unit_gauge(lattice, 0.3, 71);
     Folder program, prefix;
+    // The files of a program, and those that all of them have.
+    static void copy(const std::string &name, const fs::path &to) {
+        for (const std::string &from : {name, std::string("one_rank")})
+            fs::copy(source_tree() / "tests/milc_host" / from, to);
+    }
     // The file is written anew, and the program run on it, with these parameters after the lattice.
     Run on_links(const std::string &environment, const std::string &name, const std::string &parameters) const {
         std::ofstream(program.path / "links", std::ios::binary)
@@ -80,8 +85,7 @@ struct LinksProgram {
 
 struct FlowProgram : LinksProgram {
     explicit FlowProgram(const std::string &integrator) {
-        for (const auto &file : fs::directory_iterator(source_tree() / "tests/milc_host/flow"))
-            fs::copy_file(file.path(), program.path / file.path().filename());
+        copy("flow", program.path);
         make_prefix(prefix.path, "");
         const Run r =
             build(program.path, prefix.path, "DEFINES=-DGF_INTEGRATOR=INTEGRATOR_" + integrator, "wilson_flow");
@@ -168,7 +172,7 @@ TEST_CASE("milc_build: a compiler that is not there stops make, and is no missin
 TEST_CASE("milc_build: a routine that MILC calls and does not have stops make, as without milcgpu", "[milc]") {
     const LinksProgram p;
     const fs::path folder = p.program.path / "hvy_qpot";
-    fs::copy(source_tree() / "tests/milc_host/hyp", folder);
+    LinksProgram::copy("hyp", folder);
     fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
     make_prefix(p.prefix.path, "");
     const std::string defines = "DEFINES='-DHYP_3D_SMEARING -DMILC_HOST_WITHOUT' ", target = "su3_hqp_hyp";
@@ -509,7 +513,7 @@ TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][mea
 TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all directions", "[milc][measurements]") {
     const LinksProgram p;
     const fs::path folder = p.program.path / "hvy_qpot";
-    fs::copy(source_tree() / "tests/milc_host/hyp", folder);
+    LinksProgram::copy("hyp", folder);
     fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
     make_prefix(p.prefix.path, "");
     const Run built = build(folder, p.prefix.path, "DEFINES=-DHYP_3D_SMEARING", "su3_hqp_hyp");
@@ -557,7 +561,7 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
 TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge program", "[milc][measurements]") {
     const LinksProgram p;
     const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
-    fs::copy(from, folder);
+    LinksProgram::copy("pure_gauge", folder);
     for (const char *headers : {"generic", "include"})
         fs::copy(from / headers, p.program.path / headers);
     make_prefix(p.prefix.path, "");

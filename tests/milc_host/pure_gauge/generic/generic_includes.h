@@ -2,24 +2,10 @@
 #ifndef GENERIC_INCLUDES_H
 #define GENERIC_INCLUDES_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "types.h"
 
-enum { XUP, YUP, ZUP, TUP };
 #define SITERAND
-#define node0_printf                                                                                                   \
-    if (this_node == 0)                                                                                                \
-    printf
 
-typedef double Real;
-typedef struct {
-    Real real, imag;
-} complex;
-typedef struct {
-    complex e[3][3];
-} su3_matrix;
 typedef struct {
     complex m01, m02, m12;
     Real m00im, m11im, m22im, space;
@@ -38,17 +24,10 @@ typedef int field_offset;
 #define F_OFFSET(member) ((field_offset)offsetof(site, member))
 #define F_PT(s, offset) ((char *)(s) + (offset))
 
-extern site *lattice;
-extern int nx, ny, nz, nt, this_node;
-extern size_t volume, sites_on_node, even_sites_on_node;
+#include "layout.h"
+
 extern Real beta;
 
-int node_index(int x, int y, int z, int t);
-int node_number(int x, int y, int z, int t);
-int mynode(void), numnodes(void);
-void initialize_machine(int *argc, char ***argv);
-void normal_exit(int status);
-void terminate(int status);
 void ranmom(void);
 void reunitarize_cpu(void);
 void random_anti_hermitian(anti_hermitmat *h, double_prn *prn);
