@@ -1,6 +1,6 @@
 // A plain multigrid for M = 2m + D with HISQ links, to decide by whether the library is to have one: Kaehler-Dirac
 // blocks (A = X^-1 M), aggregates with null vectors of conjugate gradient, a dense coarse operator, flexible GCR with
-// the K-cycle (docs/multigrid.md). It checks P^dag P = 1, X^-1 X = 1, the coarse operator and every residual. With
+// the K-cycle (examples/multigrid.md). It checks P^dag P = 1, X^-1 X = 1, the coarse operator and every residual. With
 // --csv a row is written as soon as its solve has ended. Exit status: 0 when all is as it should be.
 #include "examples/multigrid_solvers.h"
 #include "examples/system.h"

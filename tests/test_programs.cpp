@@ -341,7 +341,7 @@ TEST_CASE("programs: each has --help and --version, knows the options of the doc
     NEED_MPIRUN;
     std::vector<std::string> code;
     for (const auto &page : tests::pages())
-        if (page != "docs/changelog.md" && page != "docs/performance-history.md") // options of then
+        if (page != "docs/changelog.md") // options of then
             for (const std::string &line : tests::code_of(page))
                 code.push_back(line);
     size_t in_docs = 0;

@@ -5,7 +5,7 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int half_from_sites = 65536;   // below, half precision iterates no faster than single (performance.md)
+constexpr int half_from_sites = 65536;   // below, half precision iterates no faster than single (docs/step_time.png)
 constexpr int single_from_sites = 10000; // below, single no faster than double
 
 template <class Test> const Policy *first_policy(const Test &test) {

@@ -72,7 +72,7 @@ int Plugin::device_number() const {
 // From the settings, and by what the backend is best at: the fewest reals of a link are the fastest on a GPU, and the
 // slowest on a CPU.
 bool Plugin::open(int backend) {
-    constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own (performance.md)
+    constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = backend;
