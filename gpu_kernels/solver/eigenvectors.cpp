@@ -220,9 +220,7 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
     for (int g = 0; g < groups; ++g)
         half ? combine(device_, group(g), part(g), y, g > 0)
              : block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
-    for (int k = 0; k < n; ++k)
-        device_.copy_on_device(before_[k].data, x[x_of[k]].data, bytes_of_x());
-    add_sources(device_, y, x, back_);
+    add_sources(device_, y, x, back_, before_.block().first(n));
 }
 
 void Deflation::add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift) {
@@ -250,11 +248,10 @@ bool Deflation::lessened_error(const SpinorBlock &r_new, double shift) {
 }
 
 void Deflation::undo() {
+    const size_t bytes_of_x = before_.stride() * spinor_bytes(Precision::double_);
     for (int k = 0; k < n_; ++k)
-        device_.copy_on_device(x_[back_.from[k]].data, before_[k].data, bytes_of_x());
+        device_.copy_on_device(x_[back_.from[k]].data, before_[k].data, bytes_of_x);
 }
-
-size_t Deflation::bytes_of_x() const { return before_.stride() * spinor_bytes(Precision::double_); }
 
 double Deflation::flops(int sources) const { return 2.0 * sources * dense_flops(vectors_.count(), 1, low_.sites()); }
 
@@ -262,7 +259,7 @@ double Deflation::bytes(int sources) const {
     const double of_few = 2.0 + 3 * vectors_.groups() - 1; // the first group adds to nothing
     return low_.sites() *
            (2.0 * vectors_.count() * spinor_bytes(vectors_.precision()) +
-            sources * (of_few * spinor_bytes(low_.precision()) + 5.0 * spinor_bytes(Precision::double_)));
+            sources * (of_few * spinor_bytes(low_.precision()) + 4.0 * spinor_bytes(Precision::double_)));
 }
 
 } // namespace milcgpu

@@ -103,7 +103,6 @@ class Deflation {
     static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);
 
   private:
-    size_t bytes_of_x() const;
     Device &device_;
     const Eigenvectors &vectors_;
     double sites_;                          // of a parity, on all ranks
