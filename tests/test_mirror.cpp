@@ -5,6 +5,7 @@
 #include "tests/plugin_support.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/reference/mesons.h"
+#include "tests/reference/wilson.h"
 
 using namespace tests;
 using reference::Gauge;
@@ -53,7 +54,8 @@ Gauge smooth_gauge(unsigned long seed) { return reference::near_unit_gauge(latti
 
 } // namespace
 
-TEST_CASE("newest of gauge field and momenta: two edits in every order", "[plugin][md][mirror]") {
+TEST_CASE("newest of gauge field, momenta and links of Wilson fermions: two edits in every order",
+          "[plugin][md][operators][mirror]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
@@ -70,6 +72,8 @@ TEST_CASE("newest of gauge field and momenta: two edits in every order", "[plugi
         std::vector<double> site_u = reference::links_to_milc<double>(lattice, u),
                             site_h = reference::momenta_to_milc(lattice, h);
         const milcgpu_plugin_lattice sites{Milc::field(site_u), Milc::field(site_h)};
+        const reference::WilsonField psi = reference::random_wilson_field(lattice, 3);
+        std::vector<double> milc_psi = reference::field_to_milc<double>(lattice, psi, 1);
         const auto put_u = [&] { put(reference::links_to_milc<double>(lattice, u), site_u); };
         const auto put_h = [&] { put(reference::momenta_to_milc(lattice, h), site_h); };
         const auto need = [](int what) { REQUIRE(milcgpu_plugin_host_needs(what, "a test") == 1); };
@@ -140,6 +144,12 @@ TEST_CASE("newest of gauge field and momenta: two edits in every order", "[plugi
             need(both);
             CHECK(difference(site_u, reference::links_to_milc<double>(lattice, u)) < 1e-12);
             CHECK(difference(site_h, reference::momenta_to_milc(lattice, h)) < 1e-12);
+            // The same sites as links of Wilson fermions.
+            std::vector<double> d_psi(milc_psi.size());
+            REQUIRE(milcgpu_plugin_wilson_dslash(Milc::field(site_u), 1, MILCGPU_EVEN_AND_ODD, Milc::field(milc_psi),
+                                                 Milc::field(d_psi)) == 1);
+            CHECK(difference(d_psi, reference::field_to_milc<double>(
+                                        lattice, reference::wilson_dslash(lattice, u, psi, 1), 1)) < 1e-11);
             // What both have is in one place from here on, and what is made of it is tested as it is.
             u = reference::links_from_milc<double>(lattice, site_u);
         });
@@ -247,7 +257,7 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
         }
 }
 
-TEST_CASE("newest of a solution: two edits in every order", "[plugin][mirror]") {
+TEST_CASE("newest of source, solution and quark fields: two edits in every order", "[plugin][mirror]") {
     for (const Backend backend : backends())
         for (const bool stays : {false, true}) { // in a trajectory solutions stay on the device
             CAPTURE(stays);
@@ -274,6 +284,11 @@ TEST_CASE("newest of a solution: two edits in every order", "[plugin][mirror]") 
                  [&] {
                      need();
                      x[6 * 3 + 2] += 0.25;
+                 }},
+                {"the source in place",
+                 [&] {
+                     milc.source[6 * 2 + 1] += 0.25;
+                     milc.b = reference::vector_from_milc<double>(lattice, milc.source);
                  }},
                 {"MILC's solve",
                  [&] {

@@ -59,6 +59,24 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
                   [&] { return LinkOf(load_raw(1, mu, backward)); });
     }
 
+    // Of the source at `field`: the sum, and its terms in one direction. Of all endings, and of several sources.
+    MILCGPU_HD_ONCE Part all(int i, const unsigned char *field) const {
+        const Site site = lattice.site(parity, i);
+        const unsigned char *const from[1] = {field};
+        Vec sum[1] = {};
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < directions; ++mu)
+            add_direction(sum, from, site, mu, i);
+        return sum[0];
+    }
+    MILCGPU_HD_ONCE Part part(int i, int mu) const {
+        const unsigned char *const from[1] = {in};
+        Vec sum[1] = {};
+        if (mu < directions)
+            add_direction(sum, from, lattice.site(parity, i), mu, i);
+        return sum[0];
+    }
+
     // The neighbours in all directions, and the first links.
     struct Start {
         int forward[directions], backward[directions];
@@ -88,16 +106,7 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
     static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
     End end;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, all(i)); }
-    MILCGPU_HD_ONCE Part all(int i) const {
-        const Site site = this->lattice.site(this->parity, i);
-        const unsigned char *const from[1] = {this->in};
-        Vec sum[1] = {};
-        MILCGPU_UNROLL
-        for (int mu = 0; mu < directions; ++mu)
-            this->add_direction(sum, from, site, mu, i);
-        return sum[0];
-    }
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i, this->in)); }
     MILCGPU_HD Sums<End::sums> operator()(int i, const Start &prepared) const {
         const unsigned char *const from[1] = {this->in};
         Vec sum[1] = {};
@@ -110,13 +119,6 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
         }
         return complete(i, sum[0]);
     }
-    MILCGPU_HD Part part(int i, int mu) const {
-        const unsigned char *const from[1] = {this->in};
-        Vec sum[1] = {};
-        if (mu < directions)
-            this->add_direction(sum, from, this->lattice.site(this->parity, i), mu, i);
-        return sum[0];
-    }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
         StoredSpinor<Spinor> made;
         return end(this->stride, i, this->scaled(part), made);
@@ -126,7 +128,8 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
 // Of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
 template <class Spinor, int reals, int directions>
 struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
-    using typename LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>::Vec;
+    using Base = LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>;
+    using typename Base::Vec;
     size_t source_bytes;
 
     // sum[r]: of source own.k(r). at_once: directions whose loads may be on their way together.
@@ -134,6 +137,12 @@ struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reus
     MILCGPU_HD void all(int i, const Sources<count> &own, Vec (&sum)[count]) const {
         const unsigned char *from[count];
         own.all_of(this->in, source_bytes, from);
+#if !MILCGPU_ON_DEVICE
+        if constexpr (count == 1) {
+            sum[0] = Base::all(i, from[0]);
+            return;
+        }
+#endif
         const Site site = this->lattice.site(this->parity, i);
 #if MILCGPU_ON_DEVICE
 #pragma unroll at_once

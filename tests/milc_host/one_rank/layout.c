@@ -34,7 +34,8 @@ void links_file(const char *name, const char *mode, su3_matrix *links, size_t pi
     size_t k, moved = 0;
     for (k = 0; k < volume; k++) {
         su3_matrix *const of_site = (su3_matrix *)((char *)links + k * pitch);
-        moved += *mode == 'r' ? fread(of_site, sizeof(su3_matrix), 4, file) : fwrite(of_site, sizeof(su3_matrix), 4, file);
+        moved +=
+            *mode == 'r' ? fread(of_site, sizeof(su3_matrix), 4, file) : fwrite(of_site, sizeof(su3_matrix), 4, file);
     }
     if (moved != 4 * volume || fclose(file) != 0)
         terminate(2);

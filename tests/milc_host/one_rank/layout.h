@@ -15,7 +15,8 @@ void terminate(int status);
 
 /* The extents are words. */
 void make_lattice(char **extents);
-/* Reads ("rb") or writes ("wb") a file of 4 links a site in MILC's order. Those of two sites lie `pitch` bytes apart. */
+/* Reads ("rb") or writes ("wb") a file of 4 links a site in MILC's order. Those of two sites lie `pitch` bytes apart.
+ */
 void links_file(const char *name, const char *mode, su3_matrix *links, size_t pitch);
 
 #endif
