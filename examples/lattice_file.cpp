@@ -57,7 +57,7 @@ void write_milc_gauge(const std::string &path, const Lattice &lattice, const Gau
     std::vector<float> reals = reference::links_to_milc<float>(lattice, links);
     milcgpu::Ranks one;
     milcgpu::write_gauge(one, whole_box(lattice), path, {reals.data(), false, 288},
-                         time_stamp.empty() ? milcgpu::time_stamp() : time_stamp);
+                         {milcgpu::FileKind::milc, time_stamp.empty() ? milcgpu::time_stamp() : time_stamp});
 }
 
 double milc_gauge_bytes(const Lattice &lattice) { return milcgpu::gauge_file_bytes(lattice.n); }

@@ -154,8 +154,8 @@ TEST_CASE("files of ranks have the bytes that one rank writes, and each rank rea
             CHECK(tests::all_well(tests::on_ranks(cut.ranks(), [&](milcgpu::Ranks &ranks) {
                 const milcgpu_layout layout = tests::layout_on_grid(cut.whole, cut.grid, ranks.rank());
                 std::vector<double> part = box_of_links<double>(of, links, layout);
-                milcgpu::write_gauge(ranks, cut.box(ranks.rank()), file.name(), {part.data(), true, 576}, time, who,
-                                     grain);
+                milcgpu::write_gauge(ranks, cut.box(ranks.rank()), file.name(), {part.data(), true, 576},
+                                     {milcgpu::FileKind::milc, time}, who, grain);
             })));
             CHECK(file.bytes() == expected);
             for (const std::string &bytes : {expected, other_byte_order(expected)}) {
@@ -177,6 +177,54 @@ TEST_CASE("files of ranks have the bytes that one rank writes, and each rank rea
                 CHECK(std::count(wrong.begin(), wrong.end(), 1) == 0);
             }
         }
+}
+
+TEST_CASE("SciDAC and ILDG files of ranks have the bytes that one rank writes", "[lattice_file][ranks][sanitize]") {
+    using milcgpu::Readers;
+    const TemporaryFile file;
+    std::vector<milcgpu::GaugeForm> forms;
+    for (const int real_bytes : {4, 8}) {
+        forms.push_back(
+            {milcgpu::FileKind::scidac, "Thu Jan  1 00:00:00 1970 UTC", real_bytes, "<a/>", "<title>b</title>"});
+        forms.push_back(forms.back());
+        forms.back().lfn = "lfn://here/c";
+    }
+    const std::array<int, 4> whole = {6, 4, 4, 8};
+    const Lattice of{whole};
+    const Gauge links = random_gauge(of, 11);
+    for (const milcgpu::GaugeForm &form : forms) {
+        std::string of_one;
+        for (const Cut &cut : {Cut{whole, {1, 1, 1, 1}}, Cut{whole, {2, 1, 1, 2}}})
+            for (const auto &how : {std::pair(Readers::everyone, fine), std::pair(Readers::everyone, own),
+                                    std::pair(Readers::first, fine)}) {
+                INFO(form.real_bytes << " bytes, " << cut.ranks() << " ranks, readers " << int(how.first));
+                file.set("");
+                std::vector<int> wrong(std::size_t(cut.ranks()), 1);
+                CHECK(tests::all_well(tests::on_ranks(cut.ranks(), [&](milcgpu::Ranks &ranks) {
+                    const milcgpu::Box box = cut.box(ranks.rank());
+                    const milcgpu_layout layout = tests::layout_on_grid(cut.whole, cut.grid, ranks.rank());
+                    std::vector<double> part = box_of_links<double>(of, links, layout);
+                    const auto written = milcgpu::write_gauge(ranks, box, file.name(), {part.data(), true, 576}, form,
+                                                              how.first, how.second);
+                    const auto head = milcgpu::common_head(ranks, file.name(), whole, 72);
+                    std::vector<double> read(part.size());
+                    const auto sums = milcgpu::read_sites(ranks, box, file.name(), head, {read.data(), true, 576},
+                                                          how.first, how.second);
+                    if (form.real_bytes == 4)
+                        for (double &x : part)
+                            x = float(x);
+                    wrong[std::size_t(ranks.rank())] = read != part || !(sums == head.sums) ||
+                                                       !(sums == written.sums) || head.data != written.data ||
+                                                       head.real_bytes != form.real_bytes;
+                })));
+                CHECK(std::count(wrong.begin(), wrong.end(), 1) == 0);
+                of_one = of_one.empty() ? file.bytes() : of_one;
+                CHECK(file.bytes() == of_one);
+                CHECK(milcgpu::texts_of(file.name()).about == "<a/>");
+                CHECK(milcgpu::texts_of(file.name()).record == "<title>b</title>");
+                CHECK(has(of_one, "lfn://here/c") == form.lfn.has_value());
+            }
+    }
 }
 
 TEST_CASE("a file that lies is refused on all ranks, with its place", "[lattice_file][ranks][smoke][sanitize]") {
@@ -386,6 +434,30 @@ TEST_CASE("a version-5 file is MILC's own, byte for byte", "[lattice_file][sampl
     CHECK(written.size() == bytes.size());
     CHECK(written.substr(0, 20) == bytes.substr(0, 20));
     CHECK(written.substr(84) == bytes.substr(84));
+}
+
+TEST_CASE("a SciDAC file is QIO's own, byte for byte", "[lattice_file][samples]") {
+    NEED_SAMPLE("lat.sample.l8");
+    const auto file = examples::read_gauge(sample_file("lat.sample.l8"));
+    std::vector<double> links = links_to_milc<double>(file.lattice, file.links);
+    const auto texts = milcgpu::texts_of(sample_file("lat.sample.l8"));
+    const TemporaryFile copy;
+    milcgpu::Ranks one;
+    milcgpu::write_gauge(one, {file.lattice.n, file.lattice.n, {}, {}, 0}, copy.name(), {links.data(), true, 576},
+                         {milcgpu::FileKind::scidac, "Wed Feb 16 17:54:52 2005 UTC", 4, texts.about, texts.record});
+    std::ifstream original(sample_file("lat.sample.l8"), std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(original), std::istreambuf_iterator<char>()};
+    // The sample is of 2005: QIO's version 1.1 has other words in the record's private text, which is longer.
+    const std::size_t at = bytes.find("<version>1.0</version><date>"), length = bytes.rfind('\x1d', at);
+    bytes[length] = char(bytes[length] + 2);
+    bytes.erase(bytes.find("</scidacRecord>") + 16, 2); // of the padding
+    const std::pair<const char *, const char *> words[] = {
+        {"<version>1.0</version><date>", "<version>1.1</version><date>"},
+        {"<globaldata>0</globaldata>", "<recordtype>0</recordtype>"},
+        {"QDP_F3", "USQCD_F3"}};
+    for (const auto &[then, now] : words)
+        bytes.replace(bytes.find(then), std::strlen(then), now);
+    CHECK(copy.bytes() == bytes);
 }
 
 TEST_CASE("SciDAC: MILC's samples, and damaged copies of one", "[lattice_file][samples]") {

@@ -528,14 +528,16 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     };
     const std::string stamp = "Time stamp Thu Nov 26 10:00:00 2026\n";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
-        for (const std::string routines : {"serial", "parallel"}) {
+        for (const std::string routines : {"serial", "parallel", "mpiio"}) {
             const Run r = with(program, routines == "serial" ? "MILC_HOST_LAYOUT=shuffled" : "", routines);
             INFO(program << " " << routines << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.says("\n0 of 386 checks wrong"));
             CHECK_FALSE(r.says("MILC's own restore_"));
             CHECK_FALSE(r.says("MILC's own save_"));
-            const std::string how = routines == "serial" ? "serially" : "in parallel";
+            const std::string how = routines == "serial"     ? "serially"
+                                    : routines == "parallel" ? "in parallel"
+                                                             : "in parallel with MPI I/O";
             CHECK(r.says("Saved gauge configuration " + how + " to binary file " + name + "\n" + stamp));
             CHECK(r.says("info of " + name + ": Thu Nov 26 10:00:00 2026, "));
             CHECK(r.says("Restored binary gauge configuration " + how + " from file " + name + "\n" + stamp +
@@ -543,6 +545,28 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
             CHECK(r.count(" OK\n") == 1);
         }
     CHECK(with("hisq-P2", "MILCGPU_OFF=1", "serial").says("MILC's own save_serial of " + name));
+    const std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+    for (const std::string routines : {"scidac", "ildg"}) {
+        const Run r = with(routines == "ildg" ? "hisq-P2" : "asqtad-P1", "MILC_HOST_LAYOUT=shuffled", routines);
+        INFO(r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says("\n0 of 386 checks wrong"));
+        CHECK(r.says("Saved gauge configuration as a single binary file " + name + "\n" + stamp + "Checksums "));
+        CHECK(r.says("Restoring binary SciDAC file " + name + "\nFile info \n\"" + xml +
+                     "<title>MILC ILDG archival gauge configuration</title>\"\nRecord info \n\"<usqcdInfo><plaq>1.5"
+                     "</plaq></usqcdInfo>\"\nChecksums "));
+        CHECK(tests::has(tests::text_of(name), "lfn://host/links") == (routines == "ildg"));
+        CHECK(with("hisq-P2", "MILCGPU_OFF=1", routines).says("MILC's own save_"));
+    }
+    std::string lies = tests::text_of(name);
+    lies[lies.size() - 5000] = char(lies[lies.size() - 5000] ^ 1);
+    std::ofstream(name, std::ios::binary) << lies;
+    const Run liar = with("hisq-P2", "", "read_scidac");
+    CHECK(liar.status != 0);
+    INFO(liar.output);
+    CHECK(liar.says("milcgpu: lattice file: " + name + ", byte " + std::to_string(lies.find("ildg-binary-data") + 128) +
+                    ": checksum "));
+    CHECK(with("hisq-P2", "", "serial").status == 0);
     // What MILC judges, and what ends the run.
     std::string bytes = tests::text_of(name);
     const auto read = [&](const std::string &changed) {

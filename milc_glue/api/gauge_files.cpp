@@ -86,7 +86,8 @@ milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *pa
         });
         const FilePatience patience(*context->ranks);
         const SiteFileHead head =
-            write_gauge(*context->ranks, context->box, path, links.field(), time != nullptr ? time : time_stamp());
+            write_gauge(*context->ranks, context->box, path, links.field(),
+                        {FileKind::milc, time != nullptr ? time : time_stamp()});
         tell(head, file);
         return Status::ok;
     });

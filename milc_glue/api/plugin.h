@@ -156,17 +156,26 @@ typedef struct {
     int has_sums;               /* 0: it says none */
     unsigned says[2], found[2]; /* sum29 and sum31 of MILC's version 5, suma and sumb of SciDAC */
     char time[64];              /* of version 5 */
+    char *about, *record;       /* the texts of a SciDAC file and of its field, on rank 0: for free(); else NULL */
 } milcgpu_plugin_file;
+/* How a file is written: version 5, with `time` as the time of writing; or SciDAC, where `about` is given, and with `lfn`
+ * ILDG. */
+typedef struct {
+    const char *time;           /* of version 5 */
+    const char *about, *record; /* the texts of a SciDAC file and of its field */
+    const char *lfn;            /* ILDG's name of the file; NULL: SciDAC */
+    int precision;              /* milcgpu_precision of SciDAC's numbers */
+} milcgpu_plugin_form;
 /* A gauge file is read by all ranks into `links`, MILC's order of sites, 4 a site. All ranks call it; the start is not
  * needed. Of `milc` ranks, rank, box, decisions and site_map are read. lime: 0 a file of MILC's version 5, 1 one of
- * SciDAC. serial: rank 0 alone need see the file.
- * 1: done; checksums are MILC's to judge. 0: MILC's own routine is to do it, and nothing was written. -1: the file does
- * not hold, which was said: the run must end. */
+ * SciDAC or ILDG. serial: rank 0 alone need see the file.
+ * 1: done; checksums of version 5 are MILC's to judge, those of SciDAC are right. 0: MILC's own routine is to do it, and
+ * nothing was written. -1: the file does not hold, which was said: the run must end. */
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file);
-/* Version 5 is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do
- * it; a reason that is worth it was said. -1: ranks have lost one another. */
-int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const char *time, int serial,
+/* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it; a
+ * reason that is worth it was said. -1: ranks have lost one another. */
+int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form, int serial,
                                  const milcgpu_field *links, milcgpu_plugin_file *file);
 
 /* After a call that could not be done: starts the host backend for the rest of the run, and says so. 1: it has started

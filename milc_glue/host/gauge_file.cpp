@@ -1,5 +1,6 @@
 #include "milc_glue/host/gauge_file.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
 #include <cstring>
@@ -8,67 +9,28 @@ namespace milcgpu {
 
 namespace {
 
-constexpr uint32_t milc_magic = 20103, lime_magic = 0x456789ab;
+constexpr uint32_t milc_magic = 20103;
 constexpr size_t sums_at = 88, data_at = 96, time_bytes = 64;
-constexpr const char *truncated = "the file is truncated: copy it again", *damaged = "it is damaged: copy it again";
-
-[[noreturn]] void fail(const std::string &path, size_t byte, const std::string &what, const std::string &remedy) {
-    throw Error(Status::bad_argument, format("%s, byte %zu: %s; %s", path.c_str(), byte, what.c_str(), remedy.c_str()));
-}
 
 std::string text_of(const std::array<int, 4> &n) { return format("%d x %d x %d x %d", n[0], n[1], n[2], n[3]); }
 std::string text_of(const SumPair &sums) { return format("%x %x", sums.first, sums.second); }
-
-// The bytes of a file, in any order.
-class Bytes {
-  public:
-    explicit Bytes(const std::string &path) : path_(path) {
-        const int code = file_.open(path, false);
-        if (code != 0 || !file_.is_plain())
-            throw Error(Status::bad_argument,
-                        format("%s cannot be opened%s; check that it is a file, its name and its permissions",
-                               path.c_str(), code != 0 ? format(" (%s)", std::strerror(code)).c_str() : ""));
-        size_ = file_.bytes();
-    }
-    size_t size() const { return size_; }
-    const std::string &path() const { return path_; }
-    void read(size_t at, void *to, size_t bytes) const {
-        const int code = file_.read(at, to, bytes);
-        if (code != 0)
-            fail(path_, at, code < 0 ? "the file ends here" : std::strerror(code),
-                 code < 0 ? truncated : "check the disk");
-    }
-    uint64_t big_endian(size_t at, int size) const {
-        unsigned char bytes[8];
-        read(at, bytes, size_t(size));
-        uint64_t value = 0;
-        for (int i = 0; i < size; ++i)
-            value = value << 8 | bytes[i];
-        return value;
-    }
-
-  private:
-    std::string path_;
-    OpenFile file_;
-    size_t size_ = 0;
-};
 
 void check_extents(const std::string &path, size_t byte, const long long (&extents)[4], SiteFileHead &head) {
     double volume = 1;
     for (int mu = 0; mu < 4; ++mu) {
         volume *= double(extents[mu]);
         if (extents[mu] < 1 || volume > 1e13 || extents[mu] > 1 << 30)
-            fail(path, byte, format("extent %lld in direction %c", extents[mu], "xyzt"[mu]), damaged);
+            refuse_file(path, byte, format("extent %lld in direction %c", extents[mu], "xyzt"[mu]), file_is_damaged);
         head.extents[mu] = int(extents[mu]);
     }
 }
 
 // ---- version 5
 
-SiteFileHead milc_head(const Bytes &file, bool turned) {
+SiteFileHead milc_head(const FileBytes &file, bool turned) {
     const std::string &path = file.path();
     if (file.size() < data_at)
-        fail(path, file.size(), "the file ends inside its header", truncated);
+        refuse_file(path, file.size(), "the file ends inside its header", file_is_truncated);
     SiteFileHead head{};
     head.kind = FileKind::milc;
     head.real_bytes = 4, head.reals = reals_of_links;
@@ -91,98 +53,43 @@ SiteFileHead milc_head(const Bytes &file, bool turned) {
     head.sums = {word(sums_at), word(sums_at + 4)};
     const double bytes = gauge_file_bytes(head.extents);
     if (double(file.size()) != bytes)
-        fail(path, file.size(), format("the file should have %.0f bytes", bytes),
-             double(file.size()) < bytes ? truncated : damaged);
+        refuse_file(path, file.size(), format("the file should have %.0f bytes", bytes),
+                    double(file.size()) < bytes ? file_is_truncated : file_is_damaged);
     return head;
 }
 
-// ---- LIME
+// ---- SciDAC and ILDG
 
-struct Record {
-    size_t at, bytes; // of the data
-};
-
-// nullopt: there is none.
-std::optional<Record> find_record(const Bytes &file, const std::string &type, const std::string &other = "") {
-    constexpr size_t header_bytes = 144, type_bytes = 128;
-    for (size_t at = 0; at < file.size();) {
-        if (file.size() - at < header_bytes)
-            fail(file.path(), at, "the file ends inside a record header", truncated);
-        if (file.big_endian(at, 4) != lime_magic)
-            fail(file.path(), at, "no LIME record starts here", damaged);
-        const uint64_t bytes = file.big_endian(at + 8, 8);
-        char text[type_bytes + 1] = "";
-        file.read(at + 16, text, type_bytes);
-        at += header_bytes;
-        if (bytes > file.size() - at)
-            fail(file.path(), at,
-                 format("record '%s' of %llu bytes runs past the end", text, (unsigned long long)bytes), truncated);
-        if (type == text || other == text)
-            return Record{at, size_t(bytes)};
-        at += (size_t(bytes) + 7) / 8 * 8;
-    }
-    return {};
-}
-
-Record require_record(const Bytes &file, const std::string &type, const std::string &other = "") {
-    const std::optional<Record> record = find_record(file, type, other);
-    if (!record)
-        fail(file.path(), file.size(), format("no record '%s'", type.c_str()),
-             "only single files of SciDAC and ILDG are read");
-    return *record;
-}
-
-// The text of a record, and what is between <tag> and </tag>; empty: there is no such tag.
-struct Xml {
-    Xml(const Bytes &file, const Record &record) : path(file.path()), at(record.at) {
-        if (record.bytes > size_t{1} << 20)
-            fail(path, at, format("a description of %zu bytes", record.bytes), damaged);
-        text.resize(record.bytes);
-        file.read(at, &text[0], record.bytes);
-    }
-    std::string optional(const std::string &tag) const {
-        const size_t open = text.find("<" + tag + ">"), close = text.find("</" + tag + ">");
-        const size_t begin = open + tag.size() + 2;
-        return open == std::string::npos || close == std::string::npos || close < begin
-                   ? ""
-                   : text.substr(begin, close - begin);
-    }
-    std::string operator()(const std::string &tag) const {
-        const std::string value = optional(tag);
-        if (value.empty())
-            fail(path, at, format("no <%s> in the record's text", tag.c_str()),
-                 "the file is not SciDAC, or it is damaged");
-        return value;
-    }
-    std::string path, text;
-    size_t at;
-};
-
-SiteFileHead lime_head(const Bytes &file, int reals) {
+SiteFileHead lime_head(const FileBytes &file, int reals) {
     const std::string &path = file.path();
     SiteFileHead head{};
     head.kind = FileKind::scidac;
     head.turned = 1;
     head.reals = reals;
     long long n[4] = {};
-    if (const std::optional<Record> lattice = find_record(file, "scidac-private-file-xml")) {
-        const std::string dims = Xml(file, *lattice)("dims");
+    if (const std::optional<LimeRecord> lattice = find_record(file, "scidac-private-file-xml")) {
+        const Xml about(file, *lattice);
+        const std::string dims = about("dims"), parts = about.optional("volfmt");
         int count = 0;
         if (std::sscanf(dims.c_str(), "%lld %lld %lld %lld %n", &n[0], &n[1], &n[2], &n[3], &count) != 4 ||
             dims[size_t(count)] != '\0')
-            fail(path, lattice->at, format("dims '%s' are not four numbers", dims.c_str()),
-                 "only four-dimensional lattices are read");
+            refuse_file(path, lattice->at, format("dims '%s' are not four numbers", dims.c_str()),
+                        "only four-dimensional lattices are read");
         check_extents(path, lattice->at, n, head);
-        const Record described = require_record(file, "scidac-private-record-xml");
+        if (parts != "" && parts != "0") {
+            head.listed = 1;
+            return head;
+        }
+        const LimeRecord described = require_record(file, "scidac-private-record-xml");
         const Xml xml(file, described);
         head.real_bytes = xml("precision") == "D" ? 8 : 4;
         const int objects = reals == reals_of_links ? 4 : 1;
         if (xml("datacount") != std::to_string(objects) ||
             xml("typesize") != std::to_string(reals / objects * head.real_bytes))
-            fail(path, described.at, format("not %d objects of %d reals a site", objects, reals / objects),
-                 "use the reader of the file's own kind (gauge field or colour vector)");
+            refuse_file(path, described.at, format("not %d objects of %d reals a site", objects, reals / objects),
+                        "use the reader of the file's own kind (gauge field or colour vector)");
     } else { // an ILDG file of another program
-        const Record described = require_record(file, "ildg-format");
+        const LimeRecord described = require_record(file, "ildg-format");
         const Xml xml(file, described);
         for (int mu = 0; mu < 4; ++mu)
             n[mu] = std::atoll(xml(std::string{'l', "xyzt"[mu]}).c_str());
@@ -190,21 +97,21 @@ SiteFileHead lime_head(const Bytes &file, int reals) {
         const std::string precision = xml("precision");
         head.real_bytes = precision == "64" ? 8 : 4;
         if (reals != reals_of_links || (precision != "32" && precision != "64"))
-            fail(path, described.at, format("precision %s of a gauge field", precision.c_str()),
-                 "32 and 64 bits are read");
+            refuse_file(path, described.at, format("precision %s of a gauge field", precision.c_str()),
+                        "32 and 64 bits are read");
     }
-    const Record data = require_record(file, "scidac-binary-data", "ildg-binary-data");
+    const LimeRecord data = require_record(file, "scidac-binary-data", "ildg-binary-data");
     if (double(data.bytes) != head.sites() * double(head.site_bytes()))
-        fail(path, data.at,
-             format("the data record has %zu bytes, the lattice needs %.0f", data.bytes,
-                    head.sites() * double(head.site_bytes())),
-             damaged);
+        refuse_file(path, data.at,
+                    format("the data record has %zu bytes, the lattice needs %.0f", data.bytes,
+                           head.sites() * double(head.site_bytes())),
+                    file_is_damaged);
     head.data = data.at;
-    if (const std::optional<Record> record = find_record(file, "scidac-checksum")) {
+    if (const std::optional<LimeRecord> record = find_record(file, "scidac-checksum")) {
         const Xml xml(file, *record);
         if (std::sscanf(xml("suma").c_str(), "%x", &head.sums.first) != 1 ||
             std::sscanf(xml("sumb").c_str(), "%x", &head.sums.second) != 1)
-            fail(path, record->at, "the checksums are not hexadecimal", damaged);
+            refuse_file(path, record->at, "the checksums are not hexadecimal", file_is_damaged);
         head.has_sums = 1;
     }
     return head;
@@ -241,11 +148,15 @@ template <class To, class From> void convert(void *to, const void *from, int rea
     }
 }
 
-// From records of a file to the field, or back.
+// From records of a file to the field, and back.
 using Convert = void (*)(void *, const void *, int);
-Convert to_field(const SiteFileHead &head, const SiteField &field) {
-    return head.real_bytes == 8 ? (field.in_double ? convert<double, double> : convert<float, double>)
-                                : (field.in_double ? convert<double, float> : convert<float, float>);
+Convert to_field(int real_bytes, const SiteField &field) {
+    return real_bytes == 8 ? (field.in_double ? convert<double, double> : convert<float, double>)
+                           : (field.in_double ? convert<double, float> : convert<float, float>);
+}
+Convert from_field(int real_bytes, const SiteField &field) {
+    return real_bytes == 8 ? (field.in_double ? convert<double, double> : convert<double, float>)
+                           : (field.in_double ? convert<float, double> : convert<float, float>);
 }
 
 // The checksum of records that pass, and their byte order.
@@ -328,17 +239,82 @@ bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers w
     return same;
 }
 
+// ---- what is written around the data
+
+// Of version 5 the first 96 bytes, of SciDAC the records until the data.
+std::string front_of(const std::array<int, 4> &n, const GaugeForm &form, const SumPair &sums) {
+    if (form.kind == FileKind::milc) {
+        std::string head(data_at, '\0');
+        const auto put = [&](size_t at, uint32_t word) { std::memcpy(&head[at], &word, 4); };
+        put(0, milc_magic);
+        for (size_t mu = 0; mu < 4; ++mu)
+            put(4 + 4 * mu, uint32_t(n[mu]));
+        form.time.copy(&head[20], time_bytes - 1);
+        put(sums_at, sums.first), put(sums_at + 4, sums.second);
+        return head;
+    }
+    const char *const xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+    const bool is_double = form.real_bytes == 8;
+    const size_t bytes = size_t(form.real_bytes) * reals_of_links * size_t(n[0]) * n[1] * n[2] * n[3];
+    std::string front =
+        lime_record("scidac-private-file-xml",
+                    format("%s<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>%d %d %d "
+                           "%d </dims><volfmt>0</volfmt></scidacFile>",
+                           xml, n[0], n[1], n[2], n[3]),
+                    {true, false}) +
+        lime_record("scidac-file-xml", form.about, {false, true}) +
+        lime_record("scidac-private-record-xml",
+                    format("%s<scidacRecord><version>1.1</version><date>%s</date><recordtype>0</recordtype>"
+                           "<datatype>USQCD_%c3_ColorMatrix</datatype><precision>%c</precision>"
+                           "<colors>3</colors><typesize>%d</typesize><datacount>4</datacount>"
+                           "</scidacRecord>",
+                           xml, form.time.c_str(), is_double ? 'D' : 'F', is_double ? 'D' : 'F', 18 * form.real_bytes),
+                    {true, false}) +
+        lime_record("scidac-record-xml", form.record, {false, false});
+    if (form.lfn)
+        front += lime_record("ildg-format",
+                             format("%s<ildgFormat xmlns=\"http://www.lqcd.org/ildg\" "
+                                    "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" "
+                                    "xsi:schemaLocation=\"http://www.lqcd.org/ildg/filefmt.xsd\"><version>1.0</version>"
+                                    "<field>su3gauge</field><precision>%d</precision><lx>%d</lx><ly>%d</ly><lz>%d</lz>"
+                                    "<lt>%d</lt></ildgFormat>",
+                                    xml, 8 * form.real_bytes, n[0], n[1], n[2], n[3]),
+                             {false, false}) +
+                 lime_record("ildg-data-lfn", *form.lfn, {false, false});
+    return front + lime_header(form.lfn ? "ildg-binary-data" : "scidac-binary-data", bytes, {false, false});
+}
+
+std::string end_of(const GaugeForm &form, const SumPair &sums) {
+    if (form.kind == FileKind::milc)
+        return "";
+    return lime_record("scidac-checksum",
+                       format("<?xml version=\"1.0\" encoding=\"UTF-8\"?><scidacChecksum><version>1.0</version>"
+                              "<suma>%x</suma><sumb>%x</sumb></scidacChecksum>",
+                              sums.first, sums.second),
+                       {false, true});
+}
+
 } // namespace
+
+FileTexts texts_of(const std::string &path) {
+    const FileBytes file(path);
+    const auto text = [&](const char *type, const char *of_others) {
+        const std::optional<LimeRecord> record = find_record(file, type);
+        return record ? std::string(Xml(file, *record).text.c_str())
+                      : format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<%s/>\n", of_others);
+    };
+    return {text("scidac-file-xml", "NonSciDACFile"), text("scidac-record-xml", "NonSciDACRecord")};
+}
 
 double gauge_file_bytes(const std::array<int, 4> &n) {
     return double(data_at) + 4.0 * reals_of_links * n[0] * n[1] * n[2] * n[3];
 }
 
 std::optional<SiteFileHead> known_head_of(const std::string &path, int reals) {
-    const Bytes file(path);
+    const FileBytes file(path);
     uint32_t first;
     if (file.size() < sizeof first)
-        fail(path, file.size(), "the file ends inside its header", truncated);
+        refuse_file(path, file.size(), "the file ends inside its header", file_is_truncated);
     file.read(0, &first, sizeof first);
     const uint32_t turned = __builtin_bswap32(first);
     if (first == lime_magic || turned == lime_magic)
@@ -351,22 +327,26 @@ std::optional<SiteFileHead> known_head_of(const std::string &path, int reals) {
 SiteFileHead head_of(const std::string &path, int reals) {
     const std::optional<SiteFileHead> head = known_head_of(path, reals);
     if (!head)
-        fail(path, 0, "neither a gauge file of MILC's version 5 nor a SciDAC or ILDG file", "convert it with MILC");
+        refuse_file(path, 0, "neither a gauge file of MILC's version 5 nor a SciDAC or ILDG file",
+                    "convert it with MILC");
+    if (head->listed && head->kind == FileKind::scidac)
+        refuse_file(path, 0, "one of several files of a lattice",
+                    "join them with QIO, or save a single file with MILC");
     if (head->listed)
-        fail(path, 84, "the sites are in an order of their own (coordinate table)",
-             "save it with MILC as a serial file (save_serial)");
+        refuse_file(path, 84, "the sites are in an order of their own (coordinate table)",
+                    "save it with MILC as a serial file (save_serial)");
     if (head->reals != reals)
-        fail(path, 0, format("a gauge field, not %d reals a site", reals),
-             "use the reader of the file's own kind (gauge field or colour vector)");
+        refuse_file(path, 0, format("a gauge field, not %d reals a site", reals),
+                    "use the reader of the file's own kind (gauge field or colour vector)");
     return *head;
 }
 
 void require_extents(const std::string &path, const SiteFileHead &head, const std::array<int, 4> &whole) {
     if (head.extents != whole)
-        fail(path, head.kind == FileKind::milc ? 4 : 0,
-             format("the file is of a lattice of %s sites, this one has %s", text_of(head.extents).c_str(),
-                    text_of(whole).c_str()),
-             "give the file of this lattice, or the extents of the file");
+        refuse_file(path, head.kind == FileKind::milc ? 4 : 0,
+                    format("the file is of a lattice of %s sites, this one has %s", text_of(head.extents).c_str(),
+                           text_of(whole).c_str()),
+                    "give the file of this lattice, or the extents of the file");
 }
 
 SiteFileHead common_head(Ranks &ranks, const std::string &path, const std::array<int, 4> &whole, int reals) {
@@ -387,7 +367,7 @@ SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const 
     const size_t bytes = head.site_bytes();
     SiteRecords records(ranks, box, bytes, head.data, takes, grain);
     const SiteAddresses address(box, field);
-    const Convert converted = to_field(head, field);
+    const Convert converted = to_field(head.real_bytes, field);
     PassingSums sums(head.kind, bytes, head.turned ? size_t(head.real_bytes) : 0);
     const auto take = [&](size_t first, size_t count, unsigned char *at) {
 #pragma omp parallel for schedule(static) if (count * bytes >= few_bytes)
@@ -400,44 +380,56 @@ SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const 
 
 void require_sums(const std::string &path, const SiteFileHead &head, const SumPair &found) {
     if (head.has_sums && !(found == head.sums))
-        fail(path, head.data,
-             format("checksum %s, but the file says %s", text_of(found).c_str(), text_of(head.sums).c_str()),
-             "the data are damaged: copy the file again from its source");
+        refuse_file(path, head.data,
+                    format("checksum %s, but the file says %s", text_of(found).c_str(), text_of(head.sums).c_str()),
+                    "the data are damaged: copy the file again from its source");
 }
 
 SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, const SiteField &links,
-                         const std::string &time, Readers writers, const SiteRecords::Grain &grain) {
+                         const GaugeForm &form, Readers writers, const SiteRecords::Grain &grain) {
+    const bool scidac = form.kind == FileKind::scidac;
+    const size_t bytes = size_t(form.real_bytes) * reals_of_links;
+    const double data_bytes = double(bytes) * box.whole_sites();
     WholeFile whole; // on rank 0
-    struct Name {
-        char text[4096];
-    } name{};
+    struct Start {
+        char name[4096];
+        size_t data;
+    } start{};
     ranks.collective("a file that is written", [&] {
         if (ranks.rank() != 0)
             return;
-        whole.open(path, gauge_file_bytes(box.whole));
-        if (whole.part().size() >= sizeof name.text)
+        start.data = front_of(box.whole, form, {}).size();
+        const double all = double(start.data) + data_bytes;
+        whole.open(path, all + double(end_of(form, {}).size()));
+        if (whole.part().size() >= sizeof start.name)
             throw Error(Status::bad_argument, path + " is too long a name");
-        if (!whole.extend(size_t(gauge_file_bytes(box.whole))))
+        if (!whole.extend(size_t(all)))
             throw Error(Status::bad_argument,
                         path + " cannot be written: it is no plain file, and its parts come in any order");
-        std::snprintf(name.text, sizeof name.text, "%s", whole.part().c_str());
+        std::snprintf(start.name, sizeof start.name, "%s", whole.part().c_str());
     });
-    const std::string part = ranks.gathered("the name of a file", name)[0].text;
+    start = ranks.gathered("the name of a file", start)[0];
+    const std::string part = start.name;
     OpenFile file;
     const bool takes = takes_part(ranks, part, file, writers, true);
-    constexpr size_t bytes = 4 * reals_of_links;
-    SiteRecords records(ranks, box, bytes, data_at, takes, grain);
+    SiteRecords records(ranks, box, bytes, start.data, takes, grain);
     const SiteAddresses address(box, links);
-    const Convert converted = links.in_double ? convert<float, double> : convert<float, float>;
-    PassingSums sums(FileKind::milc, bytes);
+    const Convert converted = from_field(form.real_bytes, links);
+    PassingSums sums(form.kind, bytes);
     const auto give = [&](size_t first, size_t count, unsigned char *at) {
 #pragma omp parallel for schedule(static) if (count * bytes >= few_bytes)
-        for (size_t k = 0; k < count; ++k)
+        for (size_t k = 0; k < count; ++k) {
             converted(at + k * bytes, address(first + k), reals_of_links);
+            if (scidac)
+                turn_round(at + k * bytes, bytes, size_t(form.real_bytes));
+        }
     };
     records.write(file, give, std::ref(sums), fault_of(ranks, part, "written"));
-    SiteFileHead head{FileKind::milc, box.whole, 4, reals_of_links, 0, 0, data_at, 1, sums.of_all_ranks(ranks), ""};
-    time.copy(head.time, time_bytes - 1);
+    SiteFileHead head{
+        form.kind, box.whole, form.real_bytes, reals_of_links, int(scidac), 0, start.data, 1, sums.of_all_ranks(ranks),
+        ""};
+    if (!scidac)
+        form.time.copy(head.time, time_bytes - 1);
     ranks.collective("a file that is written", [&] {
         const int code = file.close();
         if (code != 0)
@@ -446,14 +438,15 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
     ranks.collective("a file that is written", [&] {
         if (ranks.rank() != 0)
             return;
-        unsigned char bytes_of_head[data_at] = {};
-        const auto put = [&](size_t at, uint32_t word) { std::memcpy(bytes_of_head + at, &word, 4); };
-        put(0, milc_magic);
-        for (size_t mu = 0; mu < 4; ++mu)
-            put(4 + 4 * mu, uint32_t(box.whole[mu]));
-        std::memcpy(bytes_of_head + 20, head.time, time_bytes);
-        put(sums_at, head.sums.first), put(sums_at + 4, head.sums.second);
-        whole.write(bytes_of_head, sizeof bytes_of_head);
+        // Another host may have written to the last page of the data. Who opens the file after that sees it.
+        const std::string front = front_of(box.whole, form, head.sums), end = end_of(form, head.sums);
+        const size_t behind = start.data + size_t(data_bytes);
+        int code = file.open(part, true);
+        code = code != 0 ? code : file.write(behind, end.data(), end.size());
+        const int closed = file.close();
+        if (code != 0 || closed != 0)
+            throw fault_of(ranks, part, "written")(code != 0 ? code : closed, behind);
+        whole.write(front.data(), front.size());
         whole.finish();
     });
     return head;

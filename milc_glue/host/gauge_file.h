@@ -1,5 +1,5 @@
-// Gauge fields in files, read and written by all ranks: MILC's version 5 (read and written), SciDAC and ILDG single
-// files (read). Links carry no phases in such files. Real numbers are turned into those of the field.
+// Gauge fields in files, read and written by all ranks: MILC's version 5, SciDAC and ILDG single files. Links carry no
+// phases in such files. Real numbers are turned into those of the field.
 //
 //   version 5   byte 0   int32 20103, extents[4], char time[64], int32 order of the sites: 0 (x fastest)
 //               byte 88  uint32 sum29, sum31
@@ -25,7 +25,7 @@ struct SiteFileHead {
     std::array<int, 4> extents;
     int real_bytes, reals; // of a number, and numbers of a site
     int turned;            // 1: of the other byte order than this machine
-    int listed;            // 1: the sites are in an order of their own, which is not read
+    int listed;            // 1: the sites are in an order of their own or in several files, which is not read
     size_t data;           // byte of the first site
     int has_sums;          // 0: none are there (ILDG files of other programs)
     SumPair sums;          // of kind milc: sum29, sum31; scidac: suma, sumb
@@ -39,6 +39,11 @@ constexpr int reals_of_links = 4 * 18, reals_of_vector = 6;
 std::optional<SiteFileHead> known_head_of(const std::string &path, int reals = reals_of_links);
 // Throws where it is of another kind, or listed.
 SiteFileHead head_of(const std::string &path, int reals = reals_of_links);
+// Of a SciDAC or ILDG file the texts (XML) of the file and of its first field; QIO's where it has none.
+struct FileTexts {
+    std::string about, record;
+};
+FileTexts texts_of(const std::string &path);
 
 // Throws where it is of another lattice.
 void require_extents(const std::string &path, const SiteFileHead &head, const std::array<int, 4> &whole);
@@ -83,11 +88,19 @@ SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const 
 // Throws where it is not that of the head.
 void require_sums(const std::string &path, const SiteFileHead &head, const SumPair &found);
 
-// Writes version 5 in the machine's byte order. time: at most 63 characters count. The file has its name when it is
-// whole; until then an older one of that name stays. Returns what it says of itself.
+// How a file is written: version 5 in single precision and the machine's byte order, SciDAC and ILDG with QIO's bytes.
+struct GaugeForm {
+    FileKind kind = FileKind::milc;
+    std::string time = {};               // of writing; of version 5 at most 63 characters count
+    int real_bytes = 4;                  // scidac: 4 or 8
+    std::string about = {}, record = {}; // scidac: the texts (XML) of the file and of the field
+    std::optional<std::string> lfn = {}; // scidac: ILDG, with this name
+};
+// The file has its name when it is whole; until then an older one of that name stays. Returns what it says of itself.
 SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, const SiteField &links,
-                         const std::string &time, Readers writers = Readers::everyone,
+                         const GaugeForm &form, Readers writers = Readers::everyone,
                          const SiteRecords::Grain &grain = SiteRecords::usual);
+// Of version 5.
 double gauge_file_bytes(const std::array<int, 4> &extents);
 
 } // namespace milcgpu

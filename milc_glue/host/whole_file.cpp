@@ -90,7 +90,7 @@ std::string time_stamp() {
     std::tm utc{};
     gmtime_r(&now, &utc);
     char text[64];
-    std::strftime(text, sizeof text, "%a %b %d %H:%M:%S %Y UTC", &utc);
+    std::strftime(text, sizeof text, "%a %b %e %H:%M:%S %Y UTC", &utc);
     return text;
 }
 

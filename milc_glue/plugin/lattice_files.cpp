@@ -2,8 +2,11 @@
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/host/gauge_file.h"
+#include "milc_glue/host/whole_file.h"
 #include "milc_glue/plugin/state.h"
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 using namespace milcgpu;
 
@@ -41,6 +44,28 @@ void tell(const SiteFileHead &head, const SumPair &found, milcgpu_plugin_file &f
     file.says[0] = head.sums.first, file.says[1] = head.sums.second;
     file.found[0] = found.first, file.found[1] = found.second;
     std::memcpy(file.time, head.time, sizeof file.time);
+    file.about = file.record = nullptr;
+}
+
+char *copy_for_c(const std::string &text) {
+    char *const copy = static_cast<char *>(std::malloc(text.size() + 1));
+    if (copy == nullptr)
+        throw std::bad_alloc();
+    std::memcpy(copy, text.c_str(), text.size() + 1);
+    return copy;
+}
+void tell(const FileTexts &texts, milcgpu_plugin_file &file) {
+    file.about = copy_for_c(texts.about);
+    file.record = copy_for_c(texts.record);
+}
+
+GaugeForm form_of(const milcgpu_plugin_form &form) {
+    if (form.about == nullptr)
+        return {FileKind::milc, form.time};
+    GaugeForm scidac{FileKind::scidac, time_stamp(), form.precision == MILCGPU_DOUBLE ? 8 : 4, form.about, form.record};
+    if (form.lfn != nullptr)
+        scidac.lfn = form.lfn;
+    return scidac;
 }
 
 // work(ranks) on all ranks; on_error(status): the answer where it throws, which is said.
@@ -93,22 +118,28 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
             known = ranks.gathered("the head of a file", known)[0];
             if (!known.is_ours)
                 return 0;
-            tell(known.head,
-                 read_sites(ranks, box, name, known.head, field_of(*milc, *links),
-                            serial ? Readers::able : Readers::everyone),
-                 *file);
+            const SumPair found = read_sites(ranks, box, name, known.head, field_of(*milc, *links),
+                                             serial ? Readers::able : Readers::everyone);
+            if (lime != 0)
+                require_sums(name, known.head, found);
+            tell(known.head, found, *file);
+            if (lime != 0)
+                ranks.collective("the texts of a file", [&] {
+                    if (ranks.rank() == 0)
+                        tell(texts_of(name), *file);
+                });
             return 1;
         },
         [](Status status) { return status == Status::no_memory ? 0 : -1; });
 }
 
-int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const char *time, int serial,
-                                 const milcgpu_field *links, milcgpu_plugin_file *file) {
+int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form,
+                                 int serial, const milcgpu_field *links, milcgpu_plugin_file *file) {
     return on_ranks(
         "lattice file", *milc,
         [&](Ranks &ranks) {
-            const SiteFileHead head = write_gauge(ranks, box_of_milc(*milc), name, field_of(*milc, *links), time,
-                                                  serial ? Readers::first : Readers::everyone);
+            const SiteFileHead head = write_gauge(ranks, box_of_milc(*milc), name, field_of(*milc, *links),
+                                                  form_of(*form), serial ? Readers::first : Readers::everyone);
             tell(head, head.sums, *file);
             return 1;
         },

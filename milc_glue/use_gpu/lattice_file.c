@@ -1,6 +1,7 @@
 /* Lattice files, read and written by all ranks and threads (restore_serial, restore_parallel, restore_mpiio and their
- * save_...). MILC's lines, headers and info files stay. Files of MILC's version 5 with sites in their natural order are
- * taken over; all others, and names that cannot be opened, are MILC's own. */
+ * save_...; those of SciDAC and ILDG). MILC's lines, headers and info files stay. Files of MILC's version 5 with sites
+ * in their natural order and single files of SciDAC and ILDG are taken over; all others, and names that cannot be
+ * opened, are MILC's own. */
 #include "glue.h"
 #include <string.h>
 
@@ -15,14 +16,14 @@ static milcgpu_milc described(void) {
     return milc;
 }
 
-static milcgpu_field links_of_sites(void) {
-    milcgpu_field links = milcgpu_field_of(lattice[0].link);
-    links.pitch_bytes = sizeof(site);
+/* Four links a site of a field; NULL: those of the sites. */
+static milcgpu_field links_of(su3_matrix *field) {
+    milcgpu_field links = milcgpu_field_of(field != NULL ? field : lattice[0].link);
+    links.pitch_bytes = field != NULL ? 4 * sizeof *field : sizeof(site);
     return links;
 }
 
-static int read_links(const char *name, int lime, int serial, milcgpu_plugin_file *file) {
-    const milcgpu_field links = links_of_sites();
+static int read_links(const char *name, int lime, int serial, milcgpu_field links, milcgpu_plugin_file *file) {
     const milcgpu_milc milc = described();
     const int done = milcgpu_plugin_read_lattice(&milc, name, lime, serial, &links, file);
     free((void *)milc.site_map);
@@ -47,11 +48,17 @@ static gauge_file *file_of(milcgpu_file_name name, int parallel, const milcgpu_p
     return gf;
 }
 
+/* How MILC names the ways. */
+typedef enum { SERIALLY, IN_PARALLEL, BY_MPI_IO } way;
+static const char *name_of(way how) {
+    return how == SERIALLY ? "serially" : how == IN_PARALLEL ? "in parallel" : "in parallel with MPI I/O";
+}
+
 /* MILC's judgement: a wrong checksum is said, and the program goes on. */
-static void say_read(const gauge_file *gf, const char *how, const milcgpu_plugin_file *file) {
+static void say_read(const gauge_file *gf, way how, const milcgpu_plugin_file *file) {
     if (this_node != 0)
         return;
-    printf("Restored binary gauge configuration %s from file %s\nTime stamp %s\n", how, gf->filename,
+    printf("Restored binary gauge configuration %s from file %s\nTime stamp %s\n", name_of(how), gf->filename,
            gf->header->time_stamp);
     if (file->found[0] == file->says[0] && file->found[1] == file->says[1])
         printf("Checksums %x %x OK\n", file->says[0], file->says[1]);
@@ -62,36 +69,44 @@ static void say_read(const gauge_file *gf, const char *how, const milcgpu_plugin
 }
 
 /* NULL: MILC's own must do it. */
-static gauge_file *restore(milcgpu_file_name name, int parallel) {
+static gauge_file *restore(milcgpu_file_name name, way how) {
     milcgpu_plugin_file file;
     gauge_file *gf;
-    if (!read_links(name, 0, !parallel, &file))
+    if (!read_links(name, 0, how == SERIALLY, links_of(NULL), &file))
         return NULL;
-    gf = file_of(name, parallel, &file);
-    say_read(gf, parallel ? "in parallel" : "serially", &file);
+    gf = file_of(name, how != SERIALLY, &file);
+    say_read(gf, how, &file);
     return gf;
 }
 
-gauge_file *__wrap_restore_serial(milcgpu_file_name name) {
-    gauge_file *gf = restore(name, 0);
-    return gf != NULL ? gf : milcgpu_original(restore_serial)(name);
-}
-gauge_file *__wrap_restore_parallel(milcgpu_file_name name) {
-    gauge_file *gf = restore(name, 1);
-    return gf != NULL ? gf : milcgpu_original(restore_parallel)(name);
-}
-gauge_file *__wrap_restore_mpiio(milcgpu_file_name name) {
-    gauge_file *gf = restore(name, 1);
-    return gf != NULL ? gf : milcgpu_original(restore_mpiio)(name);
+/* The links, or those of a field. NULL: MILC's own must do it. */
+static gauge_file *restore_scidac(su3_matrix *field, milcgpu_file_name name, way how) {
+    milcgpu_plugin_file file;
+    gauge_file *gf;
+    if (!read_links(name, 1, how == SERIALLY, links_of(field), &file))
+        return NULL;
+    gf = milcgpu_there(setup_input_gauge_file)(name);
+    gf->filename = name;
+    if (this_node == 0) {
+        printf("Calling build_qio_layout with volume %lu\nRestoring binary SciDAC file %s\nFile info \n\"%s\"\n",
+               (unsigned long)volume, name, file.about);
+        printf("Record info \n\"%s\"\nChecksums %x %x\n", file.record, file.found[0], file.found[1]);
+        fflush(stdout);
+    }
+    free(file.about);
+    free(file.record);
+    return gf;
 }
 
-/* NULL: MILC's own must do it. */
-static gauge_file *save(milcgpu_file_name name, int parallel) {
-    const milcgpu_field links = links_of_sites();
+/* From a field, or the links of the sites. NULL: MILC's own must do it. */
+static gauge_file *save_as(milcgpu_file_name name, way how, su3_matrix *field, milcgpu_plugin_form form,
+                           milcgpu_plugin_file *file) {
+    const milcgpu_field links = links_of(field);
     gauge_file *gf = milcgpu_there(setup_output_gauge_file)();
     const milcgpu_milc milc = described();
-    milcgpu_plugin_file file;
-    const int done = milcgpu_plugin_write_lattice(&milc, name, gf->header->time_stamp, !parallel, &links, &file);
+    int done;
+    form.time = gf->header->time_stamp;
+    done = milcgpu_plugin_write_lattice(&milc, name, &form, how == SERIALLY, &links, file);
     free((void *)milc.site_map);
     if (done < 0)
         milcgpu_stop_all_ranks();
@@ -99,18 +114,27 @@ static gauge_file *save(milcgpu_file_name name, int parallel) {
         milcgpu_there(free_output_gauge_file)(gf);
         return NULL;
     }
+    gf->filename = name;
+    return gf;
+}
+
+static gauge_file *save(milcgpu_file_name name, way how) {
+    const milcgpu_plugin_form version_5 = {0};
+    milcgpu_plugin_file file;
+    gauge_file *gf = save_as(name, how, NULL, version_5, &file);
+    if (gf == NULL)
+        return NULL;
     gf->header->order = 0;
     gf->header->header_bytes = sizeof gf->header->magic_number + sizeof gf->header->dims +
                                sizeof gf->header->time_stamp + sizeof gf->header->order;
     gf->fp = NULL;
-    gf->filename = name;
     gf->byterevflag = 0;
-    gf->parallel = parallel;
+    gf->parallel = how != SERIALLY;
     gf->check.sum29 = file.found[0], gf->check.sum31 = file.found[1];
     if (this_node == 0) {
-        if (parallel)
-            printf("Checksums %x %x\nSaved gauge configuration in parallel to binary file %s\nTime stamp %s\n",
-                   file.found[0], file.found[1], name, gf->header->time_stamp);
+        if (how != SERIALLY)
+            printf("Checksums %x %x\nSaved gauge configuration %s to binary file %s\nTime stamp %s\n", file.found[0],
+                   file.found[1], name_of(how), name, gf->header->time_stamp);
         else
             printf("Saved gauge configuration serially to binary file %s\nTime stamp %s\nChecksums %x %x\n", name,
                    gf->header->time_stamp, file.found[0], file.found[1]);
@@ -119,15 +143,85 @@ static gauge_file *save(milcgpu_file_name name, int parallel) {
     return gf;
 }
 
+/* lfn: ILDG, with this name; NULL: SciDAC. precision: of the numbers in the file, 1 or 2. */
+static gauge_file *save_scidac(su3_matrix *field, milcgpu_file_name name, way how, int precision, const char *lfn) {
+    milcgpu_plugin_form form = {0};
+    milcgpu_plugin_file file;
+    char *const record = milcgpu_there(create_QCDML)();
+    gauge_file *gf;
+    form.about = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><title>MILC ILDG archival gauge configuration</title>";
+    form.record = record;
+    form.lfn = lfn;
+    form.precision = precision == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE;
+    gf = save_as(name, how, field, form, &file);
+    milcgpu_there(free_QCDML)(record);
+    if (gf != NULL && this_node == 0)
+        printf("Saved gauge configuration as a single binary file %s\nTime stamp %s\nChecksums %x %x\n", name,
+               gf->header->time_stamp, file.found[0], file.found[1]);
+    return gf;
+}
+
+gauge_file *__wrap_restore_serial(milcgpu_file_name name) {
+    gauge_file *gf = restore(name, SERIALLY);
+    return gf != NULL ? gf : milcgpu_original(restore_serial)(name);
+}
+gauge_file *__wrap_restore_parallel(milcgpu_file_name name) {
+    gauge_file *gf = restore(name, IN_PARALLEL);
+    return gf != NULL ? gf : milcgpu_original(restore_parallel)(name);
+}
+gauge_file *__wrap_restore_mpiio(milcgpu_file_name name) {
+    gauge_file *gf = restore(name, BY_MPI_IO);
+    if (gf == NULL) /* MILC's own takes files of SciDAC for what they are not */
+        gf = restore_scidac(NULL, name, BY_MPI_IO);
+    return gf != NULL ? gf : milcgpu_original(restore_mpiio)(name);
+}
 gauge_file *__wrap_save_serial(milcgpu_file_name name) {
-    gauge_file *gf = save(name, 0);
+    gauge_file *gf = save(name, SERIALLY);
     return gf != NULL ? gf : milcgpu_original(save_serial)(name);
 }
 gauge_file *__wrap_save_parallel(milcgpu_file_name name) {
-    gauge_file *gf = save(name, 1);
+    gauge_file *gf = save(name, IN_PARALLEL);
     return gf != NULL ? gf : milcgpu_original(save_parallel)(name);
 }
 gauge_file *__wrap_save_mpiio(milcgpu_file_name name) {
-    gauge_file *gf = save(name, 1);
+    gauge_file *gf = save(name, BY_MPI_IO);
     return gf != NULL ? gf : milcgpu_original(save_mpiio)(name);
+}
+
+#if MILCGPU_MILC == 1 /* always the links of the sites, in single precision */
+static su3_matrix *const field = NULL;
+enum { precision = 1 };
+#define TO_READ char *name
+#define READ name
+#define TO_WRITE char *name
+#define WRITTEN name
+#else
+#define TO_READ su3_matrix *field, const char *name
+#define READ field, name
+#define TO_WRITE su3_matrix *field, const char *name, int precision
+#define WRITTEN field, name, precision
+#endif
+gauge_file *__wrap_restore_serial_scidac(TO_READ) {
+    gauge_file *gf = restore_scidac(field, name, SERIALLY);
+    return gf != NULL ? gf : milcgpu_original(restore_serial_scidac)(READ);
+}
+gauge_file *__wrap_restore_parallel_scidac(TO_READ) {
+    gauge_file *gf = restore_scidac(field, name, IN_PARALLEL);
+    return gf != NULL ? gf : milcgpu_original(restore_parallel_scidac)(READ);
+}
+gauge_file *__wrap_save_serial_scidac(TO_WRITE) {
+    gauge_file *gf = save_scidac(field, name, SERIALLY, precision, NULL);
+    return gf != NULL ? gf : milcgpu_original(save_serial_scidac)(WRITTEN);
+}
+gauge_file *__wrap_save_parallel_scidac(TO_WRITE) {
+    gauge_file *gf = save_scidac(field, name, IN_PARALLEL, precision, NULL);
+    return gf != NULL ? gf : milcgpu_original(save_parallel_scidac)(WRITTEN);
+}
+gauge_file *__wrap_save_serial_ildg(TO_WRITE, milcgpu_file_name lfn) {
+    gauge_file *gf = save_scidac(field, name, SERIALLY, precision, lfn);
+    return gf != NULL ? gf : milcgpu_original(save_serial_ildg)(WRITTEN, lfn);
+}
+gauge_file *__wrap_save_parallel_ildg(TO_WRITE, milcgpu_file_name lfn) {
+    gauge_file *gf = save_scidac(field, name, IN_PARALLEL, precision, lfn);
+    return gf != NULL ? gf : milcgpu_original(save_parallel_ildg)(WRITTEN, lfn);
 }

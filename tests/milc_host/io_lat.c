@@ -11,6 +11,23 @@ gauge_file *restore_serial(file_name name) { return own("restore_serial", name);
 gauge_file *restore_parallel(file_name name) { return own("restore_parallel", name); }
 gauge_file *save_serial(file_name name) { return own("save_serial", name); }
 gauge_file *save_parallel(file_name name) { return own("save_parallel", name); }
+gauge_file *restore_mpiio(file_name name) { return own("restore_mpiio", name); }
+gauge_file *save_mpiio(file_name name) { return own("save_mpiio", name); }
+#ifdef MILC_HOST_MASTER
+#define READS file_name name
+#define WRITES file_name name
+#else
+#define READS su3_matrix *field, file_name name
+#define WRITES su3_matrix *field, file_name name, int prec
+#endif
+gauge_file *restore_serial_scidac(READS) { return own("restore_serial_scidac", name); }
+gauge_file *restore_parallel_scidac(READS) { return own("restore_parallel_scidac", name); }
+gauge_file *save_serial_scidac(WRITES) { return own("save_serial_scidac", name); }
+gauge_file *save_parallel_scidac(WRITES) { return own("save_parallel_scidac", name); }
+gauge_file *save_serial_ildg(WRITES, file_name lfn) { return own("save_serial_ildg", name); }
+gauge_file *save_parallel_ildg(WRITES, file_name lfn) { return own("save_parallel_ildg", name); }
+char *create_QCDML(void) { return strcpy((char *)malloc(64), "<usqcdInfo><plaq>1.5</plaq></usqcdInfo>"); }
+void free_QCDML(char *text) { free(text); }
 
 gauge_file *setup_input_gauge_file(file_name name) {
     gauge_file *gf = (gauge_file *)calloc(1, sizeof *gf);

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-#include "../include/io_lat.h"
-
 #if MILC_PRECISION == 1
 typedef float Real;
 #else
@@ -35,6 +33,7 @@ typedef struct {
 typedef struct {
     complex_number e[3][3];
 } su3_matrix;
+#include "../include/io_lat.h"
 
 typedef struct {
     su3_vector d[4];

@@ -36,6 +36,19 @@ typedef struct {
 gauge_file *reload_lattice(int flag, file_name file);
 gauge_file *restore_serial(file_name file), *restore_parallel(file_name file);
 gauge_file *save_serial(file_name file), *save_parallel(file_name file);
+gauge_file *restore_mpiio(file_name file), *save_mpiio(file_name file);
+#ifdef MILC_HOST_MASTER
+gauge_file *restore_serial_scidac(file_name file), *restore_parallel_scidac(file_name file);
+gauge_file *save_serial_scidac(file_name file), *save_parallel_scidac(file_name file);
+gauge_file *save_serial_ildg(file_name file, char *lfn), *save_parallel_ildg(file_name file, char *lfn);
+#else
+gauge_file *restore_serial_scidac(su3_matrix *field, file_name file);
+gauge_file *restore_parallel_scidac(su3_matrix *field, file_name file);
+gauge_file *save_serial_scidac(su3_matrix *field, file_name file, int prec);
+gauge_file *save_parallel_scidac(su3_matrix *field, file_name file, int prec);
+gauge_file *save_serial_ildg(su3_matrix *field, file_name file, int prec, file_name lfn);
+gauge_file *save_parallel_ildg(su3_matrix *field, file_name file, int prec, file_name lfn);
+#endif
 gauge_file *setup_input_gauge_file(file_name file), *setup_output_gauge_file(void);
 void free_output_gauge_file(gauge_file *gf), write_gauge_info_file(gauge_file *gf);
 
