@@ -211,7 +211,7 @@ TEST_CASE("messages that come only when kernels end are not for those that kerne
         CHECK(found[0].work == to_the_end);
         CHECK(found[1].why == found[0].why);
         CHECK(has(found[0].why, to_the_end ? "a test pattern came whole on all ranks"
-                                           : "rank 1 of 2: they came only when kernels did not wait any more"));
+                                           : "rank 1 of 2: they came only after the kernels had stopped waiting"));
     }
 }
 

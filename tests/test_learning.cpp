@@ -85,7 +85,7 @@ struct Job : Session<double> {
     std::vector<std::vector<double>> solutions;
 };
 
-const char *const made = "links that are solved on again: ", *const none = "solves go on without the eigenvectors";
+const char *const made = "eigenvectors that pay: ", *const none = "solves go on without the eigenvectors";
 
 } // namespace
 
@@ -97,7 +97,7 @@ TEST_CASE("links that are solved on again and again get eigenvectors, which is s
         CAPTURE(milcgpu::name(backend), first);
         CHECK(first >= 4);
         CHECK(job.lines(made) == 1);
-        CHECK(job.lines(milcgpu::format("again: %d solves took ", first)) == 1);
+        CHECK(job.lines(milcgpu::format("pay: %d solves with these links took ", first)) == 1);
         // As many in the same place when it runs again, and the same bits.
         CHECK(again.first_deflated(enough) == first);
         CHECK(again.solutions == job.solutions);

@@ -212,7 +212,7 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voi
                   "-geom 1 1 1 " +
                       n + " ",
                   n + " ranks, and no mpi.h was found when MILC was built",
-                  "settings (MILCGPU_...) of " + last + " are not those of rank 0, which hold for all ranks\n",
+                  "settings (MILCGPU_...) of " + last + " differ from those of rank 0, which are used on all ranks\n",
                   std::string("milcgpu: settings: MILCGPU_PRECISION=double-single MILCGPU_BACKEND=host"),
                   std::string("milcgpu: MILC's routine"), n + " ranks, each with 4 x 4 x 4 x 4 sites\n",
                   "of " + n + " ranks: sums, and the seconds of the slowest\n",

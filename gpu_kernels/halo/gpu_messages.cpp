@@ -141,7 +141,7 @@ GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array
                                                           std::min(most_seconds_of_trial, ranks.time_limit() / 4));
             const bool to_the_end = !during.end || during.end();
             const std::string why = tried.status != Status::ok ? tried.why
-                                    : !to_the_end              ? "they came only when kernels did not wait any more"
+                                    : !to_the_end              ? "they came only after the kernels had stopped waiting"
                                                                : test.what_is_wrong(received.get());
             if (!why.empty())
                 note(tried.status == Status::timed_out, why);

@@ -461,9 +461,9 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     without.memory = SIZE_MAX;
     const LanczosPlan all = lanczos_plan(device, geometry, without);
     if (all.count < limits.count)
-        report.message = format("%d eigenvectors: a lattice of this size has %d to give. ", limits.count, all.count);
+        report.message = format("%d eigenvectors: on a lattice of this size at most %d. ", limits.count, all.count);
     if (wanted < all.count)
-        report.message += format("%d of %d eigenvectors: memory is for %.3g GB, and all would take %.3g at the least. ",
+        report.message += format("%d of %d eigenvectors: they may take %.3g GB, and all of them need %.3g at least. ",
                                  wanted, all.count, limits.memory * 1e-9,
                                  bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
 

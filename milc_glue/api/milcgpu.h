@@ -108,7 +108,7 @@ typedef struct {
                       anything else is BAD_ARGUMENT), else 1 */
     void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
     void *user;
-    /* 1: links that are solved on again and again get eigenvectors once these pay (milcgpu_eigen.h, Solves that learn),
+    /* 1: links that many solves use get eigenvectors once these pay (milcgpu_eigen.h, Solves that learn),
      * unless MILCGPU_AUTO is no_eigenvectors or 0. 0: never. The plugin for MILC says 1. */
     int learn;
 } milcgpu_options;

@@ -25,16 +25,16 @@
  * handle is empty from then on. The solutions of the call hold, and the message of its first report says so: until it
  * is noticed, a flipped bit costs steps at the most. MILCGPU_VERIFY=0 turns the checksums off.
  *
- * Solves that learn. With milcgpu_options.learn 1, links that are solved on again and again get eigenvectors by
+ * Solves that learn. With milcgpu_options.learn 1, links that many solves use get eigenvectors by
  * themselves. It concerns milcgpu_staggered_solve, _solve_sources and _solve_vectors where spec.eigenvectors is NULL.
  * Steps are counted for the content of the links, each parity by itself. From 4 sources, 4000 steps and 1e9 steps times
- * sites of the parity on, the library looks at the density of eigenvalues. Vectors are made in the call in which the
- * solves so far would have taken less memory traffic with them, their making included. One line in the log says so,
- * with the numbers. A later call makes twice as many or more by the same rule. A solve takes them where it gains by
- * them; report.eigenvectors is their number then. At the most nine tenths of the free memory of a GPU are taken while
- * they are made, half of the host's. They go when the content of the links changes, and where another allocation does
- * not fit. Solves of several masses neither count nor take them. A context in which milcgpu_eigenvectors_compute,
- * _create or _read was called does not learn from then on.
+ * sites of the parity on, the library looks at the density of eigenvalues. Vectors are made as soon as the solves so
+ * far would have moved fewer bytes with them, those for making them included. One line in the log says so, with the
+ * numbers. By the same rule a later call makes twice as many or more. A solve uses them where it gains;
+ * report.eigenvectors then has their number. While they are made they take at most nine tenths of the free memory of a
+ * GPU, or half of the host's. They are dropped when the content of the links changes, and where another allocation does
+ * not fit. Solves of several masses do not count, and are not deflated. A context in which
+ * milcgpu_eigenvectors_compute, _create or _read was called does not learn from then on.
  *
  * Solutions have the tolerance that was asked for, but not the bits of solves without vectors. When vectors are made
  * depends on counts, not on clocks: a program that runs again with the same free memory has the same bits.

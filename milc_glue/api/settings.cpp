@@ -73,9 +73,10 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_RECONSTRUCT", "auto 18 13 12 9 8", "auto",
          "reals of a long link in the sloppy part; auto: 9 on a GPU, 18 on the host"},
         {"MILCGPU_AUTO", "1 no_eigenvectors 0", "1",
-         "1: fields stay on the device between routines, what belongs together is solved together, and links that are "
-         "solved on again and again get eigenvectors; no_eigenvectors: without these; 0: every routine by itself, as "
-         "MILC calls it: it looks at all that it reads, and copies back what it writes"},
+         "1: fields stay on the device between routines, what belongs together is solved together, and links that many "
+         "solves use get eigenvectors; no_eigenvectors: without eigenvectors; 0: nothing of this: every routine reads "
+         "its "
+         "input from MILC's memory and writes its output back"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},

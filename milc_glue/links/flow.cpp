@@ -198,9 +198,10 @@ milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec 
     return not_converged(
         *gauge, function, report,
         format(
-            "the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time %g: the links are "
-            "where it has come; call again to go on, or allow more. An automatic stop gives up where sqrt(8 t) is ten "
-            "times the largest extent",
+            "the flow did not end in %d steps (spec.most_steps = %d); the links are at flow time %g. Call again to go "
+            "on "
+            "from there, or allow more steps. An automatic stop also gives up where sqrt(8 t) is ten times the largest "
+            "extent",
             taken, full.most_steps, time));
 }
 

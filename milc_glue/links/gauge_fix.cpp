@@ -100,12 +100,11 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
     const milcgpu_status status = reported(gauge, function, report, body);
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
         return status;
-    return not_converged(
-        *gauge, function, report,
-        format(
-            "spec.most_steps = %d steps have not brought the change of a step below spec.tolerance %g: the links are "
-            "where they have come; call again to go on, or allow more",
-            full.most_steps, full.tolerance));
+    return not_converged(*gauge, function, report,
+                         format("after spec.most_steps = %d steps a step still changes the mean of Re tr by more than "
+                                "spec.tolerance %g. Call "
+                                "again to go on from these links, or allow more steps",
+                                full.most_steps, full.tolerance));
 }
 
 milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,

@@ -290,8 +290,8 @@ int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu,
         const std::string what =
             ratio < INFINITY
                 ? format("worst link (eigenvalues of V^dag V: largest to smallest %.2g)", ratio)
-                : std::string("worst link (V has links that are zero, as gauge links are: any unitary matrix is their "
-                              "W, and W is not judged, nor what is made of it)");
+                : std::string("worst link (V is zero on some links, as the gauge field is: any unitary matrix may be W "
+                              "there, so W and what is made of it are not compared)");
         return field_line(p, MILCGPU_HISQ_LINKS, what.c_str(), worst_of_links(p, n, gpu, cpu),
                           links_allowed(p, MILCGPU_HISQ_LINKS) + rounding * ratio, seconds, cpu_seconds);
     });
@@ -408,9 +408,9 @@ int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n
         difference = p.collective.worst(difference);
         const std::string what =
             repeats == 1 ? "correlators"
-                         : format("correlators (up to %d of this pair have one operator and momentum: MILC adds each "
-                                  "into all of them, and its correlators are so many times too large; the GPU's are "
-                                  "right, and were multiplied for this comparison)",
+                         : format("correlators (up to %d of this pair have the same operator and momentum. MILC adds "
+                                  "each into all of them, so its correlators are that many times too large. The GPU's "
+                                  "are right; for this comparison they were multiplied likewise)",
                                   repeats);
         return field_line(p, routine, what.c_str(), difference == 0 ? 0 : difference / size,
                           p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);

@@ -153,7 +153,8 @@ class Inversion {
             return Outcome::from_start;
         }
         if (status == MILCGPU_NO_MEMORY)
-            p_.log(1, format("%s: %s. Fields go to the host between its steps", name, reason().c_str()));
+            p_.log(1, format("%s: %s. Its steps are done one by one, with fields on the host between them", name,
+                             reason().c_str()));
         else
             p_.report_failure(call_.solve.routine, status);
         return Outcome::failed;

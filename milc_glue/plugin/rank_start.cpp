@@ -49,7 +49,7 @@ std::string take_settings(Plugin &p) {
         const auto first = std::find(differ.begin(), differ.end(), 1);
         if (first != differ.end()) {
             const long others = std::count(differ.begin(), differ.end(), 1) - 1;
-            p.log(0, format("settings (MILCGPU_...) of %s%s are not those of rank 0, which hold for all ranks",
+            p.log(0, format("settings (MILCGPU_...) of %s%s differ from those of rank 0, which are used on all ranks",
                             p.collective.name(static_cast<int>(first - differ.begin())).c_str(),
                             others > 0 ? format(" and of %ld more", others).c_str() : ""));
         }

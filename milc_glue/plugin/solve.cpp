@@ -38,8 +38,8 @@ bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links
     if (!p.collective(!looks.end()))
         return false;
     links.mirror.forget_copy();
-    p.log(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
-                    "during the solve has shown it. They are loaded again, and the solve goes on",
+    p.log(0, format("%s: MILC has changed a few of its links since they were loaded, which was seen during the solve. "
+                    "They are loaded again, and the solve continues",
                     routine_name(routine)));
     return true;
 }

@@ -34,9 +34,8 @@ const char *refusal(int precision, double kappa, double tolerance, double relati
            : precision != 1 && precision != 2                             ? "precision must be 1 (float) or 2 (double)"
            : links == nullptr || source == nullptr || solution == nullptr ? "links and vectors must not be NULL"
            : !(kappa > 0)                                                 ? "kappa must be above 0"
-           : !(tolerance > 0) && !(relative > 0)
-               ? "no residual is asked for: a tolerance must be above 0, its square, too"
-               : nullptr;
+           : !(tolerance > 0) && !(relative > 0) ? "no tolerance is given: one must be above 0, and so must its square"
+                                                 : nullptr;
 }
 
 } // namespace

@@ -80,7 +80,7 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
     bool begun = false;
     const bool good = done(function, precision_of_links, [&] {
         if (begun)
-            complain(function, "the lines so far count no more: the flow begins again");
+            complain(function, "ignore the GFLOW lines so far: the flow starts again");
         begun = true;
         Lines lines{precision_of_links == 1 ? 6 : 16, observables};
         return milcgpu_plugin_gradient_flow(links, &spec, note, &lines, &report) != 0;

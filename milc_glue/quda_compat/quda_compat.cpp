@@ -123,7 +123,7 @@ bool is_asked(const char *function, const std::vector<double> &tolerances) {
     for (const double tolerance : tolerances)
         if (tolerance > 0)
             return true;
-    complain(function, "no residual is asked for: a tolerance must be above 0, its square, too");
+    complain(function, "no tolerance is given: one must be above 0, and so must its square");
     return false;
 }
 
@@ -137,11 +137,12 @@ void nan_on_parity(void *field, int parity, int precision) {
 
 // Said where eigenvectors are computed.
 constexpr const char *note_of_eigenvectors =
-    "residuals are as deflation needs them; of vectors that MILC gets, or a file, as the input's eigenval_tolerance, "
-    "1e-6 "
-    "of the largest eigenvalue at the least. Krylov space, polynomial and its interval follow from the links: "
-    "Lanczos_*, "
-    "Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate, tol_restart are not read";
+    "the size of the Krylov space, the polynomial and its interval follow from the links, so these lines of the input "
+    "are not used: Lanczos_*, Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate, tol_restart. "
+    "Residuals "
+    "are as small as deflation needs them; of vectors that MILC or a file gets, as small as eigenval_tolerance, but "
+    "not "
+    "below 1e-6 of the largest eigenvalue";
 
 // Eigenvectors as a call of MILC's wants them.
 milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args) {

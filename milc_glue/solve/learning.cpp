@@ -252,11 +252,11 @@ void Learning::make(const Vectors &wanted, double memory) {
     const double each = most->since.steps / most->since.groups,
                  left = ladder::expected_steps(highest_, wanted.last + most->shift,
                                                most->since.logarithms / most->since.groups);
-    const std::string gain =
-        format("%.0f solves took %.0f steps. %d eigenvectors cost as much as %.0f steps, and leave %.0f of %.0f at "
-               "mass %g",
-               all.sources, all.steps, wanted.count, wanted.set_up * all.steps / all.cost, std::fmin(left, each), each,
-               0.5 * std::sqrt(most->shift));
+    const std::string gain = format(
+        "%.0f solves with these links took %.0f steps. %d eigenvectors cost as much as %.0f steps, and a solve at "
+        "mass %g takes %.0f steps with them in place of %.0f",
+        all.sources, all.steps, wanted.count, wanted.set_up * all.steps / all.cost, 0.5 * std::sqrt(most->shift),
+        std::fmin(left, each), each);
     LanczosReport report;
     const std::string why = why_not([&] {
         LanczosLimits limits = limits_of(wanted.count, memory);
@@ -272,8 +272,8 @@ void Learning::make(const Vectors &wanted, double memory) {
         mass.since = {};
     const double bytes = double(Eigenvectors::bytes(context_.geometry, Precision::half, report.found));
     context_.log(1, [&] {
-        return format("links that are solved on again: %s: %d made in %.2f s, %.2f GB a rank. MILCGPU_AUTO="
-                      "no_eigenvectors: none",
+        return format("eigenvectors that pay: %s. %d were made in %.2f s, %.2f GB a rank. MILCGPU_AUTO=no_eigenvectors "
+                      "turns this off",
                       gain.c_str(), report.found, wall_seconds() - begin, bytes * 1e-9);
     });
 }

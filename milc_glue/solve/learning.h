@@ -1,4 +1,4 @@
-// Solves that learn: links that are solved on again and again get eigenvectors by themselves, once they pay.
+// Solves that learn: links that many solves use get eigenvectors by themselves, once they pay.
 //
 // Costs are bytes through the device's memory, or flops as so many bytes where these take longer, counted by steps and
 // vectors. No clock is read, so a job that runs again with the same free memory decides alike.

@@ -90,9 +90,9 @@ static void fill_deferred(void) {
         if (milcgpu_plugin_links_changed(d.of_version)) {
             if (this_node == 0)
                 fprintf(stderr,
-                        "milcgpu: fermion links are on the GPU alone, and the gauge field that they were made of "
-                        "has been written on the host since: MILC's cannot be filled. MILCGPU_AUTO=0 fills "
-                        "them at once; please report this\n");
+                        "milcgpu: MILC reads fermion links that were made on the GPU alone, and they cannot be made "
+                        "again: the gauge field has changed since. MILCGPU_AUTO=0 copies links back at once; please "
+                        "report this\n");
             milcgpu_end_of_run();
         }
     }

@@ -6,7 +6,7 @@
 /* What is drawn, and the generators after it: of each site, one behind the other. */
 static char *drawn(size_t first, size_t n, const char *field, size_t pitch, size_t bytes) {
     const size_t each = bytes + sizeof(double_prn);
-    char *all = (char *)milcgpu_spare_room(n * each, "a comparison of random numbers: this call goes without");
+    char *all = (char *)milcgpu_spare_room(n * each, "a comparison of random numbers");
     size_t i;
     for (i = 0; all != NULL && i < n; i++) {
         memcpy(all + i * each, field + (first + i) * pitch, bytes);

@@ -34,7 +34,8 @@ static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, mil
         sets[k].n_terms = n_orders_naik[k];
         sum += n_orders_naik[k];
         if (k > 0 && n_orders_naik[k] == 0 && eps[k] != 0)
-            *expected = "MILC's routine adds the force of the set before to a set of eps_naik without terms";
+            *expected =
+                "for a set of eps_naik without terms MILC's routine adds the force of the set before it once more";
     }
     *why = "MILC's own: the terms of the sets of eps_naik do not add up to all terms";
     if (sum != n_order_naik_total || sum > terms)

@@ -95,8 +95,7 @@ void __wrap_run_gradient_flow(void) {
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_gradient_flow(links_of_sites(), &spec, say_point, &labels, &report)) {
         if (!labels && this_node == 0)
-            fprintf(stderr,
-                    "milcgpu: run_gradient_flow: the lines so far count no more: MILC begins this flow again\n");
+            fprintf(stderr, "milcgpu: run_gradient_flow: ignore the GFLOW lines so far: MILC starts this flow again\n");
         free(before);
         own_flow();
         return;

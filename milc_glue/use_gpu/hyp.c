@@ -36,8 +36,7 @@ void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exc
     }
     seconds += milcgpu_plugin_seconds();
     if (milcgpu_plugin_compare()) {
-        su3_matrix *theirs = (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix),
-                                                              "a comparison: this call goes without");
+        su3_matrix *theirs = (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix), "a comparison");
         if (theirs != NULL) {
             const double cpu_seconds = own(U_link, theirs, dir_exclude, hc);
             void *ours_of[1] = {hyp_link}, *theirs_of[1] = {theirs};

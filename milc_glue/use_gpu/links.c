@@ -6,7 +6,7 @@
 /* Whether there is room for n fields of links to compare with. MILC's routines make them, and end the run where there
  * is none. */
 int milcgpu_room_to_compare(int n) {
-    void *room = milcgpu_spare_room(n * LINK_BYTES, "links to compare with: this call is not compared");
+    void *room = milcgpu_spare_room(n * LINK_BYTES, "links to compare with");
     free(room);
     return room != NULL;
 }
@@ -58,7 +58,7 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
         void *const ours = out;
         seconds += milcgpu_plugin_seconds();
         if (milcgpu_plugin_compare())
-            cpu = milcgpu_spare_room(LINK_BYTES, "links to compare with: this call is not compared");
+            cpu = milcgpu_spare_room(LINK_BYTES, "links to compare with");
         if (cpu == NULL)
             return;
         info_t cpu_info = *info;

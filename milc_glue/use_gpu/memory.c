@@ -71,7 +71,9 @@ void *milcgpu_try_room(size_t bytes, const char *what) {
 
 /* What one rank goes without, all go without: MILC's own routines need all of them. */
 void *milcgpu_spare_room(size_t bytes, const char *what) {
-    void *p = milcgpu_try_room(bytes, what);
+    void *p = room(bytes);
+    if (p == NULL)
+        say_no_room(bytes, what, ": this call is not compared");
     if (milcgpu_plugin_agreed(p == NULL)) {
         free(p);
         return NULL;
@@ -80,7 +82,7 @@ void *milcgpu_spare_room(size_t bytes, const char *what) {
 }
 
 void *milcgpu_copy_to_compare(const void *field, size_t bytes) {
-    void *copy = milcgpu_plugin_compare() ? milcgpu_spare_room(bytes, "a comparison: this call goes without") : NULL;
+    void *copy = milcgpu_plugin_compare() ? milcgpu_spare_room(bytes, "a comparison") : NULL;
     if (copy != NULL)
         memcpy(copy, field, bytes);
     return copy;

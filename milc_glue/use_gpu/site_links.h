@@ -13,8 +13,8 @@ static inline milcgpu_field links_of_sites(void) {
 
 /* NULL: there is no room, which has been said. */
 static inline su3_matrix *copy_of_links(void) {
-    su3_matrix *copy = (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix),
-                                                        "a comparison of links: this call goes without");
+    su3_matrix *copy =
+        (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix), "a comparison of links");
     if (copy != NULL)
         milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
     return copy;
