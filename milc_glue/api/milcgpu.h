@@ -372,7 +372,7 @@ typedef struct {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
 } milcgpu_paths;
 
-/* Staggered phases and boundary sign of links. What is said is tested by the links' determinants (milcgpu_md.h). */
+/* Staggered phases and boundary sign of links. The links' determinants show a wrong value (milcgpu_md.h). */
 typedef enum {
     MILCGPU_SIGNS_IN = 0,  /* the links carry them */
     MILCGPU_SIGNS_OUT = 1, /* they do not */

@@ -2,7 +2,7 @@
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, before and after a call.
  * Results do not depend on them; they are those of links without phases. Links may also be loaded without phases and
- * sign. Then signs must be MILCGPU_SIGNS_OUT in each call. What is said is tested (milcgpu_md.h, Phases).
+ * sign. Then signs must be MILCGPU_SIGNS_OUT in each call. A wrong value is refused (milcgpu_md.h, Phases).
  *
  * Every function returns a status, unless said otherwise. milcgpu_last_error() then says what failed, where, and what
  * to do. A function that fails leaves the links as they were, if not said otherwise; CORRUPTED is as in milcgpu_md.h.

@@ -1,7 +1,7 @@
 /* milcgpu: gauge fixing, APE and HYP smearing of the gauge field behind a milcgpu_gauge.
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, and so they do afterwards.
- * Links may also be loaded without them, if `signs` says so; what is said is tested (milcgpu_md.h, Phases). A
+ * Links may also be loaded without them, if `signs` says so; a wrong value is refused (milcgpu_md.h, Phases). A
  * function that fails leaves the links as they were. Momenta are not touched; after gauge fixing they no longer belong
  * to the links. On several ranks these are calls of all ranks, with the same arguments on each.
  */

@@ -25,9 +25,9 @@
  * a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force; where they changed, momenta
  * stay as they were, and the call can be repeated.
  *
- * Phases. Whether links carry staggered phases is said in the call that uses them (milcgpu_signs), and tested when they
- * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
- * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
+ * Phases. The caller says in each call whether the links carry staggered phases (milcgpu_signs). When links are loaded
+ * their determinants are computed: 1 for an SU(3) link, and the phase for one that carries a phase. If those of the x,
+ * y and z links contradict the caller, the call gives BAD_ARGUMENT before anything is done, on all ranks, with the
  * number of links and the first place. milcgpu_gauge_make_links and the forces of fermions take links with phases only.
  * milcgpu_momenta_add_gauge_force and milcgpu_gauge_action take loops->signs, milcgpu_gauge_loop_traces signs. Copies,
  * milcgpu_gauge_update, milcgpu_gauge_plaquettes and milcgpu_gauge_polyakov_loop take links of both kinds as they are.

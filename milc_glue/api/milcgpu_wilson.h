@@ -48,7 +48,7 @@ void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL
  * clearly carry staggered phases give BAD_ARGUMENT with the place (milcgpu_md.h, Phases). The handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
 /* The same from the links of a gauge handle of the same context, on the device. signs: milcgpu_signs. In: they carry
- * staggered phases, which are taken out here, 1: they do not. A boundary sign stays as it is. What is said is tested.
+ * staggered phases, which are taken out here, 1: they do not. A wrong value is refused. A boundary sign stays as it is.
  * The links are those of the moment: later changes of the gauge handle do not reach this one. CORRUPTED: the links of
  * `gauge` are no longer what was put there, and both handles are empty. */
 milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int signs, milcgpu_gauge *gauge);

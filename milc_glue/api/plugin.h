@@ -196,8 +196,8 @@ typedef struct {
     int count, precision; /* as in milcgpu_eigen_spec */
     double tolerance;     /* likewise, but at least what single precision reaches */
     const char *note;     /* NULL, or a line to be said once, when they are computed */
-    /* NULL or empty, or a file of MILC's (milcgpu_eigenvectors_read) to take them from, of either parity; where it does
-     * not hold, which is said, they are computed. And one to write them into. */
+    /* NULL or empty, or a file of MILC's (milcgpu_eigenvectors_read) to take them from, of either parity; where it is
+     * not right, a line says so, and they are computed. And one to write them into. */
     const char *read_from, *write_to;
 } milcgpu_plugin_eigenvectors;
 
@@ -455,8 +455,8 @@ int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n
                                        const void *src1, const void *src2, double factor, int repeats, double seconds,
                                        double cpu_seconds);
 
-/* ---- the links of MILC as they are, spec->signs 1. What failed left them as they were; links that
- * reunitarization refuses are left, too, which is said, and MILC's routine judges them. */
+/* ---- the links of MILC as they are, spec->signs 1. A call that fails leaves them as they were. Links that
+ * reunitarization refuses are left, too: a line says so, and MILC's routine decides what happens. */
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged);

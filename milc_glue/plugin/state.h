@@ -136,8 +136,8 @@ Answer answer_of(const char *where, const char *after, Answer otherwise, const W
     }
 }
 
-// What is said, and done, where an entry that all ranks have called cannot go on: the other ranks hear of it, or, where
-// they cannot be reached any more, the caller is asked to end all of them. To be called where it is caught.
+// In the handler of an exception, for an entry that all ranks have called and that cannot go on: prints a line, and
+// tells the other ranks. If they cannot be reached any more, it asks the caller to end all of them.
 void leave_call(const char *where, const char *after) noexcept;
 
 // The same for an entry that all ranks call together.

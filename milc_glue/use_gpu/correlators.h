@@ -32,8 +32,8 @@ static inline int milcgpu_correlators_of(int groups, const int *num_corr_mom, in
     return n;
 }
 
-/* MILC adds into one sum for each operator and momentum, as often as its table has both: so many times too large are
- * the k-th correlator of a group, and, at most, those of all groups. */
+/* MILC has one sum for each operator and momentum, and adds to it as often as its table has both. So this is how many
+ * times too large the k-th correlator of a group is, and the largest of these numbers in all groups. */
 static inline int milcgpu_repeats(const int *table, int n, const int *p_index, int k) {
     int j, repeats = 0;
     for (j = 0; j < n; j++)

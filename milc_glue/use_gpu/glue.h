@@ -41,8 +41,8 @@ typedef Real milcgpu_eigen_residual;
 typedef double milcgpu_eigen_residual;
 #endif
 
-/* A weak routine that the program does not have is at address 0. These say whether it is there, and call it: where it
- * is not there, the run ends in words. milcgpu_there is for routines that MILC has beside an original, and that are
+/* A weak routine that the program does not have is at address 0. These say whether it is there, and call it. If it is
+ * not there, the run ends with a message. milcgpu_there is for routines that MILC has beside an original, and that are
  * weak for the same reason. A test (milc_build) looks for other calls of weak routines. */
 #define milcgpu_has(original) (__real_##original != NULL)
 #define milcgpu_original(original) (milcgpu_has(original) ? (void)0 : milcgpu_end_without(#original), __real_##original)
@@ -105,7 +105,7 @@ static inline milcgpu_field milcgpu_field_of(const void *f) {
 /* ---- ranks.c: the ranks of MILC's job, and how a run ends -------------------------------------------------------- */
 
 /* Fills ranks, rank, messages and decisions. All ranks call it. The tables are NULL where this MILC has no mpi.h, and
- * where no memory or communicator was to be had, which is said. */
+ * where there is no memory or communicator for them; a line says so. */
 void milcgpu_describe_ranks(milcgpu_milc *milc);
 /* This rank's box from the sites' own coordinates, its neighbours from node_number(). 0: the sites are no box. */
 int milcgpu_describe_box(milcgpu_milc *milc);

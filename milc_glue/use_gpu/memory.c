@@ -69,7 +69,7 @@ void *milcgpu_try_room(size_t bytes, const char *what) {
     return p;
 }
 
-/* What one rank goes without, all go without: MILC's own routines need all of them. */
+/* If one rank has no memory, none gets any: MILC's own routines need all of them. */
 void *milcgpu_spare_room(size_t bytes, const char *what) {
     void *p = room(bytes);
     if (p == NULL)
