@@ -224,7 +224,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
                     CHECK(milcgpu_plugin_solve(&call, &milc.report) == 1);
             });
             INFO(text);
-            during += has(text, "They are loaded again, and the solve goes on");
+            during += has(text, "They are loaded again, and the solve continues");
             // With 1 or 2 cores the threads may not have come to the end of all parts; then a later call sees it.
             const double residual = several ? masses.worst_residual() : milc.residual(milc.x, mass);
             if (has(text, "loaded again") || plugin().links->slots_for({{call.fat, call.lng}})[0]->mirror.unseen() == 0)
@@ -526,7 +526,7 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
             void *ours[] = {gpu.data()}, *theirs[] = {minus_unit.data()};
             return milcgpu_plugin_compare_hisq_links(1, ours, theirs, none.data(), &spec, 1, 1);
         };
-        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V has links that are zero"));
+        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero on some links"));
         unit[7] = NAN;
         said_by([&] { CHECK(zeros_judged(unit) == 0); });
     }
