@@ -6,8 +6,11 @@
 #include "milc_glue/plugin/rank_start.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
+#include "tests/run_support.h"
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <regex>
 
 namespace {
 
@@ -419,6 +422,14 @@ TEST_CASE("the table at exit is that of all ranks, with the slowest of each rout
           heading + "\"ks_congrad_parity\",4,0,2.000000,3000000000,3000000,0,0,0,1.000000,0,0,1,3,\"a 'GPU', 80 GB\","
                     "\"2026-11-26\"\n\"outside of milcgpu\",0,0,8.000000,0,0,0,0,0,0.000000,0,0,0,3,\"a 'GPU', 80 GB\","
                     "\"2026-11-26\"\n");
+    // The script of the benchmarks reads the seconds in either form.
+    const tests::Folder folder;
+    const std::string csv = folder.path / "csv", log = folder.path / "log";
+    std::ofstream(csv) << file_of(TableKind::csv);
+    std::ofstream(log) << std::regex_replace(several, std::regex("(^|\n)(?=.)"), "$1milcgpu: ");
+    for (const std::string &table : {csv, log})
+        CHECK(tests::run("", "", "awk -v row=run -f examples/benchmarks/parts.awk " + table).output ==
+              "run,2.000,0.000,0.000,0.000,0.000,0.000,8.000\n");
     CHECK(file_of(TableKind::json)
               .find("[{\"routine\":\"ks_congrad_parity\",\"calls\":4,\"known\":0,\"seconds\":2.000000,") == 0);
 }

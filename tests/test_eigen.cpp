@@ -231,7 +231,7 @@ TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller 
             const auto fewer = lowest(limits, report);
             CHECK(fewer->count() < 48);
             CHECK(fewer->count() >= 16);
-            CHECK(has(report.message, "of 48 eigenvectors: they may take"));
+            CHECK(has(report.message, "of 48 eigenvectors fit: they may take"));
         }
     }
 }

@@ -2,6 +2,7 @@
 #
 #     awk [-v steps=30 -v trajecs=2] [-v row=NAME] -f parts.awk OUTPUT MILCGPU_LOG
 #
+# In place of the log it takes the table that MILCGPU_TABLE=NAME.csv has written.
 # Trajectories of two lengths give the seconds of a step and those beside the steps (heat bath, actions). 'steps' and
 # 'trajecs' are those of the benchmark: its time is scaled from them. With 'row' it prints milcgpu's parts alone, as a
 # row of the table that examples/parts.gp draws.
@@ -53,6 +54,11 @@ function share(name, seconds) { say(name, seconds, sprintf(" %5.1f %%", 100 * se
 /^milcgpu: routine +calls/ { table = 1; next }
 /^milcgpu: all of these/ { table = 0; inside = $5; whole = $11 }
 table && /^milcgpu: / { of[part($2)] += $5 }
+/^"[^"]*",[0-9]+,[0-9]+,[0-9.]+,/ {
+    split($0, cells, ",")
+    if (/^"outside of milcgpu"/) whole = inside + cells[4]
+    else { of[part(cells[1])] += cells[4]; inside += cells[4] }
+}
 
 END {
     count = split("solves,forces,links,gauge field,contractions,other", order, ",")

@@ -463,9 +463,10 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     if (all.count < limits.count)
         report.message = format("%d eigenvectors: on a lattice of this size at most %d. ", limits.count, all.count);
     if (wanted < all.count)
-        report.message += format("%d of %d eigenvectors: they may take %.3g GB, and all of them need %.3g at least. ",
-                                 wanted, all.count, limits.memory * 1e-9,
-                                 bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
+        report.message +=
+            format("%d of %d eigenvectors fit: they may take %.3g GB of memory, and all need at least %.3g. ", wanted,
+                   all.count, limits.memory * 1e-9,
+                   bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
 
     const double modes = modes_of(wanted);
     const ModeNumber density(device, A, static_cast<int>(modes), limits.seed);
