@@ -54,7 +54,10 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
     ranks.on_first([&] { gauge = thermalized(lattice, 6.0, 5, settings.sweeps, 1); });
     const bool with_reference =
         std::any_of(chosen.begin(), chosen.end(), [](const Part &part) { return part.with_reference; });
-    const System system = make_system(ranks, lattice, std::move(gauge), Action::asqtad, with_reference);
+    System system =
+        make_system(ranks, lattice, deal_links<double>(ranks, lattice, gauge), Action::asqtad, with_reference);
+    if (!with_reference)
+        collect_gauge(ranks, system); // for rows that one rank does, too
     const Connection connection(ranks, system, backend, settings.block);
     const Bench bench{ranks, settings, system, connection, table};
     table.begin(bench.device(), size);

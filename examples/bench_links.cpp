@@ -76,7 +76,7 @@ void time_kernels(const Bench &bench) {
 void time_calls(const Bench &bench) {
     const Job &ranks = bench.ranks;
     const System &system = bench.system;
-    auto gauge = deal_links<double>(ranks, system.lattice, system.gauge);
+    auto gauge = system.own;
     std::vector<double> fat(gauge.size()), lng(gauge.size());
     const milcgpu_field from = field_of(gauge), to_fat = field_of(fat), to_long = field_of(lng);
     const milcgpu_fatlink_set set{0, &to_fat, &to_long, nullptr};

@@ -24,20 +24,29 @@ inline milcgpu_layout layout_on_grid(const std::array<int, 4> &whole, const std:
     return layout;
 }
 
-// Places of a box's sites in MILC's order in fields of the whole lattice: even sites first, x fastest. The parity of a
-// site is that of the whole lattice.
-inline std::vector<std::size_t> places_of(const milcgpu_layout &box) {
-    const auto *n = box.extent, *from = box.origin, *whole = box.whole;
-    const reference::Lattice here{{n[0], n[1], n[2], n[3]}}, all{{whole[0], whole[1], whole[2], whole[3]}};
-    std::vector<std::size_t> places;
+// visit(x) for the box's sites in MILC's order, even sites of the whole lattice first, with their place in it.
+template <class Visit> void for_sites(const milcgpu_layout &box, const Visit &visit) {
+    const auto *n = box.extent;
+    const reference::Lattice here{{n[0], n[1], n[2], n[3]}};
     for (int parity = 0; parity < 2; ++parity)
         for (int k = 0; k < here.volume(); ++k) {
             auto x = here.coordinates(k);
             for (int mu = 0; mu < 4; ++mu)
-                x[mu] += from[mu];
+                x[mu] += box.origin[mu];
             if ((x[0] + x[1] + x[2] + x[3]) % 2 == parity)
-                places.push_back((std::size_t(parity) * all.volume() + all.site(x)) / 2);
+                visit(x);
         }
+}
+
+// Places of a box's sites in MILC's order in fields of the whole lattice: even sites first, x fastest. The parity of a
+// site is that of the whole lattice.
+inline std::vector<std::size_t> places_of(const milcgpu_layout &box) {
+    const reference::Lattice all{{box.whole[0], box.whole[1], box.whole[2], box.whole[3]}};
+    std::vector<std::size_t> places;
+    for_sites(box, [&](const std::array<int, 4> &x) {
+        const int parity = (x[0] + x[1] + x[2] + x[3]) % 2;
+        places.push_back((std::size_t(parity) * all.volume() + all.site(x)) / 2);
+    });
     return places;
 }
 

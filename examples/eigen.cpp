@@ -68,8 +68,8 @@ int run(const Settings &s, examples::Job &ranks) {
         examples::check_writable("--out", s.out);
     });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                                          2 * examples::gauge_bytes);
+    std::vector<double> gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                                             2 * examples::gauge_bytes);
     const double bytes = (out_precision == MILCGPU_SINGLE ? 12.0 : 24.0) * choice.count * lattice.volume();
     ranks.on_first([&] { examples::check_writable("--out", s.out, bytes); });
     const examples::System system =

@@ -53,7 +53,7 @@ struct Output {
 template <class Real>
 void make(const examples::Job &ranks, milcgpu_context *context, const examples::System &system, int reals,
           const char *backend, const Settings &s, Output &out) {
-    auto gauge = examples::deal_links<Real>(ranks, system.lattice, system.gauge);
+    std::vector<Real> gauge(system.own.begin(), system.own.end());
     std::vector<Real> fat(gauge.size()), lng(gauge.size());
     const milcgpu_field from = examples::field_of(gauge), to_fat = examples::field_of(fat),
                         to_long = examples::field_of(lng);
@@ -86,8 +86,11 @@ void make(const examples::Job &ranks, milcgpu_context *context, const examples::
         if (s.pin)
             milcgpu_memory_unpin(context, field->data());
     double fat_error = NAN, long_error = NAN;
-    const std::vector<Real> all_fat = ranks.collect(system.lattice, fat, 72),
-                            all_long = ranks.collect(system.lattice, lng, 72);
+    std::vector<Real> all_fat, all_long;
+    if (!s.no_reference && !s.keep) {
+        all_fat = ranks.collect(system.lattice, fat, 72);
+        all_long = ranks.collect(system.lattice, lng, 72);
+    }
     const bool compares = !system.fat.empty() && !s.keep;
     if (compares) {
         fat_error =
@@ -110,7 +113,7 @@ int run(const Settings &s, examples::Job &ranks) {
                       "gbytes_per_second", "svd_links"});
     });
     reference::Lattice lattice{s.size};
-    const reference::Gauge gauge =
+    const std::vector<double> gauge =
         examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
                                      (s.no_reference ? 3 : 5) * examples::gauge_bytes); // fat, long, and the same again
     const auto &n = lattice.n;

@@ -130,17 +130,10 @@ struct Field {
 };
 
 template <class Real>
-void flow(const examples::Job &ranks, const reference::Lattice &lattice, const reference::Gauge &links,
+void flow(const examples::Job &ranks, const reference::Lattice &lattice, const std::vector<double> &links,
           const milcgpu_flow_spec &spec, const Settings &s, int backend, examples::Csv &csv) {
-    const milcgpu_layout box = ranks.layout(lattice);
-    Field field(box, backend, sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE);
-    std::vector<Real> own;
-    if (s.lattice_file.empty()) {
-        own = examples::deal_links<Real>(ranks, lattice, links);
-    } else {
-        const std::vector<double> read = examples::read_box(field.context, box, s.lattice_file);
-        own.assign(read.begin(), read.end());
-    }
+    Field field(ranks.layout(lattice), backend, sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE);
+    std::vector<Real> own(links.begin(), links.end());
     const milcgpu_field host = examples::field_of(own);
     must(milcgpu_gauge_load(field.gauge, &host, 0));
     const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.signs};
@@ -200,14 +193,8 @@ int run(const Settings &s, examples::Job &ranks) {
         examples::check_writable("--out", s.out);
     });
     reference::Lattice lattice{s.size};
-    reference::Gauge links; // that are made here, on rank 0; of a file each rank reads its box
-    if (s.lattice_file.empty()) {
-        links = examples::read_or_make_gauge(ranks, "", lattice, s.beta, s.seed, s.sweeps,
-                                             2 * examples::gauge_bytes); // and a copy
-    } else {
-        lattice = examples::lattice_of(ranks, s.lattice_file);
-        examples::check_lattice(ranks, lattice, 2 * examples::gauge_bytes / ranks.size());
-    }
+    const std::vector<double> links = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed,
+                                                                   s.sweeps, 2 * examples::gauge_bytes); // and a copy
     ranks.on_first([&] { examples::check_writable("--out", s.out, examples::milc_gauge_bytes(lattice)); });
     if (ranks.is_first())
         std::printf("lattice %d x %d x %d x %d, %s flow by %s, step %g, %s precision\n", lattice.n[0], lattice.n[1],

@@ -68,8 +68,8 @@ class Hadrons {
         double fix_mean;
         bool free; // all links are 1
     };
-    // gauge: on rank 0, without phases.
-    Loaded load(reference::Gauge gauge);
+    // gauge: this rank's links without phases, in MILC's order.
+    Loaded load(std::vector<double> gauge);
 
     // All sources of the specification on a time slice: the wall first, then the smeared point (0, 0, 0, slice).
     void make_sources(int slice);

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <stdexcept>
 #include <vector>
 
 namespace examples {
@@ -145,36 +144,16 @@ void add_adjoint_times(Matrix &sum, const Matrix &a, const Matrix &b) {
                 sum.e[i][j] += times(std::conj(a.e[k][i]), b.e[k][j]);
 }
 
-// The neighbours of every site and the sites of each parity, looked up many times in a sweep.
-struct Geometry {
-    explicit Geometry(const Lattice &lattice) : ahead(4 * std::size_t(lattice.volume())), behind(ahead.size()) {
-        for (int dir = 0; dir < 4; dir++)
-            if (lattice.n[dir] < 2 || lattice.n[dir] % 2 != 0)
-                throw std::invalid_argument("heat bath: extent " + std::to_string(lattice.n[dir]) + " in direction " +
-                                            std::to_string(dir) + "; extents must be even and at least 2");
-        for (int site = 0; site < lattice.volume(); site++) {
-            sites[lattice.parity(site)].push_back(site);
-            for (int dir = 0; dir < 4; dir++) {
-                ahead[4 * std::size_t(site) + dir] = lattice.neighbour(site, dir, 1);
-                behind[4 * std::size_t(site) + dir] = lattice.neighbour(site, dir, -1);
-            }
-        }
-    }
-
-    std::vector<int> ahead, behind; // [4*site + dir]
-    std::array<std::vector<int>, 2> sites;
-};
-
 // Re tr(link * staple_sum) is the sum of Re tr over the six plaquettes of the link.
-Matrix staple_sum(const Geometry &geometry, const Gauge &links, std::size_t site, int mu) {
-    const auto link = [&](std::size_t at, int dir) -> const Matrix & { return links[4 * at + dir]; };
-    const std::size_t forward = geometry.ahead[4 * site + mu];
+Matrix staple_sum(const LinkBox &box, std::size_t site, int mu) {
+    const auto link = [&](std::size_t at, int dir) -> const Matrix & { return box.links[4 * at + dir]; };
+    const std::size_t forward = box.ahead[4 * site + mu];
     Matrix sum{};
     for (int nu = 0; nu < 4; nu++) {
         if (nu == mu)
             continue;
-        const std::size_t up = geometry.ahead[4 * site + nu], down = geometry.behind[4 * site + nu];
-        const std::size_t down_forward = geometry.ahead[4 * down + mu];
+        const std::size_t up = box.ahead[4 * site + nu], down = box.behind[4 * site + nu];
+        const std::size_t down_forward = box.ahead[4 * down + mu];
         add_times_adjoint(sum, link(forward, nu), link(site, nu) * link(up, mu));
         add_adjoint_times(sum, link(down, mu) * link(down_forward, nu), link(down, nu));
     }
@@ -183,44 +162,49 @@ Matrix staple_sum(const Geometry &geometry, const Gauge &links, std::size_t site
 
 // Calls update(link, staples, number of the link) for every link. Links of one direction on sites of one parity do not
 // meet in a plaquette, so they are updated at once.
-template <class Update> void sweep_links(const Lattice &lattice, Gauge &links, const Update &update) {
-    const Geometry geometry(lattice);
+template <class Update> void sweep_links(LinkBox &box, const Update &update) {
     for (int mu = 0; mu < 4; mu++)
-        for (const auto &sites : geometry.sites) {
+        for (const auto &sites : box.own_sites) {
 // Dynamic: beside other jobs on the machine, equal halves would wait for the slower thread.
 #pragma omp parallel for schedule(dynamic, 64) if (sites.size() > 64)
             for (std::size_t i = 0; i < sites.size(); i++) {
-                const std::size_t site = sites[i], index = 4 * site + mu;
-                update(links[index], staple_sum(geometry, links, site, mu), index);
-                links[index] = reference::reunitarize(links[index]);
+                const std::size_t site = sites[i];
+                Matrix &link = box.links[4 * site + mu];
+                update(link, staple_sum(box, site, mu), 4 * box.number[site] + mu);
+                link = reference::reunitarize(link);
             }
+            box.fill(mu);
         }
 }
 
 } // namespace
 
-void heatbath_sweep(const Lattice &lattice, Gauge &links, double beta, std::uint64_t seed, int sweep_number) {
-    sweep_links(lattice, links, [&](Matrix &link, const Matrix &staples, std::size_t index) {
+void heatbath_sweep(LinkBox &box, double beta, std::uint64_t seed, int sweep_number) {
+    sweep_links(box, [&](Matrix &link, const Matrix &staples, std::size_t index) {
         heatbath_link(link, staples, beta, LinkRandom(seed, sweep_number, index));
     });
 }
 
-void overrelax_sweep(const Lattice &lattice, Gauge &links) {
-    sweep_links(lattice, links,
-                [](Matrix &link, const Matrix &staples, std::size_t) { overrelax_link(link, staples); });
+void overrelax_sweep(LinkBox &box) {
+    sweep_links(box, [](Matrix &link, const Matrix &staples, std::size_t) { overrelax_link(link, staples); });
+}
+
+void thermalize(LinkBox &box, double beta, std::uint64_t seed, int sweeps, int overrelax_per_sweep,
+                const Progress &progress) {
+    for (int sweep = 1; sweep <= sweeps; sweep++) {
+        heatbath_sweep(box, beta, seed, sweep);
+        for (int i = 0; i < overrelax_per_sweep; i++)
+            overrelax_sweep(box);
+        if (progress)
+            progress(sweep, box);
+    }
 }
 
 Gauge thermalized(const Lattice &lattice, double beta, std::uint64_t seed, int sweeps, int overrelax_per_sweep,
                   const Progress &progress) {
-    Gauge links = reference::unit_gauge(lattice);
-    for (int sweep = 1; sweep <= sweeps; sweep++) {
-        heatbath_sweep(lattice, links, beta, seed, sweep);
-        for (int i = 0; i < overrelax_per_sweep; i++)
-            overrelax_sweep(lattice, links);
-        if (progress)
-            progress(sweep, links);
-    }
-    return links;
+    LinkBox box(layout_on_grid(lattice.n, {1, 1, 1, 1}, 0));
+    thermalize(box, beta, seed, sweeps, overrelax_per_sweep, progress);
+    return std::move(box.links);
 }
 
 } // namespace examples

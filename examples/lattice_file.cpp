@@ -84,11 +84,4 @@ void UnitaryLinks::check(const std::string &path) const {
     throw std::runtime_error(path + text);
 }
 
-void check_unitary(const std::string &path, const GaugeFile &file) {
-    UnitaryLinks links;
-    for (std::size_t k = 0; k < file.links.size(); k++)
-        links.add(file.links[k], file.lattice.coordinates(int(k / 4)), int(k % 4));
-    links.check(path);
-}
-
 } // namespace examples

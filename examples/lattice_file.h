@@ -48,6 +48,5 @@ class UnitaryLinks {
     std::size_t count_ = 0, all_ = 0;
     double product_ = 0, determinant_ = 0; // of the first
 };
-void check_unitary(const std::string &path, const GaugeFile &file);
 
 } // namespace examples

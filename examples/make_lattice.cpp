@@ -27,26 +27,23 @@ struct Settings {
     std::string out;
 };
 
-void make(const Settings &settings) {
+void make(const Settings &settings, const examples::Job &ranks) {
     milcgpu::wait_passively();
     const reference::Lattice lattice{settings.size};
-    examples::check_writable("--out", settings.out, examples::milc_gauge_bytes(lattice));
+    ranks.on_first([&] { examples::check_writable("--out", settings.out, examples::milc_gauge_bytes(lattice)); });
     const auto start = std::chrono::steady_clock::now();
-    const auto seconds = [&] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    const auto report = [&](int sweep, const reference::Gauge &links) {
-        std::printf("sweep %4d of %d  plaquette %.6f  %.1f s\n", sweep, settings.sweeps,
-                    reference::plaquette(lattice, links), seconds());
+    const auto report = [&](int sweep, const examples::LinkBox &box) {
+        const auto [space, time] = examples::plaquettes(ranks, lattice, box);
+        std::printf("sweep %4d of %d  plaquette %.6f  %.1f s\n", sweep, settings.sweeps, (space + time) / 2,
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         std::fflush(stdout);
     };
-    const reference::Gauge links =
-        examples::thermalized(lattice, settings.beta, settings.seed, settings.sweeps, settings.overrelax, report);
-    const reference::PlaquetteParts parts = reference::plaquette_parts(lattice, links);
-    std::printf("final plaquette %.8f (space-space %.8f, space-time %.8f)\n",
-                (parts.space_space + parts.space_time) / 2, parts.space_space, parts.space_time);
+    examples::LinkBox box = examples::link_box(ranks, lattice);
+    examples::thermalize(box, settings.beta, settings.seed, settings.sweeps, settings.overrelax, report);
+    const auto [space, time] = examples::plaquettes(ranks, lattice, box);
+    std::printf("final plaquette %.8f (space-space %.8f, space-time %.8f)\n", (space + time) / 2, space, time);
     if (!settings.out.empty()) {
-        examples::write_milc_gauge(settings.out, lattice, links);
+        examples::write_box(ranks, lattice, box.own(), settings.out);
         std::printf("written: %s\n", settings.out.c_str());
     }
 }
@@ -70,8 +67,8 @@ int main(int argc, char **argv) {
         if (!arguments.parse(argc, argv))
             return 0;
         ranks.start(settings.grid);
-        examples::check_lattice(ranks, {settings.size}, examples::gauge_bytes);
-        ranks.on_first([&] { make(settings); }); // by its host's cores
+        examples::check_lattice(ranks, {settings.size}, 2 * examples::gauge_bytes / ranks.size());
+        make(settings, ranks);
         return 0;
     });
 }

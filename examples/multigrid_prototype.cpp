@@ -72,7 +72,7 @@ HostLinks make_links(const examples::Job &ranks, const examples::System &system,
     milcgpu_context *context = nullptr;
     if (milcgpu_context_create(&layout, &options, &context) != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
-    auto gauge = examples::deal_links<double>(ranks, system.lattice, system.gauge);
+    auto gauge = system.own;
     HostLinks links{std::vector<double>(gauge.size()), std::vector<double>(gauge.size())};
     const milcgpu_field from = examples::field_of(gauge), fat = examples::field_of(links.fat),
                         lng = examples::field_of(links.lng);
@@ -288,8 +288,8 @@ int run(const Settings &s, examples::Job &ranks) {
                                       "modes_s,seconds,coarse_seconds,seconds_a_source,residual,status"));
     reference::Lattice lattice{s.size};
     const auto begin = std::chrono::steady_clock::now();
-    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                                          6 * examples::gauge_bytes + 11 * hops * 4);
+    std::vector<double> gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                                             6 * examples::gauge_bytes + 11 * hops * 4);
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     const HostLinks links = make_links(ranks, system, backend);

@@ -160,6 +160,13 @@ void Job::receive(void *data, std::size_t bytes, int from) const {
     });
 }
 
+void Job::swap(const void *out, void *in, std::size_t bytes, int to, int from) const {
+    in_pieces(bytes, [&](std::size_t at, int count) {
+        MPI_Sendrecv(static_cast<const char *>(out) + at, count, MPI_BYTE, to, 0, static_cast<char *>(in) + at, count,
+                     MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    });
+}
+
 int Job::end(int status, const char *error) {
     const auto say = [&](int rank) {
         if (error != nullptr && size_ > 1 && rank != 0)
@@ -207,6 +214,7 @@ double Job::sum(double value) const { return value; }
 void Job::broadcast(void *, std::size_t) const {}
 void Job::send(const void *, std::size_t, int) const {}
 void Job::receive(void *, std::size_t, int) const {}
+void Job::swap(const void *, void *, std::size_t, int, int) const {}
 
 int Job::end(int status, const char *error) {
     if (error != nullptr && launched_rank() == 0)

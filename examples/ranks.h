@@ -1,6 +1,6 @@
-// Programs on several ranks (mpirun, srun), one GPU each, with a lattice that is divided over them: --grid. Rank 0 has
-// the whole lattice's fields, speaks and writes files; each rank has its box. Without --grid there is one rank, and
-// none of this needs MPI.
+// Programs on several ranks (mpirun, srun), one GPU each, with a lattice that is divided over them: --grid. Each rank has
+// its box. Rank 0 speaks and writes tables; where it compares with the reference, it has the whole lattice. Without
+// --grid there is one rank, and none of this needs MPI.
 #pragma once
 #include "examples/arguments.h"
 #include "examples/boxes.h"
@@ -43,6 +43,8 @@ class Job {
         broadcast(&value, sizeof value);
         return value;
     }
+    // Bytes for one rank, and as many from another.
+    void swap(const void *out, void *in, std::size_t bytes, int to, int from) const;
     // Does `work` on rank 0 alone. Where it throws, all do.
     void on_first(const std::function<void()> &work) const;
     // A field of the whole lattice in MILC's order, which rank 0 has, and the box of each: `reals` a site.

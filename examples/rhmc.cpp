@@ -49,7 +49,7 @@ class Rhmc {
         std::printf("u0 %.17g, coefficients of rectangles and bent loops %.6e %.6e\n", system.u0, loops_.rectangle,
                     loops_.bent);
         must(milcgpu_gauge_create(context_, MILCGPU_DOUBLE, &gauge_));
-        saved_ = examples::deal_links<double>(ranks, lattice_, system.gauge);
+        saved_ = system.own;
         load_links();
         const double smallest = 4 * s.mass * s.mass, largest = smallest + 1.3 * largest_of_dd();
         const double power = s.flavours / 4.0;
@@ -164,26 +164,28 @@ class Rhmc {
     }
 
     double normal() { return reference::gaussian(rng_).real(); }
-    // This rank's part of normal numbers on the first sites of the whole lattice: the same for every grid.
+    // This rank's part of what is drawn site by site of the whole lattice in MILC's order: the same for every grid.
+    template <class Draw> std::vector<double> drawn(size_t reals, size_t sites, const Draw &draw) {
+        return examples::drawn(
+            ranks_, lattice_, reals, sites,
+            [&](const std::array<int, 4> &x) {
+                return (size_t(x[0] + x[1] + x[2] + x[3]) % 2 * lattice_.volume() + lattice_.site(x)) / 2;
+            },
+            draw);
+    }
+    // Normal numbers on the first sites.
     std::vector<double> random(size_t sites) {
-        std::vector<double> whole;
-        if (ranks_.is_first())
-            whole.resize(6 * size_t(lattice_.volume()));
-        std::generate_n(whole.begin(), std::min(whole.size(), 6 * sites), [&] { return std::sqrt(0.5) * normal(); });
-        return ranks_.deal(lattice_, whole, 6);
+        return drawn(6, sites, [&](double *to) { std::generate_n(to, 6, [&] { return std::sqrt(0.5) * normal(); }); });
     }
     void refresh() {
         const double half = std::sqrt(0.5); // of the variance 1/2 that |R|^2 and |H|^2 / 2 give
-        std::vector<double> momenta;
-        if (ranks_.is_first())
-            momenta.resize(40 * size_t(lattice_.volume()));
-        for (size_t k = 0; k < momenta.size(); k += 10) {
-            for (int j = 0; j < 6; ++j)
-                momenta[k + j] = half * normal();
-            const double r3 = half * normal(), r8 = half * normal() / std::sqrt(3.0);
-            momenta[k + 6] = r8 + r3, momenta[k + 7] = r8 - r3, momenta[k + 8] = -2 * r8, momenta[k + 9] = 0;
-        }
-        momenta = ranks_.deal(lattice_, momenta, 40);
+        std::vector<double> momenta = drawn(40, size_t(lattice_.volume()), [&](double *to) {
+            for (int dir = 0; dir < 4; ++dir, to += 10) {
+                std::generate_n(to, 6, [&] { return half * normal(); });
+                const double r3 = half * normal(), r8 = half * normal() / std::sqrt(3.0);
+                to[6] = r8 + r3, to[7] = r8 - r3, to[8] = -2 * r8, to[9] = 0;
+            }
+        });
         const milcgpu_field h = examples::field_of(momenta);
         must(milcgpu_momenta_load(gauge_, &h));
         std::vector<double> source = random(lattice_.volume() / 2);
@@ -277,8 +279,8 @@ int run(const Settings &s, examples::Job &ranks) {
         history.open("--history", s.history, examples::with_origin({"trajectory", "time", "delta_h"}));
     });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                                          3 * examples::gauge_bytes); // with two copies of the links
+    std::vector<double> gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                                             3 * examples::gauge_bytes); // with two copies of the links
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     std::printf(

@@ -102,7 +102,7 @@ int run(const Settings &s, examples::Job &ranks) {
         history.open("--history", s.history, examples::with_origin({"label", "step", "residual"}));
     });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge =
+    std::vector<double> gauge =
         examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
                                      (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat, long, and the same again
     const examples::System system =
@@ -111,8 +111,8 @@ int run(const Settings &s, examples::Job &ranks) {
     std::printf("lattice %d x %d x %d x %d, u0 %.6f, %s links, mass %g, even sites\n", n[0], n[1], n[2], n[3],
                 system.u0, s.action.c_str(), s.mass);
     examples::print_ranks(ranks, system.lattice);
-    const auto b = examples::random_on_first(ranks, system.lattice, s.seed);
-    auto source = examples::deal_vector(ranks, system.lattice, b);
+    auto source = examples::random_vector(ranks, system.lattice, s.seed);
+    const auto b = s.no_reference ? reference::Fermion() : examples::random_on_first(ranks, system.lattice, s.seed);
     Expected expected;
     ranks.on_first([&] {
         if (s.no_reference)
@@ -169,7 +169,8 @@ int run(const Settings &s, examples::Job &ranks) {
             bool well = best.status == MILCGPU_OK && best.true_residual < spec.tolerance;
             double difference = NAN;
             const bool compares = !s.no_reference && ranks.is_first();
-            const std::vector<double> whole = ranks.collect(system.lattice, x, 6);
+            const std::vector<double> whole =
+                s.no_reference ? std::vector<double>() : ranks.collect(system.lattice, x, 6);
             if (compares) {
                 const Norms size = norms(system, b, whole, expected.x);
                 difference = size.difference / size.x;

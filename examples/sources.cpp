@@ -133,7 +133,7 @@ int run(const Settings &s, examples::Job &ranks) {
                                         "eigenvectors"}));
     });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge =
+    std::vector<double> gauge =
         examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
                                      2 * examples::gauge_bytes + 96.0 * most); // and sources with solutions
     const examples::System system =
@@ -141,8 +141,7 @@ int run(const Settings &s, examples::Job &ranks) {
     examples::print_ranks(ranks, lattice);
     std::vector<std::vector<double>> sources;
     for (int k = 0; k < most; ++k)
-        sources.push_back(
-            examples::deal_vector(ranks, lattice, examples::random_on_first(ranks, lattice, s.seed + 1 + k)));
+        sources.push_back(examples::random_vector(ranks, lattice, s.seed + 1 + k));
     bool all_well = true;
     double all_seconds = 0;
     const examples::Connection connection(ranks, system, backend, 0, s.learn != 0);

@@ -47,10 +47,10 @@ class GaugeFields {
           lattice_{s.size} {
         constexpr double bytes_a_site = 3 * examples::gauge_bytes; // with two copies of the links
         if (files_.empty()) {
-            examples::check_lattice(ranks, lattice_, bytes_a_site);
+            examples::check_lattice(ranks, lattice_, bytes_a_site / ranks.size());
             return;
         }
-        field_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0, bytes_a_site);
+        first_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0, bytes_a_site);
         for (int k = 1; k < count(); ++k) // all are looked at before any is measured
             from_file(k);
     }
@@ -58,40 +58,41 @@ class GaugeFields {
     int count() const { return files_.empty() ? settings_.configurations : int(files_.size()); }
     double seconds() const { return seconds_; } // of the heat bath
 
-    // On rank 0, without phases; to be called for 0 to count() - 1.
-    Gauge take(int k) {
-        Gauge result = files_.empty() ? by_heat_bath(k) : k == 0 ? std::move(field_) : from_file(k);
-        if (settings_.transform != 0 && ranks_.is_first())
-            result = reference::transform_links(
-                lattice_, reference::random_transformation(lattice_, settings_.transform + k), result, 1);
-        return result;
+    // This rank's links without phases; to be called for 0 to count() - 1.
+    std::vector<double> take(int k) {
+        std::vector<double> own = files_.empty() ? by_heat_bath(k) : k == 0 ? std::move(first_) : from_file(k);
+        if (settings_.transform == 0)
+            return own;
+        const std::vector<double> whole = ranks_.collect(lattice_, own, 72);
+        Gauge result;
+        ranks_.on_first([&] {
+            result = reference::transform_links(lattice_,
+                                                reference::random_transformation(lattice_, settings_.transform + k),
+                                                reference::links_from_milc<double>(lattice_, whole), 1);
+        });
+        return examples::deal_links<double>(ranks_, lattice_, result);
     }
 
   private:
-    Gauge from_file(int k) {
-        examples::GaugeFile read;
-        ranks_.on_first([&] {
-            read = examples::read_unitary(files_[k]);
-            if (read.lattice.n != lattice_.n)
-                throw std::runtime_error(files_[k] + " has other extents than " + files_[0]);
-        });
-        return std::move(read.links);
+    std::vector<double> from_file(int k) {
+        if (examples::lattice_of(ranks_, files_[k]).n != lattice_.n)
+            throw std::runtime_error(files_[k] + " has other extents than " + files_[0]);
+        return examples::read_box(ranks_, lattice_, files_[k]);
     }
-    Gauge by_heat_bath(int k) {
+    std::vector<double> by_heat_bath(int k) {
         const auto start = std::chrono::steady_clock::now();
         milcgpu::wait_passively();
-        ranks_.on_first([&] {
-            if (k == 0)
-                field_ = reference::unit_gauge(lattice_);
-            while (done_ < settings_.sweeps + k * settings_.between) {
-                examples::heatbath_sweep(lattice_, field_, settings_.beta, settings_.seed, ++done_);
-                for (int times = 0; times < 4; ++times)
-                    examples::overrelax_sweep(lattice_, field_);
-                progress_.show("heat bath: step %d, %.3e", done_, reference::plaquette(lattice_, field_));
-            }
-        });
+        if (k == 0)
+            box_ = std::make_unique<examples::LinkBox>(examples::link_box(ranks_, lattice_));
+        while (done_ < settings_.sweeps + k * settings_.between) {
+            examples::heatbath_sweep(*box_, settings_.beta, settings_.seed, ++done_);
+            for (int times = 0; times < 4; ++times)
+                examples::overrelax_sweep(*box_);
+            const auto parts = examples::plaquettes(ranks_, lattice_, *box_);
+            progress_.show("heat bath: step %d, %.3e", done_, (parts.space_space + parts.space_time) / 2);
+        }
         seconds_ += seconds_since(start);
-        return field_;
+        return box_->own();
     }
 
     const examples::Job &ranks_;
@@ -99,8 +100,9 @@ class GaugeFields {
     ProgressLine &progress_;
     std::vector<std::string> files_;
     reference::Lattice lattice_;
-    Gauge field_;  // of the heat bath, or of the first file
-    int done_ = 0; // sweeps
+    std::vector<double> first_;              // of the files
+    std::unique_ptr<examples::LinkBox> box_; // of the heat bath
+    int done_ = 0;                           // sweeps
     double seconds_ = 0;
 };
 
@@ -259,7 +261,7 @@ class Spectrum {
                 }
     }
 
-    void measure(int k, Gauge gauge) {
+    void measure(int k, std::vector<double> gauge) {
         const examples::Hadrons::Loaded loaded = hadrons_.load(std::move(gauge));
         progress_.clear();
         std::printf("configuration %d of %zu: plaquette %.6f", k + 1, series_[0].of[0].size(), loaded.plaquette);

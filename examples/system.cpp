@@ -5,6 +5,7 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/api/settings.h"
+#include "milc_glue/host/gauge_file.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -16,14 +17,44 @@ namespace examples {
 
 Action action_of(const std::string &name) { return name == "hisq" ? Action::hisq : Action::asqtad; }
 
-System make_system(const Job &ranks, const reference::Lattice &lattice, reference::Gauge gauge, Action action,
+LinkBox link_box(const Job &ranks, const reference::Lattice &lattice) {
+    return LinkBox(ranks.layout(lattice),
+                   [&ranks](const reference::Gauge &out, reference::Gauge &in, int to, int from) {
+                       ranks.swap(out.data(), in.data(), out.size() * sizeof out[0], to, from);
+                   });
+}
+
+reference::PlaquetteParts plaquettes(const Job &ranks, const reference::Lattice &lattice, const LinkBox &box) {
+    const auto [space, time] = box.plaquette_sums();
+    const double planes = 3.0 * lattice.volume();
+    return {ranks.sum(space) / planes, ranks.sum(time) / planes};
+}
+
+void collect_gauge(const Job &ranks, System &system) {
+    const std::vector<double> whole = ranks.collect(system.lattice, system.own, 72);
+    ranks.on_first([&] { system.gauge = reference::links_from_milc<double>(system.lattice, whole); });
+}
+
+System make_system(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, Action action,
                    bool with_reference) {
-    System system{lattice, action, 0, std::move(gauge), {}, {}};
+    System system{lattice, action, 0, std::move(own), {}, {}, {}};
+    {
+        LinkBox box = link_box(ranks, lattice);
+        box.load(system.own);
+        const reference::PlaquetteParts parts = plaquettes(ranks, lattice, box);
+        system.u0 = std::pow((parts.space_space + parts.space_time) / 2, 0.25);
+    }
+    double *link = system.own.data();
+    for_sites(ranks.layout(lattice), [&](const std::array<int, 4> &x) {
+        const int exponents[4] = {x[3], x[3] + x[0], x[3] + x[0] + x[1], x[3] == lattice.n[3] - 1};
+        for (int dir = 0; dir < 4; ++dir, link += 18)
+            if (exponents[dir] % 2 != 0)
+                std::transform(link, link + 18, link, [](double real) { return -real; });
+    });
+    if (!with_reference)
+        return system;
+    collect_gauge(ranks, system);
     ranks.on_first([&] {
-        system.u0 = std::pow(reference::plaquette(lattice, system.gauge), 0.25);
-        reference::apply_phases(lattice, system.gauge);
-        if (!with_reference)
-            return;
         if (action == Action::hisq) {
             reference::HisqLinks links = reference::hisq_links(lattice, system.gauge, 0);
             system.fat = std::move(links.fat);
@@ -34,7 +65,6 @@ System make_system(const Job &ranks, const reference::Lattice &lattice, referenc
             system.lng = reference::long_links(lattice, system.gauge, coefficients);
         }
     });
-    system.u0 = ranks.of_first(system.u0);
     return system;
 }
 
@@ -47,52 +77,62 @@ milcgpu_fatlink_spec link_spec(const System &system) {
     return spec;
 }
 
-GaugeFile read_unitary(const std::string &file) {
-    GaugeFile read = read_gauge(file);
-    check_unitary(file, read);
-    for (auto &u : read.links)
-        u = reference::reunitarize(u);
-    return read;
-}
-
 reference::Lattice lattice_of(const Job &ranks, const std::string &file) {
-    milcgpu_gauge_file about{};
-    about.struct_size = sizeof about;
-    ranks.on_first([&] {
-        if (milcgpu_gauge_file_look(file.c_str(), &about) != MILCGPU_OK)
-            throw std::runtime_error(milcgpu_last_error());
-        std::printf("gauge field %s\n", file.c_str());
-    });
-    about = ranks.of_first(about);
-    return {{about.extent[0], about.extent[1], about.extent[2], about.extent[3]}};
+    std::array<int, 4> extents{};
+    ranks.on_first([&] { extents = milcgpu::head_of(file).extents; });
+    return {ranks.of_first(extents)};
 }
 
-std::vector<double> read_box(milcgpu_context *context, const milcgpu_layout &box, const std::string &file) {
+namespace {
+
+void must(milcgpu_status status) {
+    if (status != MILCGPU_OK)
+        throw std::runtime_error(milcgpu_last_error());
+}
+
+// For calls that need no device.
+class HostContext {
+  public:
+    HostContext(const Job &ranks, const reference::Lattice &lattice) {
+        const milcgpu_layout layout = ranks.layout(lattice);
+        milcgpu_options options = options_for(MILCGPU_HOST);
+        options.verbosity = 0;
+        must(milcgpu_context_create(&layout, &options, &context_));
+    }
+    ~HostContext() { milcgpu_context_destroy(context_); }
+    HostContext(const HostContext &) = delete;
+    operator milcgpu_context *() const { return context_; }
+
+  private:
+    milcgpu_context *context_ = nullptr;
+};
+
+} // namespace
+
+std::vector<double> read_box(const Job &ranks, const reference::Lattice &lattice, const std::string &file) {
+    const milcgpu_layout box = ranks.layout(lattice);
     const auto *n = box.extent;
     std::vector<double> links(72 * std::size_t(n[0]) * n[1] * n[2] * n[3]);
     const milcgpu_field to = field_of(links);
-    if (milcgpu_gauge_file_read(context, file.c_str(), &to, nullptr) != MILCGPU_OK)
-        throw std::runtime_error(milcgpu_last_error());
+    must(milcgpu_gauge_file_read(HostContext(ranks, lattice), file.c_str(), &to, nullptr));
     UnitaryLinks unitary;
     double *at = links.data();
-    const reference::Lattice here{{n[0], n[1], n[2], n[3]}};
-    for (int parity = 0; parity < 2; ++parity)
-        for (int k = 0; k < here.volume(); ++k) {
-            auto x = here.coordinates(k);
-            for (int mu = 0; mu < 4; ++mu)
-                x[mu] += box.origin[mu];
-            if ((x[0] + x[1] + x[2] + x[3]) % 2 != parity)
-                continue;
-            for (int dir = 0; dir < 4; ++dir, at += 18) {
-                reference::Matrix u;
-                std::memcpy(static_cast<void *>(&u), at, sizeof u);
-                unitary.add(u, x, dir);
-                u = reference::reunitarize(u);
-                std::memcpy(at, &u, sizeof u);
-            }
+    for_sites(box, [&](const std::array<int, 4> &x) {
+        for (int dir = 0; dir < 4; ++dir, at += 18) {
+            reference::Matrix u;
+            std::memcpy(static_cast<void *>(&u), at, sizeof u);
+            unitary.add(u, x, dir);
+            u = reference::reunitarize(u);
+            std::memcpy(at, &u, sizeof u);
         }
+    });
     unitary.check(file);
     return links;
+}
+
+void write_box(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, const std::string &file) {
+    const milcgpu_field from = field_of(own);
+    must(milcgpu_gauge_file_write(HostContext(ranks, lattice), file.c_str(), &from, nullptr, nullptr));
 }
 
 void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site) {
@@ -106,27 +146,30 @@ void check_lattice(const Job &ranks, const reference::Lattice &lattice, double b
     ranks.on_first([&] { need_memory(name, bytes_a_site * lattice.volume()); });
 }
 
-reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice, double beta,
-                                    unsigned long seed, int sweeps, double bytes_a_site) {
-    reference::Gauge gauge;
-    ranks.on_first([&] {
-        if (file.empty())
-            return;
-        GaugeFile read = read_unitary(file);
-        lattice = read.lattice;
-        gauge = std::move(read.links);
+std::vector<double> read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice,
+                                       double beta, unsigned long seed, int sweeps, double bytes_a_site) {
+    if (!file.empty())
+        lattice = lattice_of(ranks, file);
+    check_lattice(ranks, lattice, bytes_a_site / ranks.size());
+    if (!file.empty()) {
         std::printf("gauge field %s\n", file.c_str());
-    });
-    lattice = ranks.of_first(lattice);
-    check_lattice(ranks, lattice, bytes_a_site);
-    ranks.on_first([&] {
-        if (!file.empty())
-            return;
-        milcgpu::wait_passively();
-        std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
-        gauge = thermalized(lattice, beta, seed, sweeps, 4);
-    });
-    return gauge;
+        return read_box(ranks, lattice, file);
+    }
+    milcgpu::wait_passively();
+    std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
+    LinkBox box = link_box(ranks, lattice);
+    thermalize(box, beta, seed, sweeps, 4);
+    return box.own();
+}
+
+std::vector<double> random_vector(const Job &ranks, const reference::Lattice &lattice, unsigned long seed) {
+    reference::Rng rng(seed);
+    return drawn(
+        ranks, lattice, 6, std::size_t(lattice.volume()), [&](const auto &x) { return std::size_t(lattice.site(x)); },
+        [&](double *to) {
+            const reference::Vector vector = reference::random_vector(rng);
+            std::memcpy(to, &vector, sizeof vector);
+        });
 }
 
 milcgpu_options options_for(int backend) {
@@ -145,7 +188,7 @@ Connection::Connection(const Job &ranks, const System &system, int backend, int 
     options.learn = learn;
     if (milcgpu_context_create(&layout, &options, &context_) != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
-    auto gauge = deal_links<double>(ranks, system.lattice, system.gauge);
+    auto gauge = system.own;
     const milcgpu_field from = field_of(gauge);
     const milcgpu_fatlink_spec spec = link_spec(system);
     const milcgpu_fatlink_set set{0, nullptr, nullptr, &links_};

@@ -2,6 +2,7 @@
 // long links, and the same links by the independent reference to hold them against.
 #pragma once
 #include "examples/lattice_file.h"
+#include "examples/link_box.h"
 #include "examples/ranks.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
@@ -17,24 +18,31 @@ inline Check action_name() { return one_of({"asqtad", "hisq"}); }
 struct System {
     reference::Lattice lattice;
     Action action;
-    double u0; // plaquette^(1/4)
-    // On rank 0; empty on the others.
+    double u0;               // plaquette^(1/4)
+    std::vector<double> own; // this rank's links with phases, in MILC's order
+    // On rank 0, where they are asked for; else empty.
     reference::Gauge gauge;    // with phases
-    reference::Gauge fat, lng; // of the reference; empty where they were not asked for
+    reference::Gauge fat, lng; // of the reference
 };
 
-// gauge: without phases.
-System make_system(const Job &ranks, const reference::Lattice &lattice, reference::Gauge gauge, Action action,
+// own: this rank's links without phases, in MILC's order.
+System make_system(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, Action action,
                    bool with_reference);
+// The whole gauge field on rank 0.
+void collect_gauge(const Job &ranks, System &system);
 milcgpu_fatlink_spec link_spec(const System &system);
 
 // Bytes a site of a gauge field in double.
 constexpr double gauge_bytes = 4 * 18 * 8;
-// A gauge field from a file (made unitary again in double: files are float32), or a thermalized one. Says which. On
-// rank 0; empty on the others, which hear of the lattice. Throws where a link of the file is not unitary, the lattice
-// has odd extents, the grid does not fit, or the machine has less memory than the program needs: bytes_a_site of it.
-reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice, double beta,
-                                    unsigned long seed, int sweeps, double bytes_a_site);
+// A gauge field from a file (made unitary again in double: files are float32), or a thermalized one, in MILC's order,
+// 72 reals a site. Each rank has its box. Says which, and fills in the lattice of a file. Throws where a link of the
+// file is not unitary, the lattice has odd extents, the grid does not fit, or the machine has less memory than a rank
+// needs: bytes_a_site of its box.
+std::vector<double> read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice,
+                                       double beta, unsigned long seed, int sweeps, double bytes_a_site);
+// For the heat bath: unit links, and what passes between boxes.
+LinkBox link_box(const Job &ranks, const reference::Lattice &lattice);
+reference::PlaquetteParts plaquettes(const Job &ranks, const reference::Lattice &lattice, const LinkBox &box);
 // Its options. seed: what it is of.
 template <class Settings>
 void add_gauge_field(Arguments &arguments, Settings &s, const std::string &seed,
@@ -48,10 +56,10 @@ void add_gauge_field(Arguments &arguments, Settings &s, const std::string &seed,
 }
 // The extents of a file, on all ranks.
 reference::Lattice lattice_of(const Job &ranks, const std::string &file);
-// This rank's box of it, read by all ranks, each its own, made unitary again in double; in MILC's order, 72 a site.
-std::vector<double> read_box(milcgpu_context *context, const milcgpu_layout &box, const std::string &file);
-// The whole file. On rank 0.
-GaugeFile read_unitary(const std::string &file);
+// This rank's box of it, read by all ranks, each its own, made unitary again in double.
+std::vector<double> read_box(const Job &ranks, const reference::Lattice &lattice, const std::string &file);
+// A file of version 5.
+void write_box(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, const std::string &file);
 // Throws as read_or_make_gauge() does where a program cannot work on the lattice.
 void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site);
 
@@ -86,6 +94,25 @@ inline std::vector<double> deal_vector(const Job &ranks, const reference::Lattic
 inline reference::Fermion random_on_first(const Job &ranks, const reference::Lattice &lattice, unsigned long seed) {
     return ranks.is_first() ? reference::random_fermion(lattice, seed) : reference::Fermion();
 }
+// Of numbers that draw(double *) draws, `reals` a site of the whole lattice, this rank's, in MILC's order. Sites are
+// counted as `count` does it, and those from `sites` on have zeros.
+template <class Count, class Draw>
+std::vector<double> drawn(const Job &ranks, const reference::Lattice &lattice, std::size_t reals, std::size_t sites,
+                          const Count &count, const Draw &draw) {
+    std::vector<std::pair<std::size_t, std::size_t>> own; // number of a site, and its place here
+    for_sites(ranks.layout(lattice), [&](const std::array<int, 4> &x) { own.emplace_back(count(x), own.size()); });
+    std::sort(own.begin(), own.end());
+    std::vector<double> result(own.size() * reals), of_others(reals);
+    auto next = own.begin();
+    for (std::size_t site = 0; site < sites; ++site) {
+        const bool here = next != own.end() && next->first == site;
+        draw(here ? &result[next->second * reals] : of_others.data());
+        next += here;
+    }
+    return result;
+}
+// This rank's part of random_fermion().
+std::vector<double> random_vector(const Job &ranks, const reference::Lattice &lattice, unsigned long seed);
 
 // Of a report: the seconds of the slowest rank, and the work of all.
 template <class Report> void over_ranks(const Job &ranks, Report &report) {

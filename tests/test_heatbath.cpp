@@ -2,6 +2,7 @@
 // of threads; and the command lines of the examples.
 #include "tests/catch.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
+#include "tests/ranks_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/su3.h"
 
@@ -43,10 +45,11 @@ Measured binned(const std::vector<double> &series) {
 
 Measured mean_plaquette(const Lattice &lattice, double beta, int discarded, int measured, int overrelax) {
     std::vector<double> series;
-    examples::thermalized(lattice, beta, 2024, discarded + measured, overrelax, [&](int sweep, const Gauge &links) {
-        if (sweep > discarded)
-            series.push_back(plaquette(lattice, links));
-    });
+    examples::thermalized(lattice, beta, 2024, discarded + measured, overrelax,
+                          [&](int sweep, const examples::LinkBox &box) {
+                              if (sweep > discarded)
+                                  series.push_back(plaquette(lattice, box.links));
+                          });
     return binned(series);
 }
 
@@ -91,9 +94,10 @@ TEST_CASE("heat bath: the plaquettes of beta 5.7 and 6.0 on 8^4", "[heatbath]") 
 
 TEST_CASE("over-relaxation moves the field and keeps the action", "[heatbath][smoke][sanitize]") {
     const Lattice lattice{{4, 2, 6, 4}};
-    const Gauge before = examples::thermalized(lattice, 5.5, 3, 5, 1);
-    Gauge links = before;
-    examples::overrelax_sweep(lattice, links);
+    examples::LinkBox box(examples::layout_on_grid(lattice.n, {1, 1, 1, 1}, 0));
+    examples::thermalize(box, 5.5, 3, 5, 1);
+    const Gauge before = box.links, &links = box.links;
+    examples::overrelax_sweep(box);
     CHECK(std::abs(plaquette(lattice, links) - plaquette(lattice, before)) < 1e-13);
     CHECK(relative_difference(links, before) > 0.1);
     double worst = 0;
@@ -112,7 +116,7 @@ TEST_CASE("heat bath: weak coupling", "[heatbath][smoke]") {
     CHECK(1 - plaquette.mean == Approx(2.0 / 100).epsilon(0.03));
 }
 
-TEST_CASE("heat bath: the field depends on the seed, not on the number of threads", "[heatbath][smoke]") {
+TEST_CASE("heat bath: the field depends on the seed, not on the number of threads or ranks", "[heatbath][smoke]") {
     const Lattice lattice{{4, 4, 2, 6}};
     const auto field = [&](int threads, std::uint64_t seed) {
         const ThreadCount scope(threads);
@@ -121,13 +125,34 @@ TEST_CASE("heat bath: the field depends on the seed, not on the number of thread
     const Gauge one = field(1, 9);
     CHECK(links_to_milc<double>(lattice, one) == links_to_milc<double>(lattice, field(3, 9)));
     CHECK(relative_difference(field(1, 10), one) > 0.1);
+    // Boxes of odd extents, and a direction whose neighbours are one rank.
+    const std::array<int, 4> grid{2, 1, 1, 2};
+    const std::vector<double> whole = links_to_milc<double>(lattice, one);
+    std::vector<int> wrong(4, 1);
+    std::vector<double> sums(4);
+    CHECK(tests::all_well(tests::on_ranks(4, [&](milcgpu::Ranks &ranks) {
+        const milcgpu_layout layout = tests::layout_on_grid(lattice.n, grid, ranks.rank());
+        examples::LinkBox box(layout, [&](const Gauge &out, Gauge &in, int, int from) {
+            const auto all = ranks.gathered("links", out.data());
+            std::copy_n(all[std::size_t(from)], in.size(), in.begin());
+            ranks.gathered("links", 0); // before `out` goes
+        });
+        examples::thermalize(box, 6.0, 9, 3, 2);
+        std::vector<double> part;
+        for (const std::size_t place : examples::places_of(layout))
+            part.insert(part.end(), whole.begin() + 72 * place, whole.begin() + 72 * (place + 1));
+        const auto plaquettes = box.plaquette_sums();
+        sums[std::size_t(ranks.rank())] = plaquettes[0] + plaquettes[1];
+        const bool same = box.own() == part;
+        box.load(part);
+        wrong[std::size_t(ranks.rank())] = !same || box.plaquette_sums() != plaquettes;
+    })));
+    CHECK(std::count(wrong.begin(), wrong.end(), 1) == 0);
+    CHECK(std::abs((sums[0] + sums[1] + sums[2] + sums[3]) / (6 * lattice.volume()) - plaquette(lattice, one)) < 1e-14);
 }
 
 TEST_CASE("heat bath: odd extents are refused", "[heatbath][smoke][sanitize]") {
-    const Lattice lattice{{4, 3, 4, 4}};
-    Gauge links = unit_gauge(lattice);
-    CHECK_THROWS_AS(examples::heatbath_sweep(lattice, links, 6.0, 1, 1), std::invalid_argument);
-    CHECK_THROWS_AS(examples::overrelax_sweep(lattice, links), std::invalid_argument);
+    CHECK_THROWS_AS(examples::LinkBox(examples::layout_on_grid({4, 3, 4, 4}, {1, 1, 1, 1}, 0)), std::invalid_argument);
 }
 
 TEST_CASE("arguments: types, defaults, refusals", "[arguments][smoke][sanitize]") {

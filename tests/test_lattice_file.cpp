@@ -377,11 +377,14 @@ TEST_CASE("version 5: damaged files are refused with the reason", "[lattice_file
 }
 
 TEST_CASE("links that are not in SU(3) are named by site and direction", "[lattice_file][smoke]") {
-    examples::GaugeFile file{lattice, random_gauge(lattice, 7), ""};
-    Matrix &link = file.links[4 * lattice.site({1, 2, 5, 3}) + 1];
+    Gauge links = random_gauge(lattice, 7);
+    Matrix &link = links[4 * lattice.site({1, 2, 5, 3}) + 1];
     const Matrix good = link;
     const auto refused = [&] {
-        const std::string why = refusal([&](const std::string &path) { examples::check_unitary(path, file); }, "lat");
+        examples::UnitaryLinks unitary;
+        for (std::size_t k = 0; k < links.size(); ++k)
+            unitary.add(links[k], lattice.coordinates(int(k / 4)), int(k % 4));
+        const std::string why = refusal([&](const std::string &path) { unitary.check(path); }, "lat");
         INFO(why);
         return has(why, "lat: the link at x y z t = 1 2 5 3 in direction y is not in SU(3)") &&
                has(why, "1 of 768 links");

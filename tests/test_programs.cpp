@@ -58,6 +58,28 @@ TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the
     tests::check_pictures(history, {"demo"});
 }
 
+TEST_CASE("programs: make_lattice has the bytes of one rank, and no rank has the whole lattice", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string file = folder.path.string() + "/lat";
+    const auto behind_the_time = [&](const std::string &grid, int ranks) {
+        const Run r = run("make_lattice --size 8 4 4 8 --sweeps 2 --out " + file, grid, ranks);
+        INFO(r.output);
+        CHECK(r.status == 0);
+        return tests::text_of(file).substr(84);
+    };
+    const std::string one = behind_the_time("", 1);
+    CHECK(behind_the_time("2 1 1 2", 4) == one);
+    // In double the links of this lattice take 151 MB, and MPI takes some.
+    const Run little = tests::run("", MILCGPU_MPIRUN " -n 8",
+                                  "sh -c 'ulimit -d 110000; exec " MILCGPU_PROGRAMS
+                                  "make_lattice --size 16 16 16 64 --sweeps 0 --grid 1 1 2 4 --out " +
+                                      file + "'");
+    INFO(little.output);
+    CHECK(little.status == 0);
+    CHECK(std::filesystem::file_size(file) == 96 + 288 * 16 * 16 * 16 * 64);
+}
+
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
     NEED_MPIRUN;
     compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3", 3, {4, 5, 6});
@@ -80,13 +102,13 @@ TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
     const Table rows = table(folder.path.string() + "/csv");
     REQUIRE(rows.size() == 1 + 1 + 3 + 4 + 1 + 4 + 8); // heading, copy, D, links, a solve, 10 masses, forces
     for (size_t row = 0; row < rows.size(); ++row) {
-        REQUIRE(rows[row].size() == 18);
+        REQUIRE(rows[row].size() == 19);
         CHECK(rows[row][4] == (row == 0 ? "lattice" : "4x4x8x4"));
         CHECK(rows[row][5] == (row == 0 ? "grid" : "1x1x2x1"));
         CHECK(rows[row][6] == (row == 0 ? "ranks" : "2"));
-        CHECK(rows[row][15] == (row == 0 ? "sites" : "512"));
-        CHECK(rows[row][16] == (row == 0 ? "card" : "host backend"));
-        CHECK((row == 0 ? rows[row][17] == "date" : rows[row][17].size() == 10));
+        CHECK(rows[row][16] == (row == 0 ? "sites" : "512"));
+        CHECK(rows[row][17] == (row == 0 ? "card" : "host backend"));
+        CHECK((row == 0 ? rows[row][18] == "date" : rows[row][18].size() == 10));
     }
 }
 
