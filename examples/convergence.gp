@@ -10,8 +10,8 @@ set key outside right
 # "host double/half" travels through gnuplot's word list as host_double/half.
 labels = system("tail -n +2 '".csv."' | cut -d, -f1 | uniq | tr ' ' '_'")
 curve(k) = "< tr ' ' '_' <'".csv."' | grep '^".word(labels, k).",'"
-set label 1 "Why half takes more steps than double: its numbers are rounded more coarsely. Where the residual is computed anew in the\n\
-precision of the solution, it is larger than the iteration had it (flat pieces), and more steps make up for that.\n\
+set label 1 "Why half takes more steps than double: its numbers are rounded more coarsely. Where the residual is computed\n\
+anew in the precision of the solution, it is larger than the iteration had it (flat pieces). More steps make up for it.\n\
 A step in half moves 0.3 of the bytes of a step in double." at screen 0.02, screen 0.075 left font ",10"
 set bmargin 7
 plot for [k=1:words(labels)] curve(k) using 2:3 with linespoints linetype k pointinterval 5 pointsize 0.8 \

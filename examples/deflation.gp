@@ -9,7 +9,8 @@ series = system("tail -n +2 '".csv."' | grep -v '^backend,' | cut -d, -f2,4 | so
 cell(k, n) = system("echo ".word(series, k)." | cut -d, -f".n)
 label(k) = "mass ".cell(k, 1).", ".cell(k, 2).(cell(k, 2) eq "1" ? " source" : " sources together")
 # The least of a column of each number of vectors.
-rows(k, c) = sprintf("< awk -F, '$2 == %s && $4 == %s && $13 == \"ok\" {n = $14; if (!(n in least) || $%d < least[n]) least[n] = $%d} \
+rows(k, c) = sprintf("< awk -F, '$2 == %s && $4 == %s && $13 == \"ok\" \
+    {n = $14; if (!(n in least) || $%d < least[n]) least[n] = $%d} \
     END {for (n in least) print n \",\" least[n]}' '%s' | sort -g", cell(k, 1), cell(k, 2), c, c, csv)
 set multiplot layout 1,2 title "Deflation, ".last("lattice").", residuals of ".first("asked")."\n".where
 set xlabel "eigenvectors"

@@ -11,4 +11,6 @@ set ylabel "% of the run"
 set yrange [0:100]
 set key outside right top reverse Left invert
 set title "MILC with milcgpu: where the time goes\n".where
-plot for [n=2:8] csv using (100*column(n)/(sum [k=2:8] column(k))):xtic(1) linetype n-1 title columnheader(n)
+total = "(sum [k=2:8] column(k))"
+name = "(sprintf(\"%s\\n%.0f s\", strcol(1), @total))"
+plot for [n=2:8] csv using (100*column(n)/@total):xtic(@name) linetype n-1 dashtype 1 title columnheader(n)
