@@ -1,7 +1,8 @@
 /* Lattice files, read and written by all ranks and threads (restore_serial, restore_parallel, restore_mpiio and their
  * save_...; those of SciDAC and ILDG). MILC's lines, headers and info files stay. Files of MILC's version 5 with sites
  * in their natural order and single files of SciDAC and ILDG are taken over; all others, and names that cannot be
- * opened, are MILC's own. */
+ * opened, are MILC's own. And what MILC computes of a lattice that it has loaded or is to save, by one thread: here by
+ * all threads. */
 #include "glue.h"
 #include <string.h>
 
@@ -224,4 +225,113 @@ gauge_file *__wrap_save_serial_ildg(TO_WRITE, milcgpu_file_name lfn) {
 gauge_file *__wrap_save_parallel_ildg(TO_WRITE, milcgpu_file_name lfn) {
     gauge_file *gf = save_scidac(field, name, IN_PARALLEL, precision, lfn);
     return gf != NULL ? gf : milcgpu_original(save_parallel_ildg)(WRITTEN, lfn);
+}
+
+/* ---- checks of a lattice, on one rank ---------------------------------------------------------------------------- */
+
+/* Of a slice of the sites each. Slices do not depend on the threads, and their sums are added in order. */
+typedef struct {
+    Real deviation;
+    u_int32type checksum;
+    double_complex trace;
+} check;
+enum { SLICES = 4096 };
+#ifdef SCHROED_FUN
+enum { LOOKS_AT_ALL = 0 }; /* but links in space at time 0 */
+#else
+enum { LOOKS_AT_ALL = 1 };
+#endif
+
+static check of_slices[SLICES];
+
+static size_t first_site(size_t slice) { return slice * sites_on_node / SLICES; }
+
+static int deviations(void *unused, size_t from, size_t to) {
+    size_t slice, i;
+    (void)unused;
+    for (slice = from; slice < to; slice++) {
+        Real *const worst = &of_slices[slice].deviation;
+        *worst = 0;
+        for (i = 4 * first_site(slice); i < 4 * first_site(slice + 1); i++) {
+            const Real deviation = milcgpu_there(check_su3)(&lattice[i / 4].link[i % 4]);
+            if (*worst < deviation)
+                *worst = deviation;
+        }
+    }
+    return 0;
+}
+
+/* MILC ends the run at a link that is off by more; its words are its own. */
+Real __wrap_check_unitarity(void) {
+    const Real tolerance = 0.0001;
+    Real worst = 0;
+    int slice;
+    int failed =
+        !LOOKS_AT_ALL || check_su3 == NULL || milcgpu_plugin_by_all_threads(SLICES, deviations, NULL) < 0;
+    for (slice = 0; !failed && slice < SLICES; slice++) {
+        failed = of_slices[slice].deviation > tolerance;
+        if (of_slices[slice].deviation > worst)
+            worst = of_slices[slice].deviation;
+    }
+    return failed ? milcgpu_original(check_unitarity)() : worst;
+}
+
+/* The words of two rows of every link, in single precision. */
+static int checksums(void *unused, size_t from, size_t to) {
+    size_t slice, i;
+    int k;
+    (void)unused;
+    for (slice = from; slice < to; slice++) {
+        u_int32type sum = 0;
+        for (i = 4 * first_site(slice); i < 4 * first_site(slice + 1); i++)
+            for (k = 0; k < 12; k++) {
+                const float number = ((const Real *)&lattice[i / 4].link[i % 4])[k];
+                u_int32type word;
+                memcpy(&word, &number, sizeof word);
+                sum += word;
+            }
+        of_slices[slice].checksum = sum;
+    }
+    return 0;
+}
+
+u_int32type __wrap_nersc_cksum(void) {
+    u_int32type sum = 0;
+    int slice;
+    if (milcgpu_plugin_by_all_threads(SLICES, checksums, NULL) < 0)
+        return milcgpu_original(nersc_cksum)();
+    for (slice = 0; slice < SLICES; slice++)
+        sum += of_slices[slice].checksum;
+    return sum;
+}
+
+static int traces(void *unused, size_t from, size_t to) {
+    size_t slice, i;
+    int k;
+    (void)unused;
+    for (slice = from; slice < to; slice++) {
+        double_complex sum = {0, 0};
+        for (i = 4 * first_site(slice); i < 4 * first_site(slice + 1); i++)
+            for (k = 0; k < 3; k++) {
+                sum.real += lattice[i / 4].link[i % 4].e[k][k].real;
+                sum.imag += lattice[i / 4].link[i % 4].e[k][k].imag;
+            }
+        of_slices[slice].trace = sum;
+    }
+    return 0;
+}
+
+void __wrap_d_linktrsum(double_complex *mean) {
+    double_complex sum = {0, 0};
+    int slice;
+    if (milcgpu_plugin_by_all_threads(SLICES, traces, NULL) < 0) {
+        milcgpu_original(d_linktrsum)(mean);
+        return;
+    }
+    for (slice = 0; slice < SLICES; slice++) {
+        sum.real += of_slices[slice].trace.real;
+        sum.imag += of_slices[slice].trace.imag;
+    }
+    mean->real = sum.real / (4. * volume);
+    mean->imag = sum.imag / (4. * volume);
 }

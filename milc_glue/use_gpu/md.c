@@ -2,6 +2,7 @@
  * ks_imp_rhmc (update) every reader of solutions is known, too: these and the fermion links stay on the device, and
  * MILC's fields are filled only where somebody else reads them (milcgpu_need; links.h). */
 #include "sites.h"
+#include "solve.h"
 
 #include "routines.h"
 
@@ -31,6 +32,31 @@ int __wrap_update(void) {
     milcgpu_plugin_vectors_end();
     milcgpu_in_trajectory--;
     return iterations;
+}
+
+/* MILC's ks_ratinv solves with a copy of a member of its sites, of both parities, which is most of what it does beside
+ * the solves. In a trajectory the copy is deferred. */
+static int in_ratinv;
+
+int __wrap_ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *residues, int order, int max_iterations,
+                     Real rsqmin, int prec, int parity, Real *final_rsq, imp_ferm_links_t *fn, int naik_index,
+                     Real naik_epsilon) {
+    int iterations;
+    in_ratinv++;
+    iterations = milcgpu_original(ks_ratinv)(src, psim, roots, residues, order, max_iterations, rsqmin, prec, parity,
+                                             final_rsq, fn, naik_index, naik_epsilon);
+    in_ratinv--;
+    milcgpu_defer_source(NULL, NULL);
+    return iterations;
+}
+
+su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
+    su3_vector *copy;
+    if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() || milcgpu_plugin_compare())
+        return milcgpu_original(create_v_field_from_site_member)(member);
+    copy = (su3_vector *)milcgpu_untouched_room(sites_on_node * sizeof(su3_vector), "a source");
+    milcgpu_defer_source(copy, (su3_vector *)F_PT(&lattice[0], member));
+    return copy;
 }
 
 /* The sum of a rational function, of solutions that are on the device. 1: done. */
@@ -84,9 +110,7 @@ static double sum_actions(su3_vector **multi_x, su3_vector *sumvec, double of_mo
     double seconds = -milcgpu_plugin_seconds(), space, time, of_links, of_fermions, all;
     d_plaquette(&space, &time); /* phases are in */
     node0_printf("PLAQUETTE ACTION: %e\n", (double)beta * volume * (space + time));
-    rephase(OFF);
-    of_links = beta / 3.0 * imp_gauge_action();
-    rephase(ON);
+    of_links = beta / 3.0 * milcgpu_gauge_action_phases_in();
     of_fermions = milcgpu_there(fermion_action)(multi_x, sumvec);
     all = of_links + of_momenta + of_fermions;
     node0_printf("ACTION: g,h,f = %.14e  %.14e  %.14e  %.14e\n", of_links, of_momenta, of_fermions, all);

@@ -80,8 +80,35 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     return iterations;
 }
 
+/* The source that is deferred. */
+static struct {
+    su3_vector *copy;
+    const su3_vector *member; /* of the sites, which it is to be a copy of; NULL: it is filled */
+} deferred;
+
+void milcgpu_defer_source(su3_vector *copy, const su3_vector *member) { deferred.copy = copy, deferred.member = member; }
+
+static milcgpu_field source_field(const su3_vector *src) {
+    milcgpu_field field = milcgpu_vector_field(src);
+    if (deferred.member != NULL && src == deferred.copy) {
+        field.data = (void *)deferred.member;
+        field.pitch_bytes = sizeof(site);
+    }
+    return field;
+}
+
+static void fill_source(void) {
+    size_t i;
+    for (i = 0; deferred.member != NULL && i < sites_on_node; i++)
+        deferred.copy[i] = *(const su3_vector *)((const char *)deferred.member + i * sizeof(site));
+    deferred.member = NULL;
+}
+
 /* For MILC's own routines. */
-static void need_fields(void) { milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's"); }
+static void need_fields(void) {
+    fill_source();
+    milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's");
+}
 
 static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                      imp_ferm_links_t *fn) {
@@ -118,7 +145,7 @@ int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert
         need_fields();
         return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     }
-    call = milcgpu_solve_call(MILCGPU_KS_CONGRAD, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
+    call = milcgpu_solve_call(MILCGPU_KS_CONGRAD, source_field(src), milcgpu_vector_field(dest), qic, mass, fn);
     cpu_dest = possible ? milcgpu_copy_of(dest) : NULL;
     seconds = -milcgpu_plugin_seconds();
     if (!possible ||
@@ -289,7 +316,7 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
     call.relative_tolerances = relative_tolerances;
     call.max_iterations = limit > 2 ? limit - 1 : 1; /* MILC counts from 1, and takes at least one step */
     call.max_restarts = qic[0].nrestart;
-    call.source = milcgpu_vector_field(src);
+    call.source = source_field(src);
     call.solutions = solutions;
     if (!milcgpu_plugin_multi_mass(&call, shifts, &report) &&
         !(links_made_again() && milcgpu_plugin_multi_mass(&call, shifts, &report)))

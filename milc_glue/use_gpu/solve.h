@@ -1,4 +1,4 @@
-/* What the files of solves share: solve.c, invert.c. */
+/* What the files of solves share: solve.c, invert.c; md.c. */
 #ifndef MILCGPU_GLUE_SOLVE_H
 #define MILCGPU_GLUE_SOLVE_H
 
@@ -13,6 +13,10 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
 
 /* The same of n sources that were asked for alike: of qic, the worst one's. Returns the iterations of all. */
 int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds);
+
+/* `copy` of a member of the sites is deferred: solves with this source read the member, and a solver of MILC's has the
+ * copy filled first. NULL: no longer. */
+void milcgpu_defer_source(su3_vector *copy, const su3_vector *member);
 
 /* milcgpu_copy_to_compare of a field of colour vectors. */
 su3_vector *milcgpu_copy_of(const su3_vector *field);

@@ -90,7 +90,9 @@ void __wrap_reunitarize_ks(void) {
                      milcgpu_original(reunitarize_ks)());
 }
 
-double __wrap_imp_gauge_action(void) {
+/* MILC's own does not mind whether phases are in: its sum is then another one. The device's links have them in, so
+ * the host's need not change where theirs are. */
+static double gauge_action(int of_phases_in) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_loops loops;
     double action = 0, seconds = -milcgpu_plugin_seconds();
@@ -104,17 +106,27 @@ double __wrap_imp_gauge_action(void) {
             if (milcgpu_plugin_compare()) {
                 double cpu, cpu_seconds;
                 milcgpu_enter_old_sites(MILCGPU_GAUGE_ACTION);
+                if (of_phases_in)
+                    rephase(OFF);
                 cpu = milcgpu_original(imp_gauge_action)();
+                if (of_phases_in)
+                    rephase(ON);
                 cpu_seconds = milcgpu_leave_old_sites(MILCGPU_GAUGE_ACTION);
                 milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action, cpu, seconds, cpu_seconds));
             }
             return action;
         }
     }
+    if (of_phases_in)
+        rephase(OFF);
     milcgpu_on_sites(MILCGPU_GAUGE_ACTION, MILCGPU_LINKS, 0, "imp_gauge_action",
                      action = milcgpu_original(imp_gauge_action)());
+    if (of_phases_in)
+        rephase(ON);
     return action;
 }
+double __wrap_imp_gauge_action(void) { return gauge_action(0); }
+double milcgpu_gauge_action_phases_in(void) { return gauge_action(1); }
 
 /* On the device where the newest links are there, or a trajectory's next routine takes them there: otherwise MILC's own
  * costs less than the copy. Its links have phases or not, as phases_in says. */

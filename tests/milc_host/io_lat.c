@@ -1,5 +1,6 @@
 /* What MILC has for lattice files. Its own reading and writing is left out: the links tell that it was called. */
 #include "../generic_ks/generic_ks_includes.h"
+#include <math.h>
 #include <string.h>
 
 static gauge_file *own(const char *routine, file_name name) {
@@ -43,4 +44,53 @@ gauge_file *setup_output_gauge_file(void) {
 void free_output_gauge_file(gauge_file *gf) { free(gf->header), free(gf); }
 void write_gauge_info_file(gauge_file *gf) {
     printf("info of %s: %s, %x %x\n", gf->filename, gf->header->time_stamp, gf->check.sum29, gf->check.sum31);
+}
+
+/* What MILC checks of a lattice. The calls are counted. */
+int own_checks;
+
+Real check_su3(su3_matrix *link) {
+    Real worst = 0;
+    int row, k;
+    for (row = 0; row < 3; row++) {
+        Real norm = 0;
+        for (k = 0; k < 6; k++)
+            norm += ((Real *)link->e[row])[k] * ((Real *)link->e[row])[k];
+        worst = fmax(worst, fabs(sqrt(norm) - 1));
+    }
+    return worst;
+}
+Real check_unitarity(void) {
+    Real worst = 0;
+    size_t i;
+    own_checks++;
+    for (i = 0; i < 4 * sites_on_node; i++)
+        worst = fmax(worst, check_su3(&lattice[i / 4].link[i % 4]));
+    return worst;
+}
+u_int32type nersc_cksum(void) {
+    u_int32type sum = 0;
+    size_t i;
+    int k;
+    own_checks++;
+    for (i = 0; i < 4 * sites_on_node; i++)
+        for (k = 0; k < 12; k++) {
+            union {
+                float number;
+                u_int32type word;
+            } x = {((Real *)&lattice[i / 4].link[i % 4])[k]};
+            sum += x.word;
+        }
+    return sum;
+}
+void d_linktrsum(double_complex *mean) {
+    size_t i;
+    int k;
+    own_checks++;
+    mean->real = mean->imag = 0;
+    for (i = 0; i < 4 * sites_on_node; i++)
+        for (k = 0; k < 3; k++) {
+            mean->real += lattice[i / 4].link[i % 4].e[k][k].real / (4 * volume);
+            mean->imag += lattice[i / 4].link[i % 4].e[k][k].imag / (4 * volume);
+        }
 }

@@ -140,6 +140,14 @@ fn_links_t *get_fm_links(fermion_links_t *fl, int i_naik) {
 fn_links_t **get_fm_links(fermion_links_t *fl) { return fl->fn; }
 #endif
 
+su3_vector *create_v_field_from_site_member(field_offset member) {
+    std::printf("a copy of a member of the sites\n");
+    auto *const copy = static_cast<su3_vector *>(std::malloc(sites_on_node * sizeof(su3_vector)));
+    for (size_t i = 0; i < sites_on_node; ++i)
+        copy[i] = *reinterpret_cast<const su3_vector *>(F_PT(&lattice[i], member));
+    return copy;
+}
+
 int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity) {
     const size_t first = parity == EVEN ? 0 : even_sites_on_node;
     const auto real = [](const void *vector, int k) { return static_cast<const Real *>(vector)[k]; };

@@ -743,6 +743,29 @@ static void try_pauses(void) {
     printf("spent %.3f ms\n", spent);
 }
 
+Real __real_check_unitarity(void);
+u_int32type __real_nersc_cksum(void);
+void __real_d_linktrsum(double_complex *mean);
+extern int own_checks;
+
+/* Of links as a program has loaded them: MILC's numbers, the mean trace but for rounding. A link that is none is MILC's
+ * to name. */
+static void try_checks_of_lattice(void) {
+    double_complex mean, own;
+    Real *const some = &lattice[5].link[2].e[1][0].real;
+    const Real was = *some;
+    const int before = own_checks;
+    check(check_unitarity() == __real_check_unitarity(), "deviation from unitarity", check_unitarity());
+    check(nersc_cksum() == __real_nersc_cksum(), "checksum of a lattice", nersc_cksum());
+    d_linktrsum(&mean);
+    __real_d_linktrsum(&own);
+    check(fabs(mean.real - own.real) < 1e-13 && fabs(mean.imag - own.imag) < 1e-13, "mean trace", mean.real - own.real);
+    check(own_checks == before + 3, "what MILC's own checked", own_checks - before);
+    *some = 3;
+    check(check_unitarity() > 1 && own_checks == before + 4, "a link that is not unitary", own_checks - before);
+    *some = was;
+}
+
 /* Links into a file and back, by the pair of routines. ILDG: of a field, in double. */
 static gauge_file *write_links(const char *routines, file_name name, su3_matrix *field) {
 #ifdef MILC_HOST_MASTER
@@ -813,6 +836,7 @@ static void try_lattice_file(const char *routines, const char *name) {
               (strcmp(read->header->time_stamp, written->header->time_stamp) == 0 &&
                read->check.sum29 == written->check.sum29 && read->check.sum31 == written->check.sum31),
           "stamp and sums", read->check.sum29);
+    try_checks_of_lattice();
 }
 
 int main(int argc, char **argv) {

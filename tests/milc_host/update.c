@@ -6,6 +6,20 @@ void place(const char *name);                                          /* trajec
 double rational(field_offset member, su3_vector **x, su3_vector *sum); /* updates.c */
 enum { terms = 3 };
 
+void solve_all(su3_vector *source, su3_vector **x, int n, imp_ferm_links_t *fn); /* updates.c */
+
+/* Of what MILC's is given only this. */
+int ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *residues, int order, int max_iterations,
+              Real rsqmin, int prec, int parity, Real *final_rsq, imp_ferm_links_t *fn, int naik_index,
+              Real naik_epsilon) {
+    su3_vector *source = create_v_field_from_site_member(src);
+    (void)roots, (void)residues, (void)max_iterations, (void)rsqmin, (void)prec, (void)parity, (void)final_rsq;
+    (void)naik_index, (void)naik_epsilon;
+    solve_all(source, psim, order, fn);
+    free(source);
+    return 0;
+}
+
 static void leapfrog(Real eps, su3_vector **x) {
     place("update");
     update_u(eps / 2);

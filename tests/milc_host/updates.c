@@ -46,10 +46,9 @@ double hmom_action(void) {
 }
 
 /* Solutions of a source on even sites. */
-static void solve(su3_vector *source, su3_vector **x, int n, int set) {
+void solve_all(su3_vector *source, su3_vector **x, int n, fn_links_t *fn) {
     ks_param ksp[terms];
     quark_invert_control qic[terms];
-    fn_links_t *fn;
     int t;
     memset(ksp, 0, sizeof ksp);
     memset(qic, 0, sizeof qic);
@@ -61,28 +60,26 @@ static void solve(su3_vector *source, su3_vector **x, int n, int set) {
         qic[t].parity = EVEN;
         qic[t].resid = MILC_PRECISION == 1 ? 1e-6 : 1e-13;
     }
-    fn = LINKS_OF(fn_links, set);
     ks_multicg_offset_field_cpu(source, x, ksp, n, qic, fn);
-    GIVE_BACK(fn);
 }
 
 /* A rational function of a member of the sites, on even sites: in `sum`, as fermion action and source take it. Returns
  * the sum's norm. */
 double rational(field_offset member, su3_vector **x, su3_vector *sum) {
     Real residues[1 + terms] = {0.7, 1, -0.3, 1.5};
-    su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    fn_links_t *fn;
+    Real rsq;
     double norm = 0;
     size_t i;
     int k;
-    for (i = 0; i < sites_on_node; i++)
-        source[i] = *(su3_vector *)F_PT(&lattice[i], member);
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     place("first links");
     place("links");
-    solve(source, x, terms, 0);
+    fn = LINKS_OF(fn_links, 0);
+    ks_ratinv(member, x, residues, residues, terms, 500, 0, MILC_PRECISION, EVEN, &rsq, fn, 0, 0);
+    GIVE_BACK(fn);
     place("sum");
     ks_rateval(sum, member, x, residues, terms, EVEN);
-    free(source);
     for (i = 0; i < even_sites_on_node; i++)
         for (k = 0; k < 6; k++)
             norm += ((const Real *)&sum[i])[k] * ((const Real *)&sum[i])[k];
@@ -147,9 +144,9 @@ int update_h_fermion(Real eps, su3_vector **x) {
         srand(100 + set);
         for (k = 0; k < 6 * sites_on_node; k++)
             ((Real *)source)[k] = (Real)rand() / RAND_MAX - 0.5;
-        solve(source, x + first, n, set);
-        place("dslash");
         fn = LINKS_OF(fn_links, set);
+        solve_all(source, x + first, n, fn);
+        place("dslash");
         for (t = first; t < first + n; t++)
             dslash_fn_field(x[t], x[t], ODD, fn);
         GIVE_BACK(fn);

@@ -28,6 +28,9 @@ typedef struct {
 } complex_number;
 typedef complex_number complex;
 typedef struct {
+    double real, imag;
+} double_complex;
+typedef struct {
     complex_number c[3];
 } su3_vector;
 typedef struct {
@@ -151,6 +154,8 @@ void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src1, spin_wil
 su3_matrix *create_G_from_site(void);
 su3_matrix *create_G(void);
 void destroy_G(su3_matrix *links);
+Real check_su3(su3_matrix *link), check_unitarity(void);
+void d_linktrsum(double_complex *mean);
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);
 su3_matrix *ape_smear_4D(Real staple_weight, int iters);
 
@@ -160,6 +165,10 @@ int get_nreps(void), get_nloop(void);
 int *get_loop_length(void), *get_loop_num(void);
 Real **get_loop_coeff(void);
 int update(void);
+su3_vector *create_v_field_from_site_member(field_offset member);
+int ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *residues, int order, int max_iterations,
+              Real rsqmin, int prec, int parity, Real *final_rsq, imp_ferm_links_t *fn, int naik_index,
+              Real naik_epsilon);
 int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity);
 void update_u(Real eps);
 int update_h_fermion(Real eps, su3_vector **multi_x);

@@ -52,4 +52,7 @@ gauge_file *save_parallel_ildg(su3_matrix *field, file_name file, int prec, file
 gauge_file *setup_input_gauge_file(file_name file), *setup_output_gauge_file(void);
 void free_output_gauge_file(gauge_file *gf), write_gauge_info_file(gauge_file *gf);
 
+typedef uint32_t u_int32type;
+u_int32type nersc_cksum(void);
+
 #endif
