@@ -558,6 +558,44 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
     CHECK(smear("MILCGPU_COMPARE=strict", "3 2 9 0 0.6 0.3").status != 0);
 }
 
+TEST_CASE("milc_build: over-relaxation and heat bath of MILC's pure gauge program, with MILC's random numbers",
+          "[milc][heatbath]") {
+    const LinksProgram p;
+    const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
+    LinksProgram::copy("pure_gauge", folder);
+    for (const char *headers : {"generic", "include"})
+        fs::copy(from / headers, p.program.path / headers);
+    make_prefix(p.prefix.path, "");
+    const Run built = build(folder, p.prefix.path, "SWEEPS=1", "su3_ora");
+    INFO(built.output);
+    REQUIRE(built.status == 0);
+    CHECK(built.says("milcgpu: over-relaxation and heat bath of su3_ora go to "));
+    CHECK_FALSE(built.says("warning"));
+    const auto runs = [&](const std::string &environment) {
+        return p.on_links(environment, "pure_gauge/su3_ora", "update");
+    };
+    const Run own = runs("MILCGPU_OFF=1");
+    REQUIRE(own.status == 0);
+    CHECK(own.says("MILC's own relax\nMILC's own monte\n"));
+    const reference::Gauge wanted = p.made();
+    CHECK(reference::relative_difference(wanted, p.links) > 0.1);
+    for (const char *environment : {"MILCGPU_VERBOSE=1", "MILCGPU_AUTO=0", "MILCGPU_TEST=nan"}) {
+        const Run r = runs(environment);
+        INFO(r.output);
+        REQUIRE(r.status == 0);
+        CHECK_FALSE(r.says("MILC's own relax"));
+        CHECK_FALSE(r.says("MILC's own monte\n"));
+        CHECK(reference::relative_difference(p.made(), wanted) < 1e-13);
+        CHECK(lines(r, "generators: ") == lines(own, "generators: "));
+    }
+    const Run compared = runs("MILCGPU_COMPARE=strict");
+    INFO(compared.output);
+    CHECK(compared.status == 0);
+    CHECK(compared.says("compare relax: links"));
+    CHECK(compared.says("compare monte: links"));
+    CHECK(lines(compared, "generators: ") == lines(own, "generators: "));
+}
+
 TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge program", "[milc][measurements]") {
     const LinksProgram p;
     const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";

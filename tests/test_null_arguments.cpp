@@ -247,6 +247,11 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_momenta_add_gauge_force", milcgpu_momenta_add_gauge_force, {4}, w.copy, &loops, 6.0, 0.01,
              &of_force);
         walk("milcgpu_gauge_update", milcgpu_gauge_update, {3}, w.copy, 0.01, 6, &of_force);
+        REQUIRE(milcgpu_gauge_load(w.copy, &w.plain, 0) == MILCGPU_OK);
+        std::vector<uint32_t> generators(15 * w.lattice.volume(), 1), drawn(w.lattice.volume());
+        walk("milcgpu_gauge_overrelax", milcgpu_gauge_overrelax, {}, w.copy, 0);
+        walk("milcgpu_gauge_heat_bath", milcgpu_gauge_heat_bath, {}, w.copy, 6.0, 0, generators.data(), drawn.data());
+        REQUIRE(milcgpu_gauge_load(w.copy, &w.links, 0) == MILCGPU_OK);
         walk("milcgpu_gauge_reunitarize", milcgpu_gauge_reunitarize, {}, w.copy, 0.0, &of_unitary);
         walk("milcgpu_gauge_action", milcgpu_gauge_action, {}, w.gauge, &loops, &value);
         walk("milcgpu_momenta_action", milcgpu_momenta_action, {}, w.gauge, &value);

@@ -163,6 +163,21 @@ void update_links(Device &, const Geometry &, const LinkField &u, const LinkFiel
 double update_links_bytes(Precision);
 constexpr double update_links_flops(int order) { return 4 * (216.0 + 189 + 17 * order); }
 
+// A sweep over all links with S = -beta/3 sum over plaquettes of Re tr U, of links without phases on a lattice that is
+// whole: odd sites, then even ones, direction after direction, the three SU(2) subgroups of a link one after the other
+// (Cabibbo, Marinari, Phys. Lett. B 119 (1982) 387), as MILC's pure gauge program has them.
+//
+// Over-relaxation: each subgroup to the other side of its maximum, with the same action (Brown, Woch, Phys. Rev.
+// Lett. 58 (1987) 2394). Heat bath: each subgroup anew. Its random numbers are those of a generator a site, MILC's:
+// generator_words words a site, a word of all sites (even, then odd) after the other; then how often each was asked,
+// which is added to. Words: 7 of the shift register, then, in two each, the low one first, multiplier, addend and state
+// of the congruence, what a number is multiplied with (a float), and which bit of the state is the lowest that is used.
+constexpr int generator_words = 15;
+void overrelax(Device &, const Geometry &, const LinkField &u);
+void heat_bath(Device &, const Geometry &, const LinkField &u, double beta, uint32_t *generators);
+double heat_bath_bytes(Precision); // of both, a site: U read and written, and 18 links of staples a link
+constexpr double overrelax_flops = 4 * (13 * 198 + 6 * 18 + 3 * 60 + 5 * 84); // a site
+
 // Links back to the sign of their phase times SU(3), as MILC does it: row 0 normalised, row 1 orthogonal to it and
 // normalised, row 2 the conjugate of their cross product, in double. Tested on the way, each against the tolerance:
 // | |row 0|^2 - 1 |, |<row 0, row 1>|^2, | |row 1|^2 - 1 |, |row 2 - new|^2. A link that fails one of them, NaN among

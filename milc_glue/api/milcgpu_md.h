@@ -207,6 +207,21 @@ milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcg
  * fermion force gives NAN_OR_INF. report may be NULL. */
 milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report);
 
+/* Wilson's action, S = -beta/3 sum over plaquettes of Re tr U, without momenta: sweeps over all links, as relax and
+ * monte of MILC's pure gauge program make them, on three SU(2) subgroups of each link. Links are without phases. One
+ * rank; several give NOT_BUILT. Over-relaxation keeps the action and needs no random numbers. Brown, Woch, Phys. Rev.
+ * Lett. 58 (1987) 2394; heat bath: Cabibbo, Marinari, Phys. Lett. B 119 (1982) 387, Kennedy, Pendleton, Phys. Lett. B
+ * 156 (1985) 393. Rounding adds up: milcgpu_gauge_reunitarize from time to time. */
+milcgpu_status milcgpu_gauge_overrelax(milcgpu_gauge *gauge, int sweeps);
+/* Random numbers are MILC's: of a generator a site, in MILC's order. generators: 15 words a site, in the order of the
+ * caller's sites: the 7 of the shift register (r0 to r6); multiplier, addend and state of the congruence, 64 bits each,
+ * the low word first; the factor of a number, a float; and the lowest bit of the state that a number takes (40, or
+ * 8). drawn[site]: how many numbers were taken; the caller moves its generators on by as many. One sweep
+ * agrees with MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Sweeps of over-relaxation
+ * take a rounding three times as far each, so after about 40 it is another field of the same distribution. */
+milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sweeps, const uint32_t *generators,
+                                       uint32_t *drawn);
+
 typedef struct {
     size_t struct_size;
     uint64_t failed;              /* links that are too far from SU(3); they stay as they are */

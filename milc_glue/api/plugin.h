@@ -44,6 +44,8 @@ extern "C" {
     ROW(MOMENTUM_ACTION, "hmom_action")                                                                                \
     ROW(RANDOM_MOMENTA, "ranmom")                                                                                      \
     ROW(RANDOM_SOURCE, "grsource_plain_field")                                                                         \
+    ROW(OVERRELAX, "relax")                                                                                            \
+    ROW(HEAT_BATH, "monte")                                                                                            \
     ROW(MESON_CONT, "ks_meson_cont_mom")                                                                               \
     ROW(SPIN_TASTE, "spin_taste_op")                                                                                   \
     ROW(SHIFT_FIELD, "shift_field")                                                                                    \
@@ -404,6 +406,9 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);
 
 /* As the functions of milcgpu_md.h. What failed left links and momenta as they were. */
 int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order);
+int milcgpu_plugin_overrelax(const milcgpu_plugin_lattice *lattice, int sweeps);
+int milcgpu_plugin_heat_bath(const milcgpu_plugin_lattice *lattice, double beta, int sweeps, const uint32_t *generators,
+                             uint32_t *drawn);
 int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double beta,
                                double eps);
 int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,

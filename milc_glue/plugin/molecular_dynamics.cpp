@@ -1,5 +1,6 @@
 // The routines of molecular dynamics.
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/forces/forces.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 
@@ -120,6 +121,24 @@ int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double ep
                         const milcgpu_status status = milcgpu_gauge_update(gauge, eps, order, &report);
                         take_report(account, report);
                         return status;
+                    });
+}
+
+int milcgpu_plugin_overrelax(const milcgpu_plugin_lattice *lattice, int sweeps) {
+    return on_gauge(MILCGPU_OVERRELAX, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+                        account.flops += sweeps * overrelax_flops * plugin().sites;
+                        return milcgpu_gauge_overrelax(gauge, sweeps);
+                    });
+}
+
+int milcgpu_plugin_heat_bath(const milcgpu_plugin_lattice *lattice, double beta, int sweeps, const uint32_t *generators,
+                             uint32_t *drawn) {
+    return on_gauge(MILCGPU_HEAT_BATH, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+                        account.to_device += 4 * generator_words * plugin().sites;
+                        account.to_host += 4 * plugin().sites;
+                        return milcgpu_gauge_heat_bath(gauge, beta, sweeps, generators, drawn);
                     });
 }
 

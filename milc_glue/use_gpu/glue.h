@@ -120,8 +120,9 @@ void milcgpu_judge(int good);
 
 /* Whether solutions are on the device in a trajectory of this program. */
 int milcgpu_keeps_solutions(void);
-/* Why random numbers are drawn by MILC's own. */
+/* Why random numbers are drawn by MILC's own; why over-relaxation and heat bath are. */
 const char *milcgpu_why_own_numbers(void);
+const char *milcgpu_why_own_sweeps(void);
 
 #ifdef MILCGPU_SERVES
 
@@ -145,6 +146,9 @@ int milcgpu_exponential_order(void);
 /* The gauge action: 0 where it has other loops than the device's. */
 int milcgpu_known_action(milcgpu_loops *loops);
 int milcgpu_measures_gauge(void); /* whether g_measure prints what the device measures */
+
+/* imp_gauge_action() of links with phases in, as it is with phases out (updates.c). */
+double milcgpu_gauge_action_phases_in(void);
 
 /* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
  * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */

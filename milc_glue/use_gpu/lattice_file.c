@@ -266,8 +266,7 @@ Real __wrap_check_unitarity(void) {
     const Real tolerance = 0.0001;
     Real worst = 0;
     int slice;
-    int failed =
-        !LOOKS_AT_ALL || check_su3 == NULL || milcgpu_plugin_by_all_threads(SLICES, deviations, NULL) < 0;
+    int failed = !LOOKS_AT_ALL || check_su3 == NULL || milcgpu_plugin_by_all_threads(SLICES, deviations, NULL) < 0;
     for (slice = 0; !failed && slice < SLICES; slice++) {
         failed = of_slices[slice].deviation > tolerance;
         if (of_slices[slice].deviation > worst)

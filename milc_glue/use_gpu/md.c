@@ -52,7 +52,8 @@ int __wrap_ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *res
 
 su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
     su3_vector *copy;
-    if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() || milcgpu_plugin_compare())
+    if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
+        milcgpu_plugin_compare())
         return milcgpu_original(create_v_field_from_site_member)(member);
     copy = (su3_vector *)milcgpu_untouched_room(sites_on_node * sizeof(su3_vector), "a source");
     milcgpu_defer_source(copy, (su3_vector *)F_PT(&lattice[0], member));

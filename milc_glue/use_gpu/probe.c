@@ -23,7 +23,7 @@ long milcgpu_probe(void) { return sizeof lattice[0].link; }
 #endif
 
 #ifdef MILCGPU_PROBE_pure_gauge
-#if defined(ANISOTROPY) || defined(SCHROED_FUN)
+#if defined(ANISOTROPY) || defined(SCHROED_FUN) || defined(N_SUBL32)
 #error "MILC's own"
 #endif
 #include "../include/generic_pg.h"

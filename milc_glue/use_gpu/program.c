@@ -25,6 +25,8 @@ const char *milcgpu_why_own_numbers(void) {
 #endif
 }
 
+const char *milcgpu_why_own_sweeps(void) { return numnodes() > 1 ? "MILC's own on several ranks" : NULL; }
+
 #ifdef MILCGPU_SERVES
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
-/* Molecular dynamics of pure_gauge, with the plaquette action: its update(). The gauge field and the momenta stay on
- * the device from one routine to the next; at the end of update() the links come back, and whatever else MILC has reads
- * them. There are no phases. */
+/* Molecular dynamics, over-relaxation and heat bath of pure_gauge, with the plaquette action: its update(). The gauge
+ * field and the momenta stay on the device from one routine to the next; at the end of update() the links come back,
+ * and whatever else MILC has reads them. There are no phases. */
 #include "glue.h"
 
 #include "../include/generic_pg.h"
@@ -8,6 +8,7 @@
 #include "routines.h"
 
 #include "random_momenta.h"
+#include <string.h>
 
 #if defined(ANISOTROPY) || defined(SCHROED_FUN)
 #error "an anisotropic coupling, and boundaries of the Schroedinger functional, are MILC's own"
@@ -36,7 +37,8 @@ typedef struct {
     int (*by_device)(const milcgpu_plugin_lattice *, Real);
 } routine;
 
-static void call(const routine *r, Real eps) {
+/* 1: the device has done it, and MILC's own was not called. */
+static int call(const routine *r, Real eps) {
     const milcgpu_plugin_lattice l = sites();
     double seconds, cpu_seconds;
     if (milcgpu_offloads()) {
@@ -50,15 +52,17 @@ static void call(const routine *r, Real eps) {
                 r->own(eps);
                 cpu_seconds = milcgpu_leave_original(r->row);
                 milcgpu_judge(milcgpu_plugin_compare_gauge(r->row, r->writes, NULL, seconds, cpu_seconds));
-            } else if (!milcgpu_plugin_resident()) {
-                need(r->writes, r->name);
+                return 0;
             }
-            return;
+            if (!milcgpu_plugin_resident())
+                need(r->writes, r->name);
+            return 1;
         }
     }
     need(r->reads, r->name);
     milcgpu_by_milc(r->row, (r->own(eps), 0));
     milcgpu_plugin_host_wrote(r->writes);
+    return 0;
 }
 
 static int update_links(const milcgpu_plugin_lattice *l, Real eps) {
@@ -145,3 +149,130 @@ void __wrap_ranmom(void) {
         milcgpu_original(ranmom)();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
+
+/* ---- over-relaxation and heat bath ------------------------------------------------------------------------------- */
+
+/* Their arguments are numbers of sweeps. */
+static int overrelax_links(const milcgpu_plugin_lattice *l, Real sweeps) {
+    return milcgpu_why_own_sweeps() == NULL && milcgpu_plugin_overrelax(l, (int)sweeps);
+}
+static void own_relax(Real sweeps) { milcgpu_original(relax)((int)sweeps); }
+/* A sweep takes a rounding three times as far: so one at a time is compared. */
+static int at_a_time(int sweeps) { return milcgpu_plugin_compare() && sweeps > 1 ? 1 : sweeps; }
+void __wrap_relax(int sweeps) {
+    const routine r = {MILCGPU_OVERRELAX, "relax", MILCGPU_LINKS, MILCGPU_LINKS, own_relax, overrelax_links};
+    int done, n;
+    for (done = 0; done < sweeps; done += n) {
+        n = at_a_time(sweeps);
+        call(&r, n);
+    }
+}
+
+#if defined(MILCGPU_DRAWS) && MILC_PRECISION == 2
+enum { WORDS = 15 }; /* of a generator, as milcgpu_gauge_heat_bath takes them */
+
+typedef struct {
+    uint32_t *words, *drawn;
+    uint32_t shift;
+} generators;
+
+static void wide_word(uint32_t *to, unsigned long long word) {
+    to[0] = (uint32_t)word;
+    to[1] = (uint32_t)(word >> 32);
+}
+static void words_of(const double_prn *prn, uint32_t shift, uint32_t *words) {
+    const unsigned long long registers[7] = {prn->r0, prn->r1, prn->r2, prn->r3, prn->r4, prn->r5, prn->r6};
+    const float scale = prn->scale;
+    int k;
+    for (k = 0; k < 7; k++)
+        words[k] = (uint32_t)registers[k];
+    wide_word(words + 7, prn->multiplier);
+    wide_word(words + 9, prn->addend);
+    wide_word(words + 11, prn->ic_state);
+    memcpy(words + 13, &scale, sizeof scale);
+    words[14] = shift;
+}
+static int words_part(void *what, size_t from, size_t to) {
+    const generators *g = (const generators *)what;
+    size_t i;
+    for (i = from; i < to; i++)
+        words_of(&lattice[i].site_prn, g->shift, g->words + WORDS * i);
+    return 0;
+}
+/* MILC's own numbers are thrown away: its generators are then where they would be. */
+static int advance_part(void *what, size_t from, size_t to) {
+    const generators *g = (const generators *)what;
+    size_t i;
+    uint32_t k;
+    for (i = from; i < to; i++)
+        for (k = 0; k < g->drawn[i]; k++)
+            milcgpu_there(myrand)(&lattice[i].site_prn);
+    return 0;
+}
+static void by_all_threads(int (*part)(void *, size_t, size_t), generators *g) {
+    if (milcgpu_plugin_by_all_threads(sites_on_node, part, g) < 0)
+        part(g, 0, sites_on_node);
+}
+
+/* Which bits of the state MILC's numbers take, by trying: its compiler's macros say it, and this file does not see
+ * them. 0: these are other generators. */
+static uint32_t shift_of_numbers(void) {
+    static const uint32_t shifts[2] = {40, 8};
+    double_prn prn = lattice[0].site_prn;
+    uint32_t words[WORDS], bits;
+    unsigned long long state;
+    double number;
+    int k;
+    words_of(&prn, 0, words);
+    number = milcgpu_there(myrand)(&prn);
+    state =
+        lattice[0].site_prn.ic_state * (unsigned long long)lattice[0].site_prn.multiplier + lattice[0].site_prn.addend;
+    for (k = 0; k < 2; k++) {
+        bits = (words[5] >> 7 | words[6] << 17) ^ (words[4] >> 1 | words[5] << 23) ^ (uint32_t)(state >> shifts[k]);
+        bits &= 0xFFFFFF;
+        if ((double)(lattice[0].site_prn.scale * (float)bits) == number)
+            return shifts[k];
+    }
+    return 0;
+}
+
+static generators of_sites; /* of the call */
+
+static int heat_links(const milcgpu_plugin_lattice *l, Real sweeps) {
+    return milcgpu_plugin_heat_bath(l, beta, (int)sweeps, of_sites.words, of_sites.drawn);
+}
+static void own_monte(Real sweeps) { milcgpu_original(monte)((int)sweeps); }
+static void heat_bath(int sweeps) {
+    const routine r = {MILCGPU_HEAT_BATH, "monte", MILCGPU_LINKS, MILCGPU_LINKS, own_monte, heat_links};
+    generators g = {NULL, NULL, 0};
+    if (milcgpu_offloads() && milcgpu_why_own_sweeps() == NULL)
+        g.shift = shift_of_numbers();
+    if (g.shift != 0)
+        g.words = (uint32_t *)milcgpu_try_room((WORDS + 1) * sizeof(uint32_t) * sites_on_node, "random numbers");
+    if (g.words == NULL) {
+        need(MILCGPU_LINKS, r.name);
+        milcgpu_by_milc(r.row, (own_monte(sweeps), 0));
+        milcgpu_plugin_host_wrote(MILCGPU_LINKS);
+        return;
+    }
+    g.drawn = g.words + WORDS * sites_on_node;
+    by_all_threads(words_part, &g);
+    of_sites = g;
+    if (call(&r, sweeps)) /* else MILC's own has drawn them */
+        by_all_threads(advance_part, &g);
+    free(g.words);
+}
+void __wrap_monte(int sweeps) {
+    int done, n;
+    for (done = 0; done < sweeps; done += n) {
+        n = at_a_time(sweeps);
+        heat_bath(n);
+    }
+}
+#else
+void __wrap_monte(int sweeps) {
+    need(MILCGPU_LINKS, "monte");
+    milcgpu_original(monte)(sweeps);
+    milcgpu_plugin_host_wrote(MILCGPU_LINKS);
+}
+#endif

@@ -142,8 +142,14 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     if { has_object gaugefix || has_object gaugefix2; } && compiles probe.c -DMILCGPU_PROBE_gauge_fix "$@"; then
         files="$files gauge_fix" what='gauge fixing of %s goes'
     fi
-    if has_object update_u && has_object update_h && compiles probe.c -DMILCGPU_PROBE_pure_gauge "$@"; then
-        files="$files draws pure_gauge" what='molecular dynamics of %s goes'
+    dynamics=
+    if has_object update_u && has_object update_h; then
+        dynamics='molecular dynamics of %s goes'
+    elif has_object relax && has_object monte && has_object dsdu_qhb; then
+        dynamics='over-relaxation and heat bath of %s go'
+    fi
+    if [ -n "$dynamics" ] && compiles probe.c -DMILCGPU_PROBE_pure_gauge "$@"; then
+        files="$files draws pure_gauge" what=$dynamics
     fi
     if [ "$files" = "$were" ] || ! find_generation "$files" "$@"; then
         echo "milcgpu: $program has no asqtad or HISQ solver to take over: it is built as without milcgpu"

@@ -39,9 +39,6 @@ extern int milcgpu_in_trajectory, milcgpu_only_offloaded_read;
 int milcgpu_put_phases_in(void);
 void milcgpu_put_phases_back(int were_out);
 
-/* imp_gauge_action() of links with phases in, as it is with phases out. */
-double milcgpu_gauge_action_phases_in(void);
-
 /* How a routine that works on the sites is offloaded, as in updates.c:
  *
  *     if (milcgpu_offloads_sites(row, can, why, who) && <the plugin's function>) {

@@ -86,7 +86,9 @@ static struct {
     const su3_vector *member; /* of the sites, which it is to be a copy of; NULL: it is filled */
 } deferred;
 
-void milcgpu_defer_source(su3_vector *copy, const su3_vector *member) { deferred.copy = copy, deferred.member = member; }
+void milcgpu_defer_source(su3_vector *copy, const su3_vector *member) {
+    deferred.copy = copy, deferred.member = member;
+}
 
 static milcgpu_field source_field(const su3_vector *src) {
     milcgpu_field field = milcgpu_vector_field(src);

@@ -90,7 +90,7 @@ void d_linktrsum(double_complex *mean) {
     mean->real = mean->imag = 0;
     for (i = 0; i < 4 * sites_on_node; i++)
         for (k = 0; k < 3; k++) {
-            mean->real += lattice[i / 4].link[i % 4].e[k][k].real / (4 * volume);
-            mean->imag += lattice[i / 4].link[i % 4].e[k][k].imag / (4 * volume);
+            mean->real += (double)lattice[i / 4].link[i % 4].e[k][k].real / (4 * volume);
+            mean->imag += (double)lattice[i / 4].link[i % 4].e[k][k].imag / (4 * volume);
         }
 }

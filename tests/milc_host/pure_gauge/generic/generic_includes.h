@@ -3,6 +3,7 @@
 #define GENERIC_INCLUDES_H
 
 #include "types.h"
+#include <math.h>
 
 #define SITERAND
 
@@ -11,7 +12,10 @@ typedef struct {
     Real m00im, m11im, m22im, space;
 } anti_hermitmat;
 typedef struct {
-    long drawn;
+    long drawn; /* of momenta */
+    unsigned long r0, r1, r2, r3, r4, r5, r6;
+    unsigned long long multiplier, addend, ic_state;
+    float scale;
 } double_prn;
 typedef struct {
     short x, y, z, t;
@@ -30,6 +34,7 @@ extern Real beta;
 
 void ranmom(void);
 void reunitarize_cpu(void);
+Real myrand(double_prn *prn);
 void random_anti_hermitian(anti_hermitmat *h, double_prn *prn);
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);
 

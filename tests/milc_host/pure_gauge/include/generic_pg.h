@@ -6,6 +6,7 @@ int update(void);
 void update_u(Real eps);
 void update_h(Real eps);
 double d_action(void);
+void relax(int sweeps), monte(int sweeps);
 void gauge_field_copy(field_offset src, field_offset dest);
 
 #endif
