@@ -35,13 +35,23 @@ struct Lattice {
         return (x[0] + x[1] + x[2] + x[3]) % 2;
     }
 
-    // The site that lies `hops` steps along `dir`; a negative number steps backwards.
-    int neighbour(int site, int dir, int hops) const {
-        int step = 1;
+    // The site that lies `hops` steps along `dir`; a negative number steps backwards. x: the coordinate of `site`.
+    int neighbour(int site, int dir, int hops) const { return neighbour(site, dir, hops, site / step(dir) % n[dir]); }
+    int neighbour(int site, int dir, int hops, int x) const {
+        int there = x + hops; // by comparisons: divisions would take most of the time of an operator
+        while (there < 0)
+            there += n[dir];
+        while (there >= n[dir])
+            there -= n[dir];
+        return site + (there - x) * step(dir);
+    }
+
+  private:
+    int step(int dir) const {
+        int sites = 1;
         for (int d = 0; d < dir; d++)
-            step *= n[d];
-        const int x = site / step % n[dir];
-        return site + (((x + hops) % n[dir] + n[dir]) % n[dir] - x) * step;
+            sites *= n[d];
+        return sites;
     }
 };
 

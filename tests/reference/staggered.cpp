@@ -9,9 +9,11 @@ namespace {
 
 Vector dslash_at(const Lattice &lattice, const Gauge &fat, const Gauge &lng, const Fermion &src, int site) {
     Vector sum{};
+    const auto x = lattice.coordinates(site);
     for (int mu = 0; mu < 4; mu++) {
         const auto term = [&](const Gauge &links, int hops) {
-            const int ahead = lattice.neighbour(site, mu, hops), behind = lattice.neighbour(site, mu, -hops);
+            const int ahead = lattice.neighbour(site, mu, hops, x[mu]),
+                      behind = lattice.neighbour(site, mu, -hops, x[mu]);
             return links[4 * std::size_t(site) + mu] * src[ahead] -
                    adjoint(links[4 * std::size_t(behind) + mu]) * src[behind];
         };
