@@ -21,6 +21,16 @@ inline std::vector<milcgpu::Backend> backends() {
     return {milcgpu::Backend::host};
 }
 
+// What `work` says where it throws; "" where it does not.
+template <class Work> std::string thrown_by(const Work &work) {
+    try {
+        work();
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+    return "";
+}
+
 using reference::random_fermion;
 
 // The larger of two errors; NaN is larger than any number. (std::max and std::fmax drop it.)

@@ -208,7 +208,10 @@ SpinMatrix sigma_matrix(int mu, int nu) {
     return 0.5 * i_unit * (a * b + Complex(-1) * (b * a));
 }
 
-WilsonField wilson_dslash(const Lattice &lattice, const Gauge &links, const WilsonField &psi, int s) {
+namespace {
+
+// parity: 0, 1, or -1 for all sites; zero on the others.
+WilsonField wilson_dslash_on(const Lattice &lattice, const Gauge &links, const WilsonField &psi, int s, int parity) {
     SpinMatrix ahead[4], behind[4];
     for (int mu = 0; mu < 4; mu++) {
         ahead[mu] = unit_spin_matrix() + Complex(s) * gamma_matrix(mu);
@@ -217,6 +220,8 @@ WilsonField wilson_dslash(const Lattice &lattice, const Gauge &links, const Wils
     WilsonField result(psi.size());
 #pragma omp parallel for
     for (int site = 0; site < lattice.volume(); site++) {
+        if (lattice.parity(site) == 1 - parity)
+            continue;
         WilsonVector sum{};
         for (int mu = 0; mu < 4; mu++) {
             const int up = lattice.neighbour(site, mu, 1), down = lattice.neighbour(site, mu, -1);
@@ -226,6 +231,12 @@ WilsonField wilson_dslash(const Lattice &lattice, const Gauge &links, const Wils
         result[site] = sum;
     }
     return result;
+}
+
+} // namespace
+
+WilsonField wilson_dslash(const Lattice &lattice, const Gauge &links, const WilsonField &psi, int s) {
+    return wilson_dslash_on(lattice, links, psi, s, -1);
 }
 
 Gauge antiperiodic_in_time(const Lattice &lattice, Gauge links) {
@@ -358,8 +369,8 @@ WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Cl
 WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, const Clover &inverse_r,
                             double kappa, const WilsonField &psi, int s, int parity) {
     const WilsonField here = on_parity(lattice, psi, parity);
-    const WilsonField there = on_parity(lattice, wilson_dslash(lattice, links, here, s), 1 - parity);
-    const WilsonField back = wilson_dslash(lattice, links, inverse_r * there, s);
+    const WilsonField there = wilson_dslash_on(lattice, links, here, s, 1 - parity);
+    const WilsonField back = wilson_dslash_on(lattice, links, inverse_r * there, s, parity);
     return on_parity(lattice, r * here + Complex(-kappa * kappa) * back, parity);
 }
 
