@@ -22,14 +22,19 @@ void tell(const SiteFileHead &head, milcgpu_gauge_file *file) {
     copy_to_caller(filled, file);
 }
 
-// The caller's links, with the order of its sites.
+// The caller's links, with the order of its sites. All arguments of a call are checked, on all ranks.
 class Links {
   public:
-    explicit Links(const milcgpu_context &context) {
+    Links(milcgpu_context &context, const char *function, const char *path, const milcgpu_field *links,
+          milcgpu_gauge_file *file) {
         if (context.map.data() != nullptr)
             map_ = context.map.to_host();
+        same_on_all_ranks(context, function, [&](CallArguments &call) {
+            call.given("path", path);
+            of_ = host_field(links, reals_of_links, "links");
+            require_sizes(file, 1);
+        });
     }
-    void check(const milcgpu_field *links) { of_ = host_field(links, reals_of_links, "links"); }
     SiteField field() const {
         return {of_.data, of_.real == Precision::double_, of_.pitch_bytes, map_.empty() ? nullptr : map_.data()};
     }
@@ -59,12 +64,7 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
     constexpr const char *function = "milcgpu_gauge_file_read";
     return guarded(context, function, [&] {
         require(context, function, "context");
-        Links links(*context);
-        same_on_all_ranks(*context, function, [&](CallArguments &call) {
-            call.given("path", path);
-            links.check(given);
-            require_sizes(file, 1);
-        });
+        const Links links(*context, function, path, given, file);
         const FilePatience patience(*context->ranks);
         const SiteFileHead head = common_head(*context->ranks, path, context->box.whole, reals_of_links);
         require_sums(path, head, read_sites(*context->ranks, context->box, path, head, links.field()));
@@ -78,16 +78,10 @@ milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *pa
     constexpr const char *function = "milcgpu_gauge_file_write";
     return guarded(context, function, [&] {
         require(context, function, "context");
-        Links links(*context);
-        same_on_all_ranks(*context, function, [&](CallArguments &call) {
-            call.given("path", path);
-            links.check(given);
-            require_sizes(file, 1);
-        });
+        const Links links(*context, function, path, given, file);
         const FilePatience patience(*context->ranks);
-        const SiteFileHead head =
-            write_gauge(*context->ranks, context->box, path, links.field(),
-                        {FileKind::milc, time != nullptr ? time : time_stamp()});
+        const SiteFileHead head = write_gauge(*context->ranks, context->box, path, links.field(),
+                                              {FileKind::milc, time != nullptr ? time : time_stamp()});
         tell(head, file);
         return Status::ok;
     });

@@ -3,6 +3,8 @@
 #include "generic_ks/generic_ks_includes.h"
 #include "include/fermion_links.h"
 
+extern const double resid; /* of solves */
+
 void check(int good, const char *what, double value);
 void check_iterations(int good, const char *what, double value);
 double difference(const void *a, const void *b, size_t reals);
@@ -14,3 +16,4 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 su3_vector *random_field(unsigned seed);
 su3_vector *copy(const su3_vector *f);
 quark_invert_control control(int parity);
+void try_solve(int parity, Real mass, fn_links_t *fn);

@@ -1,0 +1,170 @@
+/* What the library does of the host's own work: memory, threads, files of lattices. */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#include "../generic_ks/generic_ks_includes.h"
+#include "../include/fermion_links.h"
+#include "checks.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* Blocks of the pool begin at whole large pages, those of glibc behind a header. */
+static int of_pool(const void *block) { return (size_t)block % ((size_t)2 << 20) == 0; }
+
+static int all_are(const unsigned char *block, size_t bytes, int value) {
+    size_t k;
+    for (k = 0; k < bytes; k++)
+        if (block[k] != value)
+            return 0;
+    return 1;
+}
+
+void try_memory(int pooled) {
+    const size_t large = (size_t)5 << 20, larger = (size_t)11 << 20;
+    unsigned char *volatile a = malloc(large), *volatile b, *volatile small = malloc(1000);
+    check(of_pool(a) == pooled, "where a large block comes from", pooled);
+    check(!of_pool(small), "where a small block comes from", 0);
+    memset(a, 7, large);
+    check(all_are(a, large, 7), "memset of a large block", 0);
+    b = malloc(large);
+    memcpy(b, a, large);
+    check(all_are(b, large, 7), "memcpy of a large block", 0);
+    free(a);
+    a = calloc(large / 8, 8); /* of the pool: the block that was freed */
+    check(of_pool(a) == pooled, "where calloc's block comes from", pooled);
+    check(all_are(a, large, 0), "calloc's zeros", 0);
+    b = realloc(b, larger);
+    check(of_pool(b) == pooled, "where realloc's block comes from", pooled);
+    check(all_are(b, large, 7), "what realloc keeps of a larger block", 0);
+    b = realloc(b, 1000);
+    check(all_are(b, 1000, 7), "what realloc keeps of a smaller block", 0);
+    free(a), free(b), free(small);
+    free(NULL);
+}
+
+/* As MILC's loops would use them. */
+static int openmp_threads(void) {
+    int (*const asked)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+    return asked != NULL ? asked() : 0;
+}
+
+void try_threads(void) {
+    printf("threads while the GPU starts: %d\n", openmp_threads());
+    fill_gauge_field(900);
+    free(create_G_from_site()); /* the first routine */
+    printf("threads then: %d\n", openmp_threads());
+}
+
+void try_pauses(void) {
+    const struct timespec pause = {0, 10000000};
+    char *const volatile block = malloc((size_t)64 << 20);
+    double spent = 0;
+    int k;
+    fill_gauge_field(900);
+    free(create_G_from_site()); /* the first routine */
+    for (k = 0; k < 30; k++) {
+        clock_t before;
+        memset(block, k, (size_t)64 << 20); /* by all threads */
+        before = clock();
+        nanosleep(&pause, NULL);
+        spent += 1e3 * (clock() - before) / CLOCKS_PER_SEC;
+    }
+    free(block);
+    printf("spent %.3f ms\n", spent);
+}
+
+Real __real_check_unitarity(void);
+u_int32type __real_nersc_cksum(void);
+void __real_d_linktrsum(double_complex *mean);
+extern int own_checks;
+
+/* Of links as a program has loaded them: MILC's numbers, the mean trace but for rounding. A link that is none is MILC's
+ * to name. */
+static void try_checks_of_lattice(void) {
+    double_complex mean, own;
+    Real *const some = &lattice[5].link[2].e[1][0].real;
+    const Real was = *some;
+    const int before = own_checks;
+    check(check_unitarity() == __real_check_unitarity(), "deviation from unitarity", check_unitarity());
+    check(nersc_cksum() == __real_nersc_cksum(), "checksum of a lattice", nersc_cksum());
+    d_linktrsum(&mean);
+    __real_d_linktrsum(&own);
+    check(fabs(mean.real - own.real) < 1e-13 && fabs(mean.imag - own.imag) < 1e-13, "mean trace", mean.real - own.real);
+    check(own_checks == before + 3, "what MILC's own checked", own_checks - before);
+    *some = 3;
+    check(check_unitarity() > 1 && own_checks == before + 4, "a link that is not unitary", own_checks - before);
+    *some = was;
+}
+
+/* Links into a file and back, by the pair of routines. ILDG: of a field, in double. */
+static gauge_file *write_links(const char *routines, file_name name, su3_matrix *field) {
+#ifdef MILC_HOST_MASTER
+    if (strcmp(routines, "scidac") == 0)
+        return save_parallel_scidac(name);
+    if (strcmp(routines, "ildg") == 0)
+        return save_serial_ildg(name, (file_name) "lfn://host/links");
+#else
+    if (strcmp(routines, "scidac") == 0)
+        return save_parallel_scidac(NULL, name, 1);
+    if (strcmp(routines, "ildg") == 0)
+        return save_serial_ildg(field, name, 2, "lfn://host/links");
+#endif
+    return (strcmp(routines, "mpiio") == 0      ? save_mpiio
+            : strcmp(routines, "parallel") == 0 ? save_parallel
+                                                : save_serial)(name);
+}
+static gauge_file *read_links(const char *routines, file_name name, su3_matrix *field) {
+#ifdef MILC_HOST_MASTER
+    if (strcmp(routines, "scidac") == 0 || strcmp(routines, "ildg") == 0)
+        return restore_parallel_scidac(name);
+#else
+    if (strcmp(routines, "scidac") == 0 || strcmp(routines, "read_scidac") == 0)
+        return restore_parallel_scidac(NULL, name);
+    if (strcmp(routines, "ildg") == 0)
+        return restore_serial_scidac(field, name);
+#endif
+    return (strcmp(routines, "mpiio") == 0      ? restore_mpiio
+            : strcmp(routines, "parallel") == 0 ? restore_parallel
+                                                : restore_serial)(name);
+}
+
+/* What MILC's own does shows in the first link. */
+void try_lattice_file(const char *routines, const char *name) {
+    const int scidac = strcmp(routines, "scidac") == 0 || strcmp(routines, "ildg") == 0;
+    gauge_file *written, *read;
+    su3_matrix *links, *field;
+    size_t i;
+    fill_gauge_field(3);
+    rephase(OFF);
+    for (i = 0; i < sites_on_node * 72; i++) { /* as a file has them */
+        Real *x = (Real *)lattice[i / 72].link + i % 72;
+        *x = (float)*x;
+    }
+    links = create_G_from_site(), field = create_G_from_site();
+    written = strncmp(routines, "read", 4) == 0 ? NULL : write_links(routines, (file_name)name, field);
+    if (written != NULL)
+        for (i = 0; i < sites_on_node; i++) {
+            memset(lattice[i].link, 0, sizeof lattice[i].link);
+            memset(&field[4 * i], 0, sizeof lattice[i].link);
+        }
+    read = read_links(routines, (file_name)name, field);
+    if (read == NULL)
+        return;
+    for (i = 0; i < sites_on_node; i++) {
+#ifndef MILC_HOST_MASTER
+        if (strcmp(routines, "ildg") == 0) /* of a field: the sites keep theirs */
+            memcpy(lattice[i].link, &field[4 * i], sizeof lattice[i].link);
+#endif
+        check(memcmp(lattice[i].link, &links[4 * i], sizeof lattice[i].link) == 0, "links of a site", (double)i);
+    }
+    check(scidac ? read->filename == name
+                 : read->parallel == (strcmp(routines, "serial") != 0 && strcmp(routines, "read") != 0) &&
+                       read->header->dims[1] == ny && read->rank2rcv == NULL && read->fp == NULL &&
+                       read->header->header_bytes == 88 && read->header->order == 0 && read->filename == name,
+          "what MILC keeps of a file", read->header->header_bytes);
+    check(scidac || written == NULL ||
+              (strcmp(read->header->time_stamp, written->header->time_stamp) == 0 &&
+               read->check.sum29 == written->check.sum29 && read->check.sum31 == written->check.sum31),
+          "stamp and sums", read->check.sum29);
+    try_checks_of_lattice();
+}
