@@ -3,10 +3,13 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/hermitian.h"
 #include "gpu_kernels/solver/lanczos.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/links/links_handle.h"
+#include "milc_glue/solve/currents.h"
 #include "milc_glue/solve/eigen.h"
 #include "tests/cut_support.h"
 #include "tests/eigen_support.h"
+#include <complex>
 #include <cstring>
 
 using namespace tests;
@@ -289,6 +292,24 @@ TEST_CASE("deflated solves take the steps of the modes that are left, at all mas
     }
 }
 
+TEST_CASE("two eigenvectors on few sites, and a solve that is deflated with them", "[eigen][race]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3, {{4, 4, 4, 4}});
+        LanczosReport report;
+        const auto set = modes.lowest(2, report);
+        CAPTURE(milcgpu::name(backend), report.message, report.applications);
+        REQUIRE(set->count() == 2);
+        const milcgpu::Operator full = modes.in(Precision::double_);
+        Deflation deflation(modes.device(), *set, *full, 1);
+        CgSolver cg(modes.device(), {full, modes.in(Precision::single), full, {}});
+        const milcgpu::CgReport r = modes.solve(cg, 0.01, &deflation, 1e-6);
+        CHECK(r.status == milcgpu::Status::ok);
+        CHECK(r.deflations >= 1);
+        CHECK_FALSE(r.deflation_off);
+        CHECK(r.steps < modes.solve(cg, 0.01, nullptr, 1e-6).steps);
+    }
+}
+
 TEST_CASE("solutions in single precision are deflated with residuals in double", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
@@ -411,18 +432,41 @@ TEST_CASE("a vector that is none is found out, and costs nothing but its deflati
         CHECK(r.status == milcgpu::Status::ok);
         CHECK(r.true_residual < 1e-10);
         CHECK(r.deflation_off);
-        milcgpu::BlockCgSolver block(modes.device(), full, modes.in(Precision::single), 4, cg);
-        milcgpu::SourcesLimits limits;
-        limits.shift = 4e-4, limits.tolerances.assign(4, 1e-10), limits.max_iterations.assign(4, 1000);
-        limits.deflation = &deflation;
-        for (int k = 0; k < 4; ++k)
-            modes.load(block.source(k), 20 + k);
-        modes.device().fill_zero(block.all_solutions().data, block.all_solutions().bytes());
-        for (const milcgpu::CgReport &own : block.solve(limits, {}).sources) {
-            CHECK(own.status == milcgpu::Status::ok);
-            CHECK(own.true_residual < 1e-10);
-            CHECK(own.deflation_off);
+        for (const Precision p : {Precision::single, Precision::half}) {
+            milcgpu::BlockCgSolver block(modes.device(), full, modes.in(p), 4, cg);
+            milcgpu::SourcesLimits limits;
+            limits.shift = 4e-4, limits.tolerances.assign(4, 1e-10), limits.max_iterations.assign(4, 1000);
+            limits.deflation = &deflation;
+            for (int k = 0; k < 4; ++k)
+                modes.load(block.source(k), 20 + k);
+            modes.device().fill_zero(block.all_solutions().data, block.all_solutions().bytes());
+            for (const milcgpu::CgReport &own : block.solve(limits, {}).sources) {
+                CAPTURE(milcgpu::name(p), own.message);
+                CHECK(own.status == milcgpu::Status::ok);
+                CHECK(own.true_residual < 1e-10);
+                CHECK(own.deflation_off);
+            }
         }
+    }
+}
+
+TEST_CASE("a deflated solve that stagnates goes on without", "[eigen]") {
+    constexpr double more_than_double_has = 1e-17;
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        LanczosReport report;
+        const auto set = modes.lowest(24, report);
+        const milcgpu::Operator full = modes.in(Precision::double_);
+        Deflation deflation(modes.device(), *set, *full, 2);
+        CgSolver cg(modes.device(), {full, modes.in(Precision::single), full, {}});
+        const milcgpu::CgReport without = modes.solve(cg, 0.01, nullptr, more_than_double_has),
+                                r = modes.solve(cg, 0.01, &deflation, more_than_double_has);
+        CAPTURE(milcgpu::name(backend), r.true_residual, without.true_residual, r.deflations, r.reliable_updates);
+        CHECK(r.status == milcgpu::Status::precision_floor);
+        CHECK(r.deflation_off);
+        CHECK(r.deflations >= milcgpu::ladder::patience);
+        CHECK(r.reliable_updates + r.restarts >= r.deflations + milcgpu::ladder::patience - 1);
+        CHECK(r.true_residual < 2 * without.true_residual);
     }
 }
 
@@ -441,27 +485,34 @@ TEST_CASE("several sources are deflated together; the same bits again", "[eigen]
         Deflation deflation(modes.device(), *set, *full, 12);
         CgSolver cg(modes.device(), {full, modes.in(Precision::single), full, {}});
         const int alone = modes.solve(cg, 0.002, &deflation).steps;
-        milcgpu::BlockCgSolver block(modes.device(), full, modes.in(Precision::single), 12, cg);
-        std::vector<double> solutions[2];
+        milcgpu::BlockCgSolver block(modes.device(), full, modes.in(Precision::single), 12, cg),
+            in_half(modes.device(), full, modes.in(Precision::half), 12, cg);
+        std::vector<double> solutions[3];
+        int steps = 0;
         for (std::vector<double> &x : solutions) {
+            const bool is_half = &x == &solutions[2];
+            milcgpu::BlockCgSolver &solver = is_half ? in_half : block;
             milcgpu::SourcesLimits limits;
             limits.shift = 1.6e-5, limits.tolerances.assign(12, 1e-10), limits.max_iterations.assign(12, 1000);
             limits.tolerances[3] = 1e-4;
             limits.deflation = &deflation;
             for (int k = 0; k < 12; ++k)
-                modes.load(block.source(k), 20 + k);
-            modes.device().fill_zero(block.all_solutions().data, block.all_solutions().bytes());
-            const milcgpu::SourcesReport r = block.solve(limits, {});
-            CAPTURE(milcgpu::name(backend), r.message, r.steps_together, alone);
+                modes.load(solver.source(k), 20 + k);
+            modes.device().fill_zero(solver.all_solutions().data, solver.all_solutions().bytes());
+            const milcgpu::SourcesReport r = solver.solve(limits, {});
+            CAPTURE(milcgpu::name(backend), is_half, r.message, r.steps_together, steps, alone);
             CHECK(r.status == milcgpu::Status::ok);
-            CHECK(r.steps_together <= alone);
+            CHECK(r.steps_together <= alone + is_half);
+            if (is_half)
+                CHECK(r.steps_together <= steps + steps / 20 + 1);
+            steps = r.steps_together;
             CHECK(r.deflations >= 2);
             for (int k = 0; k < 12; ++k) {
                 CHECK(r.sources[k].true_residual < limits.tolerances[k]);
                 CHECK(!r.sources[k].deflation_off);
             }
             x.resize(6 * modes.session.lattice.volume());
-            modes.session.context->reorder->to_host(block.solution(11), 0, {x.data(), Precision::double_, 48});
+            modes.session.context->reorder->to_host(solver.solution(11), 0, {x.data(), Precision::double_, 48});
         }
         CHECK(solutions[0] == solutions[1]);
     }
@@ -753,6 +804,158 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(milcgpu_eigenvectors_save(*made, 0, &there) == MILCGPU_BAD_ARGUMENT);              // empty
     vector[0] = NAN;
     CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_NAN_OR_INF);
+}
+
+// |a - b| / |b|
+static double difference(const std::vector<double> &a, const std::vector<double> &b) {
+    double d = 0, size = 0;
+    for (size_t k = 0; k < b.size(); ++k)
+        d += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
+    return std::sqrt(d / size);
+}
+
+TEST_CASE("currents: noise is thinned and projected, sums over time slices are those of shifts and dot products",
+          "[eigen][mesons]") {
+    constexpr int N = 6, step = 2, n = 8, groups = 2, origin[4] = {0, 0, 0, 0};
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        const reference::Lattice &lattice = session.lattice;
+        const int times = lattice.n[3], half = lattice.volume() / 2;
+        struct Handles {
+            milcgpu_meson_links *links = nullptr;
+            milcgpu_vectors *noise = nullptr, *solutions = nullptr;
+            ~Handles() {
+                milcgpu_meson_links_destroy(links);
+                milcgpu_vectors_destroy(noise), milcgpu_vectors_destroy(solutions);
+            }
+        } of;
+        auto gauge = reference::links_to_milc<double>(lattice, modes.u);
+        const milcgpu_field u = session.field(gauge);
+        milcgpu_meson_links_spec as_measured;
+        milcgpu_meson_links_defaults(&as_measured, sizeof as_measured);
+        as_measured.antiperiodic = 1, as_measured.signs = MILCGPU_SIGNS_IN;
+        REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &of.links) == MILCGPU_OK);
+        REQUIRE(milcgpu_meson_links_load(of.links, &as_measured, &u) == MILCGPU_OK);
+        for (milcgpu_vectors **set : {&of.noise, &of.solutions})
+            REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, n, set) == MILCGPU_OK);
+        const auto how = eigen_spec(N);
+        Handle made;
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &how, &made.of, nullptr) == MILCGPU_OK);
+        double values[N];
+        milcgpu_eigenvectors_values(*made, values, nullptr);
+
+        using Field = std::vector<double>;
+        const auto on_host = [&](milcgpu_vectors *from, int k) {
+            Field field(6 * lattice.volume());
+            const milcgpu_field to = session.field(field);
+            REQUIRE(milcgpu_vectors_save(from, k, MILCGPU_EVEN + MILCGPU_ODD, &to) == MILCGPU_OK);
+            return field;
+        };
+        // On `parity`: D of what is on the other one.
+        const auto with_dslash = [&](Field field, int parity) {
+            const milcgpu_storage real{MILCGPU_DOUBLE, 0, 18};
+            const milcgpu_field from = session.field(field);
+            REQUIRE(milcgpu_staggered_dslash(session.links, &real, parity, &from, &from) == MILCGPU_OK);
+            return field;
+        };
+        const auto dot = [&](const Field &a, const Field &b, int parity) {
+            std::complex<double> sum = 0;
+            for (int i = 3 * (parity == MILCGPU_EVEN ? 0 : half); i < 3 * (parity == MILCGPU_EVEN ? half : 2 * half);
+                 ++i)
+                sum += std::conj(std::complex<double>(a[2 * i], a[2 * i + 1])) *
+                       std::complex<double>(b[2 * i], b[2 * i + 1]);
+            return sum;
+        };
+        // to[mu T + t] += scale Im [a^dag U b(x + mu)] on the sites of a parity.
+        const auto add_currents = [&](const Field &a, const Field &b, int parity, double scale, double *to) {
+            for (int mu = 0; mu < 4; ++mu) {
+                Field shifted(b.size());
+                const milcgpu_field from = field_of(b), there = session.field(shifted);
+                const milcgpu_quarks in{&from, nullptr, 0}, out{&there, nullptr, 0};
+                REQUIRE(milcgpu_quarks_shift(of.links, mu, MILCGPU_FORWARD, origin, 1, &in, &out) == MILCGPU_OK);
+                for (int t = 0; t < times; ++t) {
+                    Field slice(b.size()); // MILC's sites of a parity go by time slices
+                    for (const int begin : {0, half})
+                        std::copy_n(shifted.begin() + 6 * (begin + t * half / times), 6 * half / times,
+                                    slice.begin() + 6 * (begin + t * half / times));
+                    to[mu * times + t] += scale * dot(a, slice, parity).imag();
+                }
+            }
+        };
+
+        const auto random = random_fermion(lattice, 61);
+        const Field noise = reference::vector_to_milc<double>(lattice, random);
+        const milcgpu_field field = field_of(noise);
+        REQUIRE(milcgpu::thinned_sources(of.noise, 1, &field, step) == MILCGPU_OK);
+        std::vector<Field> thinned;
+        for (int k = 0; k < n; ++k) {
+            auto expected = random;
+            for (int s = 0; s < lattice.volume(); ++s) {
+                const auto x = lattice.coordinates(s);
+                const int place = ((x[0] % step * step + x[1] % step) * step + x[2] % step) * step + x[3] % step;
+                if (place / 2 != k)
+                    expected[s] = {};
+            }
+            thinned.push_back(on_host(of.noise, k));
+            CHECK(thinned[k] == reference::vector_to_milc<double>(lattice, expected));
+        }
+        CHECK(milcgpu::thinned_sources(of.noise, 1, &field, 3) == MILCGPU_BAD_ARGUMENT);
+        REQUIRE(milcgpu::thinned_sources(of.noise, 1, &field, step) == MILCGPU_OK);
+
+        std::vector<Field> v(N, Field(6 * lattice.volume()));
+        for (int k = 0; k < N; ++k) {
+            const milcgpu_field to = session.field(v[k]);
+            REQUIRE(milcgpu_eigenvectors_save(*made, k, &to) == MILCGPU_OK);
+            v[k] = with_dslash(v[k], MILCGPU_ODD);
+        }
+        REQUIRE(milcgpu::project_out(*made, session.links, of.noise) == MILCGPU_OK);
+        std::vector<Field> projected;
+        for (int k = 0; k < n; ++k) {
+            projected.push_back(on_host(of.noise, k));
+            Field expected = thinned[k]; // as MILC does it
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+                for (int j = N - 1; j >= 0; --j) {
+                    const double norm = parity == MILCGPU_EVEN ? 1 : dot(v[j], v[j], parity).real();
+                    const std::complex<double> c = dot(v[j], expected, parity) / norm;
+                    const int begin = 3 * (parity == MILCGPU_EVEN ? 0 : half);
+                    for (int i = begin; i < begin + 3 * half; ++i) {
+                        const std::complex<double> part = c * std::complex<double>(v[j][2 * i], v[j][2 * i + 1]);
+                        expected[2 * i] -= part.real(), expected[2 * i + 1] -= part.imag();
+                    }
+                }
+            CAPTURE(milcgpu::name(backend), k);
+            CHECK(difference(projected[k], expected) < 1e-13);
+            CHECK(difference(projected[k], thinned[k]) > 1e-3);
+        }
+
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            std::vector<double> sums(groups * 4 * times), expected(sums.size());
+            const int other = MILCGPU_EVEN + MILCGPU_ODD - parity;
+            for (int k = 0; k < n; ++k) {
+                const Field x = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 70 + k));
+                const milcgpu_field from = field_of(x);
+                for (const int on : {MILCGPU_EVEN, MILCGPU_ODD})
+                    REQUIRE(milcgpu_vectors_load(of.solutions, k, on, &from) == MILCGPU_OK);
+                add_currents(projected[k], with_dslash(x, other), parity, 1,
+                             expected.data() + k / (n / groups) * 4 * times);
+            }
+            REQUIRE(milcgpu::current_sums(of.links, session.links, parity, groups, of.noise, of.solutions,
+                                          sums.data()) == MILCGPU_OK);
+            CHECK(difference(sums, expected) < 1e-12);
+        }
+
+        std::vector<double> weights(2 * N), low(2 * 4 * times), expected(low.size());
+        for (int k = 0; k < N; ++k)
+            for (const int w : {0, 1}) {
+                weights[w * N + k] = w == 0 ? 1 / values[k] : k + 1;
+                add_currents(v[k], v[k], MILCGPU_EVEN, -weights[w * N + k], expected.data() + w * 4 * times);
+                add_currents(v[k], v[k], MILCGPU_ODD, weights[w * N + k], expected.data() + w * 4 * times);
+            }
+        REQUIRE(milcgpu::low_mode_currents(of.links, session.links, *made, N, 2, weights.data(), low.data()) ==
+                MILCGPU_OK);
+        CHECK(difference(low, expected) < 1e-12);
+    }
 }
 
 TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[eigen]") {

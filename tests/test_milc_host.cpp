@@ -4,6 +4,7 @@
 #include "tests/source_text.h"
 #include "tests/support.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -199,7 +200,40 @@ TEST_CASE("milc_host: eigenvectors, and solves that are deflated with them", "[m
     eigen("hisq-P2", last + " MILCGPU_COMPARE=strict", "none");
     CHECK(eigen("hisq-P2", last, "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     CHECK(eigen("hisq-P2", host, "memory").says("Trying again in 16 bytes a site and vector"));
-    CHECK(eigen("hisq-P2", last, "later").says("the GPU is gone"));
+    // Currents of noise and of eigenvectors: the same numbers to the tolerance of solves, and of vectors in 16 bytes.
+    for (const std::string &setting : {host, last + " MILCGPU_TEST=cut=yt", host + " MILCGPU_TEST=dslash,keep"}) {
+        const Run r = eigen("hisq-P2", setting, "none currents");
+        std::vector<double> numbers[2];
+        std::istringstream lines(r.output);
+        int by_milc = 0;
+        for (std::string line; std::getline(lines, line);) {
+            by_milc += line == "currents by MILC";
+            std::istringstream words(line);
+            std::string tag;
+            int t = 0, again = 0;
+            if (!(words >> tag >> t) || (tag != "JTMULOW" && tag != "JTMUHI") || (tag == "JTMUHI" && !(words >> again)))
+                continue;
+            for (double x; words >> x;)
+                numbers[by_milc].push_back(x);
+        }
+        REQUIRE(numbers[0].size() == numbers[1].size());
+        CHECK(numbers[0].size() >= 3 * 4 * 4);
+        double worst = 0, size = 0;
+        for (size_t k = 0; k < numbers[0].size(); ++k)
+            worst = std::max(worst, std::fabs(numbers[0][k] - numbers[1][k])), size = std::max(size, numbers[1][k]);
+        CHECK(worst < 1e-6 * size);
+        CHECK(size > 0);
+        CHECK(r.calls("f_meas_current").first >= 3);
+    }
+    const Run lost = run("hisq-P2", last, "eigen later");
+    INFO(lost.output);
+    CHECK(lost.status != 0);
+    CHECK(lost.says("the GPU is gone"));
+    CHECK(lost.says("the vectors are saved\n"));
+    CHECK(lost.says("eigenvectors were on the GPU alone, and are lost"));
+    CHECK(lost.says("MILC cannot go on: the run ends"));
+    CHECK_FALSE(lost.says("a save of vectors that are lost"));
+    CHECK_FALSE(lost.says("BEYOND TOLERANCE"));
 }
 
 TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",

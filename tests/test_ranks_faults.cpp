@@ -53,6 +53,17 @@ std::vector<Ending> spoiled(const std::function<void(Here &, Solve &)> &spoil, m
     return endings;
 }
 
+// Memory that whoever looks for some is given, each time.
+struct Keeper : Evictable {
+    DeviceArray<unsigned char> kept;
+    explicit Keeper(milcgpu_context &context) : Evictable(context) { register_here(); }
+    bool release_idle() override {
+        const bool any = kept.bytes() > 0;
+        kept = {};
+        return any;
+    }
+};
+
 } // namespace
 
 TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the next solve works",
@@ -100,6 +111,86 @@ TEST_CASE("ranks: memory that ends on one rank in a solve of a very light mass e
     CHECK(did[0] == did[1]);
     CHECK(without[0] == without[1]);
     CHECK(without[0] > 0);
+}
+
+TEST_CASE("ranks: memory that is short on one rank: what is idle goes on all, and is made again by all",
+          "[ranks][faults]") {
+    const Fields fields = fields_on(two_ranks.whole, false);
+    std::vector<std::vector<double>> before(2), after(2);
+    std::vector<size_t> kept(2);
+    const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        const milcgpu_storage half{MILCGPU_HALF, 0, 13};
+        const milcgpu_field from = field_of(here.source);
+        const auto all = [&](std::vector<double> &results) {
+            for (const int sloppy : {MILCGPU_SINGLE, MILCGPU_DOUBLE}) {
+                Solve solve(here);
+                solve.spec.sloppy.precision = sloppy;
+                demand(solve(here));
+                results.insert(results.end(), solve.x.begin(), solve.x.end());
+            }
+            std::vector<double> d(here.source.size());
+            const milcgpu_field to = field_of(d);
+            demand(milcgpu_staggered_dslash(here.links, &half, MILCGPU_EVEN, &from, &to)); // with links of its own
+            results.insert(results.end(), d.begin(), d.end());
+        };
+        all(before[here.rank()]);
+        Device &device = *here.context->device;
+        if (here.rank() == 1)
+            device.set_memory_limit(device.used_bytes());
+        Solve more(here);
+        more.spec.parity = MILCGPU_ODD;
+        demand(more(here));
+        kept[here.rank()] = kept_solvers(*here.context).all.size();
+        device.set_memory_limit(0);
+        all(after[here.rank()]);
+    });
+    CHECK(all_well(endings));
+    CHECK(kept[0] == kept[1]);
+    CHECK(kept[0] < 3);
+    for (const int rank : {0, 1})
+        CHECK(same_bits(before[rank], after[rank]));
+}
+
+TEST_CASE("ranks: an allocation that fails on one rank before the others come to a step within", "[ranks][faults]") {
+    const Fields fields = fields_on(two_ranks.whole, false);
+    struct Seen {
+        std::vector<int> begun, ended;
+        bool operator==(const Seen &o) const { return begun == o.begun && ended == o.ended; }
+    };
+    std::vector<Seen> seen(2);
+    const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        Device &device = *here.context->device;
+        Keeper keeper(*here.context);
+        const auto attempt = [&](size_t bytes, bool keeps) {
+            int begun = 0, ended = MILCGPU_OK;
+            try {
+                device.collective("a step", [&] {
+                    ++begun;
+                    if (keeps)
+                        keeper.kept = {device, 1024, "test"};
+                    const DeviceArray<unsigned char> own(device, bytes, "test");
+                    device.collective("a step within", [] {});
+                });
+            } catch (const Error &error) {
+                ended = static_cast<int>(error.status());
+            }
+            seen[here.rank()].begun.push_back(begun), seen[here.rank()].ended.push_back(ended);
+        };
+        const bool is_short = here.rank() == 1;
+        keeper.kept = {device, 4096, "test"};
+        device.set_memory_limit(is_short ? device.used_bytes() : 0);
+        attempt(4096, false); // in the place of what was idle
+        keeper.kept = {device, 4096, "test"};
+        device.inject(is_short ? Fault::allocation : Fault::none, 0);
+        attempt(4096, false);   // fails even so
+        attempt(1 << 20, true); // what it makes itself and leaves idle is no gain
+        device.set_memory_limit(0);
+        attempt(1 << 20, true);
+    });
+    CHECK(all_well(endings));
+    CHECK(seen[0] == seen[1]);
+    CHECK(seen[0].begun == std::vector<int>{2, 1, 2, 1});
+    CHECK(seen[0].ended == std::vector<int>{MILCGPU_OK, MILCGPU_NO_MEMORY, MILCGPU_NO_MEMORY, MILCGPU_OK});
 }
 
 TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {

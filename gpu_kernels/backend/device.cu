@@ -241,8 +241,9 @@ void *Device::try_allocate(size_t bytes) {
 void *Device::allocate(size_t bytes, const char *owner) {
     const size_t padded = allocated_bytes(bytes);
     const bool planted = fault_is_due(Fault::allocation); // fails even after reclaim_
+    last_allocation_ = planted ? Allocated::planted_failure : Allocated::failed;
     void *pointer = planted ? nullptr : try_allocate(bytes);
-    while (pointer == nullptr && reclaim_ && reclaim_())
+    while (pointer == nullptr && ranks_ == nullptr && reclaim_ && reclaim_())
         pointer = planted ? nullptr : try_allocate(bytes);
     if (pointer == nullptr)
         throw Error(Status::no_memory,
@@ -258,6 +259,7 @@ void *Device::allocate(size_t bytes, const char *owner) {
     }
     used_bytes_ += padded;
     peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+    last_allocation_ = Allocated::well;
     return pointer;
 }
 

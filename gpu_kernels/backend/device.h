@@ -50,8 +50,12 @@ class Device final : public LaunchQueue {
     size_t free_bytes() const;
     std::string memory_table() const; // one line for each owner
     // `reclaim` is called when an allocation does not fit. It frees something that was only kept for later, and returns
-    // false if there was nothing. After true the allocation is tried again.
+    // false if there was nothing. After true the allocation is tried again. Of several ranks, one that gives back alone
+    // would make again alone what takes messages to make: collective() calls it on all of them, and then works again.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+    // Several ranks, all of which have failed, and not all for another reason than an allocation of this device: what is
+    // idle is given back on all. True: try again. least_used: SIZE_MAX before the first time, then left alone.
+    bool reclaim_on_all_ranks(size_t &least_used);
     // For tests: allocations that would bring used_bytes() above this do not fit. 0: no limit.
     void set_memory_limit(size_t bytes) { memory_limit_ = bytes; }
 
@@ -199,6 +203,8 @@ class Device final : public LaunchQueue {
     std::vector<Pinned> own_pinned_;
     size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
     std::function<bool()> reclaim_;
+    enum class Allocated { well, failed, planted_failure } last_allocation_ = Allocated::well;
+    bool in_collective_ = false;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
     int fault_after_ = 0;

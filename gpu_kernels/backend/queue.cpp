@@ -95,10 +95,43 @@ void Device::add_over_ranks(double *values, int count) {
 }
 
 void Device::collective(const char *phase, const std::function<void()> &work) {
-    if (ranks_ != nullptr)
-        ranks_->collective(phase, work);
-    else
-        work();
+    if (ranks_ == nullptr)
+        return work();
+    if (in_collective_) // a rank that failed before it came here is in the outer one already: all meet there
+        return ranks_->collective(phase, work);
+    struct Inside {
+        bool &now;
+        explicit Inside(bool &in) : now(in) { now = true; }
+        ~Inside() { now = false; }
+    };
+    for (size_t least_used = SIZE_MAX;;)
+        try {
+            const Inside inside(in_collective_);
+            return ranks_->collective(phase, work);
+        } catch (const Error &error) { // on all ranks
+            if (error.status() != Status::no_memory || !reclaim_on_all_ranks(least_used))
+                throw;
+        }
+}
+
+bool Device::reclaim_on_all_ranks(size_t &least_used) {
+    if (ranks_ == nullptr)
+        return false;
+    bool is_short = false, any = true;
+    for (const Allocated there : ranks_->gathered("memory that is short", last_allocation_)) {
+        if (there == Allocated::planted_failure)
+            return false;
+        is_short = is_short || there == Allocated::failed;
+    }
+    // What was made since the last time, and is idle by now, is no gain.
+    for (bool gain = false; is_short && any && !gain;) {
+        any = reclaim_ && reclaim_();
+        for (const int less :
+             ranks_->gathered("memory that was given back", static_cast<int>(used_bytes_ < least_used)))
+            gain = gain || less != 0;
+        least_used = std::min(least_used, used_bytes_);
+    }
+    return is_short && any;
 }
 
 void Device::record(int slot) {

@@ -129,6 +129,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
     const bool low = how.low_storage();
     const int kept = low ? (how.adaptive() ? how.stages() - 1 : 1) : how.stages() + how.last_is_first();
     queue_of(device_).collective("memory for a flow", [&] {
+        fields_.clear(), k_.clear();
         for (int field = 0; field < (low && how.adaptive() ? 3 : 2); ++field)
             fields_.push_back(around_.allocate_on_box("links of a flow"));
         for (int k = 0; k < kept; ++k)

@@ -100,6 +100,7 @@ LinkField hyp_smear(Device &device, const Geometry &geometry, Halo *halo, const 
     LinkField levels[2][3], made, *const fields[] = {&levels[0][0], &levels[0][1], &levels[0][2], &levels[1][0],
                                                      &levels[1][1], &levels[1][2], &made};
     queue_of(device).collective("memory for HYP smearing", [&] {
+        beside.clear();
         for (int k = 0; k < 3; ++k) {
             beside.emplace_back(device, geometry, halo, links.precision());
             levels[0][k] = around.allocate_on_box("HYP smearing, level 1");

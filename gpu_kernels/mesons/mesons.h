@@ -87,6 +87,10 @@ struct Dot {
 void dot_neighbours(Device &, const WideBox &, const Neighbours &, const FullVectors &in, const FullVectors &other,
                     const Dot &, Complex<double> *numbers);
 
+// Vector k of `to`, on each parity, has what `from`, one vector, has on the sites whose coordinates modulo `step` are
+// the k-th of that parity, t counted fastest, and 0 elsewhere. step: even; step^4 / 2 vectors are made.
+void thin_sources(Device &, const Geometry &box, const FullVectors &from, int step, const FullVectors &to);
+
 // Bytes and flops a site, of a source. Each matrix is counted once, each vector once.
 double neighbours_bytes(Precision, int steps, int sources); // links shared by the sources
 constexpr double neighbours_flops(int steps, bool both_ways) { return steps * (both_ways ? 2 : 1) * 72.0 + 12; }

@@ -231,8 +231,11 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     double over_target = 0;
     for (const int k : open)
         over_target = std::fmax(over_target, report.sources[k].true_residual / tolerance(k));
+    // Where low modes are deflated, half precision takes the steps of single.
     const double delta =
-        limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta_of_several(p, over_target);
+        limits_.reliable_delta > 0
+            ? limits_.reliable_delta
+            : ladder::reliable_delta_of_several(deflation_ != nullptr ? Precision::single : p, over_target);
     head.reliable_factor = level_->A->spec() == full_->spec() && deflation_ == nullptr ? 0 : delta * delta;
     for (int j = 0; j < head.sources; ++j) {
         const int k = open[j];
@@ -426,7 +429,12 @@ BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, C
             own.deflation_off = true;
         after = true_residuals(open, false);
     }
-    return still_open(open, after, stop, Gain::judged, report, stopped);
+    Open left = still_open(open, after, stop, Gain::judged, report, stopped);
+    const double jump_limit = limits_.jump_limit > 0 ? limits_.jump_limit : ladder::jump_limit;
+    if (deflation_ == nullptr &&
+        ladder::half_is_hopeless(*level_->A, level_->A->lowest(limits_.shift), jump_limit)) // each in a finer precision
+        stopped.insert(stopped.end(), left.begin(), left.end()), left.clear();
+    return left;
 }
 
 void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport &report) {

@@ -294,9 +294,9 @@ static_assert(most_dense % block == 0, "a block lies in one group");
 
 ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint64_t seed, double most_applications)
     : dimension_(dimension_of(A.geometry())) {
+    const std::unique_ptr<Workspace> space = workspace(device, A, 2);
+    Applier &apply = space->apply;
     {
-        const std::unique_ptr<Workspace> space = workspace(device, A, 2);
-        Applier &apply = space->apply;
         SpinorBlock x = space->fields[0], y = space->fields[1];
         random_vectors(device, A.geometry(), A.parity(), seed, 0, x);
         for (int step = 0; step < power_steps; ++step) {
@@ -309,29 +309,11 @@ ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint6
             apply.apply(x, y);
             highest_ = above_highest * eigen_of_hermitian(gram_over_ranks(device, x, y), block, 0).values.back();
         }
-        applications_ += apply.applications;
     }
     if (!(highest_ > 0))
         throw Error(Status::nan_or_inf, "the operator has no eigenvalue above 0: its links are 0");
-    for (int count = first_moments;; count *= 2) {
-        ended_early_ = applications_ + block * count / 2 > most_applications;
-        if (ended_early_)
-            return;
-        while (!take_moments(device, A, count, seed + block))
-            highest_ *= above_highest;
-        const double angle = 2 * std::asin(std::sqrt(std::fmin(value_of(modes) / highest_, 1)));
-        if (angle * count >= widths * M_PI || count >= most_moments)
-            return;
-    }
-}
-
-// False: the largest eigenvalue is above highest_.
-bool ModeNumber::take_moments(Device &device, const NormalOperator &A, int count, uint64_t seed) {
-    const std::unique_ptr<Workspace> space = workspace(device, A, 2);
-    Applier &apply = space->apply;
     const SpinorField *const fields = space->fields; // T_k of the noise, k even and odd
-    random_vectors(device, A.geometry(), A.parity(), seed, 0, fields[0]);
-    const Applier::Interval all{0, highest_};
+    double norm = 0;
     const auto trace = [&](const SpinorBlock &x, const SpinorBlock &y) {
         const std::vector<Number> g = gram_over_ranks(device, x, y);
         require_finite(g);
@@ -340,22 +322,41 @@ bool ModeNumber::take_moments(Device &device, const NormalOperator &A, int count
             sum += g[k * block + k].re;
         return sum;
     };
-    const double norm = trace(fields[0], fields[0]);
-    moments_.assign(count, 0);
-    moments_[0] = dimension_;
-    bool inside = true;
-    for (int k = 1; 2 * k - 1 < count && inside; ++k) {
+    const auto start = [&] {
+        random_vectors(device, A.geometry(), A.parity(), seed + block, 0, fields[0]);
+        norm = trace(fields[0], fields[0]);
+        moments_.assign(1, dimension_);
+    };
+    // Two more of them. False: the largest eigenvalue is above highest_.
+    const auto take_moments = [&] {
+        const int k = static_cast<int>(moments_.size() + 1) / 2;
+        const Applier::Interval all{0, highest_};
         const SpinorField &to = fields[k % 2], &from = fields[1 - k % 2];
         k == 1 ? apply.first(all, from, to) : apply.next(all, k - 1, from, to);
         const double signs = Applier::sign(k) * Applier::sign(k - 1);
         const double with_before = signs * trace(to, from) / norm, own = trace(to, to) / norm;
-        moments_[2 * k - 1] = k == 1 ? dimension_ * with_before : 2 * dimension_ * with_before - moments_[1];
-        if (2 * k < count)
-            moments_[2 * k] = (2 * own - 1) * dimension_;
-        inside = own < noise_grows;
+        moments_.push_back(k == 1 ? dimension_ * with_before : 2 * dimension_ * with_before - moments_[1]);
+        moments_.push_back((2 * own - 1) * dimension_);
+        return own < noise_grows;
+    };
+    start();
+    for (size_t count = first_moments;;) {
+        const double more = block * (static_cast<double>(count) - static_cast<double>(moments_.size())) / 2;
+        ended_early_ = static_cast<double>(apply.applications) + more > most_applications;
+        if (ended_early_)
+            break;
+        while (moments_.size() < count)
+            if (!take_moments()) {
+                highest_ *= above_highest;
+                start();
+            }
+        const double angle = 2 * std::asin(std::sqrt(std::fmin(value_of(modes) / highest_, 1))),
+                     enough = widths * M_PI / angle;
+        if (enough <= count || count >= most_moments)
+            break;
+        count = static_cast<size_t>(std::fmin(std::fmin(1.1 * enough, 2.0 * count), most_moments)) + 1;
     }
-    applications_ += apply.applications;
-    return inside;
+    applications_ = apply.applications;
 }
 
 // Eigenvalues highest (1 - cos phi) / 2 with angles up to phi: Chebyshev's series of a step, with Jackson's factors.

@@ -75,7 +75,6 @@ class ModeNumber {
     long long applications() const { return applications_; }
 
   private:
-    bool take_moments(Device &, const NormalOperator &A, int count, uint64_t seed);
     double below_angle(double phi) const;
     double highest_ = 0, dimension_ = 0;
     std::vector<double> moments_;

@@ -1,6 +1,7 @@
 // What a context has, and what of it goes when memory is short.
 #include "milc_glue/api/context.h"
 #include "gpu_kernels/halo/halo.h"
+#include <algorithm>
 #include <cstring>
 
 using namespace milcgpu;
@@ -12,13 +13,18 @@ milcgpu_context::milcgpu_context() = default;
 milcgpu_context::~milcgpu_context() = default;
 
 bool milcgpu_context::release_idle() {
-    if (release_more && release_more())
-        return true;
+    const auto on_any_rank = [this](int here) {
+        const std::vector<int> all = ranks->gathered("memory that is given back", here);
+        return std::any_of(all.begin(), all.end(), [](int there) { return there != 0; });
+    };
+    for (const std::function<bool()> &release : release_more)
+        if (on_any_rank(release()))
+            return true;
     for (const auto &in_turn : evictable) {
-        bool any = false;
+        int any = 0;
         for (Evictable *keeper : in_turn)
             any = keeper->release_idle() || any;
-        if (any)
+        if (on_any_rank(any))
             return true;
     }
     return false;

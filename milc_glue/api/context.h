@@ -113,10 +113,10 @@ struct milcgpu_context {
     std::set<milcgpu::Evictable *> evictable[milcgpu::Evictable::turns];
     std::unique_ptr<milcgpu::SolverShelf> solvers; // nullptr: nothing was solved
 
-    // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
-    std::function<bool()> release_more;
+    // What the caller keeps for later beside these, to be given back first, one after the other. False: none is left.
+    std::vector<std::function<bool()>> release_more;
 
-    bool release_idle(); // where an allocation does not fit; false when there is nothing left
+    bool release_idle(); // where an allocation does not fit, on all ranks; false when there is nothing left
 
     void log(int level, const std::string &line) const {
         if (verbosity < level || ranks->rank() != 0)

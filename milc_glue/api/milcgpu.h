@@ -33,7 +33,8 @@
  *
  * Solvers and packed links are kept between calls to save time. When an allocation does not fit they are freed, the one
  * that was not used for the longest time first. NO_MEMORY means that nothing idle is left. A later call that needs less
- * may work.
+ * may work. On several ranks all free them together, in calls that all ranks make: milcgpu_vectors_create, which one
+ * rank may call alone, frees nothing there.
  */
 #ifndef MILCGPU_H
 #define MILCGPU_H

@@ -11,7 +11,7 @@
  *     an operator of two links, such as GX-GY              2 for its pair of directions (12 for all six pairs)
  *     an operator of three links                           4 and those of its three pairs (28 for all)
  *     the operators of four links, such as G5-G1           36, which is all of the above but smearing
- * On one rank they are given back where memory is short, and made again when they are needed.
+ * They are given back where memory is short, on all ranks together, and made again when they are needed.
  *
  * Quark fields are colour vectors on all sites. A call takes n of them, 1 to 1000, and loads the links once for every
  * three. Host fields must have the precision of the handle. Sums over neighbours are formed in that precision,

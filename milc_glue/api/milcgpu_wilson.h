@@ -27,7 +27,7 @@
  * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
  * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, for a
  * solver in double and single some 1500 V, and some 1300 V more for each source that it takes at a time. Where memory
- * is short, on one rank, all but the links as loaded is given back between two calls, and made again when it is needed.
+ * is short, all ranks give back all but the links as loaded between two calls, and make it again when it is needed.
  */
 #ifndef MILCGPU_WILSON_H
 #define MILCGPU_WILSON_H

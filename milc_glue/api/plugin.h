@@ -60,7 +60,8 @@ extern "C" {
     ROW(WILSON_DSLASH, "dslash_w_field")                                                                               \
     ROW(DIRAC_MESON, "meson_cont_mom")                                                                                 \
     ROW(DIRAC_OPEN_MESON, "meson_open_mom")                                                                            \
-    ROW(EIGENSOLVE, "ks_eigensolve")
+    ROW(EIGENSOLVE, "ks_eigensolve")                                                                                   \
+    ROW(MEAS_CURRENT, "f_meas_current")
 #define MILCGPU_ROW_OF(row, name) MILCGPU_##row,
 typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
 #undef MILCGPU_ROW_OF
@@ -459,6 +460,25 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
 int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
                                        const void *src1, const void *src2, double factor, int repeats, double seconds,
                                        double cpu_seconds);
+
+/* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
+ * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */
+
+/* Room for so many slots of so many vectors; 0: there is none. */
+int milcgpu_plugin_current_begin(int vectors, int slots);
+/* Slot 0 becomes noise: n random fields, thinned to step^4 / 2 vectors each, on both parities; where there are
+ * eigenvectors (`of`, which are ready, else NULL), without its part along them. */
+int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step, const milcgpu_plugin_eigen_call *of);
+/* Slot `to` (1 to 3) becomes the solutions for slot `from`, on the parity of the call, from zero. */
+int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from, int to,
+                                 milcgpu_solve_report *reports);
+/* sums[(k 4 + mu) T + t]: with D of `slot`, of the k-th of `groups` groups of vectors. */
+int milcgpu_plugin_current_sums(const void *links, int phased, const void *fat, const void *lng, int parity, int groups,
+                                int slot, double *sums);
+/* sums[(w 4 + mu) T + t]: of the eigenvectors, weights[w count + n] of the n-th. */
+int milcgpu_plugin_current_low(const void *links, int phased, const void *fat, const void *lng,
+                               const milcgpu_plugin_eigen_call *of, int n_weights, const double *weights, double *sums);
+void milcgpu_plugin_current_end(void);
 
 /* ---- the links of MILC as they are, spec->signs 1. A call that fails leaves them as they were. Links that
  * reunitarization refuses are left, too: a line says so, and MILC's routine decides what happens. */

@@ -288,13 +288,14 @@ class Maker {
             forget_solvers(**set.links);
             made = resident.full();
         } else {
+            LinkField own[2];
             device_.collective("memory for fat and long links", [&] {
-                for (const LinkField **one : {&made.fat, &made.lng}) {
-                    LinkField scratch = field(a_.precision, "fat and long links");
-                    scratch.clear_behind(context_.geometry), scratch.keep_sum();
-                    *one = &kept(std::move(scratch));
+                for (LinkField &one : own) {
+                    one = field(a_.precision, "fat and long links");
+                    one.clear_behind(context_.geometry), one.keep_sum();
                 }
             });
+            made.fat = &kept(std::move(own[0])), made.lng = &kept(std::move(own[1]));
             fill(*made.fat, *made.lng);
         }
         if (k == 0) {

@@ -197,6 +197,7 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
         device.collective("contraction of Dirac fields", [&] {
             FieldPair fields(c, plan.precision(), spins, plan.two);
             DiracSums sums(device, c.geometry, plan.momenta, spec.origin);
+            found.clear();
             for (int k = 0; k < n; ++k) {
                 fields.load(plan.src1[k], format("src1[%d]", k).c_str(), plan.src2[k], format("src2[%d]", k).c_str());
                 const std::vector<Complex<double>> one = make(sums, fields.phi(), fields.psi(), plan);

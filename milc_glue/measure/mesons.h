@@ -44,9 +44,9 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         laplace.reset();
     }
     // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
-    // False: there are none, or they are in use. Not on many ranks, which make products together.
+    // False: there are none, or they are in use.
     bool release_idle() override {
-        if (busy || halo() != nullptr)
+        if (busy)
             return false;
         const bool kept = laplace != nullptr;
         context->forget(this);

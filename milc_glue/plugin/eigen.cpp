@@ -349,6 +349,8 @@ int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const doub
 int milcgpu_plugin_eigen_need(void) {
     return common_answer_of("eigenvectors", "They are lost", 0, [&] {
         Plugin &p = plugin();
+        if (p.eigenvectors_lost)
+            p.log_failure(MILCGPU_EIGENSOLVE, "eigenvectors were on the GPU alone, and are lost");
         if (p.eigenvectors_lost || p.eigenvectors == nullptr || !p.eigenvectors->newest_on_device())
             return !p.eigenvectors_lost;
         const Set &set = *p.eigenvectors->mirrored();

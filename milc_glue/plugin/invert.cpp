@@ -95,7 +95,7 @@ class Inversion {
     // work(k) for each source, until one fails on any rank.
     template <class Work> milcgpu_status each(milcgpu_status status, const Work &work) {
         for (int k = 0; k < call_.n && status == MILCGPU_OK; ++k)
-            status = p_.collective(work(k));
+            status = p_.with_idle_given_back([&] { return work(k); });
         return status;
     }
 
@@ -214,10 +214,10 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
         if (links == nullptr)
             return false;
         std::shared_ptr<QuarkField> read, made;
-        milcgpu_status status =
-            resident ? MILCGPU_OK : p.collective(p.quarks->with_content(x.data, read, account.to_device));
-        if (status == MILCGPU_OK)
-            status = p.collective(p.quarks->empty(made));
+        milcgpu_status status = p.with_idle_given_back([&] {
+            const milcgpu_status had = resident ? MILCGPU_OK : p.quarks->with_content(x.data, read, account.to_device);
+            return had == MILCGPU_OK ? p.quarks->empty(made) : had;
+        });
         const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.handle(), index}
                                     : status == MILCGPU_OK ? read->vector()
                                                            : milcgpu_vector{};

@@ -1,7 +1,9 @@
 // Shifts, spin-taste operators, smearing and contractions of MILC's fields.
 #include "gpu_kernels/mesons/mesons.h"
 #include "milc_glue/api/context.h"
-#include "milc_glue/plugin/state.h"
+#include "milc_glue/plugin/report_for_milc.h"
+#include "milc_glue/plugin/solve.h"
+#include "milc_glue/solve/currents.h"
 
 using namespace milcgpu;
 
@@ -24,7 +26,8 @@ milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vecto
 template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
     Plugin &p = plugin();
     std::shared_ptr<QuarkField> held;
-    const milcgpu_status status = p.collective(p.quarks->with_content(field.data, held, p.ledger[routine].to_device));
+    const milcgpu_status status =
+        p.with_idle_given_back([&] { return p.quarks->with_content(field.data, held, p.ledger[routine].to_device); });
     return status == MILCGPU_OK ? work(quarks_of(*held)) : status;
 }
 
@@ -42,7 +45,7 @@ template <class Work> milcgpu_status making(milcgpu_routine routine, const milcg
         return status;
     }
     std::shared_ptr<QuarkField> made;
-    milcgpu_status status = p.collective(p.quarks->empty(made));
+    milcgpu_status status = p.with_idle_given_back([&] { return p.quarks->empty(made); });
     if (status == MILCGPU_OK)
         status = work(quarks_of(*made));
     return status == MILCGPU_OK ? delivered(routine, made, to) : status;
@@ -56,7 +59,8 @@ template <class Work> milcgpu_status changing(milcgpu_routine routine, const mil
         return making(routine, field, work);
     }
     std::shared_ptr<QuarkField> own;
-    milcgpu_status status = p.collective(p.quarks->loaded(field.data, own, p.ledger[routine].to_device));
+    milcgpu_status status =
+        p.with_idle_given_back([&] { return p.quarks->loaded(field.data, own, p.ledger[routine].to_device); });
     if (status == MILCGPU_OK)
         status = work(quarks_of(*own));
     return status == MILCGPU_OK ? delivered(routine, own, field) : status;
@@ -128,6 +132,25 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
         account.flops += flops * p.sites;
         return true;
     });
+}
+
+// Of currents: noise, and what is made of it.
+std::shared_ptr<QuarkField> slots[4];
+constexpr int of_currents[4] = {0, 0, 0, 0}; // origin
+
+milcgpu_vectors *vectors_of(int slot) { return slots[slot] != nullptr ? slots[slot]->vector().of : nullptr; }
+
+// MILC's eigenvectors, which are on the device, on even sites; nullptr: not all of them are.
+EigenStore::Set *milcs_eigenvectors(Plugin &p, const milcgpu_plugin_eigen_call &of) {
+    EigenStore::Set *const set =
+        p.eigenvectors->has(of.vectors, of.count, MILCGPU_EVEN) ? p.eigenvectors->of_fields(MILCGPU_EVEN) : nullptr;
+    return set != nullptr && set->count() >= of.count ? set : nullptr;
+}
+
+bool done_or_said(Plugin &p, milcgpu_status status) {
+    if (status != MILCGPU_OK)
+        p.report_failure(MILCGPU_MEAS_CURRENT, status);
+    return status == MILCGPU_OK;
 }
 
 // One time slice of all, or all (-1). Over all ranks' sites.
@@ -221,6 +244,100 @@ int milcgpu_plugin_contract(const void *links, int phased, const void *const fat
             return src1.data == src2.data ? contract(left) : with_field(MILCGPU_MESON_CONT, src2, contract);
         });
     });
+}
+
+int milcgpu_plugin_current_begin(int vectors, int n) {
+    return done_by(MILCGPU_MEAS_CURRENT, [&] {
+        Plugin &p = plugin();
+        if (p.context == nullptr)
+            return false;
+        milcgpu_status status = MILCGPU_OK;
+        for (int k = 0; k < n && status == MILCGPU_OK; ++k)
+            status = p.with_idle_given_back([&] { return p.quarks->empty(slots[k], vectors); });
+        if (status == MILCGPU_OK)
+            return true;
+        milcgpu_plugin_current_end();
+        return done_or_said(p, status);
+    });
+}
+
+int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step, const milcgpu_plugin_eigen_call *of) {
+    return done_by(MILCGPU_MEAS_CURRENT, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_MEAS_CURRENT];
+        const Stopwatch watch(account.seconds);
+        milcgpu_status status = p.collective(thinned_sources(vectors_of(0), n, random, step));
+        account.to_device += n * field_bytes(p);
+        if (status == MILCGPU_OK && of != nullptr) {
+            LinkSet *const links = p.links_for(MILCGPU_MEAS_CURRENT, of->fat, of->lng);
+            EigenStore::Set *const set = links != nullptr && milcs_eigenvectors(p, *of) != nullptr
+                                             ? p.eigenvectors->of(*links, MILCGPU_EVEN)
+                                             : nullptr;
+            if (set == nullptr)
+                return false;
+            status = p.collective(project_out(set->handle, links->handle, vectors_of(0)));
+        }
+        return done_or_said(p, status);
+    });
+}
+
+int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from, int to,
+                                 milcgpu_solve_report *given_reports) {
+    return done_by(call->routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[call->routine];
+        const Stopwatch watch(account.seconds);
+        milcgpu_vectors *const sources = vectors_of(from), *const solutions = vectors_of(to);
+        if (p.context == nullptr || sources == nullptr || solutions == nullptr)
+            return false;
+        const int n = slots[from]->count();
+        const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
+        const LinkSet *const links = p.links_for(call->routine, call->fat, call->lng);
+        if (links == nullptr || !done_or_said(p, p.collective(zero_vectors(solutions, call->parity))))
+            return false;
+        std::vector<milcgpu_vector> b, x;
+        for (int k = 0; k < n; ++k) {
+            b.push_back({sources, k}), x.push_back({solutions, k});
+            reports[k] = {}, reports[k].struct_size = sizeof reports[k];
+        }
+        const auto once = [&](milcgpu_links *handle, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
+            return milcgpu_staggered_solve_vectors(handle, &spec, MILCGPU_TOGETHER_AUTO, n, b.data(), x.data(),
+                                                   of_sources);
+        };
+        if (solve_until_done(p, account, {*call, n, reports, once, true, links->mirror.content(), nullptr}) !=
+            Outcome::done)
+            return false;
+        account.calls += n;
+        return true;
+    });
+}
+
+int milcgpu_plugin_current_sums(const void *links, int phased, const void *fat, const void *lng, int parity, int groups,
+                                int slot, double *sums) {
+    const int n = slots[slot] != nullptr ? slots[slot]->count() : 0;
+    const double flops = n * (1146 / 2.0 + 4 * neighbours_flops(1, false));
+    return n > 0 &&
+           measured(MILCGPU_MEAS_CURRENT, links, phased ? of_currents : nullptr, {{fat}, {lng}}, flops,
+                    [&](auto *handle, auto &fermion) {
+                        return current_sums(handle, fermion[0], parity, groups, vectors_of(0), vectors_of(slot), sums);
+                    });
+}
+
+int milcgpu_plugin_current_low(const void *links, int phased, const void *fat, const void *lng,
+                               const milcgpu_plugin_eigen_call *of, int n_weights, const double *weights,
+                               double *sums) {
+    const double flops = of->count * (1146 / 2.0 + 4 * neighbours_flops(1, false));
+    return measured(MILCGPU_MEAS_CURRENT, links, phased ? of_currents : nullptr, {{fat}, {lng}}, flops,
+                    [&](auto *handle, auto &fermion) {
+                        EigenStore::Set *const set = milcs_eigenvectors(plugin(), *of);
+                        return low_mode_currents(handle, fermion[0], set != nullptr ? set->handle : nullptr, of->count,
+                                                 n_weights, weights, sums);
+                    });
+}
+
+void milcgpu_plugin_current_end(void) {
+    for (std::shared_ptr<QuarkField> &slot : slots)
+        slot.reset();
 }
 
 } // extern "C"

@@ -10,12 +10,12 @@ QuarkFields::~QuarkFields() {
             alive->release();
 }
 
-milcgpu_status QuarkFields::empty(std::shared_ptr<QuarkField> &made) {
+milcgpu_status QuarkFields::empty(std::shared_ptr<QuarkField> &made, int count) {
     const auto gone = [](const std::weak_ptr<QuarkField> &field) { return field.expired(); };
     all_.erase(std::remove_if(all_.begin(), all_.end(), gone), all_.end());
     made = std::make_shared<QuarkField>();
     all_.push_back(made); // first: what is made then cannot be missed
-    return made->make(context_, real_);
+    return made->make(context_, real_, count);
 }
 
 milcgpu_status QuarkFields::with_content(const void *field, std::shared_ptr<QuarkField> &found, uint64_t &moved) {

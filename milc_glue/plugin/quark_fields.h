@@ -15,21 +15,24 @@
 
 namespace milcgpu {
 
-// One field, both parities.
+// A field, or several that belong together, on both parities.
 class QuarkField {
   public:
     QuarkField() = default;
     ~QuarkField() { release(); }
     QuarkField(const QuarkField &) = delete;
     QuarkField &operator=(const QuarkField &) = delete;
-    milcgpu_status make(milcgpu_context *context, int real) {
-        return milcgpu_vectors_create(context, real, 1, &handle_);
+    milcgpu_status make(milcgpu_context *context, int real, int count) {
+        count_ = count;
+        return milcgpu_vectors_create(context, real, count, &handle_);
     }
+    int count() const { return count_; }
     milcgpu_vector vector() const { return {handle_, 0}; }
     void release() { milcgpu_vectors_destroy(std::exchange(handle_, nullptr)); } // before its context goes
 
   private:
     milcgpu_vectors *handle_ = nullptr;
+    int count_ = 0;
 };
 
 class QuarkFields {
@@ -44,7 +47,7 @@ class QuarkFields {
     bool stay() const { return stays_; }
     // With the content of the host's field. moved: bytes, added to. All of this is one rank's own affair.
     milcgpu_status with_content(const void *field, std::shared_ptr<QuarkField> &found, uint64_t &moved);
-    milcgpu_status empty(std::shared_ptr<QuarkField> &made);
+    milcgpu_status empty(std::shared_ptr<QuarkField> &made, int count = 1);
     // One that has it now and that nobody else reads, to be worked on in place.
     milcgpu_status loaded(const void *field, std::shared_ptr<QuarkField> &made, uint64_t &moved);
     // Copies it to the host's field, and keeps it: it is not written to any more.

@@ -53,6 +53,15 @@ void leave_call(const char *where, const char *after) noexcept {
     });
 }
 
+milcgpu_status Plugin::with_idle_given_back(const std::function<milcgpu_status()> &work) {
+    size_t least_used = SIZE_MAX;
+    milcgpu_status status = MILCGPU_OK;
+    do
+        status = collective(work());
+    while (status == MILCGPU_NO_MEMORY && context->device->reclaim_on_all_ranks(least_used));
+    return status;
+}
+
 void Plugin::log(int level, const std::string &text) const {
     if (verbosity < level || rank != 0)
         return;
@@ -103,10 +112,9 @@ bool Plugin::open(int backend) {
     const bool stays =
         settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
     quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
-    // Links of measurements only where one rank may do so without the others.
-    context->release_more = [this] {
-        return (quarks != nullptr && quarks->drop_oldest()) ||
-               (!measuring && context->ranks->size() == 1 && meson_links != nullptr && meson_links->drop_all());
+    context->release_more = {
+        [this] { return quarks != nullptr && quarks->drop_oldest(); },
+        [this] { return !measuring && meson_links != nullptr && meson_links->drop_all(); },
     };
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;

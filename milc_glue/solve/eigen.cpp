@@ -32,10 +32,7 @@ size_t free_for(milcgpu_context &context, size_t wanted) {
         double bytes = of_free_memory * static_cast<double>(context.device->free_bytes());
         for (const double there : context.ranks->gathered("memory for eigenvectors", bytes))
             bytes = std::fmin(bytes, there);
-        int released = bytes < static_cast<double>(wanted) && context.release_idle();
-        for (const int there : context.ranks->gathered("memory for eigenvectors", released))
-            released = released || there;
-        if (!released)
+        if (bytes >= static_cast<double>(wanted) || !context.release_idle())
             return static_cast<size_t>(bytes);
     }
 }

@@ -14,8 +14,7 @@ void KeptSolvers::forget(const void *handle, uint64_t still_valid) {
 
 bool KeptSolvers::release_idle() {
     for (auto oldest = all.rbegin(); oldest != all.rend(); ++oldest)
-        // On many ranks only staggered ones: the others are made and dropped by all ranks together.
-        if (&*oldest != busy && (context_.halo == nullptr || oldest->shelf == &context_)) {
+        if (&*oldest != busy) {
             context_.log(2, format("memory is short: an idle solver (%s/%s) is given back",
                                    name(oldest->precise.spinor), name(oldest->sloppy.spinor)));
             all.erase(std::next(oldest).base());

@@ -78,14 +78,24 @@ SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, Operator
 
 namespace {
 
-// With room for `most` sources, or fewer where memory is short.
-BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most) {
+// Whether half precision is asked for, and serves the eigenvalues that a solve meets.
+bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
+    const NormalOperator &A = *solver.operators.sloppy;
+    const CgLimits &limits = task.a.limits;
+    const double lowest = eigenvectors != nullptr ? eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
+    return A.spec().spinor == Precision::half &&
+           !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
+}
+
+// With room for `most` sources, or fewer where memory is short. in_half: half precision iterates.
+BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most,
+                            bool in_half) {
     kept_solvers(family.context).busy_with_several = true;
-    if (solver.block && solver.block->sources() >= most)
+    OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
+    if (solver.block && solver.block->sources() >= most && solver.block->spec() == spec)
         return *solver.block;
     solver.block.reset(); // its memory first
     const Operator &full = solver.operators.full;
-    OperatorSpec spec = ladder::of_several(solver.sloppy);
     const Operator A = spec == full->spec() ? full : solver.make(spec);
     make_for_most(most, [&](int scratch) {
         solver.block = made_on_all_ranks(family.device(), "memory for several sources", [&] {
@@ -111,16 +121,10 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
         return true;
     if (task.together != MILCGPU_TOGETHER_AUTO)
         return false;
-    const NormalOperator &A = *solver.operators.sloppy;
-    const CgLimits &limits = task.a.limits;
-    const double lowest =
-        eigenvectors != nullptr ? eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
-    const bool half =
-        A.spec().spinor == Precision::half &&
-        !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
     const milcgpu_context &context = family.context;
-    const double vectors = 0.5 * A.components() * double(context.geometry.global_volume()) / context.ranks->size();
-    return !ladder::together_pays(n, vectors, half, family.device().on_gpu());
+    const double vectors =
+        0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) / context.ranks->size();
+    return !ladder::together_pays(n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
 }
 
 CgReport solved_by(BicgstabSolver &solver, const CgLimits &limits, const CgProgress &progress) {
@@ -395,7 +399,8 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
         if (!alone)
             with_plan(sources, most, [&] {
                 const int wanted = std::min(most, n - first);
-                count = std::min(wanted, block_solver(family, sources, solver, wanted).sources());
+                const bool in_half = eigenvectors != nullptr && half_serves(solver, task, eigenvectors);
+                count = std::min(wanted, block_solver(family, sources, solver, wanted, in_half).sources());
             });
         GroupSolve group(family, sources, task, group_of(solver, task, first, count, alone), deflation_of(count));
         group.run();

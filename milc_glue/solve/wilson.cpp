@@ -124,8 +124,6 @@ void WilsonFamily::make_solver(KeptSolver &solver) {
 }
 
 bool milcgpu_wilson::release_idle() {
-    if (halo_ != nullptr)
-        return false;
     bool any = links_.drop_unused();
     for (auto entry = clover_.begin(); entry != clover_.end();) {
         const bool unused = entry->second.use_count() == 1;

@@ -76,7 +76,7 @@ static int fill(void) {
     return 1;
 }
 /* Where the present input has none, MILC has freed those of before. */
-static void need_eigenvectors(void) {
+void milcgpu_need_eigenvectors(void) {
     if (param.eigen_param.Nvecs > 0 && !fill())
         milcgpu_end_of_run();
 }
@@ -112,7 +112,7 @@ int __wrap_reload_ks_eigen(int flag, char *file, int *n, milcgpu_eigenvalue *val
 int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values, su3_vector **vectors,
                          milcgpu_eigen_residual *residuals, int timing) {
     if (flag != FORGET)
-        need_eigenvectors();
+        milcgpu_need_eigenvectors();
     return milcgpu_original(save_ks_eigen)(flag, file, n, values, vectors, residuals, timing);
 }
 
@@ -140,7 +140,7 @@ void __wrap_check_eigres(double *residuals, su3_vector **vectors, milcgpu_eigenv
                          norms[k] - 1);
         node0_printf("End of eigensolutions\n");
     } else {
-        need_eigenvectors();
+        milcgpu_need_eigenvectors();
         milcgpu_original(check_eigres)(residuals, vectors, values, n, parity, fn);
     }
     free(l);
@@ -149,29 +149,17 @@ void __wrap_check_eigres(double *residuals, su3_vector **vectors, milcgpu_eigenv
 /* The rest reads MILC's fields. */
 void __wrap_reset_eigenvalues(su3_vector **vectors, milcgpu_eigenvalue *values, int n, int parity,
                               imp_ferm_links_t *fn) {
-    need_eigenvectors();
+    milcgpu_need_eigenvectors();
     milcgpu_original(reset_eigenvalues)(vectors, values, n, parity, fn);
 }
 void __wrap_measure_chirality(su3_vector *vector, double *chirality, int parity) {
-    need_eigenvectors();
+    milcgpu_need_eigenvectors();
     milcgpu_original(measure_chirality)(vector, chirality, parity);
 }
 void __wrap_print_densities(su3_vector *vector, char *tag, int y, int z, int t, int parity) {
-    need_eigenvectors();
+    milcgpu_need_eigenvectors();
     milcgpu_original(print_densities)(vector, tag, y, z, t, parity);
 }
-void __wrap_f_meas_current(int masses, int nrand, int thinning, quark_invert_control *qic, Real *mass, Real *charges,
-                           imp_ferm_links_t **fn, Real *u1, char (*files)[MAXFILENAME]) {
-    need_eigenvectors();
-    milcgpu_original(f_meas_current)(masses, nrand, thinning, qic, mass, charges, fn, u1, files);
-}
-void __wrap_f_meas_current_diff(int masses, int nrand, int thinning, quark_invert_control *precise,
-                                quark_invert_control *sloppy, Real *mass, Real *charges, imp_ferm_links_t **fn,
-                                Real *u1, char (*files)[MAXFILENAME]) {
-    need_eigenvectors();
-    milcgpu_original(f_meas_current_diff)(masses, nrand, thinning, precise, sloppy, mass, charges, fn, u1, files);
-}
-
 /* ---- solves ------------------------------------------------------------------------------------------------------ */
 
 int milcgpu_deflates(const quark_invert_control *qic) {
@@ -182,6 +170,16 @@ int milcgpu_deflates(const quark_invert_control *qic) {
     return param.eigen_param.Nvecs > 0 && qic->deflate;
 #endif
 }
+
+int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_links_t **links) {
+    *links = links_of_vectors();
+    *vectors = call_of(eigVec, param.eigen_param.Nvecs, EVEN, *links);
+    if (milcgpu_plugin_eigen_ready(vectors))
+        return 1;
+    give_back(*links);
+    return 0;
+}
+void milcgpu_give_back_links(imp_ferm_links_t *links) { give_back(links); }
 
 int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both) {
     int ready;
@@ -282,7 +280,7 @@ static int compare(own_solver own_routine, su3_vector **vectors, const double *v
         own[k] = 0;
     }
     if (room) {
-        need_eigenvectors();
+        milcgpu_need_eigenvectors();
         milcgpu_enter_original(MILCGPU_EIGENSOLVE);
         own_routine(copies, own, p, init);
         own_residuals(copies, own, p, fn, cpu_residuals);

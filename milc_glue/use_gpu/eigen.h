@@ -15,4 +15,11 @@ int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both);
  * told not to deflate: 1. */
 int milcgpu_eigenvectors_for_milc(quark_invert_control *qic);
 
+/* The device has those of the input, on even sites. Their links, to be given back where this returns 1. */
+int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_links_t **links);
+void milcgpu_give_back_links(imp_ferm_links_t *links);
+
+/* MILC's eigVec is filled; ends the run where what belongs there is lost. */
+void milcgpu_need_eigenvectors(void);
+
 #endif

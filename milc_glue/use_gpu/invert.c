@@ -51,27 +51,6 @@ static int offloads(const quark_invert_control *qic, enum way way, Real mass, co
            !(way == by_cgz && milcgpu_plugin_compare());
 }
 
-/* After the solves of one parity. */
-static int account(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic) {
-    double seconds = 0, norm = 0;
-    int k, iterations;
-    for (k = 0; k < n; k++) {
-        seconds += reports[k].seconds;
-        norm += reports[k].source_norm;
-    }
-    qic->parity = parity;
-    if (norm > 0) {
-        iterations = milcgpu_account_block(n, reports, qic, seconds);
-    } else { /* MILC does not call the solver then */
-        qic->size_r = qic->final_rsq = qic->final_relrsq = 0;
-        qic->size_relr = 1;
-        qic->final_iters = qic->final_restart = iterations = 0;
-        qic->converged = 1;
-    }
-    report_status(qic);
-    return iterations;
-}
-
 /* cpu_dst: the guess, and then MILC's solution of what `qic` asks. */
 static void compare(const milcgpu_plugin_invert_call *call, enum way way, int iterations, double seconds,
                     su3_vector *src, su3_vector *dst, su3_vector *cpu_dst, quark_invert_control qic, Real mass,
@@ -127,9 +106,9 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         int even_iterations;
         if (title != NULL && !MILCGPU_IS_MASTER)
             node0_printf(title, mass);
-        *iterations = account(EVEN, n, even, qic);
+        *iterations = milcgpu_account_parity(EVEN, n, even, qic);
         even_iterations = qic->final_iters;
-        *iterations += account(ODD, n, odd, qic);
+        *iterations += milcgpu_account_parity(ODD, n, odd, qic);
         if (!MILCGPU_IS_MASTER || way == by_uml)
             qic->final_iters += even_iterations;
     }

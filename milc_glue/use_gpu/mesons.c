@@ -14,8 +14,7 @@ static int offloads(void) {
     return milcgpu_offloads();
 }
 
-/* As MILC's routine: phases come in with the first operator, and stay. */
-static void phases_into_ape_links(int *r0) {
+void milcgpu_phases_into_ape_links(int *r0) {
 #if MILCGPU_MILC == 1
     (void)r0;
 #else
@@ -27,7 +26,7 @@ static void phases_into_ape_links(int *r0) {
 }
 
 /* Operators with fat links alone find them as the last one left them. */
-static int ape_links_have_phases(void) {
+int milcgpu_ape_links_have_phases(void) {
 #if MILCGPU_MILC == 1
     return 0;
 #else
@@ -66,11 +65,12 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     su3_vector *cpu = (su3_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
     seconds = -milcgpu_plugin_seconds();
     if (!fat)
-        phases_into_ape_links(r0);
+        milcgpu_phases_into_ape_links(r0);
     else
         milcgpu_fill_links();
-    done = milcgpu_plugin_spin_taste(ape_links, ape_links_have_phases(), fat ? fn->fat : NULL, fat ? fn->lng : NULL,
-                                     index, r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    done = milcgpu_plugin_spin_taste(ape_links, milcgpu_ape_links_have_phases(), fat ? fn->fat : NULL,
+                                     fat ? fn->lng : NULL, index, r0, milcgpu_vector_field(src),
+                                     milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
     if (done && cpu == NULL)
         return;
@@ -249,10 +249,11 @@ static int contract(double *sums, int as_milc, su3_vector *src1, su3_vector *src
         spec.terms = terms;
         milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
         if (needs_ape)
-            phases_into_ape_links(r0);
+            milcgpu_phases_into_ape_links(r0);
         /* Local operators are signs: no links are looked at or loaded for them. */
-        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, ape_links_have_phases(),
-                                       fat, lng, &spec, milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
+        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL,
+                                       milcgpu_ape_links_have_phases(), fat, lng, &spec, milcgpu_vector_field(src1),
+                                       milcgpu_vector_field(src2), sums);
     }
     free(momenta);
     free(terms);

@@ -22,4 +22,8 @@ typedef su3_vector milcgpu_read_vector;
 typedef const su3_vector milcgpu_read_vector;
 #endif
 
+/* As MILC's routine: phases come in with the first operator, and stay. */
+void milcgpu_phases_into_ape_links(int *r0);
+int milcgpu_ape_links_have_phases(void);
+
 #endif

@@ -130,6 +130,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
             ! compiles probe.c "-DMILCGPU_PROBE_$file -DMILCGPU_FEATURE" "$@" || say_left
         fi
     done
+    case $files in *mesons*eigen*) files="$files currents" ;; esac
     ;;
 *)
     if ! $cc "$@" -E -x c /dev/null >/dev/null; then
@@ -172,7 +173,7 @@ if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        lattice_file | invert | eigen | propagators | mesons) alone="$alone $file" ;;
+        lattice_file | invert | eigen | propagators | mesons | currents) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done

@@ -80,6 +80,26 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     return iterations;
 }
 
+int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic) {
+    double seconds = 0, norm = 0;
+    int k, iterations;
+    for (k = 0; k < n; k++) {
+        seconds += reports[k].seconds;
+        norm += reports[k].source_norm;
+    }
+    qic->parity = parity;
+    if (norm > 0) {
+        iterations = milcgpu_account_block(n, reports, qic, seconds);
+    } else { /* MILC does not call the solver then */
+        qic->size_r = qic->final_rsq = qic->final_relrsq = 0;
+        qic->size_relr = 1;
+        qic->final_iters = qic->final_restart = iterations = 0;
+        qic->converged = 1;
+    }
+    report_status(qic);
+    return iterations;
+}
+
 /* The source that is deferred. */
 static struct {
     su3_vector *copy;

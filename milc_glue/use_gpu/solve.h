@@ -14,6 +14,9 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
 /* The same of n sources that were asked for alike: of qic, the worst one's. Returns the iterations of all. */
 int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds);
 
+/* The same after the solves of one parity, with MILC's words of a zero source. */
+int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic);
+
 /* `copy` of a member of the sites is deferred: solves with this source read the member, and a solver of MILC's has the
  * copy filled first. NULL: no longer. */
 void milcgpu_defer_source(su3_vector *copy, const su3_vector *member);

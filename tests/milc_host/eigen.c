@@ -134,6 +134,37 @@ static void read_first(imp_ferm_links_t *fn) {
     }
 }
 
+#ifndef MILC_HOST_MASTER
+void __real_f_meas_current(int, int, int, quark_invert_control *, Real *, Real *, imp_ferm_links_t **, Real *,
+                           char (*)[MAXFILENAME]);
+static void first_random_numbers(void) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        lattice[i].site_prn.state = i, lattice[i].site_prn.drawn = 0;
+}
+/* Currents of one mass, with noise and with the eigenvectors: by both, with the same random numbers. */
+static void try_currents(imp_ferm_links_t *fn) {
+    enum { nrand = 2, thinning = 2 };
+    quark_invert_control qic = control(EVEN);
+    Real mass = 0.1, charge = 0;
+    double filled;
+    ape_links = create_G_from_site();
+    ape_links_ks_phases = ON;
+    qic.max = 2000;
+    first_random_numbers();
+    printf("currents by milcgpu\n");
+    f_meas_current(1, nrand, thinning, &qic, &mass, &charge, &fn, NULL, NULL);
+    check(!active() || not_filled(), "currents do not fill eigVec", 0);
+    check(drawn(EVEN) == 3 * nrand && drawn(ODD) == 3 * nrand, "random numbers of noise", drawn(EVEN));
+    measure_chirality(eigVec[0], &filled, EVEN);
+    first_random_numbers();
+    printf("currents by MILC\n");
+    __real_f_meas_current(1, nrand, thinning, &qic, &mass, &charge, &fn, NULL, NULL);
+    free(ape_links);
+    ape_links = NULL;
+}
+#endif
+
 /* fault: in the eigensolver, or, "later", in a solve with vectors that the device alone has. what: readers, or
  * another eigensolver. */
 void try_eigen(const char *fault, const char *what) {
@@ -165,6 +196,13 @@ void try_eigen(const char *fault, const char *what) {
     CONSTRUCT_OTHER(eigVec, eigVal, &param.eigen_param, fn);
     check_eigres(even, eigVec, eigVal, n, EVEN, fn);
     check_eigres(odd, eigVec, eigVal, n, ODD, fn);
+#ifndef MILC_HOST_MASTER
+    if (strcmp(what, "currents") == 0) {
+        try_currents(fn);
+        GIVE_BACK(fn);
+        return;
+    }
+#endif
     if (strcmp(what, "readers") == 0) {
         Real none_there = 0;
         void *first[1];
@@ -183,6 +221,11 @@ void try_eigen(const char *fault, const char *what) {
         solve(1, UMLTYPE, fn);
         inject("none");
         GIVE_BACK(fn);
+        save_ks_eigen(FORGET, NULL, n, eigVal, eigVec, none, 1);
+        printf("the vectors are saved\n");
+        fflush(stdout);
+        save_ks_eigen(SAVE_SERIAL, NULL, n, eigVal, eigVec, none, 1);
+        check(0, "a save of vectors that are lost", 0);
         return;
     }
     iterations = solve(1, UMLTYPE, fn);

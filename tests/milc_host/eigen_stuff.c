@@ -274,9 +274,91 @@ static void add_densities(Real *sum) {
     for (k = 0; k < param.eigen_param.Nvecs; k++)
         *sum += creal(dot(eigVec[k], eigVec[k], EVEN) + dot(eigVec[k], eigVec[k], ODD));
 }
+
+#ifndef MILC_HOST_MASTER
+/* sums[t][mu] += scale Im a^dag U_mu b on the sites of a parity, with MILC's two operators. */
+static void add_currents(double (*sums)[4], su3_vector *a, su3_vector *b, int parity, double scale,
+                         imp_ferm_links_t *fn) {
+    enum { rhoxsfape = 38, pion05 = 128 + 16 * 15 + 15 };
+    su3_vector *made = field();
+    int r0[4] = {0, 0, 0, 0}, mu, x, y, z, t, c;
+    for (mu = 0; mu < 4; mu++) {
+        spin_taste_op_ape_fn(fn, rhoxsfape + mu, r0, made, b);
+        spin_taste_op_ape_fn(fn, pion05, r0, made, made);
+        for (t = 0; t < nt; t++)
+            for (z = 0; z < nz; z++)
+                for (y = 0; y < ny; y++)
+                    for (x = (y + z + t + (parity == ODD)) % 2; x < nx; x += 2) {
+                        const int i = node_index(x, y, z, t);
+                        for (c = 0; c < 3; c++)
+                            sums[t][mu] +=
+                                scale * (a[i].c[c].real * made[i].c[c].imag - a[i].c[c].imag * made[i].c[c].real);
+                    }
+    }
+    free(made);
+}
+static void print_currents(const char *tag, double (*sums)[4]) {
+    int t;
+    for (t = 0; t < nt; t++)
+        node0_printf("JTMU%s %d %.10g %.10g %.10g %.10g \n", tag, t, sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
+}
+/* Noise on the k-th sites of a parity, without its part along eigenvectors. */
+static void thin(su3_vector *to, su3_vector *noise, int thinning, int k, int parity) {
+    int x, y, z, t, n;
+    memset(to, 0, sites_on_node * sizeof(su3_vector));
+    for (t = 0; t < nt; t++)
+        for (z = 0; z < nz; z++)
+            for (y = 0; y < ny; y++)
+                for (x = (y + z + t + (parity == ODD)) % 2; x < nx; x += 2) {
+                    const int place = ((x % thinning * thinning + y % thinning) * thinning + z % thinning) * thinning;
+                    if ((place + t % thinning) / 2 == k)
+                        to[node_index(x, y, z, t)] = noise[node_index(x, y, z, t)];
+                }
+    for (n = param.eigen_param.Nvecs - 1; n >= 0; n--)
+        add(1, to, -dot(eigVec[n], to, parity), eigVec[n], parity);
+}
+static void currents(int nrand, int thinning, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
+    su3_vector *noise = field(), *source = field(), *x = field();
+    double sums[nt][4];
+    int k, r, parity;
+    memset(sums, 0, sizeof sums);
+    for (k = 0; k < param.eigen_param.Nvecs; k++) {
+        const double weight = 1 / (eigVal[k] + 4.0 * mass * mass);
+        dslash_fn_field(eigVec[k], x, ODD, fn);
+        add_currents(sums, eigVec[k], x, EVEN, -weight, fn);
+        add_currents(sums, x, eigVec[k], ODD, weight, fn);
+    }
+    print_currents("LOW", sums);
+    for (r = 0; r < nrand; r++) {
+        memset(sums, 0, sizeof sums);
+        grsource_plain_field(noise, EVENANDODD);
+        for (parity = EVEN; parity >= ODD; parity--)
+            for (k = 0; k < thinning * thinning * thinning * thinning / 2; k++) {
+                thin(source, noise, thinning, k, parity);
+                memset(x, 0, sites_on_node * sizeof(su3_vector));
+                qic->parity = parity;
+                ks_congrad_block_parity_cpu(1, &source, &x, qic, mass, fn);
+                dslash_fn_field(x, x, EVENANDODD - parity, fn);
+                add_currents(sums, source, x, parity, -1, fn);
+            }
+        print_currents(r == 0 ? "HI 0" : "HI 1", sums);
+    }
+    free(noise), free(source), free(x);
+}
+#endif
+
+/* Of one mass where there is one, else a sum that shows whether eigVec is filled. */
 void f_meas_current(int n_masses, int nrand, int thinning, quark_invert_control *qic, Real masses[], Real charges[],
                     imp_ferm_links_t *fn_mass[], Real *u1_A, char filenames[][MAXFILENAME]) {
-    (void)n_masses, (void)nrand, (void)thinning, (void)qic, (void)masses, (void)charges, (void)fn_mass, (void)filenames;
+    (void)charges, (void)filenames;
+#ifndef MILC_HOST_MASTER
+    if (n_masses == 1) {
+        currents(nrand, thinning, qic, masses[0], fn_mass[0]);
+        return;
+    }
+#else
+    (void)n_masses, (void)nrand, (void)thinning, (void)qic, (void)masses, (void)fn_mass;
+#endif
     add_densities(u1_A);
 }
 void f_meas_current_diff(int n_masses, int nrand, int thinning, quark_invert_control *precise,

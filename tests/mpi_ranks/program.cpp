@@ -533,6 +533,40 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     call("the force of fermions", 1, true,
          [&] { return milcgpu_plugin_fermion_force(&sites, &force, solutions, &of_force) == 1; });
     milcgpu_plugin_vectors_end();
+
+    // M x = b by M^dag of solutions on both parities, with eigenvectors of both and without.
+    std::vector<std::vector<double>> vectors(4, std::vector<double>(b.size()));
+    void *vector[4];
+    for (int k = 0; k < 4; ++k)
+        vector[k] = vectors[k].data();
+    double values[4], residuals[4];
+    milcgpu_eigen_report of_vectors{};
+    const milcgpu_plugin_eigen_call low{fats[0], lngs[0], MILCGPU_EVEN, 4, vector, 1e-9, 1};
+    check(milcgpu_plugin_eigensolve(&low, values, residuals, &of_vectors) == 1 &&
+              milcgpu_plugin_eigen_other_parity(&low) == 1,
+          milcgpu_last_error());
+    milcgpu_plugin_invert_call invert{};
+    invert.solve = one;
+    invert.solve.routine = MILCGPU_MAT_INVERT, invert.solve.mass = 0.05, invert.solve.tolerance = 1e-11;
+    invert.adjoint_last = 1, invert.n = 1;
+    std::vector<double> inverted[2] = {b, b};
+    for (const int deflated : {0, 1}) {
+        const milcgpu_field from = field(b), into = field(inverted[deflated]);
+        invert.sources = &from, invert.solutions = &into;
+        invert.solve.deflate = deflated != 0 ? MILCGPU_DEFLATED_BY_MILCS : MILCGPU_UNDEFLATED;
+        milcgpu_solve_report even = tests::sized<milcgpu_solve_report>(), odd = even;
+        check(milcgpu_plugin_invert(&invert, &even, &odd) == 1, milcgpu_last_error());
+        check((even.deflations > 0) == (deflated != 0) && (odd.deflations > 0) == (deflated != 0),
+              "deflations on both parities");
+        check(even.true_residual < 1e-11 && odd.true_residual < 1e-11, "residuals of M^dag last");
+    }
+    double apart = 0, size = 0;
+    for (size_t k = 0; k < b.size(); ++k) {
+        apart += (inverted[0][k] - inverted[1][k]) * (inverted[0][k] - inverted[1][k]);
+        size += inverted[0][k] * inverted[0][k];
+    }
+    check(std::sqrt(apart / size) < 1e-7, "the deflated solution");
+
     milcgpu_plugin_clover_call matrix{};
     matrix.mixed = MILCGPU_MIXED_AUTO;
     matrix.links = field(gauge);
