@@ -256,14 +256,15 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
             if (std::string(setting) == "MILCGPU_OFF=1")
                 continue;
             const bool cgz = std::string(setting) == "MILCGPU_COMPARE=0"; // in compare mode its solves are compared
-            CHECK(r.calls("mat_invert").first == 14 + 9 + 3 + (cgz ? 1 + 2 : 0)); // M^dag of a mass; masses far apart
-            CHECK(r.calls("ks_congrad_parity").first == 3 * 6 + (cgz ? 0 : 2));   // several masses
+            // Condensates; M^dag of a mass; masses far apart
+            CHECK(r.calls("mat_invert").first == 14 + 2 * 2 * 3 + 9 + 3 + (cgz ? 1 + 2 : 0));
+            CHECK(r.calls("ks_congrad_parity").first == 3 * 6 + (cgz ? 0 : 2)); // several masses
             CHECK(r.count("masses of a set that lie far apart are solved one by one") == 1);
             CHECK(r.calls("ks_congrad_block_parity").first == (cgz ? -1 : 4)); // -1: no line
         }
     // A line for each source and parity, as through the solves alone, and for all masses. A zero source has none.
     CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") ==
-          2 * 13 - 2 + 2 + 4 + 3 * 8 + 3 * 2);
+          2 * 13 - 2 + 2 + 4 + 2 * 2 * 2 * 3 + 3 * 8 + 3 * 2);
     const Run together = inverts("hisq-P2", "MILCGPU_TEST=no_gather", "none");
     CHECK(together.calls("ks_multicg_offset_field").first == 4 * 2);
     CHECK_FALSE(together.says("masses of a set that lie far apart"));
@@ -385,8 +386,8 @@ TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's maste
             CHECK(inverts.status == 0);
             CHECK(inverts.says("\n0 of "));
             CHECK_FALSE(inverts.says("BEYOND TOLERANCE"));
-            CHECK_FALSE(inverts.says("inversion"));                 // master has no titles
-            CHECK(inverts.calls("mat_invert").first == 12 + 6 + 3); // M^dag of a mass; masses far apart
+            CHECK_FALSE(inverts.says("inversion"));                             // master has no titles
+            CHECK(inverts.calls("mat_invert").first == 12 + 2 * 2 * 3 + 6 + 3); // M^dag of a mass; masses far apart
         }
 }
 
@@ -446,7 +447,7 @@ TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[
 }
 
 TEST_CASE("milc_host: all colours of a set of propagators are solved in one call, where they can be", "[milc_host]") {
-    const std::string said = "all colours of a set of propagators are solved in one call";
+    const std::string said = "all colours of a set of propagators, and random sources of a condensate, are solved for";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting :
              {"MILCGPU_AUTO=1", "MILCGPU_TEST=no_gather", "MILCGPU_OFF=1", "MILCGPU_COMPARE=strict"}) {

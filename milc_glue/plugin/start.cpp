@@ -401,7 +401,8 @@ int milcgpu_plugin_gathers(void) {
     Plugin &p = plugin();
     const bool yes = p.active() && !p.settings.asks_for("no_gather");
     if (yes && !std::exchange(p.said_gathers, true))
-        p.log(1, "all colours of a set of propagators are solved in one call (MILCGPU_AUTO=0: one after the other)");
+        p.log(1, "all colours of a set of propagators, and random sources of a condensate, are solved for in one call "
+                 "(MILCGPU_AUTO=0: one after the other)");
     return yes;
 }
 int milcgpu_plugin_mass_by_mass(int n, const double *masses) {

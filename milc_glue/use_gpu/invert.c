@@ -10,6 +10,7 @@
  *
  * Not inv_type MG: MILC's routine then calls the solves of solve.c. */
 #include "eigen.h"
+#include "random.h"
 #include "solve.h"
 
 #include <string.h>
@@ -76,42 +77,59 @@ static void compare(const milcgpu_plugin_invert_call *call, enum way way, int it
     free(normal);
 }
 
-/* 1: done. 0: nothing was printed, and no field written. title: MILC's first line, or NULL. */
-static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
-                  enum way way, const char *title, int *iterations) {
+/* 1: done. 0: no field was written. */
+static int solve(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
+                 enum way way, milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
+                 milcgpu_solve_report *odd) {
     const int deflated = milcgpu_has_eigenvectors(qic, way == by_cgz);
-    const quark_invert_control asked = *qic;
-    milcgpu_plugin_invert_call call;
-    milcgpu_solve_report even[n], odd[n];
     milcgpu_field sources[n], solutions[n];
-    su3_vector *cpu_dst[n];
-    double seconds = -milcgpu_plugin_seconds();
     int k, done;
     for (k = 0; k < n; k++) {
         sources[k] = milcgpu_vector_field(src[k]);
         solutions[k] = milcgpu_vector_field(dst[k]);
+    }
+    call->solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
+    call->solve.deflate = deflated ? MILCGPU_DEFLATED_BY_MILCS : MILCGPU_UNDEFLATED;
+    call->odd_from_even = way == by_uml || (way == by_cg && deflated && mass != 0);
+    call->adjoint_last = way == by_cgz;
+    call->n = n;
+    call->sources = sources;
+    call->solutions = solutions;
+    done = milcgpu_plugin_invert(call, even, odd) ||
+           (milcgpu_fill_links() && milcgpu_offloads() && milcgpu_plugin_invert(call, even, odd));
+    call->sources = call->solutions = NULL;
+    return done;
+}
+
+/* MILC's lines and counters. title: its first line, or NULL. Returns the iterations. */
+static int account(int n, const milcgpu_solve_report *even, const milcgpu_solve_report *odd, quark_invert_control *qic,
+                   Real mass, enum way way, const char *title) {
+    int iterations, even_iterations;
+    if (title != NULL && !MILCGPU_IS_MASTER)
+        node0_printf(title, mass);
+    iterations = milcgpu_account_parity(EVEN, n, even, qic);
+    even_iterations = qic->final_iters;
+    iterations += milcgpu_account_parity(ODD, n, odd, qic);
+    if (!MILCGPU_IS_MASTER || way == by_uml)
+        qic->final_iters += even_iterations;
+    return iterations;
+}
+
+/* 1: done. 0: nothing was printed, and no field written. title: as above. */
+static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
+                  enum way way, const char *title, int *iterations) {
+    const quark_invert_control asked = *qic;
+    milcgpu_plugin_invert_call call;
+    milcgpu_solve_report even[n], odd[n];
+    su3_vector *cpu_dst[n];
+    double seconds = -milcgpu_plugin_seconds();
+    int k, done;
+    for (k = 0; k < n; k++)
         cpu_dst[k] = milcgpu_copy_of(dst[k]);
-    }
-    call.solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
-    call.solve.deflate = deflated ? MILCGPU_DEFLATED_BY_MILCS : MILCGPU_UNDEFLATED;
-    call.odd_from_even = way == by_uml || (way == by_cg && deflated && mass != 0);
-    call.adjoint_last = way == by_cgz;
-    call.n = n;
-    call.sources = sources;
-    call.solutions = solutions;
-    done = milcgpu_plugin_invert(&call, even, odd) ||
-           (milcgpu_fill_links() && milcgpu_offloads() && milcgpu_plugin_invert(&call, even, odd));
+    done = solve(n, src, dst, qic, mass, fn, way, &call, even, odd);
     seconds += milcgpu_plugin_seconds();
-    if (done) {
-        int even_iterations;
-        if (title != NULL && !MILCGPU_IS_MASTER)
-            node0_printf(title, mass);
-        *iterations = milcgpu_account_parity(EVEN, n, even, qic);
-        even_iterations = qic->final_iters;
-        *iterations += milcgpu_account_parity(ODD, n, odd, qic);
-        if (!MILCGPU_IS_MASTER || way == by_uml)
-            qic->final_iters += even_iterations;
-    }
+    if (done)
+        *iterations = account(n, even, odd, qic, mass, way, title);
     for (k = 0; k < n; k++) {
         if (done && cpu_dst[k] != NULL)
             compare(&call, way, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked,
@@ -129,11 +147,111 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         (qic)->deflate |= told_not_to;                                                                                 \
     } while (0)
 
+static const char uml_title[] = "UML inversion with mass %f\n";
+
+/* ---- random sources of a condensate ------------------------------------------------------------------------------ */
+
+/* f_meas_imp_field takes one random source after the other and solves M x = b for it. No source depends on a solution,
+ * and nothing else draws random numbers there: so those that follow are drawn as the first one is, in MILC's order, and
+ * all of them are solved for in one call. MILC's lines come as it asks for each. */
+enum { most_ahead = 12 };
+static struct {
+    int left;     /* sources that are not drawn yet */
+    int n, asked; /* of those that are drawn: how many; how many of them MILC has asked for */
+    int solved;   /* 0: not yet; -1: MILC's own way */
+    Real mass;
+    su3_vector *source[most_ahead], *solution[most_ahead];
+    milcgpu_solve_report even[most_ahead], odd[most_ahead];
+} ahead;
+
+static size_t field_bytes(void) { return sites_on_node * sizeof(su3_vector); }
+
+static void end_of_ahead(void) {
+    int k;
+    for (k = 0; k < ahead.n; k++)
+        free(ahead.source[k]), free(ahead.solution[k]);
+    ahead.n = ahead.asked = ahead.solved = 0;
+}
+
+/* None where there is no room on a rank. */
+static void draw_those_that_follow(void (*draw)(su3_vector *, int)) {
+    int k, is_short = 0;
+    end_of_ahead();
+    ahead.n = ahead.left < most_ahead ? ahead.left : most_ahead;
+    for (k = 0; k < ahead.n; k++) {
+        ahead.source[k] = (su3_vector *)milcgpu_try_room(field_bytes(), "random sources");
+        ahead.solution[k] = (su3_vector *)milcgpu_try_room(field_bytes(), "solutions of random sources");
+        is_short = is_short || ahead.source[k] == NULL || ahead.solution[k] == NULL;
+    }
+    if (milcgpu_plugin_agreed(is_short)) {
+        end_of_ahead();
+        ahead.left = 0;
+        return;
+    }
+    for (k = 0; k < ahead.n; k++) {
+        draw(ahead.source[k], EVENANDODD);
+        memset(ahead.solution[k], 0, field_bytes());
+    }
+    ahead.left -= ahead.n;
+}
+
+static int from_ahead(su3_vector *to, int parity, void (*draw)(su3_vector *, int)) {
+    if (parity != EVENANDODD)
+        return 0;
+    if (ahead.asked == ahead.n && ahead.left > 0)
+        draw_those_that_follow(draw);
+    if (ahead.asked == ahead.n)
+        return 0;
+    memcpy(to, ahead.source[ahead.asked++], field_bytes());
+    return 1;
+}
+
+static int is_zero(const su3_vector *x) {
+    const Real *reals = (const Real *)x;
+    size_t k, n = field_bytes() / sizeof(Real);
+    for (k = 0; k < n; k++)
+        if (reals[k] != 0)
+            return 0;
+    return 1;
+}
+
+/* 1: what MILC asks for is the solution for the source that it was given last. */
+static int solved_ahead(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
+                        int *iterations) {
+    const int k = ahead.asked - 1;
+    milcgpu_plugin_invert_call call;
+    if (k < 0 || ahead.n < 2 || ahead.solved < 0 ||
+        milcgpu_plugin_agreed(!is_zero(dst) || memcmp(src, ahead.source[k], field_bytes()) != 0))
+        return 0;
+    if (ahead.solved == 0) {
+        ahead.mass = mass;
+        ahead.solved =
+            solve(ahead.n, ahead.source, ahead.solution, qic, mass, fn, by_uml, &call, ahead.even, ahead.odd) ? 1 : -1;
+    }
+    if (ahead.solved < 0 || ahead.mass != mass)
+        return 0;
+    memcpy(dst, ahead.solution[k], field_bytes());
+    *iterations = account(1, &ahead.even[k], &ahead.odd[k], qic, mass, by_uml, uml_title);
+    return 1;
+}
+
+void __wrap_f_meas_imp_field(int npbp_reps, quark_invert_control *qic, Real mass, int naik_term_epsilon_index,
+                             fermion_links_t *fl) {
+    if (npbp_reps > 1 && milcgpu_offloads() && milcgpu_plugin_gathers() && !milcgpu_plugin_compare()) {
+        ahead.left = npbp_reps;
+        milcgpu_drawn_ahead = from_ahead;
+    }
+    milcgpu_original(f_meas_imp_field)(npbp_reps, qic, mass, naik_term_epsilon_index, fl);
+    milcgpu_drawn_ahead = NULL;
+    ahead.left = 0;
+    end_of_ahead();
+}
+
 int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                 imp_ferm_links_t *fn) {
     int iterations;
-    if (offloads(qic, by_uml, mass, fn) &&
-        invert(1, &src, &dst, qic, mass, fn, by_uml, "UML inversion with mass %f\n", &iterations))
+    if (offloads(qic, by_uml, mass, fn) && (solved_ahead(src, dst, qic, mass, fn, &iterations) ||
+                                            invert(1, &src, &dst, qic, mass, fn, by_uml, uml_title, &iterations)))
         return iterations;
     by_milc(qic, iterations, milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn));
     return iterations;
@@ -166,8 +284,7 @@ static int way_of(enum inv_type type, enum way *way) {
 
 int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                             imp_ferm_links_t *fn) {
-    static const char *const titles[] = {"Plain CG inversion from given initial guess for mass %f\n",
-                                         "UML inversion with mass %f\n",
+    static const char *const titles[] = {"Plain CG inversion from given initial guess for mass %f\n", uml_title,
                                          "Plain CG inversion from zero initial guess for mass %f\n"};
     enum way way;
     int iterations;

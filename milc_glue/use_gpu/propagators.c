@@ -21,8 +21,9 @@ static int all_fresh(int propagators, const int *start) {
 
 /* The set with all colours of its sources that does the same, or the set itself. */
 static enum set_type gathered(enum set_type set, enum inv_type inverter, int propagators, const int *start) {
-    if (!all_fresh(propagators, start) || (inverter != UMLTYPE && inverter != CGTYPE) ||
-        (set != MULTISOURCE_SET && set != SINGLES_SET) || (set == SINGLES_SET && propagators != 1))
+    const int by_cg = inverter == UMLTYPE || inverter == CGTYPE || inverter == CGZTYPE;
+    if (!all_fresh(propagators, start) || !by_cg || (set != MULTISOURCE_SET && set != SINGLES_SET) ||
+        (set == SINGLES_SET && propagators != 1))
         return set;
     return milcgpu_offloads() && milcgpu_plugin_gathers() ? MULTICOLORSOURCE_SET : set;
 }

@@ -47,17 +47,24 @@ static int draws_source(su3_vector *dest, int parity, int (*part)(void *, size_t
                          sizeof(su3_vector));
 }
 
-void __wrap_grsource_plain_field(su3_vector *dest, int parity) {
+static void draw_normal(su3_vector *dest, int parity) {
     if (!draws_source(dest, parity, normal_part, own_normal))
         milcgpu_original(grsource_plain_field)(dest, parity);
 }
-void __wrap_z2rsource_plain_field(su3_vector *dest, int parity) {
+static void draw_z2(su3_vector *dest, int parity) {
     if (!draws_source(dest, parity, z2_part, own_z2))
         milcgpu_original(z2rsource_plain_field)(dest, parity);
 }
 #else
-void __wrap_grsource_plain_field(su3_vector *dest, int parity) { milcgpu_original(grsource_plain_field)(dest, parity); }
-void __wrap_z2rsource_plain_field(su3_vector *dest, int parity) {
-    milcgpu_original(z2rsource_plain_field)(dest, parity);
-}
+static void draw_normal(su3_vector *dest, int parity) { milcgpu_original(grsource_plain_field)(dest, parity); }
+static void draw_z2(su3_vector *dest, int parity) { milcgpu_original(z2rsource_plain_field)(dest, parity); }
 #endif
+
+int (*milcgpu_drawn_ahead)(su3_vector *, int, void (*)(su3_vector *, int));
+
+static void draw_next(su3_vector *dest, int parity, void (*draw)(su3_vector *, int)) {
+    if (milcgpu_drawn_ahead == NULL || !milcgpu_drawn_ahead(dest, parity, draw))
+        draw(dest, parity);
+}
+void __wrap_grsource_plain_field(su3_vector *dest, int parity) { draw_next(dest, parity, draw_normal); }
+void __wrap_z2rsource_plain_field(su3_vector *dest, int parity) { draw_next(dest, parity, draw_z2); }

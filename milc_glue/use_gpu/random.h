@@ -9,6 +9,10 @@
 #define MILCGPU_DRAWS 1
 #endif
 
+/* Where random sources are drawn before they are asked for: dest becomes the next one. 0: none is there, and none was
+ * drawn. draw(dest, parity) draws one. NULL: each is drawn as it is asked for. */
+extern int (*milcgpu_drawn_ahead)(su3_vector *dest, int parity, void (*draw)(su3_vector *, int));
+
 /* part(what, from, to) draws those of the sites first + from ... first + to - 1, into `bytes` bytes of each site of
  * `field`, which are `pitch` bytes apart. 0: MILC's own is to draw them. In compare mode it has been called, too, with
  * `own`. */

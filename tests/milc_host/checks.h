@@ -17,3 +17,9 @@ su3_vector *random_field(unsigned seed);
 su3_vector *copy(const su3_vector *f);
 quark_invert_control control(int parity);
 void try_solve(int parity, Real mass, fn_links_t *fn);
+
+/* make_prop.c */
+enum { most_condensates = 3 };
+extern fn_links_t *set_links;               /* that solve_ksprop and f_meas_imp_field solve with */
+extern double condensate[most_condensates]; /* of the last call: of each random source */
+extern long drawn_for_first;                /* random numbers of a site, when the first source was there */

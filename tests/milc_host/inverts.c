@@ -16,6 +16,7 @@ int __real_mat_invert_cg_field(su3_vector *, su3_vector *, quark_invert_control 
 int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 #endif
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+void __real_f_meas_imp_field(int, quark_invert_control *, Real, int, fermion_links_t *);
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
 int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *, links_multi);
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
@@ -156,6 +157,39 @@ static void try_multi(fn_links_t *fn, fn_links_t *fn_last, int far_apart, enum i
     free(src);
 }
 
+/* Random sources that follow are drawn with the first one, the same numbers, and solved for in one call. A new mass
+ * begins with the numbers that come next. */
+static void try_condensate(fn_links_t *fn) {
+    enum { reps = most_condensates };
+    quark_invert_control qic = control(EVENANDODD);
+    const Real mass[2] = {0.12, 0.2};
+    double ours[2][reps];
+    size_t i;
+    int k, mine, ahead;
+    set_links = fn;
+    for (mine = 1; mine >= 0; mine--) {
+        for (i = 0; i < sites_on_node; i++)
+            lattice[i].site_prn.state = i, lattice[i].site_prn.drawn = 0;
+        for (k = 0; k < 2; k++) {
+            const int before = 3 * reps * k;
+            if (mine)
+                f_meas_imp_field(reps, &qic, mass[k], 0, NULL);
+            else
+                __real_f_meas_imp_field(reps, &qic, mass[k], 0, NULL);
+            ahead = mine && milcgpu_plugin_gathers() && !milcgpu_plugin_compare();
+            check(drawn_for_first == before + (ahead ? 3 * reps : 3), "random numbers of the first source",
+                  drawn_for_first);
+            check(lattice[0].site_prn.drawn == before + 3 * reps, "random numbers of all", lattice[0].site_prn.drawn);
+            for (i = 0; i < reps; i++)
+                if (mine)
+                    ours[k][i] = condensate[i];
+                else
+                    check(fabs(condensate[i] - ours[k][i]) < allowed(mass[k]) * fabs(ours[k][i]), "a condensate",
+                          condensate[i] - ours[k][i]);
+        }
+    }
+}
+
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_invert(1, UMLTYPE, 0.05, fn, "none");
     try_invert(1, UMLTYPE, 0.1, fn, fault);
@@ -168,6 +202,7 @@ void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_invert(3, UMLTYPE, 0.08, fn, fault);
     try_sources_of_one_parity(fn);
     try_guess(fn);
+    try_condensate(fn);
     try_adjoint(fn, fault);
     try_multi(fn, fn, 0, UMLTYPE);
     try_multi(fn, fn_last, 0, UMLTYPE);

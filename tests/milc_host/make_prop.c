@@ -3,12 +3,15 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"
+#include "checks.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
 #include "test_hooks.h"
 #include <math.h>
 
-fn_links_t *set_links;    /* that it solves with */
+fn_links_t *set_links;
+double condensate[most_condensates];
+long drawn_for_first;
 enum set_type solved_set; /* the set type that it was last called with */
 
 int solve_ksprop(enum set_type set_type, enum inv_type inv_type, int num_prop, int startflag[],
@@ -28,6 +31,26 @@ int solve_ksprop(enum set_type set_type, enum inv_type inv_type, int num_prop, i
         iterations += ks_congrad_block_parity_cpu(all ? colors * num_prop : num_prop, src + j * num_prop,
                                                   dst + j * num_prop, my_qic, my_ksp[0].mass, set_links);
     return iterations;
+}
+
+void f_meas_imp_field(int npbp_reps, quark_invert_control *qic, Real mass, int naik_term_epsilon_index,
+                      fermion_links_t *fl) {
+    size_t i;
+    int rep, c;
+    (void)naik_term_epsilon_index, (void)fl;
+    for (rep = 0; rep < npbp_reps; rep++) {
+        su3_vector *source = (su3_vector *)calloc(sites_on_node, sizeof(su3_vector)),
+                   *x = (su3_vector *)calloc(sites_on_node, sizeof(su3_vector));
+        grsource_plain_field(source, EVENANDODD);
+        drawn_for_first = rep == 0 ? lattice[0].site_prn.drawn : drawn_for_first;
+        mat_invert_uml_field(source, x, qic, mass, set_links);
+        condensate[rep] = 0;
+        for (i = 0; i < sites_on_node; i++)
+            for (c = 0; c < 3; c++)
+                condensate[rep] += source[i].c[c].real * x[i].c[c].real + source[i].c[c].imag * x[i].c[c].imag;
+        node0_printf("PBP: mass %e %e ( %d of %d )\n", mass, condensate[rep], rep + 1, npbp_reps);
+        free(source), free(x);
+    }
 }
 
 /* The shared iteration, a refinement a mass, and M^dag of each solution. */

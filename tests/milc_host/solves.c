@@ -13,7 +13,6 @@ int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, 
                                        imp_ferm_links_t *);
 void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
 
-extern fn_links_t *set_links;    /* that solve_ksprop (make_prop.c) solves with */
 extern enum set_type solved_set; /* that it was last called with */
 
 void try_solve(int parity, Real mass, fn_links_t *fn) {
@@ -257,7 +256,8 @@ static void try_sets(fn_links_t *fn) {
     try_set(fn, SINGLES_SET, UMLTYPE, 1, FRESH, all ? MULTICOLORSOURCE_SET : SINGLES_SET);
     try_set(fn, SINGLES_SET, UMLTYPE, 2, FRESH, SINGLES_SET); /* may be of two masses */
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, CONTINUE, MULTISOURCE_SET);
-    try_set(fn, MULTISOURCE_SET, CGZTYPE, 2, FRESH, MULTISOURCE_SET);
+    try_set(fn, MULTISOURCE_SET, CGZTYPE, 2, FRESH, gathered);
+    try_set(fn, MULTISOURCE_SET, MGTYPE, 2, FRESH, MULTISOURCE_SET);
     try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET); /* of two sources, which MILC refuses */
     try_masses(fn, 0, 0, FRESH, all ? MULTICOLORSOURCE_SET : MULTIMASS_SET);
     try_masses(fn, 2, 0, FRESH, MULTIMASS_SET);

@@ -98,6 +98,8 @@ void f_meas_current(int n_masses, int nrand, int thinning, quark_invert_control 
 void f_meas_current_diff(int n_masses, int nrand, int thinning, quark_invert_control *precise,
                          quark_invert_control *sloppy, Real masses[], Real charges[], imp_ferm_links_t *fn_mass[],
                          Real *u1_A, char filenames[][MAXFILENAME]);
+void f_meas_imp_field(int npbp_reps, quark_invert_control *qic, Real mass, int naik_term_epsilon_index,
+                      fermion_links_t *fl);
 void invalidate_fermion_links(fermion_links_t *fl);
 void restore_fermion_links_from_site(fermion_links_t *fl, int prec);
 void eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_off, int prec, fermion_links_t *fl);
