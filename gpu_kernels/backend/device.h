@@ -53,8 +53,8 @@ class Device final : public LaunchQueue {
     // false if there was nothing. After true the allocation is tried again. Of several ranks, one that gives back alone
     // would make again alone what takes messages to make: collective() calls it on all of them, and then works again.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
-    // Several ranks, all of which have failed, and not all for another reason than an allocation of this device: what is
-    // idle is given back on all. True: try again. least_used: SIZE_MAX before the first time, then left alone.
+    // Several ranks, all of which have failed, and not all for another reason than an allocation of this device: what
+    // is idle is given back on all. True: try again. least_used: SIZE_MAX before the first time, then left alone.
     bool reclaim_on_all_ranks(size_t &least_used);
     // For tests: allocations that would bring used_bytes() above this do not fit. 0: no limit.
     void set_memory_limit(size_t bytes) { memory_limit_ = bytes; }

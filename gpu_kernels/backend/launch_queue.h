@@ -35,9 +35,9 @@ class LaunchQueue {
     // sites are sums over all ranks, added in rank order, and every rank must queue the same launches.
     Ranks *ranks() const { return ranks_; }
     virtual void add_over_ranks(double *values, int count) = 0; // on the host; nothing to do for one rank
-    // If `work` fails on one rank, this throws the same error on all ranks (Ranks::collective). Where an allocation fails
-    // on one, all give back what is idle and do the outermost `work` that they are in again: before its last allocation
-    // it changes nothing in a way that counts twice. phase: a literal.
+    // If `work` fails on one rank, this throws the same error on all ranks (Ranks::collective). Where an allocation
+    // fails on one, all give back what is idle and do the outermost `work` that they are in again: before its last
+    // allocation it changes nothing in a way that counts twice. phase: a literal.
     virtual void collective(const char *phase, const std::function<void()> &work) = 0;
     // On the device, if the ranks reach each other's memory. Sums over ranks and ghosts then need no host, and their
     // launches can be recorded. nullptr: they go over the host.

@@ -161,8 +161,8 @@ typedef struct {
     char time[64];              /* of version 5 */
     char *about, *record;       /* the texts of a SciDAC file and of its field, on rank 0: for free(); else NULL */
 } milcgpu_plugin_file;
-/* How a file is written: version 5, with `time` as the time of writing; or SciDAC, where `about` is given, and with `lfn`
- * ILDG. */
+/* How a file is written: version 5, with `time` as the time of writing; or SciDAC, where `about` is given, and with
+ * `lfn` ILDG. */
 typedef struct {
     const char *time;           /* of version 5 */
     const char *about, *record; /* the texts of a SciDAC file and of its field */
@@ -172,14 +172,14 @@ typedef struct {
 /* A gauge file is read by all ranks into `links`, MILC's order of sites, 4 a site. All ranks call it; the start is not
  * needed. Of `milc` ranks, rank, box, decisions and site_map are read. lime: 0 a file of MILC's version 5, 1 one of
  * SciDAC or ILDG. serial: rank 0 alone need see the file.
- * 1: done; checksums of version 5 are MILC's to judge, those of SciDAC are right. 0: MILC's own routine is to do it, and
- * nothing was written. -1: the file does not hold, which was said: the run must end. */
+ * 1: done; checksums of version 5 are MILC's to judge, those of SciDAC are right. 0: MILC's own routine is to do it,
+ * and nothing was written. -1: the file does not hold, which was said: the run must end. */
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file);
-/* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it; a
- * reason that is worth it was said. -1: ranks have lost one another. */
-int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form, int serial,
-                                 const milcgpu_field *links, milcgpu_plugin_file *file);
+/* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it;
+ * a reason that is worth it was said. -1: ranks have lost one another. */
+int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form,
+                                 int serial, const milcgpu_field *links, milcgpu_plugin_file *file);
 
 /* After a call that could not be done: starts the host backend for the rest of the run, and says so. 1: it has started
  * now, so the call can be tried again; 0: it was running already, or cannot be started. */
@@ -421,8 +421,8 @@ int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *spa
 int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double *action);
 /* What g_measure prints, without phases and boundary sign, which the links have or not: plaquettes of space and time,
  * Polyakov loop, and traces of n loops as in milcgpu_gauge_loop_traces, n = 0 for none. */
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths, const int *steps,
-                                 double *plaquettes, double *polyakov, double *traces);
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
+                                 const int *steps, double *plaquettes, double *polyakov, double *traces);
 
 /* One line, as those above: the device's newest `one` with what MILC's routine has made of the host's old copy, which
  * then goes: the device's takes its place. expected: why both must differ, or NULL. */
