@@ -180,8 +180,13 @@ TEST_CASE("docs name the version that this is", "[docs]") {
     CHECK(text_of("docs/CITATION.cff").find("version: " MILCGPU_VERSION "\n") != std::string::npos);
     CHECK(text_of("docs/tutorial.md").find("milcgpu: version " MILCGPU_VERSION ",") != std::string::npos);
     CHECK(text_of("docs/changelog.md").find("\n## " MILCGPU_VERSION "\n") != std::string::npos);
-    const auto recipes = names_in(text_of("docs/install.md"), "milcgpu[-_ (]+([0-9]+\\.[0-9]+\\.[0-9]+)");
-    CHECK(recipes == std::set<std::string>{MILCGPU_VERSION});
+    const std::string packages = "milc_glue/install/packages/",
+                      easybuild = packages + "milcgpu-" MILCGPU_VERSION "-foss-2024a-CUDA-12.6.0.eb";
+    for (const std::string &recipe : {std::string("docs/install.md"), packages + "debian/changelog", easybuild}) {
+        INFO(recipe);
+        CHECK(names_in(text_of(recipe), "(?:milcgpu[-_ (]+|\nversion = ')([0-9]+\\.[0-9]+\\.[0-9]+)") ==
+              std::set<std::string>{MILCGPU_VERSION});
+    }
 }
 
 TEST_CASE("docs/guide.md names every program of the cookbook", "[docs]") {
