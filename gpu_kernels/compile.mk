@@ -1,11 +1,14 @@
 # Compilers, GPU architectures and flags: $(cxx) compiles C++, $(compile_cu) kernels, $(link) links.
 
+# The first number of gcc's version; 4 for every clang.
+gcc_is := $(shell echo __GNUC__ | $(CXX) -E -P -x c++ - 2>/dev/null)
+
+# gcc before 11 knows the CPUs of x86-64-v3 as haswell.
 ifeq ($(origin HOST_ARCH),undefined)
-HOST_ARCH := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)
+HOST_ARCH := $(if $(filter x86_64,$(shell uname -m)),$(if $(filter 8 9 10,$(gcc_is)),haswell,x86-64-v3))
 endif
 
 # Warnings are errors for the compilers that this was tried with. What a newer one warns of must not stop a user's build.
-# __GNUC__ is 4 for every clang.
 # No -Werror under the sanitizers: their instrumentation makes gcc's flow warnings report what is not there, above all
 # -Wmaybe-uninitialized (the gcc manual, "Instrumentation Options", advises against the two together).
 host_flags := -fPIC -fopenmp $(if $(HOST_ARCH),-march=$(HOST_ARCH)) -Wall -Wextra
@@ -16,7 +19,7 @@ ifeq ($(SANITIZE),1)
   host_flags += $(sanitizers) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized
 else
   optimize   := -O3
-  host_flags += $(if $(filter 12 13 14,$(shell echo __GNUC__ | $(CXX) -E -P -x c++ - 2>/dev/null)),-Werror)
+  host_flags += $(if $(filter 12 13 14,$(gcc_is)),-Werror)
 endif
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
 cpp_flags  := -I. -Imilc_glue/api $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)

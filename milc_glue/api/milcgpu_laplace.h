@@ -20,7 +20,7 @@
  * milcgpu_mesons.h says is not checked is not here either. MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
- * same on all. D has the bits that one rank would compute; of several vectors on GPUs it agrees to rounding. Solves
+ * same on all. D has the bits that one rank would compute; of several vectors it agrees to rounding. Solves
  * take as many iterations as on one rank. Their reports are alike on all ranks, except seconds, bytes and rates.
  */
 #ifndef MILCGPU_LAPLACE_H
