@@ -330,6 +330,9 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK(shell("grep -rI '" + stage.path.string() + "' '" + root.string() + "'").status == 1);
     CHECK(shell("grep 'prepend-path PATH' '" + root.string() + "/share/modulefiles/milcgpu/" MILCGPU_VERSION "'")
               .status == 0);
+    CHECK(
+        shell("grep 'proc ModulesHelp' '" + root.string() + "/share/modulefiles/milcgpu/" MILCGPU_VERSION "'").status ==
+        0);
     const std::string uninstall =
         "cd " + source_tree().string() + " && env " + here + " sh milc_glue/install/uninstall.sh";
     const Said gone = shell(uninstall);
@@ -402,6 +405,8 @@ TEST_CASE("install: warnings stop the build with a gcc that was tried, not with 
         CHECK(r.says(compiler + " -std=c++17"));
         CHECK_FALSE(r.says("-Werror"));
     }
+    CHECK(line_of("10").says(" -march=haswell ")); // it does not know x86-64-v3
+    CHECK(line_of("12").says(" -march=x86-64-v3 "));
 }
 
 TEST_CASE("make: GPUs that are too old are said, and the host backend is built", "[install]") {

@@ -45,7 +45,8 @@ template <Precision p, class S, bool with_three, class L> struct OuterProducts {
         const int next = lattice.forward(x, mu, 1);
         [[maybe_unused]] const int third = lattice.forward(x, mu, lattice.third_hop[mu]);
         const Real sign = item.parity == 0 ? Real(1) : Real(-1);
-        Matrix<Real> sum_one = {}, sum_three = {};
+        Matrix<Real> sum_one = {};
+        [[maybe_unused]] Matrix<Real> sum_three = {};
 #if MILCGPU_ON_DEVICE
 #pragma unroll 2
 #endif
@@ -67,6 +68,12 @@ template <Precision p, class S, bool with_three, class L> struct OuterProducts {
         to.store(item.parity, item.part, item.i, sum);
     }
 };
+
+template <Precision p, class S, bool with_three, class L>
+OuterProducts<p, S, with_three, L> outer_products_of(const L &lattice, const SitesAndParts &work, const Terms<S> &terms,
+                                                     const LinkField &one, const LinkField &three, bool add) {
+    return {lattice, work, terms, MatrixView<p>(one), MatrixView<p>(three), add};
+}
 
 } // namespace
 
@@ -102,11 +109,9 @@ void outer_products(Device &device, const WideBox &box, const ForceVectors &vect
             }
             const auto start = [&](const auto &lattice, auto with_three) {
                 constexpr bool both = decltype(with_three)::value;
-                launch_bounded<128, 3>(device, work.threads(),
-                                       OuterProducts<precision, S, both, std::decay_t<decltype(lattice)>>{
-                                           lattice, work, terms, MatrixView<precision>(one),
-                                           MatrixView<precision>(both ? *three : one), add || first > 0},
-                                       "outer products");
+                const auto body = outer_products_of<precision, S, both>(lattice, work, terms, one, both ? *three : one,
+                                                                        add || first > 0);
+                launch_bounded<128, 3>(device, work.threads(), body, "outer products");
             };
             const auto start_on = [&](const auto &lattice) {
                 if (three != nullptr)

@@ -38,10 +38,11 @@ folder() {
     mkdir -p "$root/$1" || fail "$root/$1 cannot be made: give a PREFIX where you may write, or the rights (sudo)"
     echo "d $1" >>"$new"
 }
-# put MODE FILE PLACE: a copy, at PLACE in the prefix.
+# put MODE FILE PLACE: a copy, at PLACE in the prefix. Scripts can be run.
 put() {
     folder "$(dirname "$3")"
-    install -m "$1" "$2" "$root/$3" || fail "$root/$3 cannot be written: give a PREFIX where you may write, or the rights (sudo)"
+    case $3 in *.sh) mode=755 ;; *) mode=$1 ;; esac
+    install -m "$mode" "$2" "$root/$3" || fail "$root/$3 cannot be written: give a PREFIX where you may write, or the rights (sudo)"
     echo "f $3" >>"$new"
 }
 link() { # link TARGET PLACE

@@ -37,7 +37,8 @@ std::vector<Collective::Word> Collective::passed(const Word &mine) {
 }
 
 std::vector<Collective::Word> Collective::answers(int64_t number, const Words &bits) {
-    const std::vector<Word> all = passed({number, bits, call_, 0, ""});
+    const Word mine{number, bits, call_, 0, ""};
+    const std::vector<Word> all = passed(mine);
     for (int rank = 0; rank < size(); ++rank)
         if (all[rank].gave_up != 0) {
             others_gave_up_ = true;
