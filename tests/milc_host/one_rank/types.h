@@ -17,6 +17,9 @@ typedef struct {
     Real real, imag;
 } complex;
 typedef struct {
+    complex c[3];
+} su3_vector;
+typedef struct {
     complex e[3][3];
 } su3_matrix;
 
