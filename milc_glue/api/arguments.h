@@ -52,8 +52,8 @@ struct Table {
 };
 template <class Struct> struct Members;
 template <class Struct>
-constexpr Table members_of{Members<Struct>::name, sizeof(Struct), std::begin(Members<Struct>::list),
-                           std::end(Members<Struct>::list)};
+inline constexpr Table members_of{Members<Struct>::name, sizeof(Struct), std::begin(Members<Struct>::list),
+                                  std::end(Members<Struct>::list)};
 
 template <class Type> constexpr Member numbers_at(const char *name, size_t offset, const May &may) {
     using One = std::remove_extent_t<Type>;

@@ -148,8 +148,10 @@ void try_lattice_file(const char *routines, const char *name) {
             memset(&field[4 * i], 0, sizeof lattice[i].link);
         }
     read = read_links(routines, (file_name)name, field);
-    if (read == NULL)
+    if (read == NULL) {
+        destroy_G(links), destroy_G(field);
         return;
+    }
     for (i = 0; i < sites_on_node; i++) {
 #ifndef MILC_HOST_MASTER
         if (strcmp(routines, "ildg") == 0) /* of a field: the sites keep theirs */
@@ -167,4 +169,8 @@ void try_lattice_file(const char *routines, const char *name) {
                read->check.sum29 == written->check.sum29 && read->check.sum31 == written->check.sum31),
           "stamp and sums", read->check.sum29);
     try_checks_of_lattice();
+    if (written != NULL)
+        free_output_gauge_file(written);
+    free_output_gauge_file(read);
+    destroy_G(links), destroy_G(field);
 }
