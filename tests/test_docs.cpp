@@ -142,6 +142,34 @@ TEST_CASE("figures of marked tables are those of their CSV", "[docs]") {
     CHECK_FALSE(is_rounded("fast", "1"));
 }
 
+TEST_CASE("README.md alone has the minutes of make demo and make check", "[docs]") {
+    CHECK(names_in(text_of("README.md"), "\n\\| `make (demo|check)` \\| [0-9]+:[0-5][0-9] \\|").size() == 2);
+    for (const auto &page : tests::pages()) {
+        INFO(page);
+        const std::string minutes =
+            "make (?:demo|check)`? (?:took|takes)[^.|]* minutes|[0-9] minutes[^.|]* `make (?:demo|check)`";
+        CHECK(matches(text_of(page), minutes).empty());
+    }
+}
+
+TEST_CASE("docs/milc.md says how many numbers docs/milc-checked.csv has", "[docs]") {
+    std::ifstream csv("docs/milc-checked.csv");
+    std::string line;
+    long runs = 0, sums[4] = {};
+    for (std::getline(csv, line); std::getline(csv, line); ++runs) {
+        const auto cells = examples::csv_cells(line);
+        for (size_t k = 0; k < 4; ++k)
+            sums[k] += cells.at(7 + k).empty() ? 0 : std::stol(cells[7 + k]);
+    }
+    const std::string said = std::to_string(runs) + " runs with " + std::to_string(sums[0]) + " numbers, " +
+                             std::to_string(sums[1]) + " of them beyond MILC's tolerance, and " +
+                             std::to_string(sums[2]) + " numbers in files of correlators, " + std::to_string(sums[3]) +
+                             " beyond";
+    INFO(said);
+    const std::string page = std::regex_replace(text_of("docs/milc.md"), std::regex("\\s+"), " ");
+    CHECK(page.find(said) != std::string::npos);
+}
+
 TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     const auto targets = names_in(text_of("Makefile"), "\n([a-z_-]+):[^\n]* ## ");
     int lines = 0;
