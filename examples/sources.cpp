@@ -39,7 +39,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("eigenvectors", "N", s.eigenvectors, "that are made first, to deflate all solves with; 0: none",
                   whole(0, 100000));
     arguments.add("eigenvectors-from", "FILE", s.eigenvectors_from,
-                  "a file of MILC's (without QIO) that they are read from, all if their number is 0", file_name());
+                  "file of MILC's, without QIO, to read them from; with --eigenvectors 0 all of them", file_name());
     arguments.add("learn", "0|1", s.learn, "1: the library makes eigenvectors once they pay, and says so", whole(0, 1));
     arguments.add("runs", "N", s.runs, "of each solve; the fastest counts", whole(1));
     arguments.add("progress", "N", s.progress, "a line with the residual every N steps; 0: none", whole(0));

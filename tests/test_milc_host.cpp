@@ -662,7 +662,7 @@ TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {
     INFO(left.output);
     CHECK(left.status == 0);
     CHECK(left.runs_on("create_hisq_links_milc") ==
-          "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)");
+          "MILC's own: this UNITARIZATION_METHOD of links is not built");
     CHECK_FALSE(left.says("create_hisq_links_milc: MILC's own")); // the table has said it
 }
 
@@ -761,7 +761,7 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
         for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
             CHECK(unitary.runs_on(routine) ==
-                  "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)");
+                  "MILC's own: this UNITARIZATION_METHOD of links is not built");
     }
     // Links that the device makes, and whose force it has not.
     for (const auto &[setting, why] :

@@ -392,8 +392,8 @@ void Device::check_waits() {
         throw Error(Status::timed_out, what);
     }
     throw Error(Status::timed_out,
-                format("a kernel on GPU %d waited for %s and gave up after %u looks. Does another program hold the "
-                       "GPU, or a debugger a part of it? The call can be tried again",
+                format("a kernel on GPU %d waited for %s and gave up after %u looks. Does another program or a "
+                       "debugger hold the GPU? The call can be tried again",
                        ordinal_, name(wait), most_looks));
 }
 

@@ -49,9 +49,9 @@ class Device final : public LaunchQueue {
     size_t peak_bytes() const { return peak_bytes_; }
     size_t free_bytes() const;
     std::string memory_table() const; // one line for each owner
-    // `reclaim` is called when an allocation does not fit. It frees something that was only kept for later, and returns
-    // false if there was nothing. After true the allocation is tried again. Of several ranks, one that gives back alone
-    // would make again alone what takes messages to make: collective() calls it on all of them, and then works again.
+    // `reclaim`, called where an allocation does not fit, frees something kept for later; false: there was nothing. Of
+    // several ranks collective() calls it on all, since what one makes again alone may take messages. It must answer
+    // alike on all ranks: milcgpu_context::release_idle does, because it gathers what each rank has given back.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
     // Several ranks, all of which have failed, and not all for another reason than an allocation of this device: what
     // is idle is given back on all. True: try again. least_used: SIZE_MAX before the first time, then left alone.

@@ -94,8 +94,8 @@ bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, doubl
     if (norm == 0)
         return false;
     throw Error(Status::nan_or_inf,
-                format("source: its norm is %.1e. With a tolerance of %.1e, norms from %.1e to %.1e are taken, because "
-                       "squares must be numbers of double precision. Multiply source, guess and solution by a power "
+                format("source: its norm is %.1e. For a tolerance of %.1e it must lie between %.1e and %.1e, where the "
+                       "solver can square it in double precision. Multiply source, guess and solution by a power "
                        "of two",
                        norm, tolerance, std::sqrt(smallest), std::sqrt(most)));
 }

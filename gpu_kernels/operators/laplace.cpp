@@ -7,7 +7,7 @@ namespace milcgpu {
 void check_directions(int directions) {
     if (directions != 3 && directions != 4)
         throw Error(Status::bad_argument,
-                    format("Laplace operator in %d directions: 3 (X Y Z) or 4 are what there is", directions));
+                    format("Laplace operator in %d directions: it must be 3 (X Y Z) or 4", directions));
 }
 
 void check_laplace(int directions, double kappa) {

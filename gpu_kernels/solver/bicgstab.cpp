@@ -158,8 +158,8 @@ bool BicgstabSolver::ended(double rr, BicgStop stop, const ladder::Gain &gain, c
     if (gain.is_over() && stop == BicgStop::breakdown) {
         report.status = Status::not_converged;
         report.broke_down = true;
-        report.message = format("BiCGstab breaks down: at step %d a scalar product that it divides by vanished for the "
-                                "%d. time, and restarts give no more than |r| / |source| = %.1e. Take conjugate "
+        report.message = format("BiCGstab breaks down: at step %d it would divide by a scalar product of 0, for the "
+                                "%d. time. Restarts reach no more than |r| / |source| = %.1e. Take conjugate "
                                 "gradient",
                                 report.steps, report.breakdowns, residual);
     } else if (gain.is_over()) {

@@ -52,7 +52,7 @@ typedef enum {
     MILCGPU_OK = 0,
     MILCGPU_NOT_CONVERGED = 1,   /* iteration limit; the solution so far is returned, and its true residual */
     MILCGPU_PRECISION_FLOOR = 2, /* the precision cannot reach the tolerance; the solution reached is returned */
-    MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way, as a square; outputs are untouched */
+    MILCGPU_NAN_OR_INF = 3,      /* in links, source or guess, or in a squared norm; outputs are untouched */
     MILCGPU_NOT_POSITIVE = 4,    /* the operator has a zero or negative eigenvalue (mass 0); outputs are untouched */
     MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, here and in all that follow */
     MILCGPU_NO_MEMORY = 6,       /* of the device or the host, with nothing idle left to free */

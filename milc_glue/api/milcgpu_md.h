@@ -216,9 +216,9 @@ milcgpu_status milcgpu_gauge_overrelax(milcgpu_gauge *gauge, int sweeps);
 /* Random numbers are MILC's: of a generator a site, in MILC's order. generators: 15 words a site, in the order of the
  * caller's sites: the 7 of the shift register (r0 to r6); multiplier, addend and state of the congruence, 64 bits each,
  * the low word first; the factor of a number, a float; and the lowest bit of the state that a number takes (40, or
- * 8). drawn[site]: how many numbers were taken; the caller moves its generators on by as many. One sweep
- * agrees with MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Sweeps of over-relaxation
- * take a rounding three times as far each, so after about 40 it is another field of the same distribution. */
+ * 8). drawn[site]: how many numbers were taken; the caller moves its generators on by as many. One sweep agrees with
+ * MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Each sweep of over-relaxation makes a
+ * difference three times as large, so after about 40 it is another field of the same distribution. */
 milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sweeps, const uint32_t *generators,
                                        uint32_t *drawn);
 

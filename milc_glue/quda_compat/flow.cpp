@@ -55,8 +55,8 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
                         : !wilson && !symanzik      ? "smear_type must be Wilson or Symanzik flow"
                         : !(flow->epsilon > 0)      ? "epsilon must be above 0"
                         : flow->meas_interval < 1   ? "meas_interval must be 1 or more"
-                        : flow->n_steps > 100000000 ? "too many steps: a stop that is found on the way is not built "
-                                                      "here. Give a time to stop at"
+                        : flow->n_steps > 100000000 ? "too many steps: the automatic stop is not built here. "
+                                                      "Give a time to stop at"
                                                     : nullptr;
     if (wrong != nullptr)
         return complain(function, wrong);

@@ -288,7 +288,7 @@ void qudaGaugeFixingOVR(int precision, unsigned gauge_dir, int Nsteps, int verbo
             std::printf("step %d av gf action %.8e, delta %.3e\n", step, mean, change);
     };
     if (stopWtheta != 0)
-        complain(__func__, "to end by theta is not built: it ends where the action changes by less than the tolerance");
+        complain(__func__, "a stop by theta is not built: it ends where the action changes by less than the tolerance");
     const milcgpu_field links = links_of(*arg, precision);
     milcgpu_gauge_fix_report report{};
     if (Nsteps <= 0 || (gauge_dir != 3 && gauge_dir != 4)) {

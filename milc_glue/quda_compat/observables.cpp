@@ -104,7 +104,7 @@ void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2],
         if (ploop != nullptr && dir == 3)
             std::copy_n(all.polyakov, 2, ploop);
         if (dir != 3)
-            complain("qudaPolyakovLoopPhased", "loops along t (dir 3) alone, as MILC asks for them: the result is NaN");
+            complain("qudaPolyakovLoopPhased", "only loops along t (dir 3) are built: the result is NaN");
         all.give_traces(coefficients, factor, traces);
         return true;
     });

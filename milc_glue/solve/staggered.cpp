@@ -68,7 +68,7 @@ milcgpu_status milcgpu::true_residuals(milcgpu_links *links, int parity, double 
         if (!(rr_bb[0] < INFINITY && rr_bb[1] < INFINITY)) {
             require_finite(device, b, A->parity(), "source");
             require_finite(device, x, A->parity(), "solution");
-            throw Error(Status::nan_or_inf, "the residual overflows: use smaller units");
+            throw Error(Status::nan_or_inf, "the residual overflows: scale source and solution down");
         }
         if (relative != nullptr) {
             const double volume = context.geometry.global_volume();

@@ -48,7 +48,7 @@ inline void require_finite_vector(Device &device, const SpinorBlock &x, int pari
     for (int d = 0; d < x.components; ++d)
         require_finite(device, x.component(d), parity, format("%s, spin %d", what, d).c_str());
     throw Error(Status::nan_or_inf,
-                format("%s: its norm overflows on %s sites; use smaller units", what, parity == 0 ? "even" : "odd"));
+                format("%s: its norm overflows on %s sites; scale it down", what, parity == 0 ? "even" : "odd"));
 }
 
 // WilsonVectors of a call on both parities, in one precision.

@@ -305,7 +305,7 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *given, int
                                                        : EvenOdd::Residuals{system.residual(), 1};
     Verification(*w.context, [&w] { w.clear(); }).holds(M->checked_regions());
     if (system.source_norm() > 0 && !(of_x.residual < INFINITY))
-        throw Error(Status::nan_or_inf, "the residual overflows: use smaller units");
+        throw Error(Status::nan_or_inf, "the residual overflows: scale source and solution down");
     *result = of_x.residual;
     if (relative != nullptr)
         *relative = of_x.relative;

@@ -303,8 +303,8 @@ static int left_of_currents(int masses, int nrand, int thinning, quark_invert_co
     const int done = currents(masses, nrand, thinning, qic, sloppy, mass, charges, fn);
     if (done > 0 && done < nrand && this_node == 0)
         fprintf(stderr,
-                "milcgpu: f_meas_current: after %d of %d random sources MILC's own routine goes on: its lines number "
-                "the others from 0, and those of low modes come again\n",
+                "milcgpu: f_meas_current: %d of %d random sources are done, MILC's own routine does the others: its "
+                "lines number them from 0, and those of low modes come again\n",
                 done, nrand);
     if (done < nrand || nrand < 1)
         milcgpu_need_eigenvectors();

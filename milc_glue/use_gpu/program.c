@@ -72,13 +72,14 @@ static const char *own_links(void) {
 /* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
 static const char *own_hisq_links(int umethod, int ugroup) {
     if (umethod != UNITARIZE_ANALYTIC && umethod != UNITARIZE_ROOT && umethod != UNITARIZE_RATIONAL)
-        return "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)";
-    return ugroup == UNITARIZE_U3 || ugroup == UNITARIZE_SU3 ? NULL : "MILC's own: this UNITARIZATION_GROUP";
+        return "MILC's own: this UNITARIZATION_METHOD of links is not built";
+    return ugroup == UNITARIZE_U3 || ugroup == UNITARIZE_SU3 ? NULL
+                                                             : "MILC's own: this UNITARIZATION_GROUP is not built";
 }
 const char *milcgpu_own_hisq_force(int umethod, int ugroup) {
     if (umethod != UNITARIZE_ANALYTIC)
-        return "MILC's own: the device has the force of UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)";
-    return ugroup == UNITARIZE_U3 ? NULL : "MILC's own: the device has the force of U(3) alone (UNITARIZATION_GROUP)";
+        return "MILC's own: only the force of UNITARIZE_ANALYTIC is built (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 ? NULL : "MILC's own: only the force of U(3) is built (UNITARIZATION_GROUP)";
 }
 
 static const char *own_hisq(void) {
