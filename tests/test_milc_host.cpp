@@ -661,8 +661,7 @@ TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {
     const Run left = run("hisq-P2", "MILCGPU_BACKEND=host MILC_HOST_UMETHOD=other");
     INFO(left.output);
     CHECK(left.status == 0);
-    CHECK(left.runs_on("create_hisq_links_milc") ==
-          "MILC's own: this UNITARIZATION_METHOD of links is not built");
+    CHECK(left.runs_on("create_hisq_links_milc") == "MILC's own: this UNITARIZATION_METHOD of links is not built");
     CHECK_FALSE(left.says("create_hisq_links_milc: MILC's own")); // the table has said it
 }
 
@@ -760,18 +759,17 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         const Run unitary = right_trajectory("hisq-P1", backend + resident + " MILC_HOST_UMETHOD=other");
         CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
         for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
-            CHECK(unitary.runs_on(routine) ==
-                  "MILC's own: this UNITARIZATION_METHOD of links is not built");
+            CHECK(unitary.runs_on(routine) == "MILC's own: this UNITARIZATION_METHOD of links is not built");
     }
     // Links that the device makes, and whose force it has not.
     for (const auto &[setting, why] :
-         {std::pair("MILC_HOST_UGROUP=su3", "U(3) alone (UNITARIZATION_GROUP)"),
-          std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)")}) {
+         {std::pair("MILC_HOST_UGROUP=su3", "U(3) is built (UNITARIZATION_GROUP)"),
+          std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC is built (UNITARIZATION_METHOD)")}) {
         const Run r = run("hisq-P2", std::string(setting) + " " + backend, "trajectory");
         INFO(r.output);
         CHECK(r.status == 0);
         CHECK(r.runs_on("create_hisq_links_milc") == r.runs_on("update_u"));
-        CHECK(r.runs_on("eo_fermion_force") == std::string("MILC's own: the device has the force of ") + why);
+        CHECK(r.runs_on("eo_fermion_force") == std::string("MILC's own: only the force of ") + why);
         CHECK(r.calls("create_hisq_links_milc").first > 0);
         CHECK(r.calls("eo_fermion_force") == std::pair(0L, 2L));
         r.check_tables();
