@@ -63,11 +63,14 @@ static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message
     return code;
 }
 
-/* milcgpu_messages::test. Does not wait. */
+/* milcgpu_messages::test. Does not wait. One request after the other, each done for good: gcc takes MPICH's
+ * MPI_STATUSES_IGNORE for an array of no elements, and warns of MPI_Testall. */
 static inline int milcgpu_mpi_test(void *user, void *handle, int *done) {
     milcgpu_mpi_pending *pending = (milcgpu_mpi_pending *)handle;
-    const int code = MPI_Testall(pending->count, pending->requests, done, MPI_STATUSES_IGNORE);
+    int k, code = MPI_SUCCESS;
     (void)user;
+    for (k = 0, *done = 1; k < pending->count && *done && code == MPI_SUCCESS; k++)
+        code = MPI_Test(&pending->requests[k], done, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS && *done)
         free(pending);
     return code;

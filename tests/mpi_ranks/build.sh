@@ -26,6 +26,11 @@ for name in $names; do
     if [ ! -e "$program" ] || [ -n "$(find $older -newer "$program" -print -quit)" ]; then
         echo "  MPI   $program"
         OMPI_CXX=$compiler MPICH_CXX=$compiler "$mpicxx" "$@" -o "$program" || exit 1
+        # The header in C, without warnings of this MPI's own types.
+        printf '#include "milc_glue/api/milcgpu_mpi.h"\nint test(void *u, void *h, int *done);\n%s\n' \
+            'int test(void *u, void *h, int *done) { return milcgpu_mpi_test(u, h, done); }' >"$folder/header.c"
+        "$(dirname "$mpicxx")/mpicc${name#mpicxx}" -std=c99 -O2 -Wall -Wextra -Werror -I. -c "$folder/header.c" \
+            -o "$folder/header.o" || exit 1
     fi
     echo "$mpirun $program" >>"$folder/list.new"
 done
