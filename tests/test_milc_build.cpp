@@ -647,6 +647,9 @@ TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge 
     CHECK(compared.says("BEYOND TOLERANCE"));
     CHECK(compared.says("ranmom                         1 compared, 0 beyond"));
     CHECK(reference::relative_difference(p.made(), moved) < 1e-14);
+    const Run stretched = runs("MILCGPU_VERBOSE=0", "stretched");
+    INFO(stretched.output);
+    CHECK(reference::relative_difference(p.made(), p.links) < 1e-14);
     const Run fixed = runs("MILCGPU_VERBOSE=0", "fix");
     INFO(fixed.output);
     CHECK(fixed.says("GFIX: Ended at step "));

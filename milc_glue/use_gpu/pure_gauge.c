@@ -1,6 +1,7 @@
 /* Molecular dynamics, over-relaxation and heat bath of pure_gauge, with the plaquette action: its update(). The gauge
  * field and the momenta stay on the device from one routine to the next; at the end of update() the links come back,
- * and whatever else MILC has reads them. There are no phases. */
+ * and whatever else MILC has reads them. What is called outside of update() brings back what it writes: MILC makes the
+ * links of a file unitary when it has read them. There are no phases. */
 #include "glue.h"
 
 #include "../include/generic_pg.h"
@@ -29,6 +30,8 @@ static void need(int fields, const char *who) {
         milcgpu_end_of_run();
 }
 
+static int in_update = 0;
+
 typedef struct {
     milcgpu_routine row;
     const char *name;
@@ -54,7 +57,7 @@ static int call(const routine *r, Real eps) {
                 milcgpu_judge(milcgpu_plugin_compare_gauge(r->row, r->writes, NULL, seconds, cpu_seconds));
                 return 0;
             }
-            if (!milcgpu_plugin_resident())
+            if (!milcgpu_plugin_resident() || !in_update)
                 need(r->writes, r->name);
             return 1;
         }
@@ -139,7 +142,10 @@ void __wrap_gauge_field_copy(field_offset from, field_offset to) {
 }
 
 int __wrap_update(void) {
-    const int iterations = milcgpu_original(update)();
+    int iterations;
+    in_update++;
+    iterations = milcgpu_original(update)();
+    in_update--;
     need(MILCGPU_LINKS, "update");
     return iterations;
 }

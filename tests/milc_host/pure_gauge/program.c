@@ -1,5 +1,5 @@
-/* program FILE nx ny nz nt what: the links of a file after a trajectory or sweeps (update) or in Landau gauge (fix),
- * and back there. */
+/* program FILE nx ny nz nt what: the links of a file after a trajectory or sweeps (update), in Landau gauge (fix), or
+ * made unitary after all numbers have been multiplied (stretched), and back there. */
 #include "../generic/generic_includes.h"
 
 #include "../include/generic_pg.h"
@@ -28,7 +28,11 @@ int main(int argc, char **argv) {
     links_file(argv[1], "rb", lattice->link, sizeof(site));
     if (strcmp(argv[6], "fix") == 0)
         gaugefix(8, 1.5, 200, 1e-9);
-    else
+    else if (strcmp(argv[6], "stretched") == 0) {
+        for (i = 0; i < 72 * volume; i++)
+            ((Real *)lattice[i / 72].link)[i % 72] *= 1 + 1e-6;
+        reunitarize_cpu();
+    } else
         update();
     for (i = 0; i < volume; i++)
         states = 31 * states + lattice[i].site_prn.ic_state + lattice[i].site_prn.r0;
