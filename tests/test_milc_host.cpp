@@ -737,6 +737,14 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             // where MILC applies D.
             const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
             CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
+            // The gauge field goes to the device once for each time that the host has made it; momenta, too, those of
+            // the actions by the first action.
+            for (const char *reader : {"d_plaquette", "imp_gauge_action", "eo_fermion_force"})
+                CHECK(resident.line_of(reader).to == 0);
+            const double real = 256e-6 * (std::string(program).back() == '2' ? 8 : 4); // MB of one a site
+            CHECK(resident.line_of("hmom_action").to == Approx(40 * real).margin(0.051));
+            // HISQ links are made again once, of MILC's copy.
+            CHECK(resident.line_of(links).to == Approx(program[0] == 'h' ? 72 * real : 0).margin(0.051));
             if (program[0] == 'h') {
                 const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash");
                 CHECK(resident.megabytes_from(links) == Approx(2. / 3 * without.megabytes_from(links)).margin(0.051));

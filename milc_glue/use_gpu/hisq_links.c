@@ -55,13 +55,10 @@ static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
         copy = (su3_matrix *)milcgpu_plugin_allocate(LINK_BYTES);
     if (copy == NULL)
         return NULL;
-    if (!milcgpu_gauge_is_deferred(links)) {
-        memcpy(copy, links, LINK_BYTES);
-    } else if (!milcgpu_plugin_save_links(copy)) {
-        free(copy);
-        return NULL;
-    }
-    return copy;
+    if (milcgpu_gauge_to(copy, links))
+        return copy;
+    free(copy);
+    return NULL;
 }
 
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,

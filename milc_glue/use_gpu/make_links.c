@@ -130,9 +130,7 @@ int milcgpu_make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t 
         eps[i] = i == 0 || i == milcgpu_n_sets(ap) ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
-    if (fill && !milcgpu_gauge_is_deferred(links))
-        milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
-    if (fill && milcgpu_gauge_is_deferred(links) && !milcgpu_plugin_save_links(aux->U_link))
+    if (fill && !milcgpu_gauge_to(aux->U_link, links))
         return 0;
     if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_gauge_is_deferred(links) ? NULL : links,
                               milcgpu_n_sets(ap) + deps, eps, fat, lng, fill ? aux->V_link : NULL,

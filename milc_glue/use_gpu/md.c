@@ -16,6 +16,13 @@ void __wrap_restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
     milcgpu_original(restore_fermion_links_from_site)(fl, prec);
     milcgpu_end_fermion_links();
 }
+fermion_links_t *__wrap_create_fermion_links_from_site(int prec, int n_naiks, double *eps_naik) {
+    fermion_links_t *fl;
+    milcgpu_begin_fermion_links();
+    fl = milcgpu_original(create_fermion_links_from_site)(prec, n_naiks, eps_naik);
+    milcgpu_end_fermion_links();
+    return fl;
+}
 
 /* ---- trajectory ------------------------------------------------------------------------------------------------- */
 

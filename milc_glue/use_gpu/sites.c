@@ -162,6 +162,14 @@ su3_matrix *milcgpu_begin_links_again(void) { return NULL; }
 void milcgpu_end_links_again(su3_matrix *links) { (void)links; }
 #endif
 
+int milcgpu_gauge_to(su3_matrix *to, const su3_matrix *links) {
+    const int deferred = milcgpu_gauge_is_deferred(links);
+    if (deferred && milcgpu_plugin_newer_on_device(MILCGPU_LINKS))
+        return milcgpu_plugin_save_links(to);
+    milcgpu_plugin_gather_links(deferred ? lattice[0].link : links, deferred ? sizeof(site) : 4 * sizeof *links, to);
+    return 1;
+}
+
 su3_matrix *milcgpu_copy_gauge(void) {
     su3_matrix *const copy = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "gauge links");
     if (milcgpu_offloads() && defers(copy))

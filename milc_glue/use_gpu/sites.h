@@ -14,6 +14,8 @@ void milcgpu_need_sites(int fields, const char *who);
 su3_matrix *milcgpu_copy_gauge(void);
 int milcgpu_gauge_is_deferred(const su3_matrix *links);
 void milcgpu_fill_gauge(su3_matrix *links);
+/* What it is a copy of, to another field; 0: the device could not give it. */
+int milcgpu_gauge_to(su3_matrix *to, const su3_matrix *links);
 
 /* Around what makes fermion links of the gauge field in the sites. */
 void milcgpu_begin_fermion_links(void);

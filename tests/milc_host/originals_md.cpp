@@ -180,6 +180,11 @@ void restore_fermion_links_from_site(fermion_links_t *fl, int) {
     std::free(links);
 }
 
+fermion_links_t *create_fermion_links_from_site(int prec, int, double *) { // not in MILC's file of update_u
+    restore_fermion_links_from_site(fn_links, prec);
+    return fn_links;
+}
+
 void update_u(Real eps) {
     const int order = std::getenv("MILC_HOST_ORDER") != nullptr ? 2 : 8; // a fault, for the comparison to find
     to_sites(reference::update_links(links_of_sites(), momenta_of_sites(), eps, order));

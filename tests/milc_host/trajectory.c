@@ -145,7 +145,7 @@ void trajectory(const char *fault, const char *at) {
     measure();
 
     new_lattice("301");
-    restore_fermion_links_from_site(fn_links, MILC_PRECISION); /* nobody reads them */
+    create_fermion_links_from_site(MILC_PRECISION, 0, NULL); /* nobody reads them */
     invalidate_fermion_links(fn_links);
     place("another lattice");
     update_u(eps);

@@ -102,6 +102,7 @@ void f_meas_imp_field(int npbp_reps, quark_invert_control *qic, Real mass, int n
                       fermion_links_t *fl);
 void invalidate_fermion_links(fermion_links_t *fl);
 void restore_fermion_links_from_site(fermion_links_t *fl, int prec);
+fermion_links_t *create_fermion_links_from_site(int prec, int n_naiks, double *eps_naik);
 void eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_off, int prec, fermion_links_t *fl);
 void eo_fermion_force_twoterms_site(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2, int prec,
                                     fermion_links_t *fl);
