@@ -345,6 +345,31 @@ void Forces::gauge_sector(Precision p, const LinkField &u) {
     t = seconds([&] { means = plaquettes(device_, geometry_, u); });
     row("plaquettes", p, t, plaquettes_flops, plaquettes_bytes(p), {means.space, means.time},
         slope_error(means.space + means.time, -6 * mean), times_measured * 1e-14);
+    // The 16 bent loops of a site, one after the other, as a measurement prints them.
+    std::vector<LoopPath> bent;
+    for (int left_out = 0; left_out < 4; ++left_out)
+        for (const int backward : {0, 1, 2, 3}) {
+            int mu[3], n = 0;
+            for (int dir = 0; dir < 4; ++dir)
+                if (dir != left_out)
+                    mu[n++] = dir;
+            LoopPath path{6, {}};
+            for (int k = 0; k < 3; ++k) {
+                const int step = 2 * mu[k] + (k > 0 ? backward >> (k - 1) & 1 : 0);
+                path.steps[k] = static_cast<unsigned char>(step),
+                path.steps[k + 3] = static_cast<unsigned char>(step ^ 1);
+            }
+            bent.push_back(path);
+        }
+    const auto traces = [&] {
+        double sum = 0;
+        for (const LoopPath &path : bent)
+            sum += 3 - loop_trace(device_, geometry_, u, path, Signs::phases_in).re;
+        return sum * volume_;
+    };
+    t = seconds([&] { value = traces(); });
+    row("traces of 16 bent loops", p, t, 16 * (5 * 198 + 6), 16 * 3 * link_bytes(p, 18), {value},
+        slope_error(value, gauge_action(device_, geometry_, u, {0, 0, 1})), times_measured * 1e-14);
     copy();
     t = seconds([&] { reunitarize(device_, geometry_, moved); });
     row("reunitarization", p, t, reunitarize_flops, reunitarize_bytes(p), down(moved), difference(down(moved), gauge_),

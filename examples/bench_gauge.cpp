@@ -1,8 +1,12 @@
-// Gauge fixing and APE smearing. Double precision is held against the CPU reference, single precision against double.
+// Gauge fixing, APE smearing, sweeps of over-relaxation and heat bath. Double precision is held against the CPU
+// reference, single precision against double; over-relaxation against the action that it keeps, the heat bath against
+// the plaquette that it leads to.
 #include "examples/bench.h"
+#include "gpu_kernels/forces/forces.h"
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/gauge_fix.h"
+#include <cstring>
 
 namespace examples {
 using namespace milcgpu;
@@ -21,6 +25,7 @@ class Gauge {
             coulomb(p);
             ape(p, false);
             ape(p, true);
+            sweeps(p);
         }
     }
 
@@ -77,6 +82,49 @@ class Gauge {
             down(to),
             reals_of(reference::ape_smear(lattice_, gauge_, spec.weight, !staples_in_time, spec.most_hits,
                                           spec.tolerance, &failed)));
+    }
+
+    // MILC's generators, a word of all sites after the other, and how many numbers were drawn.
+    std::vector<uint32_t> generators() const {
+        const size_t sites = lattice_.volume();
+        std::vector<uint32_t> words((generator_words + 1) * sites);
+        reference::Rng rng(12);
+        const float scale = 1.f / 0x1000000;
+        for (size_t i = 0; i < sites; ++i) {
+            const auto word = [&](int k) -> uint32_t & { return words[k * sites + i]; };
+            for (const int k : {0, 1, 2, 3, 4, 5, 6, 11, 12})
+                word(k) = static_cast<uint32_t>(reference::uniform(rng) * 0x1000000);
+            word(7) = static_cast<uint32_t>(100005 + 8 * i), word(9) = 12345;
+            std::memcpy(&word(13), &scale, sizeof scale);
+            word(14) = 40;
+        }
+        return words;
+    }
+    double plaquette(const LinkField &u) const {
+        const PlaquetteMeans means = plaquettes(device(), box_, u);
+        return (means.space + means.time) / 6;
+    }
+    // To rounding; in single precision it adds up over the sweeps.
+    void sweeps(Precision p) {
+        const double exact = times_measured * (p == Precision::double_ ? 1e-15 : 2e-6);
+        const LinkField u = up(p);
+        const double before = plaquette(u);
+        double t = seconds([&] { overrelax(device(), geometry_, u); });
+        const double kept = plaquette(u), moved = difference(bench_.ranks, down(u), reals_of(gauge_), gauge_.size());
+        sweep_row("over-relaxation sweep", p, t, overrelax_bytes(p), moved > 0.1 ? kept / before - 1 : 1, exact);
+        constexpr double beta = 6, known = 0.5937, as_equilibrated = 0.05;
+        const DeviceArray<uint32_t> words(device(), generators().size(), "bench");
+        device().copy_to_device(words.data(), generators().data(), words.bytes());
+        t = seconds([&] { heat_bath(device(), geometry_, u, beta, words.data()); });
+        for (int sweep = 0; sweep < 20; ++sweep)
+            heat_bath(device(), geometry_, u, beta, words.data());
+        sweep_row("heat bath sweep", p, t, heat_bath_bytes(p), plaquette(u) / known - 1, as_equilibrated);
+    }
+    // Random numbers are not counted.
+    void sweep_row(const char *what, Precision p, double seconds, double bytes, double error, double tolerance) {
+        const double volume = lattice_.volume();
+        bench_.table.row({"gauge", what, name(p), 1}, {seconds, overrelax_flops * volume, bytes * volume},
+                         std::fabs(error), tolerance);
     }
 
     const Bench &bench_;

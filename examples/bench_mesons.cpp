@@ -43,6 +43,7 @@ class Mesons {
             operators(p, u, products, x, y);
             smearing(p, u, products, x, y);
             contractions(p, x);
+            thinned(p, x);
         }
     }
 
@@ -230,6 +231,30 @@ class Mesons {
             row(format("local contraction of %d momenta", n), p, t, 24 + 8 * n, 2 * spinor_bytes(p), result, error,
                 1e-14);
         }
+    }
+
+    // The noise of a disconnected current, on every second site of each direction: its sources one after the other.
+    void thinned(Precision p, const Field &x) {
+        constexpr int step = 2, vectors = step * step * step * step / 2;
+        const Field thin{{device_, p, geometry_, 0, "bench", vectors}, {device_, p, geometry_, 1, "bench", vectors}};
+        const double t = seconds([&] { thin_sources(device_, geometry_, x.vectors().first(1), step, thin.vectors()); });
+        Reals made, wanted;
+        for (int k = 0; k < vectors; ++k) {
+            reference::Fermion one = x_[0];
+            for (int site = 0; site < volume_; ++site) {
+                int place = 0;
+                for (const int at : lattice_.coordinates(site))
+                    place = place * step + at % step;
+                if (place / 2 != k)
+                    one[site] = {};
+            }
+            const Reals there = down({thin.even[k], thin.odd[k]}),
+                        ours = reference::vector_to_milc<double>(lattice_, one);
+            made.insert(made.end(), there.begin(), there.end());
+            wanted.insert(wanted.end(), ours.begin(), ours.end());
+        }
+        row("thinned sources", p, t, 0, (1 + vectors) * spinor_bytes(p), made, difference(made, wanted), 1e-16,
+            vectors);
     }
 
     Device &device_;

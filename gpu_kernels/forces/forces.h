@@ -175,7 +175,10 @@ constexpr double update_links_flops(int order) { return 4 * (216.0 + 189 + 17 * 
 constexpr int generator_words = 15;
 void overrelax(Device &, const Geometry &, const LinkField &u);
 void heat_bath(Device &, const Geometry &, const LinkField &u, double beta, uint32_t *generators);
-double heat_bath_bytes(Precision); // of both, a site: U read and written, and 18 links of staples a link
+// A site: each of eight launches reads all links, and writes those of one direction on the sites of one parity; the heat
+// bath reads and writes the generators of the sites, too.
+double overrelax_bytes(Precision);
+double heat_bath_bytes(Precision);
 constexpr double overrelax_flops = 4 * (13 * 198 + 6 * 18 + 3 * 60 + 5 * 84); // a site
 
 // Links back to the sign of their phase times SU(3), as MILC does it: row 0 normalised, row 1 orthogonal to it and

@@ -166,7 +166,9 @@ void sweep(Device &device, const Geometry &geometry, const LinkField &u, double 
 
 } // namespace
 
-double heat_bath_bytes(Precision p) { return 4 * 20 * link_bytes(p, 18); }
+double overrelax_bytes(Precision p) { return (8 * 4 + 4) * link_bytes(p, 18); }
+
+double heat_bath_bytes(Precision p) { return overrelax_bytes(p) + 4 * 2 * (generator_words + 1) * sizeof(uint32_t); }
 
 void overrelax(Device &device, const Geometry &geometry, const LinkField &u) {
     sweep<false>(device, geometry, u, 0, nullptr);
