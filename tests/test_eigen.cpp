@@ -292,6 +292,32 @@ TEST_CASE("deflated solves take the steps of the modes that are left, at all mas
     }
 }
 
+TEST_CASE("few eigenvectors of rough links never cost steps", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        const AsqtadLinks links = asqtad_links(modes.session.lattice, 9); // random: l from 5e-4, 1.7e-3, 3e-3, 5e-3 on
+        REQUIRE(modes.session.load(links.fat, links.lng) == MILCGPU_OK);
+        const milcgpu::Operator full = modes.in(Precision::double_);
+        CgSolver cg(modes.device(),
+                    {full, modes.in(Precision::half), full, [&] { return modes.in(Precision::single); }});
+        const int plain[] = {modes.solve(cg, 0.01, nullptr).steps, modes.solve(cg, 0.002, nullptr).steps};
+        for (const int count : {2, 4}) {
+            LanczosReport report;
+            const auto set = modes.lowest(count, report);
+            REQUIRE(set->count() == count);
+            Deflation deflation(modes.device(), *set, *full, 1);
+            for (const bool light : {false, true}) {
+                const milcgpu::CgReport r = modes.solve(cg, light ? 0.002 : 0.01, &deflation);
+                CAPTURE(milcgpu::name(backend), count, light, plain[light], r.steps);
+                CHECK(r.true_residual < 1e-10);
+                const bool aside = light && count == 2; // without, most of the steps are in double
+                CHECK((r.deflations == 0) == aside);
+                CHECK(r.steps <= (aside ? plain[light] : 0.95 * plain[light]));
+            }
+        }
+    }
+}
+
 TEST_CASE("two eigenvectors on few sites, and a solve that is deflated with them", "[eigen][race]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3, {{4, 4, 4, 4}});
@@ -618,6 +644,51 @@ TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by
     }
 }
 
+TEST_CASE("one eigenvector and more than a lattice gives: the C interface", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        const int plain = solve(session, nullptr, 1, MILCGPU_SINGLE).reports[0].steps;
+        for (const int count : {1, 300}) {
+            const auto spec = eigen_spec(count);
+            Handle made;
+            auto report = sized<milcgpu_eigen_report>();
+            REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, &report) == MILCGPU_OK);
+            const Solved s = solve(session, *made, 1, MILCGPU_SINGLE), several = solve(session, *made, 4, MILCGPU_HALF);
+            CAPTURE(milcgpu::name(backend), count, report.count, report.message, plain, s.reports[0].steps);
+            CHECK(report.count == milcgpu_eigenvectors_count(*made));
+            CHECK((count == 1 ? report.count == 1 : report.count >= 16 && report.count < 300));
+            CHECK(has(report.message, "a lattice of this size") == (count == 300));
+            CHECK(s.status == MILCGPU_OK);
+            CHECK(s.reports[0].eigenvectors == report.count);
+            CHECK(s.reports[0].deflations >= 1);
+            CHECK(s.reports[0].steps <= (count == 1 ? plain : plain / 2));
+            for (const milcgpu_solve_report &own : several.reports)
+                CHECK((own.true_residual < 1e-10 && own.deflations >= 1));
+        }
+    }
+}
+
+TEST_CASE("several sources are deflated in half precision where few steps are lost by that", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        for (const bool rough : {false, true}) {
+            const AsqtadLinks links = asqtad_links(session.lattice, 9);
+            if (rough)
+                REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+            const auto spec = eigen_spec(4);
+            Handle made;
+            REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
+            const milcgpu_solve_report plain = solve(session, nullptr, 4, MILCGPU_HALF).reports[0],
+                                       with = solve(session, *made, 4, MILCGPU_HALF).reports[0];
+            CAPTURE(milcgpu::name(backend), rough, plain.steps, with.steps);
+            CHECK(with.steps_in_half == (rough ? 0 : with.steps));
+            CHECK(with.steps < plain.steps);
+        }
+    }
+}
+
 TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3), other(backend, 4);
@@ -783,7 +854,12 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
         CHECK(*made == nullptr);
     };
     refused(eigen_spec(0), "spec.count");
-    auto spec = eigen_spec(4);
+    auto spec = eigen_spec(0);
+    size_t bytes = 7;
+    CHECK(milcgpu_eigenvectors_plan(session.context, &spec, &bytes) == MILCGPU_BAD_ARGUMENT);
+    CHECK(bytes == 7);
+    CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 0, &made.of) == MILCGPU_BAD_ARGUMENT);
+    spec = eigen_spec(4);
     spec.precision = MILCGPU_DOUBLE;
     refused(spec, "eigenvectors are single or half");
     spec = eigen_spec(4);

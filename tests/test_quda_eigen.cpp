@@ -37,17 +37,33 @@ QudaEigensolverArgs_t deflation(int count) {
     return args;
 }
 
-struct Solved {
-    int iterations;
-    double residual;
-    bool done() const { return residual < 1e-10; }
-};
 QudaInvertArgs_t on(QudaParity parity) {
     QudaInvertArgs_t args{};
     args.max_iter = 5000;
     args.evenodd = parity;
     return args;
 }
+// |(4 m^2 - D^2) v - b| on a parity; nullptr: no b.
+double size_of_residual(Links &links, const double *v, const double *b, double of_mass, QudaParity parity) {
+    Field w(v, v + 2 * parity_reals);
+    int iterations = 0;
+    const QudaParity other = parity == QUDA_EVEN_PARITY ? QUDA_ODD_PARITY : QUDA_EVEN_PARITY;
+    for (const QudaParity to : {other, parity})
+        qudaDslash(2, 2, on(to), links.fat.data(), links.lng.data(), w.data(), w.data(), &iterations);
+    double sum = 0;
+    const int first = parity == QUDA_EVEN_PARITY ? 0 : parity_reals;
+    for (int i = first; i < first + parity_reals; ++i) {
+        const double d = 4 * of_mass * of_mass * v[i] - w[i] - b[i];
+        sum += d * d;
+    }
+    return std::sqrt(sum);
+}
+
+struct Solved {
+    int iterations;
+    double residual, largest; // as told, and of the sources by D
+    bool done() const { return residual < 1e-10 && std::fabs(largest - residual) < 1e-13; }
+};
 // n sources from zero. with: nullptr: qudaInvert.
 Solved solve(Links &links, const QudaEigensolverArgs_t *with, int n = 1, QudaParity parity = QUDA_EVEN_PARITY,
              double of_mass = mass) {
@@ -66,6 +82,10 @@ Solved solve(Links &links, const QudaEigensolverArgs_t *with, int n = 1, QudaPar
     else
         qudaInvertMsrcDeflatable(2, 2, of_mass, on(parity), *with, 1e-10, 0, links.fat.data(), links.lng.data(),
                                  from.data(), to.data(), &s.residual, &relative, &s.iterations, n);
+    const Field zero(b[0].size());
+    for (int k = 0; k < n; ++k)
+        s.largest = worse(s.largest, size_of_residual(links, x[k].data(), b[k].data(), of_mass, parity) /
+                                         size_of_residual(links, zero.data(), b[k].data(), of_mass, parity));
     return s;
 }
 
@@ -85,18 +105,12 @@ int computed(const std::function<void()> &work) {
 
 // |(4 m^2 - D^2) v - l v| / |v| on a parity.
 double error_of(Links &links, const double *v, double l, QudaParity parity) {
-    Field w(v, v + 2 * parity_reals);
-    int iterations = 0;
-    const QudaParity other = parity == QUDA_EVEN_PARITY ? QUDA_ODD_PARITY : QUDA_EVEN_PARITY;
-    for (const QudaParity to : {other, parity})
-        qudaDslash(2, 2, on(to), links.fat.data(), links.lng.data(), w.data(), w.data(), &iterations);
-    double error = 0, norm = 0;
+    Field lv(2 * parity_reals);
+    double norm = 0;
     const int first = parity == QUDA_EVEN_PARITY ? 0 : parity_reals;
-    for (int i = first; i < first + parity_reals; ++i) {
-        const double d = 4 * mass * mass * v[i] - w[i] - l * v[i];
-        error += d * d, norm += v[i] * v[i];
-    }
-    return std::sqrt(error / norm);
+    for (int i = first; i < first + parity_reals; ++i)
+        lv[i] = l * v[i], norm += v[i] * v[i];
+    return size_of_residual(links, v, lv.data(), mass, parity) / std::sqrt(norm);
 }
 
 void start() {
@@ -127,6 +141,9 @@ TEST_CASE("quda_eigen alone: deflated solves", "[.][quda_deflation]") {
     CHECK(computed([&] { s = solve(one, &some, 3); }) == 0);
     CHECK(s.done());
     CHECK(2 * s.iterations < plain);
+    CHECK(computed([&] { s = solve(one, &some, 4); }) == 0); // in one Krylov space
+    CHECK(s.done());
+    CHECK(s.iterations < deflated);
     CHECK(solve(one, &none).iterations == plain);
     CHECK(solve(one, nullptr).iterations == deflated); // qudaInvert takes what is there
 
@@ -177,6 +194,17 @@ TEST_CASE("quda_eigen alone: deflated solves", "[.][quda_deflation]") {
     CHECK(s.done());
     CHECK(2 * s.iterations < plain);
     CHECK(2 * solve(other, nullptr).iterations > plain);
+
+    // One vector; more than the lattice gives, which is said, and they are not made again.
+    for (const int count : {1, 700}) {
+        qudaCleanUpDeflationSpace();
+        const QudaEigensolverArgs_t these = deflation(count);
+        CHECK(has(said_by([&] { s = solve(one, &these); }), "a lattice of this size") == (count == 700));
+        CHECK(s.done());
+        CHECK(s.iterations < (count == 1 ? plain : deflated));
+        CHECK(computed([&] { s = solve(one, &these, 2); }) == 0);
+        CHECK(s.done());
+    }
     qudaFinalize();
 }
 
@@ -234,6 +262,18 @@ TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
     CHECK(has(said_by([&] { load_space(links, QUDA_ODD_PARITY, nullptr, QUDA_MILC_EIG_FROM_OTHER_PARITY); }),
               "32 eigenvectors on odd sites, by D of the others"));
     CHECK(2 * solve(links, nullptr, 1, QUDA_ODD_PARITY).iterations < plain);
+
+    // None; then more than the lattice gives.
+    qudaCleanUpDeflationSpace();
+    values.assign(2 * 700, 7);
+    eigen.n_conv = 0;
+    CHECK(said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); }).empty());
+    CHECK(values[0] == 7);
+    CHECK(computed([&] { solve(links, &loose); }) == 1);
+    to.assign(700, fields[0].data());
+    eigen.n_conv = 700;
+    CHECK(has(said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); }), "of the 700 that were asked for"));
+    CHECK((std::isnan(values[2 * 699]) && std::isnan(fields[0][0])));
 
     // What is not built.
     eigen.n_conv = 1;

@@ -400,12 +400,12 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
 }
 
 // Deflates the sources `open` of `all`, whose residuals lie in residual_ in the order of `all`. Returns those that are
-// still open. A deflation that raises a residual without lessening all errors is taken back, and was the last one.
+// still open. A deflation that does not help was the last one.
 BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, CgStop stop, SourcesReport &report,
                                             Open &stopped) {
     int place[most_block];
-    double rr[most_block];
     const int n = static_cast<int>(open.size());
+    std::vector<double> rr(n), after;
     for (int j = 0; j < n; ++j) {
         const double relative = report.sources[open[j]].true_residual;
         place[j] = static_cast<int>(std::find(all.begin(), all.end(), open[j]) - all.begin());
@@ -415,15 +415,10 @@ BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, C
     }
     ++report.deflations;
     report.flops += deflation_->flops(n), report.bytes += deflation_->bytes(n);
-    deflation_->add(residual_, place, x_, open.data(), rr, n, limits_.shift);
     for (const int k : open)
         ++report.sources[k].deflations;
-    std::vector<double> after = true_residuals(open, false);
-    bool raised = false;
-    for (int j = 0; j < n; ++j)
-        raised = raised || !(after[j] < ladder::deflation_raises * rr[j]);
-    if (raised && !deflation_->lessened_error(residual_, limits_.shift)) {
-        deflation_->undo();
+    if (!deflation_->add_if_it_helps(residual_, place, x_, open.data(), rr, limits_.shift,
+                                     [&] { return after = true_residuals(open, false); })) {
         deflation_ = nullptr;
         for (CgReport &own : report.sources)
             own.deflation_off = true;

@@ -44,7 +44,7 @@ struct CgLimits {
     double reliable_delta = 0;     // fall of the sloppy residual between evaluations; 0: ladder::reliable_delta
     double jump_limit = 0;         // of |r_new - r| / |r_new| at a reliable update, for half precision; 0: the ladder's
     uint64_t *checksums = nullptr; // room for NormalOperator::most_checksums on the device; see checked_regions
-    // At each true residual that is not accepted. Its vectors are those of A at shift 0.
+    // At each true residual that is not accepted, if ladder::vectors_serve. Its vectors are those of A at shift 0.
     Deflation *deflation = nullptr;
 };
 

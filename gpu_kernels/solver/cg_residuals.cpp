@@ -46,21 +46,21 @@ CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
 }
 
 // Deflates x, and returns its new residual. Deflation takes residuals in double, also where the precise level has none.
-// One that raises the residual without lessening the error is taken back, and was the last one.
+// One that does not help was the last one.
 CgSolver::Residual CgSolver::deflated(const Residual &before, CgReport &report) {
     const bool in_double = precise_->A->spec().spinor == Precision::double_;
     Level &level = in_double ? *precise_ : full_;
     ++report.deflations;
     report.flops += deflation_->flops(1), report.bytes += deflation_->bytes(1);
     const double rr = in_double ? before.rr : true_residual(full_, false).rr;
-    deflation_->add(level.residual, x_, rr, limits_.shift);
-    const Residual after = true_residual(level, false);
-    const bool helps =
-        after.rr < ladder::deflation_raises * rr || deflation_->lessened_error(level.residual, limits_.shift);
-    if (!helps) {
-        deflation_->undo();
+    Residual after{};
+    const int first = 0;
+    const bool helps = deflation_->add_if_it_helps(level.residual, &first, x_, &first, {rr}, limits_.shift, [&] {
+        after = true_residual(level, false);
+        return std::vector<double>{after.rr};
+    });
+    if (!helps)
         go_on_without_deflation(report);
-    }
     return in_double && helps ? after : true_residual(*precise_, false);
 }
 

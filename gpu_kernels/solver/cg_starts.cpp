@@ -13,6 +13,11 @@ void CgSolver::take(const CgLimits &limits) {
         limits_.jump_limit = ladder::jump_limit;
     below_ = nullptr;
     deflation_ = limits_.deflation;
+    const double shift = limits_.shift;
+    if (deflation_ != nullptr &&
+        !ladder::vectors_serve(full_.A->rounding(Precision::half), deflation_->vectors().values.front() + shift,
+                               deflation_->lowest(shift), full_.A->lowest(shift)))
+        deflation_ = nullptr;
     gain_ = {};
 }
 
@@ -41,9 +46,11 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     state.scale = unit_.scale;
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
-    const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta
-                         : deflation_ != nullptr    ? ladder::reliable_delta_deflated
-                                                    : ladder::reliable_delta(sloppy_->A->spec().spinor);
+    const double delta =
+        limits_.reliable_delta > 0 ? limits_.reliable_delta
+        : deflation_ != nullptr
+            ? ladder::reliable_delta_with(full_.A->rounding(Precision::half) / deflation_->lowest(limits_.shift))
+            : ladder::reliable_delta(sloppy_->A->spec().spinor);
     state.reliable_factor = has_updates() ? delta * delta : 0;
     state.iteration_limit = iteration_limit;
     return state;

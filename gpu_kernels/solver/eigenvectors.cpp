@@ -2,6 +2,7 @@
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/blas/deflate.h"
 #include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>
 #include <cmath>
 
@@ -223,11 +224,6 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
     add_sources(device_, y, x, back_, before_.block().first(n));
 }
 
-void Deflation::add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift) {
-    const int first = 0;
-    add(r, &first, x, &first, &rr, 1, shift);
-}
-
 bool Deflation::lessened_error(const SpinorBlock &r_new, double shift) {
     const SpinorBlock low = low_.block().first(n_), dx = correction_.block().first(n_); // in units of back_
     SourceScales to{};
@@ -251,6 +247,19 @@ void Deflation::undo() {
     const size_t bytes_of_x = before_.stride() * spinor_bytes(Precision::double_);
     for (int k = 0; k < n_; ++k)
         device_.copy_on_device(x_[back_.from[k]].data, before_[k].data, bytes_of_x);
+}
+
+bool Deflation::add_if_it_helps(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of,
+                                const std::vector<double> &rr, double shift,
+                                const std::function<std::vector<double>()> &residuals) {
+    add(r, r_of, x, x_of, rr.data(), static_cast<int>(rr.size()), shift);
+    const std::vector<double> after = residuals();
+    const bool raised = !std::equal(after.begin(), after.end(), rr.begin(),
+                                    [](double a, double b) { return a < ladder::deflation_raises * b; });
+    if (!raised || lessened_error(r, shift))
+        return true;
+    undo();
+    return false;
 }
 
 double Deflation::flops(int sources) const { return 2.0 * sources * dense_flops(vectors_.count(), 1, low_.sites()); }

@@ -12,6 +12,7 @@
 #pragma once
 #include "gpu_kernels/blas/convert_sources.h"
 #include "gpu_kernels/operators/normal_operator.h"
+#include <functional>
 #include <memory>
 
 namespace milcgpu {
@@ -88,13 +89,17 @@ class Deflation {
     // their |r_k|^2, not 0. The result of the sum over sites does not depend on how many right sides there are.
     void add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr, int n,
              double shift);
-    void add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift); // one right side
     // Whether the last add, dx, has lessened the error of x in the norm of A, for all right sides: with the residuals
     // r before and r' after it, that fell by <dx, r + r'>, which is <dx, r> for the space of exact vectors. r_new: the
     // residuals r', in the order of the last add. A pass over as many vectors as there are right sides.
     bool lessened_error(const SpinorBlock &r_new, double shift);
     // x as it was before the last add, whatever that has added.
     void undo();
+    // The same as add, but one that raises a residual by more than rounding and does not lessen all errors is undone.
+    // Returns whether it was kept. residuals: computes those of x into the places 0 .. n - 1 of r, and returns |r|^2.
+    bool add_if_it_helps(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of,
+                         const std::vector<double> &rr, double shift,
+                         const std::function<std::vector<double>()> &residuals);
 
     // A lower bound of the eigenvalues that are left.
     double lowest(double shift) const { return vectors_.values.back() + shift; }

@@ -29,6 +29,23 @@ constexpr double reliable_delta(Precision sloppy) { return sloppy == Precision::
 // 82, 82, 86 and 93 steps with 0.1, 0.03, 0.01 and 0.003, at masses from 0.01 to 0.0005 and in all precisions.
 constexpr double reliable_delta_deflated = 0.03;
 
+// Few vectors leave low modes, along which rounding costs steps between two true residuals: then there are as many of
+// these as without vectors. rounding: NormalOperator::rounding(half) / the lowest eigenvalue that is left. Example: on
+// random links of 4^3 x 8 sites at mass 0.002, 1, 2, 4 and 8 vectors (0.3, 0.09, 0.03, 0.01) take 1117, 836, 628 and
+// 436 steps in half with 0.3, and 1360, 1000, 689 and 443 with 0.03.
+constexpr double few_vectors_above = 0.02;
+constexpr double reliable_delta_with(double rounding) {
+    return rounding > few_vectors_above ? reliable_delta(Precision::half) : reliable_delta_deflated;
+}
+
+// Whether a solve takes its vectors. first, left, without: the lowest eigenvalue that they have, that they leave, and
+// that there is without them. Where half precision is hopeless without, a solve has most of its steps in double: 732 in
+// the example above. Vectors let it iterate in a coarser precision. That costs more steps than they save if they leave
+// more than a third of the steps, by the formula below, and rounding still matters.
+constexpr bool vectors_serve(double rounding_of_half, double first, double left, double without) {
+    return rounding_of_half <= without || rounding_of_half <= few_vectors_above * left || left >= 9 * first;
+}
+
 // Steps of a solve to |r| / |b| = residual, with logarithm = ln(2 / residual): 0.9 of the bound by the condition
 // number. lowest: of the eigenvalues that are left. Within 10 % with 16 to 384 vectors on quenched 8^3 x 16 and 12^3 x
 // 24 lattices, at masses from 0.01 to 0.0005.
@@ -132,7 +149,9 @@ constexpr int passes_together = 4;
 // sources on a quenched 24^3 x 32 lattice at mass 0.01 take 557 steps in double, 689 in single and 867 in half, and a
 // step in half takes 0.9 times as long as one in single. With deflation they iterate in half where it serves: with 96
 // vectors on a quenched 8^3 x 16 lattice they take 74 steps in both, at mass 0.01 and 0.0005, with as many true
-// residuals.
+// residuals. With few vectors it does not serve: 4 sources on random links of 4^3 x 8 sites at mass 0.01 take 842, 503,
+// 390, 299 and 201 steps in half with 1, 2, 4, 8 and 16 vectors, 375, 340, 293, 240 and 180 in single, and 429 in
+// single without vectors.
 inline OperatorSpec of_several(const OperatorSpec &sloppy) {
     return sloppy.spinor == Precision::half ? OperatorSpec{Precision::single, Precision::single, sloppy.reals} : sloppy;
 }
@@ -143,6 +162,9 @@ inline OperatorSpec of_several(const OperatorSpec &sloppy) {
 inline bool together_pays(int n, double sites, bool alone_in_half, bool on_gpu) {
     return n >= (alone_in_half ? 4 : 2) && (!on_gpu || n * sites >= 1 << 18);
 }
+
+// Above this number, which is as few_vectors_above, several sources iterate in single, deflated or not.
+constexpr double several_in_half_up_to = 5e-3;
 
 // lowest: of the eigenvalues that the iteration meets, NormalOperator::lowest or Deflation::lowest.
 inline bool half_is_hopeless(const NormalOperator &sloppy, double lowest, double jump_limit) {

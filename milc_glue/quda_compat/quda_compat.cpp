@@ -394,7 +394,9 @@ void milcgpu_quda_links_of_eigensolver(int three_links, const void *links) { eig
 void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *asked) {
     constexpr const char *function = "eigensolveQuda";
     const QudaInvertParam &of = *asked->invert_param;
-    const int precision = of.cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2, n = std::max(asked->n_conv, 0);
+    const int precision = of.cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2, n = asked->n_conv;
+    if (n < 1)
+        return;
     const bool good = guarded(function, [&] {
         if (asked->use_pc == QUDA_BOOLEAN_FALSE || asked->spectrum != QUDA_SPECTRUM_SR_EIG) {
             complain(function, "the lowest eigenvectors of one parity are built, and no others");

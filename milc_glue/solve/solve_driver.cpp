@@ -87,6 +87,13 @@ bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvec
            !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
 }
 
+// The same for several sources in one Krylov space.
+bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
+    return eigenvectors != nullptr && half_serves(solver, task, eigenvectors) &&
+           solver.operators.sloppy->rounding(Precision::half) <=
+               ladder::several_in_half_up_to * (eigenvectors->values.back() + task.a.limits.shift);
+}
+
 // With room for `most` sources, or fewer where memory is short. in_half: half precision iterates.
 BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most,
                             bool in_half) {
@@ -399,7 +406,7 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
         if (!alone)
             with_plan(sources, most, [&] {
                 const int wanted = std::min(most, n - first);
-                const bool in_half = eigenvectors != nullptr && half_serves(solver, task, eigenvectors);
+                const bool in_half = half_serves_several(solver, task, eigenvectors);
                 count = std::min(wanted, block_solver(family, sources, solver, wanted, in_half).sources());
             });
         GroupSolve group(family, sources, task, group_of(solver, task, first, count, alone), deflation_of(count));
