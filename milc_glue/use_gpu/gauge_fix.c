@@ -1,4 +1,5 @@
-/* gaugefix and ape_smear_4D: the links of the sites, as they are (MILC has taken the phases out). */
+/* gaugefix and ape_smear_4D: the links of the sites, as they are (MILC has taken the phases out). The others of APE
+ * smearing: any links, in all directions or one. */
 #include "site_links.h"
 
 #include "routines.h"
@@ -102,4 +103,146 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
         free(theirs);
     }
     return smeared;
+}
+
+/* ---- APE smearing of any links ----------------------------------------------------------------------------------- */
+
+typedef struct ape {
+    void (*own)(const struct ape *);
+    su3_matrix *from, *to, *made; /* to: the first that is made */
+    size_t from_pitch, to_pitch;  /* bytes from a site to the next */
+    int first, last;              /* directions */
+    /* MILC's arguments */
+    field_offset src, dest;
+    Real weight, u0;
+    int space_only, hits;
+    Real tolerance;
+} ape;
+
+/* Without hits MILC's norm has u0 in it. */
+static int is_offloaded(const ape *a) {
+    return milcgpu_offloads() && a->weight >= 0 && a->hits >= 0 && a->hits <= 10000 && a->tolerance >= 0 &&
+           (a->hits > 0 || a->u0 == 1);
+}
+
+/* By the device, in all directions. 0: MILC's own is to do it, and to say at how many links the hits did not converge.
+ */
+static int make_smeared(const ape *a) {
+    milcgpu_field from = milcgpu_field_of(a->from);
+    milcgpu_ape_spec spec;
+    uint64_t not_converged = 0;
+    from.pitch_bytes = a->from_pitch;
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.weight = a->weight;
+    spec.times = 1;
+    spec.space_only = a->space_only == 1;
+    spec.most_hits = a->hits > 0 ? a->hits : -1;
+    spec.tolerance = a->tolerance > 0 ? a->tolerance : -1;
+    spec.signs = MILCGPU_SIGNS_OUT;
+    return milcgpu_plugin_ape_smear(from, &spec, milcgpu_field_of(a->made), &not_converged) && not_converged == 0;
+}
+
+static su3_matrix *asked_for(const ape *a, size_t i) { return (su3_matrix *)((char *)a->to + i * a->to_pitch); }
+static size_t asked_bytes(const ape *a) { return (a->last - a->first + 1) * sizeof(su3_matrix); }
+static int put_part(void *what, size_t from, size_t to) {
+    const ape *a = (const ape *)what;
+    size_t i;
+    for (i = from; i < to; i++)
+        memcpy(asked_for(a, i), a->made + 4 * i + a->first, asked_bytes(a));
+    return 0;
+}
+
+/* MILC's result is where ours is to be. */
+static void compare_smeared(const ape *a, double seconds, double cpu_seconds) {
+    const size_t bytes = 4 * sites_on_node * sizeof(su3_matrix);
+    su3_matrix *const theirs = (su3_matrix *)milcgpu_spare_room(bytes, "a comparison of links");
+    size_t i;
+    if (theirs == NULL)
+        return;
+    memcpy(theirs, a->made, bytes);
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(theirs + 4 * i + a->first, asked_for(a, i), asked_bytes(a));
+    compare_links(MILCGPU_APE_SMEAR, a->made, theirs, seconds, cpu_seconds);
+    free(theirs);
+}
+
+static void smear(ape a) {
+    double seconds = -milcgpu_plugin_seconds(), cpu_seconds;
+    int done;
+    if (!is_offloaded(&a)) {
+        a.own(&a);
+        return;
+    }
+    a.made = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links");
+    done = make_smeared(&a);
+    seconds += milcgpu_plugin_seconds();
+    if (!done || milcgpu_plugin_compare()) {
+        cpu_seconds = milcgpu_by_milc(MILCGPU_APE_SMEAR, a.own(&a));
+        if (done)
+            compare_smeared(&a, seconds, cpu_seconds);
+    }
+    if (done && milcgpu_plugin_by_all_threads(sites_on_node, put_part, &a) < 0)
+        put_part(&a, 0, sites_on_node);
+    free(a.made);
+}
+
+static void own_of_sites(const ape *a) {
+    if (a->first == a->last)
+        milcgpu_original(ape_smear_dir)(a->src, a->first, a->dest, a->weight, a->u0, a->space_only, a->hits,
+                                        a->tolerance);
+    else
+        milcgpu_original(ape_smear)(a->src, a->dest, a->weight, a->u0, a->space_only, a->hits, a->tolerance);
+}
+static void smear_sites(field_offset src, int first, int last, field_offset dest, Real weight, Real u0, int space_only,
+                        int hits, Real tolerance) {
+    const ape a = {own_of_sites,
+                   (su3_matrix *)F_PT(lattice, src),
+                   (su3_matrix *)F_PT(lattice, dest),
+                   NULL,
+                   sizeof(site),
+                   sizeof(site),
+                   first,
+                   last,
+                   src,
+                   dest,
+                   weight,
+                   u0,
+                   space_only,
+                   hits,
+                   tolerance};
+    milcgpu_need(MILCGPU_LINKS, "ape_smear");
+    smear(a);
+}
+void __wrap_ape_smear_dir(field_offset src, int dir1, field_offset dest, Real staple_weight, Real link_u0,
+                          int space_only, int nhits, Real tol) {
+    smear_sites(src, dir1, dir1, dest, staple_weight, link_u0, space_only, nhits, tol);
+}
+void __wrap_ape_smear(field_offset src, field_offset dest, Real staple_weight, Real link_u0, int space_only, int nhits,
+                      Real tol) {
+    smear_sites(src, XUP, TUP, dest, staple_weight, link_u0, space_only, nhits, tol);
+}
+
+static void own_of_field(const ape *a) {
+    su3_matrix *const to = a->to - a->first;
+    if (a->first == a->last)
+        milcgpu_original(ape_smear_field_dir)(a->from, a->first, to, a->weight, a->u0, a->space_only, a->hits,
+                                              a->tolerance);
+    else
+        milcgpu_original(ape_smear_field)(a->from, to, a->weight, a->u0, a->space_only, a->hits, a->tolerance);
+}
+static void smear_field(su3_matrix *src, int first, int last, su3_matrix *dest, Real weight, Real u0, int space_only,
+                        int hits, Real tolerance) {
+    const size_t pitch = 4 * sizeof(su3_matrix);
+    const ape a = {own_of_field, src, dest + first, NULL, pitch,    pitch, first, last, 0, 0,
+                   weight,       u0,  space_only,   hits, tolerance};
+    smear(a);
+}
+void __wrap_ape_smear_field_dir(su3_matrix *src, int dir1, su3_matrix *dest, Real staple_weight, Real link_u0,
+                                int space_only, int nhits, Real tol) {
+    smear_field(src, dir1, dir1, dest, staple_weight, link_u0, space_only, nhits, tol);
+}
+void __wrap_ape_smear_field(su3_matrix *src, su3_matrix *dest, Real staple_weight, Real link_u0, int space_only,
+                            int nhits, Real tol) {
+    smear_field(src, XUP, TUP, dest, staple_weight, link_u0, space_only, nhits, tol);
 }

@@ -19,6 +19,10 @@ void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_
 void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
 void __real_gaugefix(int, Real, int, Real);
 su3_matrix *__real_ape_smear_4D(Real, int);
+void __real_ape_smear_dir(field_offset, int, field_offset, Real, Real, int, int, Real);
+void __real_ape_smear(field_offset, field_offset, Real, Real, int, int, Real);
+void __real_ape_smear_field_dir(su3_matrix *, int, su3_matrix *, Real, Real, int, int, Real);
+void __real_ape_smear_field(su3_matrix *, su3_matrix *, Real, Real, int, int, Real);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
 
@@ -105,6 +109,38 @@ static void try_ape(Real weight, int iterations) {
     check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing", iterations);
     destroy_G(ours), destroy_G(theirs);
 }
+/* dir above TUP: all. What is not asked for stays as it is. */
+static void try_ape_of_field(int dir, int space_only, int hits, Real tolerance) {
+    su3_matrix *links = create_G_from_site(), *ours = create_G(), *theirs = create_G();
+    if (dir > TUP) {
+        ape_smear_field(links, ours, 0.3, 1, space_only, hits, tolerance);
+        __real_ape_smear_field(links, theirs, 0.3, 1, space_only, hits, tolerance);
+    } else {
+        ape_smear_field_dir(links, dir, ours, 0.3, 1, space_only, hits, tolerance);
+        __real_ape_smear_field_dir(links, dir, theirs, 0.3, 1, space_only, hits, tolerance);
+    }
+    check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing of a field", dir);
+    free(links), destroy_G(ours), destroy_G(theirs);
+}
+static su3_matrix *smeared_sites(void) {
+    su3_matrix *copy = create_G();
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(copy + 4 * i, lattice[i].old_link, 4 * sizeof(su3_matrix));
+    return copy;
+}
+static void try_ape_of_sites(void) {
+    const field_offset from = F_OFFSET(link[0]), to = F_OFFSET(old_link[0]), second = F_OFFSET(old_link[2]);
+    su3_matrix *ours, *theirs;
+    ape_smear(from, to, 0.3, 1, 1, 30, 1e-5);
+    ape_smear_dir(from, XUP, second, 0.5, 1, 1, 150, 1e-5);
+    ours = smeared_sites();
+    __real_ape_smear(from, to, 0.3, 1, 1, 30, 1e-5);
+    __real_ape_smear_dir(from, XUP, second, 0.5, 1, 1, 150, 1e-5);
+    theirs = smeared_sites();
+    check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing of the sites", 0);
+    destroy_G(ours), destroy_G(theirs);
+}
 void gauge_everything(void) {
     fill_gauge_field(200);
     rephase(OFF);
@@ -112,6 +148,10 @@ void gauge_everything(void) {
     try_ape(0.3, 0);
     try_ape(0.3, -1);
     try_ape(-0.1, 1); /* MILC's own */
+    try_ape_of_field(TUP, 0, 6, 0);
+    try_ape_of_field(TUP + 1, 1, 0, 0);
+    try_ape_of_field(YUP, 1, 3, 1e-9); /* so few hits do not converge: MILC's own says so */
+    try_ape_of_sites();
     try_gauge(TUP, 500, 2e-6);
     fill_gauge_field(300);
     rephase(OFF);

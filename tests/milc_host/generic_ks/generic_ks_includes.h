@@ -158,6 +158,14 @@ Real check_su3(su3_matrix *link), check_unitarity(void);
 void d_linktrsum(double_complex *mean);
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);
 su3_matrix *ape_smear_4D(Real staple_weight, int iters);
+void ape_smear_dir(field_offset src, int dir1, field_offset dest, Real staple_weight, Real link_u0, int space_only,
+                   int nhits, Real tol);
+void ape_smear(field_offset src, field_offset dest, Real staple_weight, Real link_u0, int space_only, int nhits,
+               Real tol);
+void ape_smear_field_dir(su3_matrix *src, int dir1, su3_matrix *dest, Real staple_weight, Real link_u0, int space_only,
+                         int nhits, Real tol);
+void ape_smear_field(su3_matrix *src, su3_matrix *dest, Real staple_weight, Real link_u0, int space_only, int nhits,
+                     Real tol);
 
 /* Molecular dynamics. */
 extern Real beta;
