@@ -485,6 +485,50 @@ TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links
     CHECK(p.flow("MILCGPU_COMPARE=strict", "0 16 0.04 0.1 0").status != 0);
 }
 
+TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps one by one", "[milc][measurements]") {
+    const LinksProgram p;
+    const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
+    LinksProgram::copy("pure_gauge", folder);
+    for (const char *headers : {"generic", "include"})
+        fs::copy(from / headers, p.program.path / headers);
+    make_prefix(p.prefix.path, "");
+    const Run built = build(folder, p.prefix.path, "FLOW=1", "wilson_flow");
+    INFO(built.output);
+    REQUIRE(built.status == 0);
+    CHECK(built.says("milcgpu: the gradient flow of wilson_flow goes to "));
+    CHECK_FALSE(built.says("warning"));
+    const auto flows = [&](const std::string &environment, const std::string &parameters) {
+        return p.on_links(environment, "pure_gauge/wilson_flow", parameters);
+    };
+    const Run r = flows("MILCGPU_VERBOSE=1", "0 16 0.04");
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    CHECK_FALSE(r.says("MILC's own step"));
+    CHECK(lines(r, "milcgpu: run_gradient_flow ").back().front() == 5); // calls, in the table at exit
+    const auto printed = lines(r, "WFLOW");
+    REQUIRE(printed.size() == 3);
+    reference::Gauge u = p.links;
+    for (int k = 0; k < 3; ++k) {
+        if (k > 0)
+            u = reference::luescher_step(p.lattice, u, reference::wilson_flow(), 0.04);
+        const reference::FlowObservables o = reference::flow_observables(p.lattice, u);
+        CHECK(printed[k][1] == Approx(o.clover_t).epsilon(1e-12));
+        CHECK(printed[k][2] == Approx(o.clover_s).epsilon(1e-12));
+        CHECK(std::abs(printed[k][3] - o.charge) < 1e-12);
+    }
+    CHECK(reference::relative_difference(p.made(), u) < 1e-14);
+    for (const char *environment : {"MILCGPU_OFF=1", "MILCGPU_VERBOSE=0"}) {
+        const bool off = std::string(environment) == "MILCGPU_OFF=1";
+        const Run own = flows(environment, off ? "0 8 0.04" : "1 0 0.04"); // the library has no order 0
+        CHECK(own.says("MILC's own step"));
+        CHECK(reference::relative_difference(p.made(), p.links) == 0);
+    }
+    // MILC's own, which does nothing, is found out; the device's links stay.
+    const Run compared = flows("MILCGPU_COMPARE=1", "0 16 0.04");
+    CHECK(compared.says("BEYOND TOLERANCE"));
+    CHECK(reference::relative_difference(p.made(), u) < 1e-14);
+}
+
 TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][measurements]") {
     const FlowProgram p("ADAPT_BS");
     const Run r = p.flow("MILCGPU_VERBOSE=0", "1 8 0.3 0.5 1e-4");

@@ -22,6 +22,10 @@ long milcgpu_probe(void) {
 long milcgpu_probe(void) { return sizeof lattice[0].link; }
 #endif
 
+#ifdef MILCGPU_PROBE_flow_steps
+long milcgpu_probe(void) { return sizeof lattice[0].link + exp_order + (stepsize > 0) + (stapleflag == WILSON); }
+#endif
+
 #ifdef MILCGPU_PROBE_pure_gauge
 #if defined(ANISOTROPY) || defined(SCHROED_FUN) || defined(N_SUBL32)
 #error "MILC's own"

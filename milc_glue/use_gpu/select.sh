@@ -143,6 +143,9 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     if { has_object gaugefix || has_object gaugefix2; } && compiles probe.c -DMILCGPU_PROBE_gauge_fix "$@"; then
         files="$files gauge_fix" what='gauge fixing of %s goes'
     fi
+    if has_object integrate && has_object fmunu && compiles probe.c -DMILCGPU_PROBE_flow_steps "$@"; then
+        files="$files flow_steps" what='the gradient flow of %s goes'
+    fi
     dynamics=
     if has_object update_u && has_object update_h; then
         dynamics='molecular dynamics of %s goes'

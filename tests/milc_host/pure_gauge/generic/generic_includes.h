@@ -32,6 +32,13 @@ typedef int field_offset;
 
 extern Real beta;
 
+/* of wilson_flow */
+enum { WILSON, SYMANZIK };
+extern int exp_order, stapleflag;
+extern Real stepsize;
+void stout_step_rk(void);
+void fmunu_fmunu(double *time, double *space, double *charge);
+
 void ranmom(void);
 void reunitarize_cpu(void);
 Real myrand(double_prn *prn);

@@ -1,0 +1,7 @@
+/* MILC's own step of the flow leaves the links alone, and says that it was there. */
+#include "../generic/generic_includes.h"
+
+int exp_order, stapleflag;
+Real stepsize;
+
+void stout_step_rk(void) { printf("MILC's own step\n"); }
