@@ -5,7 +5,6 @@
 #include <string.h>
 
 void update_u(Real eps) { printf("MILC's own update_u, %g\n", eps); }
-void reunitarize_cpu(void) { printf("MILC's own reunitarize_cpu\n"); }
 void gauge_field_copy(field_offset src, field_offset dest) {
     size_t i;
     for (i = 0; i < volume; i++)
