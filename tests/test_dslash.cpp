@@ -1,4 +1,5 @@
 // Every row of the dslash table against the reference operator, on every backend.
+#include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/cg.h"
@@ -242,14 +243,16 @@ struct DslashBench : Bench<reference::Vector> {
 
 } // namespace
 
-// Both ways of a launch, both parities, each of the shapes.
-void check_rows(const std::vector<std::array<int, 4>> &shapes,
-                const std::function<bool(const DslashKernel &)> &wanted) {
+// Both ways of a launch, both parities, each of the shapes. cache_bytes: of the GPU's L2 cache, as if; 0: as it is.
+void check_rows(const std::vector<std::array<int, 4>> &shapes, const std::function<bool(const DslashKernel &)> &wanted,
+                size_t cache_bytes = 0) {
     for (const Backend backend : backends()) {
         std::vector<DslashBench::Outcome> worst(dslash_table().size(), {0, 0});
         std::vector<std::string> where(worst.size());
         for (const auto &n : shapes) {
             DslashBench bench(n, backend);
+            if (cache_bytes > 0)
+                bench.device.set_cache_bytes(cache_bytes);
             for (const int parts_below : both_ways) {
                 bench.device.set_parts_below(parts_below);
                 for (size_t k = 0; k < worst.size(); ++k)
@@ -277,6 +280,21 @@ TEST_CASE("every row of the dslash table against the reference, one thread a sit
     REQUIRE(dslash_table().size() == 3 * 3 * 5 * 4 + 2 + 3 * 5 * 4); // one source, with checksums, and several
     check_rows({{4, 2, 4, 12}, {6, 6, 6, 2}, {4, 4, 4, 8}, {2, 4, 6, 4}, {8, 2, 4, 2}},
                [](const DslashKernel &) { return true; });
+}
+
+TEST_CASE("several sources where a cache is too small for whole slices: each tile once", "[dslash]") {
+    for (const int slice : {1, 2, 6, 7})
+        for (const int part : {1, 2, 3, 4, 7})
+            for (const int tiles : {1, 5, 23, 28}) {
+                const TileOrder order{part, slice, tiles / slice};
+                std::vector<int> times(tiles);
+                for (int turn = 0; turn < tiles; ++turn)
+                    times.at(order.tile(turn)) += 1;
+                CAPTURE(slice, part, tiles);
+                CHECK(times == std::vector<int>(tiles, 1));
+            }
+    if (backends().size() > 1) // the host takes no tiles in turn
+        check_rows({{6, 6, 10, 4}}, [](const DslashKernel &row) { return row.most_sources > 1; }, 40000);
 }
 
 TEST_CASE("a smaller table check for the sanitizers", "[.][dslash][sanitize][smoke]") {

@@ -22,6 +22,7 @@ class LaunchQueue {
     Backend backend() const { return backend_; }
     bool on_gpu() const { return backend_ == Backend::cuda; }
     size_t cache_bytes() const { return cache_bytes_; } // of the GPU's L2 cache; 0 on the host
+    void set_cache_bytes(size_t bytes) { cache_bytes_ = bytes; } // for tests
     void *stream() const { return stream_; }
 
     // Threads per block; 0: each kernel's own choice. Results do not depend on it.

@@ -59,6 +59,20 @@ template <int count> struct Sources {
     }
 };
 
+// The order in which blocks take the tiles of sites of a stencil. Between a site and its furthest neighbours lie whole
+// slices of constant t. Where these do not fit in the L2 cache, each slice is cut into parts, and a part is swept over
+// all t before the next one. Tiles beyond whole slices come last, as they lie.
+struct TileOrder {
+    int part, slice, slices; // tiles of a part and of a slice; part 0: as they lie
+    MILCGPU_HD int tile(int turn) const {
+        if (part == 0 || turn >= slice * slices)
+            return turn;
+        const int first = turn / (part * slices) * part, width = first + part < slice ? part : slice - first;
+        const int rest = turn - first * slices, t = rest / width;
+        return t * slice + first + rest - t * width;
+    }
+};
+
 // What a body does for a site without reading what the launch before writes can run while that one ends: it has
 // Body::Prepared, prepare(i), and operator()(i, what that made) besides operator()(i).
 template <class Body, class = void> struct prepares : std::false_type {};
@@ -400,9 +414,10 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
 
 // Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
 // loads links once for them: body.of(i, which). Threads share the sources evenly. Body::blocks(count): blocks of 64
-// threads that must fit on an SM. gate: as in SumLaunch.
+// threads that must fit on an SM. gate: as in SumLaunch. order: of tiles of tile_sites.
 template <class Body>
-void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
+void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate,
+                    [[maybe_unused]] const TileOrder &order, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu()) {
         const int tiles = (n + tile_sites - 1) / tile_sites;
@@ -410,7 +425,7 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
         const int a_thread = (sources + 2 * threads - 1) / (2 * threads) * 2;
         const int groups = (sources + a_thread - 1) / a_thread;
         cuda::start(device, what, tiles * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n, sources,
-                    gate);
+                    gate, order);
         return;
     }
 #endif

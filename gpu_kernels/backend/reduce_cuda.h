@@ -329,19 +329,19 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
 // tile may compute sources once more that the block before it stores.
 template <class Body, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
-    run_sources(const Body body, int n, int sources, const int *gate) {
+    run_sources(const Body body, int n, int sources, const int *gate, const TileOrder order) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int groups = (sources + count - 1) / count, tile = blockIdx.x / groups, first = blockIdx.x % groups * count;
-    const int i = tile * tile_sites + threadIdx.x, skipped = max(first + count - sources, 0);
+    const int groups = (sources + count - 1) / count, turn = blockIdx.x / groups, first = blockIdx.x % groups * count;
+    const int i = order.tile(turn) * tile_sites + threadIdx.x, skipped = max(first + count - sources, 0);
     const bool twice = sources < count;
     if (i < n)
         body.of(i, Sources<count>{twice ? 0 : first - skipped, skipped, twice});
 }
 // The kernels for 2, 4, ... up to Body::together sources a thread.
 template <class Body, int count = Body::together>
-void (*kernel_of_sources(int a_thread))(const Body, int, int, const int *) {
+void (*kernel_of_sources(int a_thread))(const Body, int, int, const int *, const TileOrder) {
     if constexpr (count > 2)
         if (a_thread < count)
             return kernel_of_sources<Body, count - 2>(a_thread);

@@ -170,7 +170,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks
     using typename Base::Vec;
     using Format = Spinor;
     using LongLink = Link<link, reals>;
-    static constexpr int long_reals = reals;
+    static constexpr int long_reals = reals, reach = 3;
     static constexpr Precision link_precision = link;
     static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
 #include "gpu_kernels/dslash/shared_links.h"
+#include <cmath>
 
 namespace milcgpu {
 
@@ -66,14 +67,14 @@ namespace cuda {
 // `count` sources a warp, which shares its 32 sites and their links with one other.
 template <class Body, class Ring, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
-    run_sources_sharing_links(const Body body, int n, int sources, const int *gate) {
+    run_sources_sharing_links(const Body body, int n, int sources, const int *gate, const TileOrder order) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
     __shared__ Ring ring;
     constexpr int sites = tile_sites / Ring::warps;
     const int first = threadIdx.x / sites * count, skipped = max(first + count - sources, 0);
-    const int i = blockIdx.x * sites + threadIdx.x % sites;
+    const int i = order.tile(blockIdx.x) * sites + threadIdx.x % sites;
     body.of_sharing(min(i, n - 1), i < n, Sources<count>{first - skipped, skipped, false}, ring);
 }
 } // namespace cuda
@@ -108,6 +109,20 @@ void start_sources(Device &device, const HalfCall &call, int sites, SourcesStenc
     body.cg = call.cg;
     launch_sum_sources<decltype(body.first.end)::sums, min_blocks>(device, sites, call.in.sources, body, finish, what);
 }
+// The order of tiles of `a_tile` sites. The furthest neighbours of a site are Hops::reach slices away, on both sides. On
+// an H100, whose L2 cache has 50 MB, a step of 12 sources in single precision at 40^4, where these slices take 74 MB,
+// is 10 % shorter with 5 to 8 parts; one of 4 sources (25 MB) is 6 % shorter with 3 to 6.
+constexpr double slices_fit = 0.4, part_of_cache = 0.22;
+template <class Hops>
+TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int a_tile, const SpinorBlock &in) {
+    const int slices = hops.lattice.extent[3], slice = (sites / slices + a_tile / 2) / a_tile;
+    const double bytes = (2.0 * Hops::reach + 2) * in.sources * spinor_bytes(in.precision) * sites / slices,
+                 cache = static_cast<double>(queue_of(device).cache_bytes());
+    if (bytes <= slices_fit * cache || slice < 2)
+        return {0, 0, 0};
+    const int parts = static_cast<int>(std::fmin(std::ceil(bytes / (part_of_cache * cache)), slice));
+    return {(slice - 1) / parts + 1, slice, sites / a_tile / slice};
+}
 template <class Spinor, class Hops, class Shape>
 void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int sites,
                     TogetherStencil<Spinor, Hops, Shape> &body, const char *what) {
@@ -122,10 +137,12 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int
             using Ring = cuda::LinkRing<Hops::link_precision, Hops::long_reals>;
             constexpr int a_block = tile_sites / Ring::warps;
             return cuda::start(device, what, (sites - 1) / a_block + 1, tile_sites,
-                               cuda::run_sources_sharing_links<Body, Ring, most>, body, sites, sources, call.gate);
+                               cuda::run_sources_sharing_links<Body, Ring, most>, body, sites, sources, call.gate,
+                               order_of_tiles(device, body, sites, a_block, call.in));
         }
 #endif
-    launch_sources(device, sites, sources, body, call.gate, what);
+    launch_sources(device, sites, sources, body, call.gate, order_of_tiles(device, body, sites, tile_sites, call.in),
+                   what);
 }
 
 } // namespace milcgpu

@@ -130,6 +130,7 @@ template <class Spinor, int reals, int directions>
 struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
     using Base = LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>;
     using typename Base::Vec;
+    static constexpr int reach = 1;
     size_t source_bytes;
 
     // sum[r]: of source own.k(r). at_once: directions whose loads may be on their way together.
