@@ -36,7 +36,7 @@ $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 # They call what computes. Three have kernels of their own; for the host, those of the last one need no more than -O1.
 with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp \
                    $(if $(filter cuda,$(variant)),examples/multigrid_prototype.cpp))
-$(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := -O1
+$(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := $(light)
 # CLI11 alone, which takes twice as long to compile at -O3.
 $(O)/obj/examples/arguments.cpp.o: private last_flags := -O0
 

@@ -21,6 +21,8 @@ else
   optimize   := -O3
   host_flags += $(if $(filter 12 13 14,$(gcc_is)),-Werror)
 endif
+# What calls that which computes needs no speed of its own.
+light      := $(if $(sanitizers),,-O1)
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
 cpp_flags  := -I. -Imilc_glue/api $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
 cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
@@ -36,7 +38,8 @@ ifeq ($(variant),cuda)
   cuda_home    := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
   cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
   cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
-  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) $(if $(filter 1,$(LINEINFO)),-lineinfo) -Xfatbin=-compress-all --extended-lambda $(gencode) \
+  # -O is for the code of the host alone, which a build for GPUs has for machines without one.
+  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(patsubst -O3,-O1,$(optimize)) $(if $(filter 1,$(LINEINFO)),-lineinfo) -Xfatbin=-compress-all --extended-lambda $(gencode) \
             -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1 \
             '-DMILCGPU_ARCH="$(strip $(arch_list))"'
   compile_cu := $(nvcc)

@@ -7,6 +7,9 @@ quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 
 lib_objects   := $(call objects,$(lib_sources))
 quda_objects  := $(call objects,$(quda_sources))
+# What checks arguments and calls kernels.
+calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue/%,$(lib_sources) $(quda_sources))))
+$(calling): private last_flags := $(light)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # What libquda.so has of the library by itself: nothing with a state.
 quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
