@@ -231,11 +231,11 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     double over_target = 0;
     for (const int k : open)
         over_target = std::fmax(over_target, report.sources[k].true_residual / tolerance(k));
-    // Where low modes are deflated, half precision takes the steps of single.
     const double delta =
-        limits_.reliable_delta > 0
-            ? limits_.reliable_delta
-            : ladder::reliable_delta_of_several(deflation_ != nullptr ? Precision::single : p, over_target);
+        limits_.reliable_delta > 0 ? limits_.reliable_delta
+        : deflation_ != nullptr
+            ? ladder::reliable_delta_with(full_->rounding(Precision::half) / deflation_->lowest(limits_.shift))
+            : ladder::reliable_delta_of_several(p, over_target);
     head.reliable_factor = level_->A->spec() == full_->spec() && deflation_ == nullptr ? 0 : delta * delta;
     for (int j = 0; j < head.sources; ++j) {
         const int k = open[j];
