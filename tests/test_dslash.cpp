@@ -1,5 +1,5 @@
 // Every row of the dslash table against the reference operator, on every backend.
-#include "gpu_kernels/backend/reduce.h"
+#include "gpu_kernels/backend/launch_types.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/cg.h"

@@ -59,20 +59,6 @@ template <int count> struct Sources {
     }
 };
 
-// The order in which blocks take the tiles of sites of a stencil. Between a site and its furthest neighbours lie whole
-// slices of constant t. Where these do not fit in the L2 cache, each slice is cut into parts, and a part is swept over
-// all t before the next one. Tiles beyond whole slices come last, as they lie.
-struct TileOrder {
-    int part, slice, slices; // tiles of a part and of a slice; part 0: as they lie
-    MILCGPU_HD int tile(int turn) const {
-        if (part == 0 || turn >= slice * slices)
-            return turn;
-        const int first = turn / (part * slices) * part, width = first + part < slice ? part : slice - first;
-        const int rest = turn - first * slices, t = rest / width;
-        return t * slice + first + rest - t * width;
-    }
-};
-
 // What a body does for a site without reading what the launch before writes can run while that one ends: it has
 // Body::Prepared, prepare(i), and operator()(i, what that made) besides operator()(i).
 template <class Body, class = void> struct prepares : std::false_type {};
