@@ -217,6 +217,15 @@ TEST_CASE("docs name the version that this is", "[docs]") {
     }
 }
 
+TEST_CASE("docs/changelog.md says each change once", "[docs]") { // two branches that are merged may both bring one
+    std::set<std::string> said;
+    for (const auto &change : matches(text_of("docs/changelog.md"), "\n- (.{40})")) {
+        INFO(change[1]);
+        CHECK(said.insert(change[1]).second);
+    }
+    CHECK(said.size() > 40);
+}
+
 TEST_CASE("docs/guide.md names every program of the cookbook", "[docs]") {
     const std::string page = text_of("docs/guide.md");
     for (const auto &file : std::filesystem::directory_iterator("examples/cookbook")) {
