@@ -13,6 +13,21 @@ using Catch::Approx; // where version 2 has it
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
+
+// make check LONG=1, as CI and a machine with a GPU have it: sweeps over many cases are whole.
+inline bool long_tests() {
+    const char *const asked = std::getenv("LONG");
+    return asked != nullptr && std::string(asked) == "1";
+}
+
+// The cases of a sweep: all of them in a long run, else the first and every `step`th after it.
+template <class Case> std::vector<Case> sampled(const std::vector<Case> &all, size_t step) {
+    std::vector<Case> some;
+    for (size_t k = 0; k < all.size(); k += long_tests() ? 1 : step)
+        some.push_back(all[k]);
+    return some;
+}
 
 // Why: set by SKIP_TEST, read and cleared by main.cpp after each test case.
 inline std::string test_skipped;

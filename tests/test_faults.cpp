@@ -337,9 +337,9 @@ TEST_CASE("every wait for the device that fails: DEVICE_LOST, outputs untouched 
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int every_new = 5; // all of them take minutes under the sanitizers
+const int every_new = 5; // all of them take minutes under the sanitizers
 #else
-constexpr int every_new = 1;
+const int every_new = long_tests() ? 1 : 3;
 #endif
 
 TEST_CASE("host memory that runs out anywhere: a status, never an exception; the next call right",

@@ -1,5 +1,9 @@
 # The tests: what they are made of, the programs that they start, and make check.
 
+# LONG=1: every case of every sweep (tests/catch.h). Read by the programs.
+LONG ?= $(if $(gpus),1)
+export LONG
+
 # Where TESTS is one tag, as [smoke], only the files that have tests of it.
 tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
@@ -94,13 +98,20 @@ $(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g1 -Wall -Wextra $(or $(sanitizers),-Werror) \
 	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
 
+# What the originals of all programs take of tests/reference, compiled once.
+originals      := $(if $(sanitizers),-O0 -g1 $(sanitizers),-O0 -O1)
+first_of_hosts := $(O)/milc_host/first.h
+$(first_of_hosts).gch: $(wildcard tests/reference/*.h) $(O)/flags
+	@mkdir -p $(@D); printf '#include <%s>\n' algorithm cmath cstdlib cstring vector $(filter %.h,$^) >$(@:.gch=)
+	$(Q)$(lastword $(CXX)) $(originals) -std=c++17 -I. -c -x c++-header $(@:.gch=) -o $@
+
 # By way of the make fragment, as MILC's own make does it.
-$(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \
+$(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(first_of_hosts).gch $(call objects,$(ref_sources)) \
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/api/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
 	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
 	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) \
-	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' ORIGINALS=$(if $(sanitizers),,-O1) LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
+	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' ORIGINALS='$(if $(sanitizers),,-O1) -include $(abspath $(first_of_hosts))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
 .PHONY: $(test_runs:%=check-%)
