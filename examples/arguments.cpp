@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 namespace examples {
 
@@ -55,13 +56,15 @@ Check one_of(std::vector<std::string> words) {
             }};
 }
 Check file_name() {
-    return {"the name of a file", [](const std::string &word) { return !word.empty(); }};
+    return {"the name of a file", [](const std::string &word) { return !word.empty(); }, true};
 }
 Check list_of_each(Check one) {
-    return {"between commas, each " + one.says, [holds = std::move(one.holds)](const std::string &text) {
+    return {"between commas, each " + one.says,
+            [holds = std::move(one.holds)](const std::string &text) {
                 const std::vector<std::string> words = between_commas(text);
                 return std::all_of(words.begin(), words.end(), holds);
-            }};
+            },
+            one.names_files};
 }
 Check either(Check a, Check b) {
     return {a.says + ", or " + b.says, [=](const std::string &word) { return a.holds(word) || b.holds(word); }};
@@ -101,8 +104,11 @@ void Arguments::add_flag(const std::string &flag, bool &value, const std::string
 void Arguments::add_words(const std::string &flag, const std::string &placeholder, const std::string &help,
                           const Check &check, const std::string &shown_default, int words,
                           std::function<void(const Words &)> take) {
-    const auto taken = [take = std::move(take)](const Words &given) {
+    const auto taken = [this, flag, names_files = check.names_files, take = std::move(take)](const Words &given) {
         take(given);
+        if (names_files)
+            for (const std::string &name : between_commas(given[0]))
+                files_.emplace_back(flag, name);
         return true;
     };
     const std::string by_default = shown_default.empty() ? "" : "default " + shown_default,
@@ -159,7 +165,21 @@ bool Arguments::parse(int argc, const char *const *argv) {
     } catch (const CLI::ParseError &error) {
         throw ArgumentError(error.what() + hint());
     }
+    refuse_shared_files();
     return true;
+}
+
+void Arguments::refuse_shared_files() const {
+    namespace fs = std::filesystem;
+    const auto are_one = [](const std::string &a, const std::string &b) {
+        std::error_code none;
+        const bool plain = !fs::exists(a, none) || fs::is_regular_file(a, none);
+        return plain && (fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none) || fs::equivalent(a, b, none));
+    };
+    for (const auto &[option, name] : files_)
+        for (const auto &[other, its] : files_)
+            if (option < other && are_one(name, its))
+                throw ArgumentError(option + " and " + other + " name the same file, " + name + ": give each its own");
 }
 
 std::string Arguments::help() const { return app_->help(); }

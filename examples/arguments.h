@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -34,6 +35,7 @@ struct ArgumentError : std::runtime_error {
 struct Check {
     std::string says; // behind "must be", and in --help; empty: anything
     std::function<bool(const std::string &word)> holds;
+    bool names_files = false; // a word is the name of a file, or names between commas
 };
 Check whole(long low, long high = 1000000000); // a whole number, low <= n <= high
 Check above(double low, double high);          // low < x <= high
@@ -93,7 +95,8 @@ class Arguments {
     // too.
     void add_size(std::array<int, 4> &size, const std::string &help, bool or_zero = false);
 
-    // False: --help or --version was asked and has been printed to standard output. Throws ArgumentError.
+    // False: --help or --version was asked and has been printed to standard output. Throws ArgumentError, also where
+    // two options name one file: a program does not write over what it reads.
     bool parse(int argc, const char *const *argv);
     std::string help() const;
     std::string hint() const; // where a user finds the options
@@ -113,7 +116,10 @@ class Arguments {
                                                                        : "a whole number"));
     }
 
+    void refuse_shared_files() const;
+
     std::unique_ptr<CLI::App> app_;
+    std::vector<std::pair<std::string, std::string>> files_; // options and the names of files that they were given
 };
 
 // The words of a list with commas, as values. The list was checked by list_of_each().

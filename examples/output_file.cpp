@@ -3,10 +3,10 @@
 
 namespace examples {
 
-void OutputFile::open(const std::string &what, const std::string &path, double bytes) {
+void OutputFile::open(const std::string &what, const std::string &path, double bytes, bool must_be_plain) {
     what_ = what;
     try {
-        file_.open(path, bytes);
+        file_.open(path, bytes, must_be_plain);
     } catch (const std::runtime_error &error) {
         throw ArgumentError(what + ": " + error.what());
     }

@@ -12,9 +12,8 @@ class OutputFile {
     // so.
     ~OutputFile();
 
-    // what: for messages, as "--csv". Throws ArgumentError where the file cannot be made, or the disk has less than
-    // `bytes` left.
-    void open(const std::string &what, const std::string &path, double bytes = 0);
+    // what: for messages, as "--csv". Throws ArgumentError where WholeFile::open throws.
+    void open(const std::string &what, const std::string &path, double bytes = 0, bool must_be_plain = false);
     bool is_open() const { return file_.is_open(); }
     void write(const std::string &text) { write(text.data(), text.size()); }
     void write(const void *data, std::size_t bytes) { file_.write(data, bytes); }
@@ -29,11 +28,12 @@ class OutputFile {
     bool keep_ = false;
 };
 
-// Throws as open() does. For a file that is written at the end of a long computation. An empty path is no file.
+// Throws as open() does, also for what is no plain file. For a file that the library writes at the end of a long
+// computation. An empty path is no file.
 inline void check_writable(const std::string &what, const std::string &path, double bytes = 0) {
     OutputFile file;
     if (!path.empty())
-        file.open(what, path, bytes);
+        file.open(what, path, bytes, true);
 }
 
 } // namespace examples

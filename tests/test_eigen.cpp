@@ -188,7 +188,9 @@ TEST_CASE("Lanczos finds the lowest eigenvalues, and how many there are below ea
         LanczosReport report;
         CHECK(modes.lowest(1, report)->values[0] == Approx(all[0]).epsilon(1e-2));
         CHECK(report.message == "");
-        CHECK(modes.lowest(300, report)->count() <= 96);
+        const int found = modes.lowest(300, report)->count(); // of 384: at most a quarter is made
+        CHECK(found <= 96);
+        CHECK(report.left_out == 300 - found);
         CHECK(has(report.message, "a lattice of this size"));
         CHECK_THROWS_AS(modes.lowest(0, report), milcgpu::Error);
     }
@@ -233,6 +235,7 @@ TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller 
             report = {};
             const auto fewer = lowest(limits, report);
             CHECK(fewer->count() < 48);
+            CHECK(report.left_out == 48 - fewer->count());
             CHECK(fewer->count() >= 16);
             CHECK(has(report.message, "of 48 eigenvectors fit: they may take"));
         }
@@ -868,6 +871,11 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     spec = eigen_spec(4);
     spec.tolerance = NAN;
     refused(spec, "spec.tolerance");
+    spec.tolerance = 1e-20;
+    CHECK(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_NOT_CONVERGED);
+    CHECK(
+        has(milcgpu_last_error(), "of the largest l, and a tolerance of 1.0e-20 is asked for: ask for more than that"));
+    CHECK(*made == nullptr);
     spec = eigen_spec(4);
     spec.progress = [](void *, int, int) { throw 1; };
     refused(spec, "spec.progress threw");

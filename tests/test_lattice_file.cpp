@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "examples/lattice_file.h"
@@ -311,6 +312,21 @@ TEST_CASE("gauge files by the C interface, with sites in another order and a pit
         CHECK(has(milcgpu_last_error(), copy.name() + ", byte "));
         CHECK(milcgpu_gauge_file_write(context, "/nowhere/lattice", &field, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(has(milcgpu_last_error(), "/nowhere/lattice cannot be written"));
+        // What a file in single precision cannot hold: the older one stays.
+        double &one = sites[pitch * std::size_t(map[1]) + 5]; // of the second even site
+        for (const double lost : {double(NAN), 1e39}) {
+            one = lost;
+            copy.set("older");
+            CHECK(milcgpu_gauge_file_write(context, copy.name().c_str(), &field, nullptr, nullptr) ==
+                  MILCGPU_NAN_OR_INF);
+            CHECK(has(milcgpu_last_error(), copy.name() + " is not written: the links of x y z t = 2 0 0 0 have NaN"));
+            CHECK(copy.bytes() == "older");
+        }
+        const std::string pipe = copy.name() + ".pipe"; // which nobody reads
+        REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+        CHECK(milcgpu_gauge_file_write(context, pipe.c_str(), &field, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), pipe + " cannot be written: it is no plain file"));
+        std::remove(pipe.c_str());
         milcgpu_context_destroy(context);
     }
 }

@@ -55,10 +55,13 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     };
     CHECK(refused(path, 0) == "");
     CHECK(refused("", 0) == "");
+    CHECK(refused("/dev/null", 0) == "--out: /dev/null cannot be written: it is no plain file");
     CHECK(refused(folder.path, 0) == "--out: " + folder.path.string() + " cannot be written: it is a folder");
     CHECK(refused(path + "/inside", 0).find("Not a directory") != std::string::npos);
     CHECK(refused(path, 1e18).find("it takes 1e+12 MB, and the disk has ") != std::string::npos);
     CHECK(tests::text_of(path) == "new");
+    CHECK(refusal<examples::ArgumentError>([] { OutputFile().open("--out", ""); }) ==
+          "--out:  cannot be written: it has no name");
     OutputFile full;
     full.open("--out", "/dev/full");
     full.write("new");

@@ -222,6 +222,11 @@ TEST_CASE("a name of the environment that is not known is named at the start, wi
     CHECK(has(said_by([&] { CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK); }),
               line.substr(0, 40)));
     milcgpu_context_destroy(context);
+    for (const char *of_ranks : {"MILCGPU_DIRECT", "MILCGPU_GPU_MPI"}) { // refused on one rank, too
+        const Environment wrong{{of_ranks, "7"}};
+        CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), std::string(of_ranks) + "=7 is none of "));
+    }
 }
 
 TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
@@ -270,7 +275,7 @@ TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be writte
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2);
     std::filesystem::create_directory(folder.path / "folder.csv");
     for (const auto &[name, why] : {std::pair("nowhere/t.csv", " cannot be written: No such file or directory"),
-                                    {"folder.csv", " is no plain file"}}) {
+                                    {"folder.csv", " cannot be written: it is a folder"}}) {
         const std::string path = folder.path / name;
         const Environment environment{{"MILCGPU_TABLE", path}, {"MILCGPU_VERBOSE", "0"}};
         const std::string line = "milcgpu: MILCGPU_TABLE: " + path + why + ". The table at exit comes on stderr\n";

@@ -534,18 +534,25 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     found->free_scratch();
     report.applications += space->apply.applications;
     space.reset(); // room to make the last group of vectors smaller
-    report.left_out = wanted - good;
+    report.left_out = limits.count - good;
     report.found = good;
     report.basis = largest;
     report.seconds = wall_seconds() - begin;
     const double sites = geometry.sites(A.parity()), m = largest;
     report.flops = report.applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites);
-    if (report.left_out > 0)
+    if (good < wanted)
         report.message +=
-            format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", report.left_out,
-                   wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation takes");
+            format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", wanted - good, wanted,
+                   limits.tolerance > 0 ? "the tolerance" : "what deflation takes");
     if (good == 0)
-        throw Error(Status::not_converged, "no eigenvector converged");
+        throw Error(
+            Status::not_converged,
+            format(
+                "no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
+                missed / report.highest,
+                limits.tolerance > 0
+                    ? format(", and a tolerance of %.1e is asked for: ask for more than that", limits.tolerance).c_str()
+                    : ""));
     found->keep(good);
     found->take_checksums();
     return found;

@@ -2,9 +2,9 @@
  *
  * Files of MILC's version 5 are read, in either byte order, and written; single files of SciDAC and ILDG are read.
  * Files have links without phases. Numbers are turned into those of the field, and files of version 5 are in single
- * precision. Each rank reads the sites of its box, or, where these lie in short runs and there are several hosts, a share
- * of the file in large pieces, of which it passes on what belongs to other boxes. No rank has more than its own box and
- * pieces of 32 MB. Every rank must see the file under this name.
+ * precision. Each rank reads the sites of its box, or, where these lie in short runs and there are several hosts, a
+ * share of the file in large pieces, of which it passes on what belongs to other boxes. No rank has more than its own
+ * box and pieces of 32 MB. Every rank must see the file under this name.
  *
  * A file that does not hold is refused as BAD_ARGUMENT, on all ranks, with its name, the byte, what is wrong and what
  * to do: too short or too long, extents of another lattice, no known format, sites in an order of their own (MILC's
@@ -41,7 +41,8 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
 
 /* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: up to 63 characters
  * that the file has as the time of writing; NULL: the time. The file has its name when it is whole; until then an older
- * one of that name stays. BAD_ARGUMENT where it cannot be written, or the disk is full. file may be NULL. */
+ * one of that name stays. BAD_ARGUMENT where it cannot be written, is no plain file, or the disk is full. NAN_OR_INF: a
+ * number is NaN, or is infinite in single precision, with the place. file may be NULL. */
 milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                         const char *time, milcgpu_gauge_file *file);
 

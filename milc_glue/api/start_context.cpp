@@ -189,6 +189,7 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         if (given != nullptr)
             options = full_copy(given);
         choose_time_limit();
+        setting("MILCGPU_DIRECT"), choose_gpu_messages(); // wrong values are refused where nothing is sent, too
         context.verbosity = choose_verbosity(options.verbosity);
         context.verify = setting("MILCGPU_VERIFY") == "1";
         context.learns = choose_learns(options.learn);

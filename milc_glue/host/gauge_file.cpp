@@ -3,6 +3,7 @@
 #include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace milcgpu {
@@ -157,6 +158,29 @@ Convert to_field(int real_bytes, const SiteField &field) {
 Convert from_field(int real_bytes, const SiteField &field) {
     return real_bytes == 8 ? (field.in_double ? convert<double, double> : convert<double, float>)
                            : (field.in_double ? convert<float, double> : convert<float, float>);
+}
+
+template <class Real> bool are_finite_as(const void *numbers, int reals) {
+    bool finite = true;
+    for (int k = 0; k < reals; ++k) {
+        Real value;
+        std::memcpy(&value, static_cast<const Real *>(numbers) + k, sizeof value);
+        finite = finite && std::isfinite(value);
+    }
+    return finite;
+}
+bool are_finite(const void *numbers, int reals, int real_bytes) {
+    return real_bytes == 8 ? are_finite_as<double>(numbers, reals) : are_finite_as<float>(numbers, reals);
+}
+
+// Of the box's k-th site, x fastest.
+std::string place_in(const Box &box, size_t k) {
+    std::string text;
+    for (int mu = 0; mu < 4; ++mu) {
+        text += format(mu == 0 ? "%d" : " %d", box.origin[mu] + int(k % box.extent[mu]));
+        k /= box.extent[mu];
+    }
+    return text;
 }
 
 // The checksum of records that pass, and their byte order.
@@ -400,12 +424,10 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
             return;
         start.data = front_of(box.whole, form, {}).size();
         const double all = double(start.data) + data_bytes;
-        whole.open(path, all + double(end_of(form, {}).size()));
+        whole.open(path, all + double(end_of(form, {}).size()), true);
         if (whole.part().size() >= sizeof start.name)
             throw Error(Status::bad_argument, path + " is too long a name");
-        if (!whole.extend(size_t(all)))
-            throw Error(Status::bad_argument,
-                        path + " cannot be written: it is no plain file, and its parts come in any order");
+        whole.extend(size_t(all));
         std::snprintf(start.name, sizeof start.name, "%s", whole.part().c_str());
     });
     start = ranks.gathered("the name of a file", start)[0];
@@ -416,15 +438,25 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
     const SiteAddresses address(box, links);
     const Convert converted = from_field(form.real_bytes, links);
     PassingSums sums(form.kind, bytes);
+    size_t lost = SIZE_MAX; // the first site of the box with a number that the file cannot hold
     const auto give = [&](size_t first, size_t count, unsigned char *at) {
-#pragma omp parallel for schedule(static) if (count * bytes >= few_bytes)
+#pragma omp parallel for schedule(static) reduction(min : lost) if (count * bytes >= few_bytes)
         for (size_t k = 0; k < count; ++k) {
             converted(at + k * bytes, address(first + k), reals_of_links);
+            if (!are_finite(at + k * bytes, reals_of_links, form.real_bytes))
+                lost = std::min(lost, first + k);
             if (scidac)
                 turn_round(at + k * bytes, bytes, size_t(form.real_bytes));
         }
     };
     records.write(file, give, std::ref(sums), fault_of(ranks, part, "written"));
+    ranks.collective("a file that is written", [&] {
+        if (lost != SIZE_MAX)
+            throw Error(Status::nan_or_inf,
+                        format("%s is not written: the links of x y z t = %s have NaN or infinity, or more than a "
+                               "number of %d bytes holds",
+                               path.c_str(), place_in(box, lost).c_str(), form.real_bytes));
+    });
     SiteFileHead head{
         form.kind, box.whole, form.real_bytes, reals_of_links, int(scidac), 0, start.data, 1, sums.of_all_ranks(ranks),
         ""};

@@ -97,6 +97,7 @@ struct GaugeForm {
     std::optional<std::string> lfn = {}; // scidac: ILDG, with this name
 };
 // The file has its name when it is whole; until then an older one of that name stays. Returns what it says of itself.
+// Throws Error(nan_or_inf) where a number is not finite, as the file has it.
 SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, const SiteField &links,
                          const GaugeForm &form, Readers writers = Readers::everyone,
                          const SiteRecords::Grain &grain = SiteRecords::usual);

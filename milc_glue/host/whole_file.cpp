@@ -16,20 +16,27 @@ bool is_stdout(const std::string &path) {
            own.st_ino == its.st_ino;
 }
 
+[[noreturn]] void refuse_to_write(const std::string &path, const std::string &why) {
+    throw Error(Status::bad_argument, path + " cannot be written: " + why);
+}
+
 } // namespace
 
-void WholeFile::open(const std::string &path, double bytes) {
+void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) {
     namespace fs = std::filesystem;
-    const auto refuse = [&](const std::string &why) {
-        throw Error(Status::bad_argument, path + " cannot be written: " + why);
-    };
+    const auto refuse = [&](const std::string &why) { refuse_to_write(path, why); };
     path_ = target_ = path;
+    if (path.empty())
+        refuse("it has no name");
     std::error_code none;
     const fs::file_status there = fs::status(path, none);
     if (fs::is_directory(there))
         refuse("it is a folder");
-    const bool shares_stdout = is_stdout(path);
-    if (!shares_stdout && (!fs::exists(there) || fs::is_regular_file(there))) {
+    const bool shares_stdout = is_stdout(path),
+               plain = !shares_stdout && (!fs::exists(there) || fs::is_regular_file(there));
+    if (must_be_plain && !plain)
+        refuse("it is no plain file");
+    if (plain) {
         if (fs::is_symlink(fs::symlink_status(path, none)))
             target_ = fs::weakly_canonical(path, none);
         if (fs::exists(there) && access(path.c_str(), W_OK) != 0)
@@ -54,8 +61,9 @@ void WholeFile::write(const void *data, size_t bytes) {
         failure_ = errno;
 }
 
-bool WholeFile::extend(size_t bytes) {
-    return file_ != nullptr && !part_.empty() && ftruncate(fileno(file_), static_cast<off_t>(bytes)) == 0;
+void WholeFile::extend(size_t bytes) {
+    if (ftruncate(fileno(file_), static_cast<off_t>(bytes)) != 0)
+        refuse_to_write(path_, std::strerror(errno));
 }
 
 void WholeFile::finish() {
@@ -70,7 +78,7 @@ void WholeFile::finish() {
         return;
     if (!part_.empty())
         std::remove(part_.c_str());
-    throw Error(Status::bad_argument, path_ + " cannot be written: " + std::strerror(failure_) + "; check the disk");
+    refuse_to_write(path_, std::string(std::strerror(failure_)) + "; check the disk");
 }
 
 std::string WholeFile::leave() {

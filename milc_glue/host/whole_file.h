@@ -13,16 +13,17 @@ class WholeFile {
     WholeFile(const WholeFile &) = delete;
     ~WholeFile(); // one that is not finished is removed
 
-    // Throws Error(bad_argument) where the file cannot be made, or the disk has less than `bytes` left.
-    void open(const std::string &path, double bytes = 0);
+    // Throws Error(bad_argument) where the file cannot be made, or the disk has less than `bytes` left; with
+    // must_be_plain also where it is no plain file, without waiting for who reads a pipe.
+    void open(const std::string &path, double bytes = 0, bool must_be_plain = false);
     bool is_open() const { return file_ != nullptr; }
     // Does not throw, so that callbacks may write. What fails is kept for finish().
     void write(const void *data, size_t bytes);
     int failure() const { return failure_; } // errno of the first write that failed; 0: none
     // For those who write other places of the file meanwhile: its name until it is whole, and so many bytes, of which
-    // those that nobody writes are 0. False: it is no plain file, and has none.
+    // those that nobody writes are 0. Of a plain file only. extend throws as open does.
     const std::string &part() const { return part_; }
-    bool extend(size_t bytes);
+    void extend(size_t bytes);
     // Gives the file its name. Throws Error(bad_argument) where it is not whole. Does nothing where none is open.
     void finish();
     // Closes what is there so far, which keeps the name that is returned; empty: it has its own.

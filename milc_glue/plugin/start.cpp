@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <omp.h>
 #include <optional>
 #include <thread>
@@ -151,10 +150,8 @@ template <class Use> bool with_table_file(const Use &use) {
     if (name == "0" || p.rank != 0)
         return true;
     try {
-        if (std::filesystem::exists(name) && !std::filesystem::is_regular_file(name)) // a pipe would be waited for
-            throw Error(Status::bad_argument, name + " is no plain file");
         WholeFile file;
-        file.open(name);
+        file.open(name, 0, true); // a pipe would be waited for
         use(file, name);
         return true;
     } catch (const std::exception &error) {

@@ -78,7 +78,7 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
     report.deflations = r.deflations, report.deflation_off = r.deflation_off;
     const std::string off = r.deflation_off
                                 ? "a deflation raised the residual or did not help, so the solve went on without: "
-                                  "these are not eigenvectors of these links. "
+                                  "these are not eigenvectors of these links, or rounding limits the residual. "
                                 : "";
     std::snprintf(report.message, sizeof report.message, "%s%s", off.c_str(), r.message.c_str());
 }
