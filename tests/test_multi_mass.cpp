@@ -179,6 +179,11 @@ TEST_CASE("tolerances a shift, relative ones, and by residues", "[multi_mass]") 
         REQUIRE(weighted.status == MILCGPU_OK);
         CHECK(system.residual(weighted.x[1], 0.02) < 1.001e-10);
         CHECK(weighted.shifts[2].shared_steps < weighted.shifts[0].shared_steps);
+        const double far_apart[] = {1e-9, 1}; // 1e-16 would be asked for: it is 1e-14
+        spec.residues = far_apart;
+        const auto least = solve(session, spec, shifts_of({0.01, 3.0}, 1e-7), system.b_milc);
+        CHECK(least.shifts[1].status == MILCGPU_OK);
+        CHECK(system.residual(least.x[1], 3.0) < 1.1e-14);
     }
 }
 
