@@ -275,9 +275,9 @@ void check_few_fields(Backend backend, const Geometry &box, const Shape &shape) 
         CHECK(c[i * shape.m] == first[i]);
     const auto m = random_matrix(shape.n, shape.m), before = y.numbers();
     device.copy_to_device(on_device.data(), m.data(), m.size() * sizeof(Number));
-    combine(device, v, on_device.data(), y, true);
+    combine(device, {v}, on_device.data(), y, true);
     CHECK(error_of_rotation(y.get(), v, m, shape.m, &before) <= error(2.6e-6, 9e-8));
-    combine(device, v, on_device.data(), y, false);
+    combine(device, {v}, on_device.data(), y, false);
     CHECK(error_of_rotation(y.get(), v, m, shape.m, nullptr) <= error(2.6e-6, 9e-8));
 }
 
@@ -287,6 +287,32 @@ TEST_CASE("Few fields in single against vectors in half: projections and sums", 
     for (const Backend backend : backends())
         for (const Shape &shape : {Shape{1, 1}, Shape{5, 4}, Shape{100, 7}, Shape{128, 12}, Shape{30, 16}})
             check_few_fields(backend, odd_box, shape);
+}
+
+TEST_CASE("Sums of blocks of vectors in half are those of one block after the other", "[dense][eigen]") {
+    for (const Backend backend : backends())
+        for (const Shape &shape : {Shape{256, 1}, Shape{300, 8}, Shape{130, 16}}) {
+            Device device(backend, 0);
+            const Fields v(device, Precision::half, odd_box, 0, shape.n, 1);
+            Fields y(device, Precision::single, odd_box, 0, shape.m, 3);
+            const auto m = random_matrix(shape.n, shape.m);
+            const DeviceArray<Complex<double>> c(device, m.size(), "test");
+            device.copy_to_device(c.data(), m.data(), m.size() * sizeof(Number));
+            std::vector<SpinorBlock> blocks;
+            for (int first = 0; first < shape.n; first += most_dense) {
+                blocks.push_back(v.block().from(first).first(std::min(most_dense, shape.n - first)));
+                combine(device, {blocks.back()}, c.data() + first * shape.m, y, first > 0);
+            }
+            const auto in_turn = y.get();
+            CAPTURE(name(backend), shape.n, shape.m);
+            CHECK(error_of_rotation(in_turn, v, m, shape.m, nullptr) <=
+                  times_measured * (backend == Backend::host ? 9e-8 : 2.6e-6));
+            combine(device, blocks, c.data(), y, false);
+            CHECK(y.get() == in_turn);
+            std::swap(blocks.front(), blocks.back());
+            if (shape.n % most_dense != 0)
+                CHECK_THROWS_AS(combine(device, blocks, c.data(), y, false), Error);
+        }
 }
 
 TEST_CASE("Few fields against vectors in half on few sites", "[dense][eigen][race]") {
@@ -428,8 +454,8 @@ TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
     CHECK_THROWS_AS(block_axpy(device, x, c.data(), x), Error);              // too many to do it in place
     CHECK_THROWS_AS(block_axpy(device, all.from(30), c.data(), all), Error); // they overlap
     CHECK_THROWS_AS(project(device, x, half, c.data(), nullptr), Error);
-    CHECK_THROWS_AS(combine(device, half, c.data(), odd, false), Error);
-    CHECK_THROWS_AS(combine(device, half, c.data(), all.first(17), false), Error);
+    CHECK_THROWS_AS(combine(device, {half}, c.data(), odd, false), Error);
+    CHECK_THROWS_AS(combine(device, {half}, c.data(), all.first(17), false), Error);
     const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
         rotate_twice(device, a, c.data(), y, nullptr, p, c.data(), z);
     };

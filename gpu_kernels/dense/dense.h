@@ -9,6 +9,7 @@
 // and R. Yokota, arXiv:2203.03341); on the host in double.
 #pragma once
 #include "gpu_kernels/su3/fields.h"
+#include <vector>
 
 namespace milcgpu {
 
@@ -53,9 +54,11 @@ constexpr int most_few = 16;
 // project_scratch(M) doubles on the device. Bytes a site: 16 N + 24 M; flops a site: 24 N M.
 void project(Device &, const SpinorBlock &v, const SpinorBlock &r, Complex<double> *c, double *scratch);
 size_t project_scratch(int fields);
-// y_j = sum_i v_i c[i][j], and y_j of before on top where `add`. Bytes a site: 16 N + 24 M, and 24 M where it adds;
-// flops a site: 24 N M.
-void combine(Device &, const SpinorBlock &v, const Complex<double> *c, const SpinorBlock &y, bool add);
+// y_j = sum_i v_i c[i][j], and y_j of before on top where `add`. v: blocks of most_dense vectors, but for the last one;
+// combined_at_once of them a launch, so that two blocks of threads have room on an SM of sm_90. Bytes a site: 16 N, and
+// 24 M a launch, twice where it adds; flops a site: 24 N M.
+constexpr int combined_at_once(int fields) { return 6 / ((fields - 1) / 4 + 1); }
+void combine(Device &, const std::vector<SpinorBlock> &v, const Complex<double> *c, const SpinorBlock &y, bool add);
 
 constexpr double dense_flops(int n, int m, int sites) { return 24.0 * n * m * sites; }
 

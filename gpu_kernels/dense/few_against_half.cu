@@ -219,14 +219,22 @@ void project_on_gpu(Device &device, const SpinorBlock &v, const SpinorBlock &r, 
 struct Combine {
     static constexpr int sites = 16, stages = 4, vectors = 8, chunks = vectors * sites;
     static constexpr int ring_chunks = cuda::dense_warps * stages * chunks;
-    static constexpr size_t bytes(int tiles, int groups) { // groups of vectors
-        return ring_chunks * sizeof(uint4) + groups * 2 * tiles * 32 * sizeof(float2);
+    static constexpr size_t bytes(int tiles, int steps) { // of so many vectors
+        return ring_chunks * sizeof(uint4) + steps * 2 * tiles * 32 * sizeof(float2);
     }
+};
+static_assert(most_dense % Combine::vectors == 0);
+
+// Blocks of vectors as one: all have most_dense vectors but the last one.
+struct BlocksOfVectors {
+    unsigned char *data[combined_at_once(1)];
+    size_t source_bytes;
+    int sources, sites;
 };
 
 template <int tiles, bool add>
 __global__ void __launch_bounds__(cuda::dense_threads, 2)
-    combine_rows(const cuda::DenseView v, const cuda::DenseView y, const Complex<double> *c) {
+    combine_rows(const __grid_constant__ BlocksOfVectors v, const cuda::DenseView y, const Complex<double> *c) {
     cuda::wait_for_previous();
     using C = Columns<tiles>;
     constexpr int sites = Combine::sites, stages = Combine::stages;
@@ -238,16 +246,16 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     // Copies: lines of 16 sites a vector, in an order that gives all banks to those who read.
     uint4 *const mine = ring + warp * stages * Combine::chunks;
     const int copied_site = lane % 16, copied_vector = lane / 16;
-    const unsigned char *tile_ahead =
-        v.data + copied_vector * v.source_bytes + (first * sites + copied_site) * size_t(Chunk::bytes);
+    size_t tile_ahead = copied_vector * v.source_bytes + (first * sites + copied_site) * size_t(Chunk::bytes);
     int left = v.sites - first * sites, left_ahead = left - copied_site, group_ahead = 0;
     const auto copy_stage = [&](int stage) {
         const int from = group_ahead * Combine::vectors;
+        const unsigned char *const there = v.data[from / most_dense] + tile_ahead + from % most_dense * v.source_bytes;
         MILCGPU_UNROLL
         for (int k = 0; k < Combine::vectors; k += 2) {
             const int vector = k + copied_vector;
             cuda::copy_ahead(mine + stage * Combine::chunks + vector * sites + (copied_site ^ vector % 4 * 2),
-                             tile_ahead + (from + k) * v.source_bytes,
+                             there + k * v.source_bytes,
                              left_ahead > 0 && from + vector < v.sources ? Chunk::bytes : 0);
         }
         cuda::end_of_stage();
@@ -322,11 +330,19 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
 }
 
 template <int tiles>
-void combine_on_gpu(Device &device, const SpinorBlock &v, const Complex<double> *c, const SpinorBlock &y, bool add) {
-    const size_t bytes = Combine::bytes(tiles, (v.sources - 1) / Combine::vectors + 1);
-    cuda::start_with_shared(device, "combine", slices, cuda::dense_threads, bytes,
-                            add ? combine_rows<tiles, true> : combine_rows<tiles, false>, cuda::DenseView(v),
-                            cuda::DenseView(y), c);
+void combine_on_gpu(Device &device, const std::vector<SpinorBlock> &v, const Complex<double> *c, const SpinorBlock &y,
+                    bool add) {
+    constexpr size_t at_once = combined_at_once(Columns<tiles>::fields);
+    for (size_t first = 0; first < v.size(); first += at_once) {
+        const size_t end = std::min(v.size(), first + at_once);
+        BlocksOfVectors some{{}, v[first].source_bytes, 0, v[first].sites};
+        for (size_t k = first; k < end; ++k)
+            some.data[k - first] = v[k].data, some.sources += v[k].sources;
+        const size_t bytes = Combine::bytes(tiles, (some.sources - 1) / Combine::vectors + 1);
+        cuda::start_with_shared(device, "combine", slices, cuda::dense_threads, bytes,
+                                add || first > 0 ? combine_rows<tiles, true> : combine_rows<tiles, false>, some,
+                                cuda::DenseView(y), c + first * most_dense * y.sources);
+    }
 }
 
 template <class Start> void for_tiles(int fields, const Start &start) {
@@ -401,8 +417,13 @@ void project(Device &device, const SpinorBlock &v, const SpinorBlock &r, Complex
     project_on_host(v, r, c);
 }
 
-void combine(Device &device, const SpinorBlock &v, const Complex<double> *c, const SpinorBlock &y, bool add) {
-    check(v, y);
+void combine(Device &device, const std::vector<SpinorBlock> &v, const Complex<double> *c, const SpinorBlock &y,
+             bool add) {
+    for (size_t k = 0; k < v.size(); ++k) {
+        check(v[k], y);
+        if ((k + 1 < v.size() && v[k].sources != most_dense) || v[k].source_bytes != v[0].source_bytes)
+            throw Error(Status::bad_argument, format("blocks of %d vectors, but for the last one", most_dense));
+    }
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu()) {
         for_tiles(y.sources, [&](auto tiles) { combine_on_gpu<decltype(tiles)::value>(device, v, c, y, add); });
@@ -410,7 +431,8 @@ void combine(Device &device, const SpinorBlock &v, const Complex<double> *c, con
     }
 #endif
     static_cast<void>(device);
-    combine_on_host(v, c, y, add);
+    for (size_t k = 0; k < v.size(); ++k)
+        combine_on_host(v[k], c + k * most_dense * y.sources, y, add || k > 0);
 }
 
 } // namespace milcgpu

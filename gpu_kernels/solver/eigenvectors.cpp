@@ -218,9 +218,14 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
         device_.copy_to_device(c_.data(), all.data(), all.size() * sizeof all[0]);
     }
     divide_by_eigenvalues(device_, c_.data(), values_.data(), vectors_.count(), n, shift);
-    for (int g = 0; g < groups; ++g)
-        half ? combine(device_, group(g), part(g), y, g > 0)
-             : block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
+    if (half) {
+        std::vector<SpinorBlock> all;
+        for (int g = 0; g < groups; ++g)
+            all.push_back(group(g));
+        combine(device_, all, c_.data(), y, false);
+    }
+    for (int g = 0; g < groups && !half; ++g)
+        block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
     add_sources(device_, y, x, back_, before_.block().first(n));
 }
 
@@ -265,7 +270,9 @@ bool Deflation::add_if_it_helps(const SpinorBlock &r, const int *r_of, const Spi
 double Deflation::flops(int sources) const { return 2.0 * sources * dense_flops(vectors_.count(), 1, low_.sites()); }
 
 double Deflation::bytes(int sources) const {
-    const double of_few = 2.0 + 3 * vectors_.groups() - 1; // the first group adds to nothing
+    const int groups = vectors_.groups(),
+              at_once = vectors_.precision() == Precision::half ? combined_at_once(sources) : 1;
+    const double of_few = 2.0 + groups + 2 * ((groups - 1) / at_once + 1) - 1; // the first sum adds to nothing
     return low_.sites() *
            (2.0 * vectors_.count() * spinor_bytes(vectors_.precision()) +
             sources * (of_few * spinor_bytes(low_.precision()) + 4.0 * spinor_bytes(Precision::double_)));

@@ -75,9 +75,9 @@ class Eigenvectors {
     mutable std::unique_ptr<Scratch> scratch_;
 };
 
-// The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 5 double
-// spinors and 1 in single, and 3 for each group of V. Flops a site: 48 N for each right side. Launches: 4, 3 for
-// each group of V, and a copy a right side.
+// The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 4 double
+// spinors and 1 in single, and 3 for each group of V, in half 1 and 2 for each combined_at_once of them. Flops a site:
+// 48 N for each right side. Launches: 3, and 3 for each group of V, in half 2 and 1 for each combined_at_once of them.
 class Deflation {
   public:
     // like: of the solutions, in double. The vectors must outlive it.
