@@ -174,7 +174,8 @@ void Arguments::refuse_shared_files() const {
     const auto are_one = [](const std::string &a, const std::string &b) {
         std::error_code none;
         const bool plain = !fs::exists(a, none) || fs::is_regular_file(a, none);
-        return plain && (fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none) || fs::equivalent(a, b, none));
+        const auto whole = [&](const std::string &name) { return fs::weakly_canonical(fs::absolute(name, none), none); };
+        return plain && (whole(a) == whole(b) || fs::equivalent(a, b, none));
     };
     for (const auto &[option, name] : files_)
         for (const auto &[other, its] : files_)

@@ -141,9 +141,9 @@ TEST_CASE("quda_eigen alone: deflated solves", "[.][quda_deflation]") {
     CHECK(computed([&] { s = solve(one, &some, 3); }) == 0);
     CHECK(s.done());
     CHECK(2 * s.iterations < plain);
-    CHECK(computed([&] { s = solve(one, &some, 4); }) == 0); // in one Krylov space
+    CHECK(computed([&] { s = solve(one, &some, 4); }) == 0); // on the host in one Krylov space
     CHECK(s.done());
-    CHECK(s.iterations < deflated);
+    CHECK(s.iterations <= deflated);
     CHECK(solve(one, &none).iterations == plain);
     CHECK(solve(one, nullptr).iterations == deflated); // qudaInvert takes what is there
 
