@@ -1,27 +1,13 @@
 #include "gpu_kernels/solver/lanczos.h"
-#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/blas/random_vector.h"
-#include "gpu_kernels/dense/dense.h"
-#include "gpu_kernels/solver/hermitian.h"
+#include "gpu_kernels/solver/lanczos_blocks.h"
 #include <algorithm>
-#include <cmath>
 
 namespace milcgpu {
 
+using namespace lanczos;
+
 namespace {
-
-using Number = Complex<double>;
-constexpr const char *owner = "Lanczos vectors";
-constexpr int block = lanczos_block;
-
-// The largest eigenvalue by power iteration is too low by a few per cent at the most.
-constexpr int power_steps = 20, power_steps_a_basis = 5;
-constexpr double above_highest = 1.05;
-// Noise may exceed what a polynomial that stays within [-1, 1] leaves of it by so much.
-constexpr double noise_grows = 1.05;
-// Moments until the angle of the last mode is so many widths of what they resolve, pi / moments.
-constexpr double widths = 5;
-constexpr int first_moments = 64, most_moments = 4096;
 
 // The basis, where memory suffices and at the least, as a multiple of the vectors wanted.
 constexpr double roomy = 1.5, lean = 1.125;
@@ -51,110 +37,6 @@ constexpr double of_high_modes = 0.1;
 constexpr double may_be_missing = 1.0 / 16;
 int kept_at_restart(int wanted, int basis) { return std::min(whole_blocks(wanted), basis - block); }
 constexpr int most_restarts = 20;
-
-// Pivots of a block relative to its vectors: weaker ones are rounding errors of single precision.
-constexpr double weakest = 1e-10;
-
-double dimension_of(const Geometry &geometry) { return 3 * geometry.global_volume() / 2; }
-
-// Blocks that A is applied to.
-class Applier {
-  public:
-    Applier(Device &device, const NormalOperator &A)
-        : device_(device), A_(A), between_(A.between(device, owner, block)) {
-        if (A.sign() < 0 || A.components() != 1 || !A.takes_several())
-            throw Error(Status::not_built, "eigenvectors are made of staggered fermions alone");
-    }
-    SpinorField field() const { return A_.vectors(device_, owner, block); }
-    // out = A in
-    void apply(const SpinorBlock &in, const SpinorBlock &out) {
-        half(in);
-        HalfCall call;
-        call.in = between_.block().first(in.sources), call.out = out, call.x = in;
-        A_.second_half(device_, call, Epilogue::normal);
-    }
-    // out = z - alpha (a + A) in; z may be out.
-    void residual(double alpha, double a, const SpinorBlock &z, const SpinorBlock &in, const SpinorBlock &out) {
-        half(in);
-        HalfCall call;
-        call.in = between_.block().first(in.sources), call.out = out, call.x = in, call.z = z;
-        call.a = a, call.alpha = alpha;
-        A_.second_half(device_, call, Epilogue::residual);
-    }
-    // y = T_1 x, then T_{k+1} from T_k (in y) and T_{k-1} (in before, where it comes out), k >= 1, for the polynomial
-    // of (hi + a - 2 A) / (hi - a). The fields are those of T_k times s_k = 1, 1, -1, -1, ..: so the recursion is
-    // T_{k-1} less a multiple of T_k, which is the end of a residual.
-    struct Interval {
-        double low, high;
-        double width() const { return high - low; }
-    };
-    static double sign(int k) { return (k & 2) != 0 ? -1 : 1; }
-    void first(const Interval &of, const SpinorBlock &x, const SpinorBlock &y) {
-        residual(2 / of.width(), 0.5 * (of.width() - of.low - of.high), x, x, y);
-    }
-    void next(const Interval &of, int k, const SpinorBlock &y, const SpinorBlock &before) {
-        residual(sign(k) * sign(k + 1) * 4 / of.width(), -0.5 * (of.low + of.high), before, y, before);
-    }
-    // x = T_d x for d >= 2; scratch may be anything.
-    void filter(const Interval &of, int d, SpinorBlock &x, SpinorBlock &scratch) {
-        first(of, x, scratch);
-        for (int k = 1; k < d; ++k) {
-            next(of, k, scratch, x);
-            std::swap(x, scratch);
-        }
-        std::swap(x, scratch);
-    }
-    long long applications = 0;
-
-  private:
-    void half(const SpinorBlock &in) {
-        HalfCall call;
-        call.in = in, call.out = between_.block().first(in.sources);
-        A_.first_half(device_, call);
-        applications += in.sources;
-    }
-    Device &device_;
-    const NormalOperator &A_;
-    SpinorField between_;
-};
-
-// Allocated on all ranks, or on none.
-struct Workspace {
-    Applier apply;
-    SpinorField fields[3];
-};
-std::unique_ptr<Workspace> workspace(Device &device, const NormalOperator &A, int fields) {
-    std::unique_ptr<Workspace> made;
-    device.collective("memory for Lanczos vectors", [&] {
-        made.reset(new Workspace{Applier(device, A), {}});
-        for (int k = 0; k < fields; ++k)
-            made->fields[k] = made->apply.field();
-    });
-    return made;
-}
-
-void require_finite(const std::vector<Number> &numbers) {
-    for (const Number &n : numbers)
-        if (!(norm(n) < INFINITY))
-            throw Error(Status::nan_or_inf, "NaN or infinity in a Gram matrix of Lanczos vectors: look at the links");
-}
-
-DeviceArray<Number> on_device(Device &device, const std::vector<Number> &numbers) {
-    DeviceArray<Number> there(device, numbers.size(), owner);
-    device.copy_to_device(there.data(), numbers.data(), numbers.size() * sizeof numbers[0]);
-    return there;
-}
-
-// w becomes an orthonormal basis of its space. False: its vectors are not independent.
-bool orthonormalize(Device &device, const SpinorBlock &w) {
-    const std::vector<Number> g = gram_over_ranks(device, w, w);
-    require_finite(g);
-    const std::vector<Number> root = inverse_of_root(g, w.sources, weakest);
-    if (root.empty())
-        return false;
-    block_axpy(device, w, on_device(device, root).data(), w);
-    return true;
-}
 
 void convert(Device &device, const SpinorBlock &from, const SpinorBlock &to) {
     for (int k = 0; k < to.sources; ++k)
@@ -287,108 +169,6 @@ class Basis {
     int count_ = 0;
 };
 static_assert(most_dense % block == 0, "a block lies in one group");
-
-} // namespace
-
-// ---- bounds -------------------------------------------------------------------------------------------------------
-
-ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint64_t seed, double most_applications)
-    : dimension_(dimension_of(A.geometry())) {
-    const std::unique_ptr<Workspace> space = workspace(device, A, 2);
-    Applier &apply = space->apply;
-    {
-        SpinorBlock x = space->fields[0], y = space->fields[1];
-        random_vectors(device, A.geometry(), A.parity(), seed, 0, x);
-        for (int step = 0; step < power_steps; ++step) {
-            if (step % power_steps_a_basis == 0 && !orthonormalize(device, x))
-                break;
-            apply.apply(x, y);
-            std::swap(x, y);
-        }
-        if (orthonormalize(device, x)) {
-            apply.apply(x, y);
-            highest_ = above_highest * eigen_of_hermitian(gram_over_ranks(device, x, y), block, 0).values.back();
-        }
-    }
-    if (!(highest_ > 0))
-        throw Error(Status::nan_or_inf, "the operator has no eigenvalue above 0: its links are 0");
-    const SpinorField *const fields = space->fields; // T_k of the noise, k even and odd
-    double norm = 0;
-    const auto trace = [&](const SpinorBlock &x, const SpinorBlock &y) {
-        const std::vector<Number> g = gram_over_ranks(device, x, y);
-        require_finite(g);
-        double sum = 0;
-        for (int k = 0; k < block; ++k)
-            sum += g[k * block + k].re;
-        return sum;
-    };
-    const auto start = [&] {
-        random_vectors(device, A.geometry(), A.parity(), seed + block, 0, fields[0]);
-        norm = trace(fields[0], fields[0]);
-        moments_.assign(1, dimension_);
-    };
-    // Two more of them. False: the largest eigenvalue is above highest_.
-    const auto take_moments = [&] {
-        const int k = static_cast<int>(moments_.size() + 1) / 2;
-        const Applier::Interval all{0, highest_};
-        const SpinorField &to = fields[k % 2], &from = fields[1 - k % 2];
-        k == 1 ? apply.first(all, from, to) : apply.next(all, k - 1, from, to);
-        const double signs = Applier::sign(k) * Applier::sign(k - 1);
-        const double with_before = signs * trace(to, from) / norm, own = trace(to, to) / norm;
-        moments_.push_back(k == 1 ? dimension_ * with_before : 2 * dimension_ * with_before - moments_[1]);
-        moments_.push_back((2 * own - 1) * dimension_);
-        return own < noise_grows;
-    };
-    start();
-    for (size_t count = first_moments;;) {
-        const double more = block * (static_cast<double>(count) - static_cast<double>(moments_.size())) / 2;
-        ended_early_ = static_cast<double>(apply.applications) + more > most_applications;
-        if (ended_early_)
-            break;
-        while (moments_.size() < count)
-            if (!take_moments()) {
-                highest_ *= above_highest;
-                start();
-            }
-        const double angle = 2 * std::asin(std::sqrt(std::fmin(value_of(modes) / highest_, 1))),
-                     enough = widths * M_PI / angle;
-        if (enough <= count || count >= most_moments)
-            break;
-        count = static_cast<size_t>(std::fmin(std::fmin(1.1 * enough, 2.0 * count), most_moments)) + 1;
-    }
-    applications_ = apply.applications;
-}
-
-// Eigenvalues highest (1 - cos phi) / 2 with angles up to phi: Chebyshev's series of a step, with Jackson's factors.
-double ModeNumber::below_angle(double phi) const {
-    const int count = static_cast<int>(moments_.size());
-    const double step = M_PI / (count + 1);
-    double sum = moments_[0] * phi / M_PI;
-    for (int k = 1; k < count; ++k) {
-        const double factor =
-            ((count - k + 1) * std::cos(k * step) + std::sin(k * step) / std::tan(step)) / (count + 1);
-        sum += factor * 2 * std::sin(k * phi) / (k * M_PI) * moments_[k];
-    }
-    return sum;
-}
-
-double ModeNumber::below(double value) const {
-    return below_angle(2 * std::asin(std::sqrt(std::fmin(std::fmax(value / highest_, 0), 1))));
-}
-
-double ModeNumber::value_of(double modes) const {
-    double low = 0, high = M_PI;
-    for (int k = 0; k < 60; ++k) {
-        const double middle = 0.5 * (low + high);
-        (below_angle(middle) < modes ? low : high) = middle;
-    }
-    const double half = std::sin(0.5 * low);
-    return highest_ * half * half;
-}
-
-// ---- eigenvectors -------------------------------------------------------------------------------------------------
-
-namespace {
 
 size_t field_bytes(Precision precision, const Geometry &geometry, int sources) {
     return Device::allocated_bytes(SpinorField::bytes_of(precision, geometry, sources));

@@ -4,7 +4,7 @@
 //
 //   bounds   hi: block power iteration. a: from the density of eigenvalues, which is known from the traces of Chebyshev
 //            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275). Nothing is guessed.
-//   basis    blocks of lanczos_block vectors: T of the block before, made orthogonal to all, twice. A is applied in
+//   basis    blocks of 16 vectors: T of the block before, made orthogonal to all, twice. A is applied in
 //            single precision; the basis has the precision of the vectors that are kept, whose memory it is. In half
 //            precision it gives the same vectors but for rounding, 1e-6 hi of their residuals.
 //   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. So the lowest N vectors of the space are taken by
@@ -20,12 +20,10 @@
 // a site for the basis.
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
-#include <cmath>
+#include "gpu_kernels/solver/mode_number.h"
 #include <functional>
 
 namespace milcgpu {
-
-constexpr int lanczos_block = 16;
 
 struct LanczosLimits {
     int count;                          // of vectors wanted
@@ -62,25 +60,6 @@ struct LanczosReport {
 // full: in double. A: the same in single precision. Throws Error: nan_or_inf, no_memory, bad_argument.
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &, const NormalOperator &full, const NormalOperator &A,
                                                   const LanczosLimits &, const LanczosProgress &, LanczosReport &);
-
-// How many eigenvalues of A lie below each of some numbers. A's largest one is below `highest`.
-class ModeNumber {
-  public:
-    // Resolves the lowest `modes`, or as many as that many applications of A to a vector allow.
-    ModeNumber(Device &, const NormalOperator &A, int modes, uint64_t seed, double most_applications = INFINITY);
-    bool ended_early() const { return ended_early_; } // for want of applications
-    double highest() const { return highest_; }
-    double below(double value) const;
-    double value_of(double modes) const; // below this are so many
-    long long applications() const { return applications_; }
-
-  private:
-    double below_angle(double phi) const;
-    double highest_ = 0, dimension_ = 0;
-    std::vector<double> moments_;
-    long long applications_ = 0;
-    bool ended_early_ = false;
-};
 
 // What lowest_eigenvectors takes for so many vectors in half precision where memory suffices, by the density of
 // eigenvalues. A: in single.
