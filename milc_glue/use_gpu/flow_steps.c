@@ -21,24 +21,6 @@ static int is_offloaded(void) { return milcgpu_offloads() && exp_order >= 1 && s
 
 static double own_step(void) { return milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(stout_step_rk)()); }
 
-/* MILC's step of the same links; ours stay. */
-static void compare_step(const su3_matrix *before, double seconds) {
-    su3_matrix *const ours = copy_of_links(), *theirs;
-    double cpu_seconds;
-    void *gpu[1], *cpu[1];
-    if (ours == NULL)
-        return;
-    put_links(before);
-    cpu_seconds = own_step();
-    theirs = copy_of_links();
-    put_links(ours);
-    if (theirs != NULL) {
-        gpu[0] = ours, cpu[0] = theirs;
-        milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_GRADIENT_FLOW, 1, gpu, cpu, seconds, cpu_seconds));
-    }
-    free(ours), free(theirs);
-}
-
 void __wrap_stout_step_rk(void) {
     milcgpu_flow_report report;
     su3_matrix *before = NULL;
@@ -54,7 +36,7 @@ void __wrap_stout_step_rk(void) {
         own_step();
     } else if (before != NULL) {
         seconds += milcgpu_plugin_seconds();
-        compare_step(before, seconds);
+        compare_with_own(MILCGPU_GRADIENT_FLOW, before, own_step, seconds);
     }
     free(before);
 }

@@ -58,25 +58,12 @@ static milcgpu_flow_spec spec_of_flow(void) {
 
 static double own_flow(void) { return milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(run_gradient_flow)()); }
 
-/* MILC's flow of the same links, after its lines; ours stay. */
+/* After MILC's lines: an adaptive flow has changed its step. */
 static void compare(const su3_matrix *before, const milcgpu_flow_spec *spec, double seconds) {
-    su3_matrix *const ours = copy_of_links(), *theirs;
     const Real step = stepsize;
-    double cpu_seconds;
-    void *gpu[1], *cpu[1];
-    if (ours == NULL)
-        return;
-    put_links(before);
     stepsize = spec->step;
-    cpu_seconds = own_flow();
+    compare_with_own(MILCGPU_GRADIENT_FLOW, before, own_flow, seconds);
     stepsize = step;
-    theirs = copy_of_links();
-    put_links(ours);
-    if (theirs != NULL) {
-        gpu[0] = ours, cpu[0] = theirs;
-        milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_GRADIENT_FLOW, 1, gpu, cpu, seconds, cpu_seconds));
-    }
-    free(ours), free(theirs);
 }
 
 void __wrap_run_gradient_flow(void) {

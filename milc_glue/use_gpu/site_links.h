@@ -26,4 +26,23 @@ static inline void put_links(const su3_matrix *links) {
         memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
 }
 
+/* MILC's routine works on the links as they were `before`, and its result is compared with ours, which stays. own: calls
+ * it, and returns its seconds. seconds: ours. Without room nothing is compared. */
+static inline void compare_with_own(int routine, const su3_matrix *before, double (*own)(void), double seconds) {
+    su3_matrix *const ours = copy_of_links(), *theirs;
+    double cpu_seconds;
+    void *gpu[1], *cpu[1];
+    if (ours == NULL)
+        return;
+    put_links(before);
+    cpu_seconds = own();
+    theirs = copy_of_links();
+    put_links(ours);
+    if (theirs != NULL) {
+        gpu[0] = ours, cpu[0] = theirs;
+        milcgpu_judge(milcgpu_plugin_compare_links(routine, 1, gpu, cpu, seconds, cpu_seconds));
+    }
+    free(ours), free(theirs);
+}
+
 #endif
