@@ -109,9 +109,11 @@ void start_sources(Device &device, const HalfCall &call, int sites, SourcesStenc
     body.cg = call.cg;
     launch_sum_sources<decltype(body.first.end)::sums, min_blocks>(device, sites, call.in.sources, body, finish, what);
 }
-// The order of tiles of `a_tile` sites. The furthest neighbours of a site are Hops::reach slices away, on both sides. On
-// an H100, whose L2 cache has 50 MB, a step of 12 sources in single precision at 40^4, where these slices take 74 MB,
-// is 10 % shorter with 5 to 8 parts; one of 4 sources (25 MB) is 6 % shorter with 3 to 6.
+
+// The order of tiles of `a_tile` sites. The furthest neighbours of a site are Hops::reach slices away, on both sides.
+// These slices are not cut where they take at most slices_fit of the L2 cache; else each part of them takes about
+// part_of_cache of it. On an H100, whose cache has 50 MB, a step of 12 sources in single precision at 40^4 (74 MB) is
+// 10 % shorter with 5 to 8 parts, one of 4 sources (25 MB) 6 % with 3 to 6.
 constexpr double slices_fit = 0.4, part_of_cache = 0.22;
 template <class Hops>
 TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int a_tile, const SpinorBlock &in) {

@@ -28,23 +28,24 @@ constexpr double reliable_delta(Precision sloppy) { return sloppy == Precision::
 // modes, along which rounding errors do harm, are solved there. Example: 96 vectors on a quenched 8^3 x 16 lattice take
 // 82, 82, 86 and 93 steps with 0.1, 0.03, 0.01 and 0.003, at masses from 0.01 to 0.0005 and in all precisions.
 // Steps on light masses grow below 0.03: with 64 vectors at mass 0.0005 105 with 0.03, 116 with 0.02. 12 sources in one
-// Krylov space take 92 steps and 7 deflations there, and 89 and 10 with reliable_delta_of_several. A deflation has two
-// true residuals, whose time is below.
+// Krylov space take 92 steps and 7 deflations there, and 89 and 10 with reliable_delta_of_several. Each deflation
+// computes two true residuals.
 constexpr double reliable_delta_deflated = 0.03;
 
-// Few vectors leave low modes, along which rounding costs steps between two true residuals: then there are as many of
-// these as without vectors. rounding: NormalOperator::rounding(half) / the lowest eigenvalue that is left. Example: on
-// random links of 4^3 x 8 sites at mass 0.002, 1, 2, 4 and 8 vectors (0.3, 0.09, 0.03, 0.01) take 1117, 836, 628 and
-// 436 steps in half with 0.3, and 1360, 1000, 689 and 443 with 0.03.
+// Few vectors leave low modes, along which rounding costs steps. Then true residuals are computed as often as without
+// vectors. rounding: NormalOperator::rounding(half) / the lowest eigenvalue that is left. Example: random links of
+// 4^3 x 8 sites, mass 0.002. With 1, 2, 4 and 8 vectors `rounding` is 0.3, 0.09, 0.03 and 0.01, and a solve in half
+// takes 1117, 836, 628 and 436 steps with 0.3, and 1360, 1000, 689 and 443 with 0.03.
 constexpr double few_vectors_above = 0.02;
 constexpr double reliable_delta_with(double rounding) {
     return rounding > few_vectors_above ? reliable_delta(Precision::half) : reliable_delta_deflated;
 }
 
-// Whether a solve takes its vectors. first, left, without: the lowest eigenvalue that they have, that they leave, and
-// that there is without them. Where half precision is hopeless without, a solve has most of its steps in double: 732 in
-// the example above. Vectors let it iterate in a coarser precision. That costs more steps than they save if they leave
-// more than a third of the steps, by the formula below, and rounding still matters.
+// Whether a solve takes its vectors. first: the lowest eigenvalue of the vectors, plus the shift; left: the lowest one
+// that they leave; without: the lowest one of a solve without them. Where half precision is hopeless without vectors,
+// such a solve does most of its steps in double, 732 in the example above. With vectors it iterates in a coarser
+// precision. If rounding still matters there, and the vectors leave more than a third of the steps (expected_steps),
+// that costs more steps than the vectors save.
 constexpr bool vectors_serve(double rounding_of_half, double first, double left, double without) {
     return rounding_of_half <= without || rounding_of_half <= few_vectors_above * left || left >= 9 * first;
 }
@@ -166,7 +167,8 @@ inline bool together_pays(int n, double sites, bool alone_in_half, bool on_gpu) 
     return n >= (alone_in_half ? 4 : 2) && (!on_gpu || n * sites >= 1 << 18);
 }
 
-// Above this number, which is as few_vectors_above, several sources iterate in single, deflated or not.
+// Above this ratio of rounding(half) to the lowest eigenvalue that is left, several sources iterate in single, deflated
+// or not.
 constexpr double several_in_half_up_to = 5e-3;
 
 // lowest: of the eigenvalues that the iteration meets, NormalOperator::lowest or Deflation::lowest.
