@@ -580,7 +580,6 @@ TEST_CASE("pictures say what they show, in words and units, and their curves dif
         {"spectrum", {">C(t) &lt; 0<", ">effective mass, a m<"}},
         {"scaling", {">speed-up over one GPU<", ">GPUs<"}},
         {"deflation", {">eigenvectors<", "mass 0.002, 12 sources", "residuals of 1e-10"}},
-        {"trajectory", {">seconds<", ">fermion force<"}},
         {"eigen", {">modes below lambda<"}},
         {"convergence", {"Why half takes more steps", ">step of conjugate gradient<"}},
         {"parts", {">% of the run<", ">outside of milcgpu<"}}};

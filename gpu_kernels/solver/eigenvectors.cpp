@@ -27,7 +27,8 @@ size_t most_scratch(Precision precision, int vectors, int sources) {
     return most;
 }
 
-// |A v - l v| may be as much larger than it was, and so much of the largest eigenvalue on top: rounding.
+// Vectors still belong to A if |A v - l v| is at most still_fits times what it was, plus rounding times the largest
+// eigenvalue.
 constexpr double still_fits = 1.5, rounding = 1e-6;
 } // namespace
 

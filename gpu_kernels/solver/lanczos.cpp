@@ -30,10 +30,10 @@ struct Filter {
     }
 };
 constexpr int least_degree = 4;
-// A vector with a part e of high modes has |A v - l v| = e hi, and e^2 hi of its Rayleigh quotient comes from there. So
-// much of the quotient may.
+// A vector with a part e of high modes has |A v - l v| = e hi, and e^2 hi of its Rayleigh quotient comes from there.
+// The part of the quotient that may come from there:
 constexpr double of_high_modes = 0.1;
-// The last ones may not be good. Where more than this part is missing, it restarts.
+// The last vectors may not be good. Where more than this part of all is missing, Lanczos restarts.
 constexpr double may_be_missing = 1.0 / 16;
 int kept_at_restart(int wanted, int basis) { return std::min(whole_blocks(wanted), basis - block); }
 constexpr int most_restarts = 20;

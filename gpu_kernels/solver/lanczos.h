@@ -5,12 +5,11 @@
 //   bounds   hi: block power iteration. a: from the density of eigenvalues, which is known from the traces of Chebyshev
 //            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275). Nothing is guessed.
 //   basis    blocks of 16 vectors: T of the block before, made orthogonal to all, twice. A is applied in
-//            single precision; the basis has the precision of the vectors that are kept, whose memory it is. In half
-//            precision it gives the same vectors but for rounding, 1e-6 hi of their residuals.
-//   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. So the lowest N vectors of the space are taken by
-//            their |B v|^2, in which a part of a high mode weighs most, and V^dag A V of them is diagonal, which
-//            deflation assumes of vectors that have not converged, too. They take the place of the basis, some sites
-//            after the other.
+//            single precision; the basis has the precision of the vectors that are kept, and lies in their memory. In
+//            half precision vectors are the same but for rounding, 1e-6 hi in their residuals.
+//   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. Vectors are then ordered by |B v|^2, in which a
+//            part of a high mode weighs most, and the lowest N are kept. V^dag A V of them is diagonal, as deflation
+//            assumes, also where they have not converged. They replace the basis, some sites at a time.
 //   restart  where vectors are missing: the basis begins again with those that are good, then with the others, filtered
 //            once more, then goes on with T of the last block. (Ritz vectors of A in a Krylov space of T do not go on
 //            by themselves, as in a thick restart: measured, it stalls.)

@@ -11,9 +11,9 @@ namespace {
 // The largest eigenvalue by power iteration is too low by a few per cent at the most.
 constexpr int power_steps = 20, power_steps_a_basis = 5;
 constexpr double above_highest = 1.05;
-// Noise may exceed what a polynomial that stays within [-1, 1] leaves of it by so much.
+// A polynomial within [-1, 1] does not make noise larger, but for this factor. More: an eigenvalue is above highest_.
 constexpr double noise_grows = 1.05;
-// Moments until the angle of the last mode is so many widths of what they resolve, pi / moments.
+// Moments are added until the angle of the last mode is this many times their resolution, pi / moments.
 constexpr double widths = 5;
 constexpr int first_moments = 64, most_moments = 4096;
 

@@ -14,9 +14,11 @@
  * norm of A is taken back, and none follows in that solve. Either way the solve goes on without, and report.message
  * says so.
  *
- * milcgpu_staggered_multi_mass takes none: its masses share a Krylov space as long as their residuals are parallel, so
- * it could deflate at the start alone, where rounding of the vectors lets it gain nothing. Solve mass by mass instead,
- * as MILC does: each mass takes the few steps that are left.
+ * A few vectors may cost more steps than they save, because rounding in half precision counts as long as low modes are
+ * left. A solve of one source then goes without them, and report.deflations is 0.
+ *
+ * milcgpu_staggered_multi_mass takes no eigenvectors: its masses share a Krylov space as long as their residuals are
+ * parallel, so it could deflate at the start alone, which gains nothing. Solve mass by mass instead, as MILC does.
  *
  * milcgpu_memory_plan and milcgpu_sources_plan count what a deflation takes beside the vectors, which are in use.
  *
@@ -55,13 +57,14 @@ typedef struct {
     size_t struct_size;
     int parity;       /* MILCGPU_EVEN or MILCGPU_ODD: that of the solves */
     int count;        /* of vectors */
-    double tolerance; /* of |B v - l v| relative to the largest l. 0: what deflation needs, which is far less than
-                         converged, and three times faster */
+    double tolerance; /* of |B v - l v| relative to the largest l, at most 1. 0: what deflation needs, which is far less
+                         exact, and three times faster */
     int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
-    /* Of device memory; 0: 95 parts in 100 of what is free. Where it is short, the Krylov space is smaller: down
-     * to 1.13 times the vectors, in place of 1.5 times, and some more work. Then there are fewer vectors. */
+    /* Device memory for the Krylov space, which is 1.5 times the vectors that are asked for. 0: 95 % of what is free.
+     * Where it is short, the space is smaller, down to 1.13 times, and takes some more work. Where that does not fit,
+     * fewer vectors are made. */
     double most_bytes;
-    /* NULL, or called after each block of the Krylov space, on every rank: vectors of `of` that are there. */
+    /* NULL, or called after each block of the Krylov space, on every rank: `done` of its `of` vectors are there. */
     void (*progress)(void *user, int done, int of);
     void *user;
     /* NULL, or vectors on this parity to begin with: fewer of these links, or those of links that are near. Those that
@@ -72,62 +75,64 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     int status;
-    int count, left_out;  /* vectors that are there, and those that were asked for and are not */
+    int count, left_out;  /* vectors that were made, and those that were asked for and were not */
     int basis, degree;    /* of the Krylov space, and of the polynomial that filters it */
-    double applications;  /* of B, to one vector, all in all */
+    double applications;  /* of B to a vector, in all */
     double highest, edge; /* an upper bound of the eigenvalues; the polynomial damps those from `edge` on */
     double seconds;       /* the whole call */
     double gflops;
     uint64_t links_version;
-    char message[400]; /* why there are fewer vectors; empty: there are not */
-    int restarts;      /* of the Krylov space, from what is there */
+    char message[400]; /* why there are fewer vectors; else empty */
+    int restarts;      /* of the Krylov space */
 } milcgpu_eigen_report;
 
 /* 256 vectors, even sites. */
 void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec, size_t size);
 
 /* Makes a handle with the lowest eigenvectors of the links. Block Lanczos with a Chebyshev filter, whose bounds it
- * finds; B is applied in single precision. The Krylov space has the precision of the vectors that are kept, which take
- * its place; in half precision |B v - l v| is 1e-6 of the largest l at the least. At most a quarter of a lattice's
- * modes are made. On failure *eigenvectors is NULL. NOT_CONVERGED: no vector is good enough. report may be NULL. */
+ * finds; B is applied in single precision. The Krylov space has the precision of the vectors that are kept. In half
+ * precision |B v - l v| is at least 1e-6 of the largest l. At most a quarter of the modes of the parity are made. Fewer
+ * vectors than asked for are OK: see report->left_out. NOT_CONVERGED: no vector is good enough. On failure
+ * *eigenvectors is NULL. report may be NULL. */
 milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *spec,
                                             milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report);
-/* The bytes on the device that this takes at the most, with spec.most_bytes for vectors; links that have to be packed
- * in single precision for it are included. */
+/* The largest number of bytes on the device that this takes beside what is in use, with the links that are packed in
+ * single precision for it. */
 milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes);
 
 /* Makes a handle with room for `count` vectors on a parity, of the present links; precision: single, half, or 0 for
  * half. Vectors are empty until they are loaded. */
 milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
                                            milcgpu_eigenvectors **eigenvectors);
-/* Vector `index` becomes what the host has, divided by its norm, unless that is 1 to 1e-6. l is computed. Vectors must
- * be orthogonal, and in the order of their l. The links must be those that the handle was made for. */
+/* Vector `index` becomes the host's field, divided by its norm if that differs from 1 by more than 1e-6. l is computed.
+ * Vectors must be orthogonal, and in the order of their l. The links must be those that the handle was made for. A load
+ * that fails after its arguments were accepted leaves this vector empty. */
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
                                          const milcgpu_field *from);
-/* Sites of the other parity keep their content. CORRUPTED: this vector is no longer what was made or loaded; the handle
- * is empty then. */
+/* Copies vector `index` to the host. Sites of the other parity keep their content. CORRUPTED: this vector is no longer
+ * what was made or loaded; the handle is empty then. */
 milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to);
 
 /* Files of MILC's, as it writes and reads them without QIO (save_serial_ks_eigen, reload_serial_ks_eigen). Rank 0 has
- * the file; each rank has one vector on its host at a time. A file that does not hold is refused with the byte and the
- * reason, as BAD_ARGUMENT, or NAN_OR_INF: another lattice, both parities, a size that does not fit its count of
- * vectors, wrong checksums, numbers that are not finite, a vector that is 0. */
+ * the file; each rank has one vector on its host at a time. A damaged or foreign file gives BAD_ARGUMENT, with the byte
+ * and the reason: another lattice, both parities, a size that does not fit its count of vectors, wrong checksums, a
+ * vector that is 0. Numbers that are not finite give NAN_OR_INF. */
 
 /* Makes a handle with the lowest `most` vectors of a file, all if most is 0. The parity is that of the file. precision:
- * of the vectors that are kept, single, half, or 0 for half. l is computed in double; it is the file's where that is
- * right to 1e-6. BAD_ARGUMENT also where a vector is not one of the links: its l is neither the file's (to a hundredth)
- * nor is it an eigenvector (to a tenth of l). On failure *eigenvectors is NULL. */
+ * of the vectors that are kept, single, half, or 0 for half. l is computed in double; where the file's is right to
+ * 1e-6, that is kept. BAD_ARGUMENT also where a vector does not belong to the links: its l differs from the file's by
+ * more than a hundredth, and |B v - l v| is more than a tenth of l. On failure *eigenvectors is NULL. */
 milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path, int precision, int most,
                                          milcgpu_eigenvectors **eigenvectors);
 /* Writes all vectors. precision: of the file, MILCGPU_DOUBLE or MILCGPU_SINGLE, that of the MILC which is to read it.
- * time: up to 63 characters that the file has as the time of writing; NULL: the time. The file has its name when it is
- * whole; until then an older one of that name stays. BAD_ARGUMENT where it cannot be written, or the disk is full.
+ * time: the time of writing as the file shall name it, up to 63 characters; NULL: now. The file gets its name when it
+ * is whole; until then an older one of that name stays. BAD_ARGUMENT where it cannot be written, or the disk is full.
  * CORRUPTED: as _save.
  *
- * A file that is read and written again has the same bytes if the handle can hold its vectors: all files that this
- * library has written of vectors in the same or a lower precision, and files of MILC in single precision, read into
- * single, apart from their time and from l that are wrong. (MILC's develop of 2024 and 2025 writes wrong l in single
- * precision.) Vectors in double are rounded to single or half when they are read. */
+ * A file that is read and written again has the same bytes, apart from its time, if the handle holds its vectors
+ * without rounding: files that this library wrote from vectors of the same or a lower precision, and MILC's files in
+ * single precision, read into single. l that are wrong in the file are written right. (MILC's develop of 2024 and 2025
+ * writes wrong l in single precision.) Vectors in double are rounded to single or half when they are read. */
 milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, const char *path, int precision,
                                           const char *time);
 

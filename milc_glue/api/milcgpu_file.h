@@ -1,15 +1,15 @@
 /* milcgpu: gauge fields in files, read and written by all ranks.
  *
- * Files of MILC's version 5 are read, in either byte order, and written; single files of SciDAC and ILDG are read.
- * Files have links without phases. Numbers are turned into those of the field, and files of version 5 are in single
- * precision. Each rank reads the sites of its box, or, where these lie in short runs and there are several hosts, a
- * share of the file in large pieces, of which it passes on what belongs to other boxes. No rank has more than its own
- * box and pieces of 32 MB. Every rank must see the file under this name.
+ * Files of MILC's version 5 are read, in either byte order, and written, in single precision; single files of SciDAC
+ * and ILDG are read. Files have links without phases. Numbers are converted to the precision of the field. Each rank
+ * reads the sites of its box. On several hosts, where these lie in short runs, it reads a share of the file in large
+ * pieces instead, and passes on what belongs to other boxes. No rank has more than its own box and pieces of 32 MB.
+ * Every rank must see the file under this name.
  *
- * A file that does not hold is refused as BAD_ARGUMENT, on all ranks, with its name, the byte, what is wrong and what
- * to do: too short or too long, extents of another lattice, no known format, sites in an order of their own (MILC's
- * save_checkpoint), checksums that are not those of the data. Where this shows before the data are read, `links` is
- * untouched; after a wrong checksum, or a disk that fails, it has what was read.
+ * A damaged or foreign file gives BAD_ARGUMENT on all ranks, with its name, the byte, what is wrong and what to do: too
+ * short or too long, extents of another lattice, no known format, sites in an order of their own (MILC's
+ * save_checkpoint), checksums that are not those of the data. What its head shows leaves `links` untouched; after a
+ * wrong checksum, or a disk that fails, `links` holds what was read.
  */
 #ifndef MILCGPU_FILE_H
 #define MILCGPU_FILE_H
@@ -29,20 +29,20 @@ typedef struct {
     int precision;         /* of the numbers in the file */
     int has_checksums;     /* 0: an ILDG file without them; its data are not checked */
     uint32_t checksums[2]; /* sum29 and sum31 of version 5, suma and sumb of SciDAC */
-    char time[64];         /* that version 5 has as the time of writing; else empty */
+    char time[64];         /* of writing, in version 5; else empty */
 } milcgpu_gauge_file;
 
-/* What a file says of itself. Reads its head alone, on this rank; needs no context. */
+/* Reads the head of a file alone, on this rank; needs no context. */
 milcgpu_status milcgpu_gauge_file_look(const char *path, milcgpu_gauge_file *file);
 
 /* Reads the links, 4 a site, of this rank's box. All ranks call it. file may be NULL. */
 milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                        milcgpu_gauge_file *file);
 
-/* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: up to 63 characters
- * that the file has as the time of writing; NULL: the time. The file has its name when it is whole; until then an older
- * one of that name stays. BAD_ARGUMENT where it cannot be written, is no plain file, or the disk is full. NAN_OR_INF: a
- * number is NaN, or is infinite in single precision, with the place. file may be NULL. */
+/* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: the time of
+ * writing as the file shall name it, up to 63 characters; NULL: now. The file gets its name when it is whole; until
+ * then an older one of that name stays. BAD_ARGUMENT where it cannot be written, is no plain file, or the disk is full.
+ * NAN_OR_INF: a number is NaN, or is infinite in single precision, with the place. file may be NULL. */
 milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                         const char *time, milcgpu_gauge_file *file);
 

@@ -53,15 +53,15 @@ typedef struct {
                           MILCGPU_FLOW_AUTO_STOP: the first measurement with t^2 E > 0.45 and t d/dt (t^2 E) > 0.35,
                           which is beyond t0 and w0 (both are where these are 0.3) */
     double tolerance;  /* adaptive integrators: each step has two solutions U and V, of different order. If |U - V| / 9
-                          of any link is larger than this, the step is made again, with a shorter length. A last step
-                          that was shortened to end at `stop` is taken as it is */
+                          of any link is larger than this, |.|^2 the sum over the elements, the step is made again with
+                          a shorter length. A last step that was shortened to end at `stop` is taken as it is */
     double anisotropy; /* xi = a_s / a_t: staples of spatial links along t get the weight xi^2. 0: 1 */
     int every;         /* measure after every so many steps, and at the end. 0: after each step */
     int most_steps;    /* 0: 100000 */
     int signs;         /* milcgpu_signs of the links */
-    int as_milc;       /* matters in the last bits. 0: a step that ends at `stop` up to rounding is the last one. 1: as
-                          MILC's loop does it; there rounding may add a step of almost no length, and step lengths are
-                          rounded to the precision of the links */
+    int as_milc;       /* changes the last bits alone. 0: a step that ends at `stop` up to rounding is the last one. 1:
+                          MILC's loop: rounding may add a step of almost no length, and step lengths are rounded to the
+                          precision of the links */
 } milcgpu_flow_spec;
 /* Wilson flow, LUSCHER, exp_order 8, step 0.0625, automatic stop, tolerance 0.01. */
 void milcgpu_flow_defaults(milcgpu_flow_spec *spec, size_t size);
@@ -79,7 +79,7 @@ typedef struct {
 } milcgpu_observables;
 
 typedef struct {
-    double time, step;      /* flow time so far; length of the last step (before the first one: that of the spec) */
+    double time, step;      /* flow time so far, and the last step (before the first one: that of the spec); in a^2 */
     double distance;        /* between the two solutions of the last step; 0: not adaptive, or no step yet */
     int steps, rejected;    /* steps made; steps that were made again */
     milcgpu_observables of; /* what was measured at this flow time */
@@ -137,8 +137,8 @@ milcgpu_status milcgpu_gauge_stout_smear(milcgpu_gauge *gauge, const milcgpu_sto
                                          milcgpu_force_report *report);
 
 /* Copies the links of one handle to another one of the same context and precision, on the device. Use it before
- * smearing or flow if the links are still needed. Momenta are not copied. If the links of `from` cannot be
- * used, `to` stays as it is. If the copy itself fails, the links of `to` are empty. */
+ * smearing or flow if the links are still needed. Momenta are not copied. If `from` is empty or its links
+ * have changed (CORRUPTED), `to` stays as it is. If the copy itself fails, the links of `to` are empty. */
 milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to);
 
 #ifdef __cplusplus

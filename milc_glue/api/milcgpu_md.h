@@ -135,7 +135,7 @@ typedef struct {
 milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, int count, milcgpu_vectors **vectors);
 void milcgpu_vectors_destroy(milcgpu_vectors *vectors); /* before its context; NULL is legal */
 /* Copies one part to the device: the sites of `parity`, MILCGPU_EVEN or MILCGPU_ODD. Values are not tested; a function
- * that uses them finds NaN. */
+ * that uses them finds NaN. A load that fails after its arguments were accepted leaves this part empty. */
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from);
 /* Copies one part back, or both (MILCGPU_EVEN + MILCGPU_ODD). If one of both cannot be read, nothing is written. */
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
@@ -150,8 +150,8 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
 milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
                                             milcgpu_vector y, milcgpu_vector to);
 /* to = sum over k < count of weights[k] times vector first + k, on `parity`, added in double. With the residues as
- * weights this is a rational function without its constant term. Sites of the other parity keep their content. On
- * failure, for example NAN_OR_INF, all of `to` does. */
+ * weights this is a rational function without its constant term. Sites of the other parity keep their content, and on
+ * failure, for example NAN_OR_INF, all sites do. */
 milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
                                    const milcgpu_field *to);
 /* milcgpu_staggered_multi_mass, but the solutions stay on the device: shift i goes to vector first + i. Where
@@ -211,31 +211,33 @@ milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order,
  * monte of MILC's pure gauge program make them, on three SU(2) subgroups of each link. Links are without phases. One
  * rank; several give NOT_BUILT. Over-relaxation keeps the action and needs no random numbers. Brown, Woch, Phys. Rev.
  * Lett. 58 (1987) 2394; heat bath: Cabibbo, Marinari, Phys. Lett. B 119 (1982) 387, Kennedy, Pendleton, Phys. Lett. B
- * 156 (1985) 393. Rounding adds up: milcgpu_gauge_reunitarize from time to time. */
+ * 156 (1985) 393. Rounding adds up: milcgpu_gauge_reunitarize from time to time. A failure after the first sweep has
+ * begun leaves the links empty. */
 milcgpu_status milcgpu_gauge_overrelax(milcgpu_gauge *gauge, int sweeps);
-/* Random numbers are MILC's: of a generator a site, in MILC's order. generators: 15 words a site, in the order of the
- * caller's sites: the 7 of the shift register (r0 to r6); multiplier, addend and state of the congruence, 64 bits each,
- * the low word first; the factor of a number, a float; and the lowest bit of the state that a number takes (40, or
- * 8). drawn[site]: how many numbers were taken; the caller moves its generators on by as many. One sweep agrees with
- * MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Each sweep of over-relaxation makes a
- * difference three times as large, so after about 40 it is another field of the same distribution. */
+/* Random numbers are those of MILC's generators, one a site, drawn in MILC's order. generators: 15 words a site, in the
+ * order of the caller's sites. Words 0 to 6: the shift register, r0 to r6. 7 to 12: multiplier, addend and state of the
+ * linear congruential generator, 64 bits each, the low word first. 13: the float that a number is multiplied with. 14:
+ * the lowest bit of the state that goes into a number (40, or 8). drawn[site]: how many numbers were taken; the caller
+ * moves its generators on by as many, and it is untouched on failure. One sweep agrees with MILC's to rounding
+ * (logarithm and cosine of a GPU may differ in the last bit). Each sweep of over-relaxation makes a difference three
+ * times as large, so after about 40 it is another field of the same distribution. */
 milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sweeps, const uint32_t *generators,
                                        uint32_t *drawn);
 
 typedef struct {
     size_t struct_size;
     uint64_t failed;              /* links that are too far from SU(3); they stay as they are */
-    long long first_failed;       /* the first of them: 4 i + direction, site i in the order of milcgpu.h; -1: none. On
-                                     several ranks it is the first one of this rank; the other members are of all */
+    long long first_failed;       /* the first of them on this rank: 4 i + direction, site i in the order of milcgpu.h;
+                                     -1: none. The other members are of all ranks */
     double largest_deviation;     /* the largest of MILC's four tests of a link, over all links; NaN if a link has it */
     double mean_square_deviation; /* mean of their squares, over all tests of all links */
 } milcgpu_reunitarize_report;
 
 /* Brings links that rounding has moved away back to SU(3), as MILC does. Row 0 is normalized, row 1 made orthogonal to
  * it and normalized, row 2 is the conjugate of their cross product; signs from phases stay. A link that fails one of
- * four tests by more than the tolerance (0: MILC's 1e-4) stays as it is. The tests, r being a row: | |r0|^2 - 1 |,
- * |<r0, r1>|^2, | |r1|^2 - 1 |, |r2 - new r2|^2. The status is OK even if links fail: look at the report, which must
- * not be NULL. */
+ * four tests by more than the tolerance (0: MILC's 1e-4) stays as it is. The tests, with rows r0, r1, r2 as they were:
+ * | |r0|^2 - 1 |, |<r0, r1>|^2, | |r1|^2 - 1 |, |r2 - new r2|^2. The status is OK even if links fail: look at the
+ * report, which must not be NULL. */
 milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
 
 /* Sum over sites and loops of coefficient (3 - Re tr loop). The caller multiplies by beta / 3. A result that is not

@@ -23,8 +23,8 @@
  *
  * Links have checksums from the caller's memory on, products of them from where they are made; both are compared before
  * a call hands anything over. CORRUPTED means that a bit flipped there, and that the handle is empty now. Not checked
- * are quark fields within a call, numbers per site and their sums, and, on lattices that are cut, links from the moment
- * when they get their margin until that is looked at. MILCGPU_VERIFY=0 turns this off.
+ * are quark fields within a call, numbers per site and their sums, and, on lattices that are cut, links while they get
+ * their margin. MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. Origins, slices and extents are those of the whole lattice. Fields have the bits that one rank would

@@ -122,14 +122,14 @@ int milcgpu_plugin_start(const milcgpu_milc *milc);
 /* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
  * runs (between milcgpu_plugin_original's two calls). */
 int milcgpu_plugin_active(void);
-/* All ranks call it: the largest of their answers. 1 where they could not be asked; they then end. One rank: `mine`. */
-int milcgpu_plugin_agreed(int mine);
-/* All ranks call it before MILC ends, while messages still pass: prints the tables at exit (which otherwise come
- * without those of other ranks, as the process exits). No other function is called after it. */
-void milcgpu_plugin_exit(void);
 /* The same for dslash_fn_field and dslash_w_field, which move two fields for one D: on a GPU, from 8^4 sites on
  * (MILCGPU_AUTO). */
 int milcgpu_plugin_takes_dslash(void);
+/* All ranks call it: the largest of their answers. 1 where they could not be asked; they then end. One rank: `mine`. */
+int milcgpu_plugin_agreed(int mine);
+/* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
+ * call they come as the process exits, of this rank alone. No other function is called after it. */
+void milcgpu_plugin_exit(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
@@ -185,9 +185,9 @@ int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, con
  * now, so the call can be tried again; 0: it was running already, or cannot be started. */
 int milcgpu_plugin_retreat(void);
 
-/* A tolerance of MILC's, which tests squares in its own precision: the sign is lost, and 0 is what it does not test,
- * also where the square underflows. NaN stays: MILC then goes on to the limit. A call with no tolerance above 0 is not
- * done: MILC's routines end at once, but for several masses, which go on to the limit. */
+/* A tolerance as MILC has it. It squares it in its own precision, so the sign is lost; it does not test one that is 0
+ * or whose square underflows. NaN stays: MILC then goes on to the iteration limit. A call without a tolerance above 0
+ * is left to MILC, whose routines end at once; those for several masses go on to the limit. */
 static inline double milcgpu_tolerance(double of, int precision) {
     const double square = precision == 1 ? (double)(float)(of * of) : of * of;
     return square > 0 ? (of < 0 ? -of : of) : square;
@@ -199,13 +199,14 @@ typedef struct {
     int count, precision; /* as in milcgpu_eigen_spec */
     double tolerance;     /* likewise, but at least what single precision reaches */
     const char *note;     /* NULL, or a line to be said once, when they are computed */
-    /* NULL or empty, or a file of MILC's (milcgpu_eigenvectors_read) to take them from, of either parity; where it is
-     * not right, a line says so, and they are computed. And one to write them into. */
+    /* Files of MILC's (milcgpu_eigenvectors_read), of either parity; NULL or empty: none. They are taken from
+     * read_from; where that does not fit, a line says so, and they are computed. They are then written to write_to. */
     const char *read_from, *write_to;
 } milcgpu_plugin_eigenvectors;
 
-/* With the eigenvectors that milcgpu_plugin_eigen_ready() has found, whatever the links are, or with those that are
- * kept for links and parity of the solve; where only the other parity has some, and there is room, with D of them. */
+/* By which eigenvectors a solve is deflated. BY_MILCS: those that milcgpu_plugin_eigen_ready() has found, whatever the
+ * links are. BY_KEPT: those that are kept for links and parity of the solve; where only the other parity has some, and
+ * there is room, D of them. */
 typedef enum { MILCGPU_UNDEFLATED, MILCGPU_DEFLATED_BY_MILCS, MILCGPU_DEFLATED_BY_KEPT } milcgpu_deflation;
 
 typedef struct {
@@ -217,8 +218,8 @@ typedef struct {
     int max_iterations, max_restarts;
     milcgpu_field source, solution;
     int deflate; /* one of milcgpu_deflation */
-    /* Not NULL, and deflated by those that are kept: they are made first where there are none, unless the mass is as
-     * heavy as the last of those that other links have. */
+    /* With MILCGPU_DEFLATED_BY_KEPT: these are made first where there are none, unless the mass is so heavy that the
+     * last eigenvector of other links would not help it. NULL: none are made. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
 } milcgpu_plugin_solve_call;
 
@@ -249,12 +250,12 @@ typedef struct {
     const void *fat, *lng;
     int parity, count;
     void *const *vectors; /* MILC's fields, `count` of them */
-    double tolerance;     /* of |B v - l v|, relative to the largest l; */
-    int of_eigenvalues;   /* 1: of an eigenvalue, as MILC's Ritz has it */
+    double tolerance;     /* of |B v - l v|, relative to the largest l */
+    int of_eigenvalues;   /* 1: the tolerance is that of an eigenvalue, as in MILC's Ritz */
 } milcgpu_plugin_eigen_call;
 
 /* The lowest eigenvectors and their l, on the device alone: MILC's fields are not filled. residuals: |B v - l v|. 0:
- * not done, or fewer than asked for, report->count of them, which are on the device then. */
+ * not done; or there are fewer than asked for, report->count of them, on the device. */
 int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
                               milcgpu_eigen_report *report);
 /* 1: the device has these vectors; they were loaded if the host's were the newest. The tolerance is not read. */
@@ -280,9 +281,9 @@ int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of);
 /* MILC's fields have the newest, on the vectors' parity, when this returns 1. 0: it is lost, which was said. */
 int milcgpu_plugin_eigen_need(void);
 
-/* ---- eigenvectors that no fields of MILC's have. Those of these links on this parity, made unless so many are kept. l
- * of each, the lowest first, and the vectors into MILC's fields on the parity; either may be NULL. Both are: D of those
- * of the other parity will do. 0: not done. */
+/* ---- eigenvectors that no fields of MILC's have: those of these links on this parity. They are made unless so many
+ * are kept. values: l of each, the lowest first. vectors: MILC's fields, filled on the parity. Either may be NULL; if
+ * both are, D of those of the other parity will do. 0: not done. */
 int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, double *values, void *const *vectors);
 /* They become those of MILC's fields, which are orthogonal, the lowest first. Only count and precision are read. */
@@ -336,10 +337,11 @@ void milcgpu_plugin_forget_deferred(void);
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
 /* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
 void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
-/* Room for a field of links, for free(): in large pages where the system has them, because MILC makes such fields anew
- * for every step, and touching them first costs more than making the links. NULL when there is none. */
+/* Memory for a field of links, to be freed by free(); NULL when there is none. In large pages where the system has
+ * them: MILC makes such fields anew for every step, and the first touch of small pages costs more than making the
+ * links. */
 void *milcgpu_plugin_allocate(size_t bytes);
-void *milcgpu_plugin_allocate_untouched(size_t bytes); /* its pages come as somebody writes them, if ever */
+void *milcgpu_plugin_allocate_untouched(size_t bytes); /* pages are not touched yet */
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. sources: so many
@@ -362,9 +364,9 @@ int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu,
 int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
 
-/* ---- molecular dynamics. The gauge field and the momenta stay on the device: a routine that the device does makes the
- * host's copy of what it writes an old one (but where MILCGPU_AUTO=0; the caller copies back then), and what MILC
- * does itself must be announced. `reads` and `writes` below are sums of these. */
+/* ---- molecular dynamics. The gauge field and the momenta stay on the device. When a routine has written there, the
+ * host's copy is old; with MILCGPU_AUTO=0 the caller copies the field back. What MILC itself reads or writes must be
+ * announced. `what` below is a sum of these. */
 enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
 
 /* Members of the sites, 4 links and 4 momenta each, pitch_bytes sizeof(site). Phases are in. */
@@ -424,8 +426,9 @@ int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double
 int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
                                  const int *steps, double *plaquettes, double *polyakov, double *traces);
 
-/* One line, as those above: the device's newest `one` with what MILC's routine has made of the host's old copy, which
- * then goes: the device's takes its place. expected: why both must differ, or NULL. */
+/* One line, as those above: compares the device's newest `one` (MILCGPU_LINKS or MILCGPU_MOMENTA) with what MILC's
+ * routine has made of the host's old copy. The device's then takes its place. expected: why both must differ, or NULL.
+ */
 int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, double seconds,
                                  double cpu_seconds);
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,

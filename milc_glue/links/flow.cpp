@@ -247,7 +247,7 @@ milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
         same_on_all_ranks(*g.context, "milcgpu_gauge_copy", [&](CallArguments &call) {
             call.given("to", to);
             if (to->context != g.context || to->precision != g.precision)
-                refuse("to: a handle of another context or in another precision than `from`");
+                refuse("to: another context or another precision than from: both must be alike");
         });
         need_links(g);
         if (to == from)

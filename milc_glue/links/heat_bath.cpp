@@ -10,8 +10,8 @@ constexpr SaidSigns without_phases{Signs::phases_out, "Load links without phases
 
 void need_whole_lattice(const milcgpu_gauge &gauge) {
     if (gauge.context->ranks->size() > 1)
-        throw Error(Status::not_built, "over-relaxation and heat bath are for one rank: links of one direction on the "
-                                       "sites of one parity are changed at a time");
+        throw Error(Status::not_built, "over-relaxation and heat bath are built for one rank, and this context has "
+                                       "several: run them on one, or in MILC");
 }
 
 // As the device has them: a word of all sites after the other. Sites of the host as the caller counts them.

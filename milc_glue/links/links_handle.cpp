@@ -37,7 +37,7 @@ ResidentLinks &milcgpu::resident(milcgpu_links &links) {
 ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links) {
     require(links, "links", "the handle");
     if (links->context != context)
-        refuse("the links belong to another context");
+        refuse("the links belong to another context than that of the call");
     return resident(*links);
 }
 
@@ -101,7 +101,8 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
     same_on_all_ranks(*handle.context, "an update of links", [&](CallArguments &call) {
         fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
         if (fat_field.real != lng_field.real)
-            refuse("fat and long links must have the same precision");
+            refuse(format("fat links are in %s precision, long links in %s: both must have the same precision",
+                          name(fat_field.real), name(lng_field.real)));
         call("the precision of links", int(fat_field.real));
     });
     const bool differ = renewed(handle, fat_field.real).update(fat_field, lng_field);

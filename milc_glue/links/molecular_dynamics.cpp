@@ -301,7 +301,8 @@ milcgpu_status milcgpu_momenta_add_force_of_vectors(milcgpu_gauge *gauge, const 
             const auto look = [&](CallArguments &call, int n_terms) {
                 call.given("vectors", vectors);
                 if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
-                    refuse("vectors: another context's, or in another precision than the gauge handle");
+                    refuse("vectors: of another context, or in another precision than the gauge handle: both must be "
+                           "alike");
                 for (const int parity : {0, 1})
                     need_filled(*vectors, 0, n_terms, parity);
             };

@@ -29,7 +29,7 @@ void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, 
     need_vectors(vectors, first, count);
     for (int k = first; k < first + count; ++k) {
         if (!vectors.filled[parity][k])
-            refuse(format("vector %d is empty on %s sites", k, sites_of(parity)));
+            refuse(format("vector %d is empty on %s sites: load it, or solve into it first", k, sites_of(parity)));
         const std::optional<uint64_t> &sum = vectors.sums[parity][k];
         if (sum && *sum != checksum_of(vectors, k, parity)) {
             vectors.filled[parity][k] = false;
@@ -75,7 +75,7 @@ VectorPlace::VectorPlace(const milcgpu_context *context, const milcgpu_vector &v
     : vectors_(vector.of), index_(vector.index) {
     require(vectors_, what, "the vectors");
     if (vectors_->context != context)
-        refuse(format("%s: vectors of another context", what));
+        refuse(format("%s: vectors of another context than that of the call", what));
     need_vectors(*vectors_, index_, 1);
 }
 
@@ -196,10 +196,10 @@ milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, do
                 call.copy_of(name, vector);
                 VectorPlace(&context, *vector, name);
                 if (vector->of->parity[0].precision() != made.parity[0].precision())
-                    refuse(format("%s: vectors of different precisions", name));
+                    refuse(format("%s: all vectors of the call must have the precision of to", name));
             }
             if (x.of == to.of && x.index == to.index)
-                refuse("to: it is x, too, which is read after D y is there");
+                refuse("to: it is x, too, and would be overwritten before x is read: take another vector");
             call("scale", scale, any_finite), call("a", a, any_finite);
             need_filled(*x.of, x.index, 1, on);
             need_filled(*y.of, y.index, 1, 1 - on);

@@ -284,7 +284,7 @@ milcgpu_status milcgpu_meson_links_load_gauge(milcgpu_meson_links *links, const 
     const auto look = [&](CallArguments &call) {
         call.given("gauge", gauge);
         if (gauge->context != links->context)
-            refuse("gauge: a handle of another context");
+            refuse("gauge: a handle of another context than that of links");
         if (gauge->links_version == 0)
             refuse(no_links);
         return gauge->precision;

@@ -10,7 +10,7 @@
 namespace milcgpu {
 
 // All ranks ask the same questions in the same order. With one rank every answer is its own, and nothing is passed.
-// Until it joins others a rank is one. Making an Collective allocates nothing.
+// Until it joins others a rank decides alone. Making a Collective allocates nothing.
 class Collective {
   public:
     // A rank may be late at the head of a call, because it is busy with a file: MILC would wait for it, too. Inside a

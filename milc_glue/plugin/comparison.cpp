@@ -77,7 +77,7 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     SolutionsCompared s;
     const LinkSet *links = p.context != nullptr ? p.links_for(call.routine, call.fat, call.lng) : nullptr;
     if (links == nullptr)
-        throw Error(Status::device_lost, "there are no links on the device to compute residuals with");
+        throw Error(Status::device_lost, "the links are not on the device, so residuals cannot be compared");
     for (const auto &[field, of] : {std::pair(&gpu, &s.gpu), std::pair(&cpu, &s.cpu)}) {
         *of = {}; // stays NaN where the solution has NaN
         const milcgpu_status status =

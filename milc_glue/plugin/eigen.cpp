@@ -17,10 +17,10 @@ using Set = EigenStore::Set;
 // Of |B v - l v| / (the largest l): vectors of single precision come as close.
 constexpr double least_tolerance = 1e-6;
 
-// Ritz ends where the eigenvalues of two of its turns differ by less than its tolerance. Eigenvalues are off by the
-// square of |B v - l v| over the distance to the next. So a residual of half the root of the tolerance (measured, 8^4:
-// MILC's have 5e-5 at 1e-8), relative to the largest eigenvalue, which is 20 or so. Below `least` single precision does
-// not get.
+// MILC's Ritz ends when an eigenvalue changes by less than its tolerance from one turn to the next. The error of an
+// eigenvalue is |B v - l v|^2 over the distance to the next. So Lanczos asks for |B v - l v| of half the root of the
+// tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20. Single
+// precision does not get below `least`.
 double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
     constexpr double factor = 0.5 / 20, least = 2e-6, most = 1e-3;
     const double asked = std::fabs(call.tolerance);

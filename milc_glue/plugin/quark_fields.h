@@ -45,7 +45,7 @@ class QuarkFields {
     QuarkFields &operator=(const QuarkFields &) = delete;
 
     bool stay() const { return stays_; }
-    // With the content of the host's field. moved: bytes, added to. All of this is one rank's own affair.
+    // With the content of the host's field. moved: bytes, added to. Each rank does this by itself.
     milcgpu_status with_content(const void *field, std::shared_ptr<QuarkField> &found, uint64_t &moved);
     milcgpu_status empty(std::shared_ptr<QuarkField> &made, int count = 1);
     // One that has it now and that nobody else reads, to be worked on in place.

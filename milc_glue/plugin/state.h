@@ -70,8 +70,8 @@ struct Plugin {
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 
-    // What work(), one rank's own affair, comes to on all ranks. Where memory of a device is short, it is done again as
-    // long as idle memory is given back on one.
+    // Each rank does work() by itself; returns the worst status, on all ranks. Where memory of a device is short, it is
+    // repeated as long as a rank has idle memory to give back.
     milcgpu_status with_idle_given_back(const std::function<milcgpu_status()> &work);
     void log(int level, const std::string &text) const; // a line, or several, on stderr
     int device_number() const;

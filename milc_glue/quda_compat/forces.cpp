@@ -53,7 +53,7 @@ bool speaks() { return lattice.ranks <= 1 || lattice.messages[0].rank == 0; }
 
 bool is_argument(const char *function, const QudaMILCSiteArg_t *arg) {
     if (arg == nullptr)
-        complain(function, "no site argument: nothing is done");
+        complain(function, "arg is NULL: nothing is done");
     return arg != nullptr;
 }
 
@@ -79,7 +79,9 @@ struct HisqTerms {
     HisqTerms(double *const *rows, int terms, int naik_terms, double naik) : sets{{0, terms - naik_terms}} {
         for (int t = 0; t < terms; ++t) {
             if (!same(rows[t][1], naik * rows[t][0]))
-                throw milcgpu::Error(milcgpu::Status::not_built, "terms with Naik coefficients that are not level 2's");
+                throw milcgpu::Error(milcgpu::Status::not_built,
+                                     "the Naik coefficient of a term is not level2_coeff[1] times 2 residue: "
+                                     "this force is not built");
             residues.push_back(rows[t][0] / 2);
         }
         for (int k = 0; k < naik_terms; ++k)
@@ -99,7 +101,8 @@ struct HisqTerms {
         const double eps = size > 0 ? (one * eps_one_link + three * eps_naik) / size : 0;
         if (!same(one, eps * eps_one_link) || !same(three, eps * eps_naik))
             throw milcgpu::Error(milcgpu::Status::not_built,
-                                 "sets of eps_naik whose one-link and Naik parts differ by more than a factor");
+                                 "the ratio of the one-link to the Naik coefficient of eps_naik differs between "
+                                 "terms: this force is not built");
         if (!same(eps, sets.back().eps_naik))
             sets.push_back({eps, 0});
         ++sets.back().n_terms;
@@ -187,7 +190,7 @@ void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_co
     if (is_known)
         std::copy_n(milc_loop_coeff, num_loop_types, c);
     else
-        complain(__func__, "the action must have 1 to 3 kinds of loops: plaquettes, rectangles, bent loops");
+        complain(__func__, "num_loop_types must be 1 to 3 (plaquettes, rectangles, bent loops): the momenta are NaN");
     const milcgpu_loops loops{c[0], c[1], c[2], phase_in == 0};
     if (!is_known || !changed(__func__, precision, MILCGPU_MOMENTA,
                               [&] { return milcgpu_plugin_gauge_force(&l, &loops, 3, eb3) != 0; }))

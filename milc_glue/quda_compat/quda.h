@@ -1,7 +1,7 @@
-/* Structs that a MILC of 2025 and later hands over: the members are those that MILC fills.
+/* Structs that a MILC of 2025 and later hands over, with the members that MILC fills.
  *
- * Eigensolver: read are n_conv, tol, spectrum, use_pc, and of invert_param cpu_prec, mass and matpc_type, the parity.
- * Gradient flow: the program wilson_flow. */
+ * For the eigensolver: of QudaEigParam n_conv, tol, spectrum and use_pc are read, and of its invert_param cpu_prec,
+ * mass and matpc_type (the parity). For the gradient flow: the program wilson_flow. */
 #ifndef MILCGPU_QUDA_H
 #define MILCGPU_QUDA_H
 #include "enum_quda.h"
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* The solver inside of the eigensolver: operator, precisions, and what only iterative solvers read. */
+/* The operator of the eigensolver, precisions, and members of iterative solvers. */
 typedef struct {
     double mass, kappa;
     double tol, tol_restart, tol_hq, tol_precondition, reliable_delta, ca_lambda_min, ca_lambda_max;
@@ -55,8 +55,9 @@ typedef struct {
     int meas_interval, smear_type, restart;
 } QudaGaugeSmearParam;
 
-/* Of one measurement. Filled: plaquette, energy (of the clover field strength, -tr F^2), both as {mean or sum, spatial,
- * temporal} a site, and qcharge. NaN: ploop. Traces stay as they are: the rectangles are in the lines of the flow. */
+/* Of one measurement. Filled: qcharge; plaquette {mean, spatial, temporal}; energy {sum, spatial, temporal} a site, of
+ * the clover field strength, -tr F^2. ploop becomes NaN. traces stay as they are; the rectangles are in the GFLOW
+ * lines. */
 typedef struct {
     size_t struct_size;
     double plaquette[3], energy[3], qcharge, ploop[2], factor;
@@ -114,15 +115,16 @@ static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
         milcgpu_quda_links_of_flow(links, parameters->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2);
 }
 
-/* The flow of these links, and MILC's GFLOW lines on stdout: observables[0] before the first step, then one a
- * measurement. The links change, too. By Luescher's integrator (third order), and by that of Berland, Bogey, Bailly
- * (fourth order). Where it fails, which is said on stderr, links and observables are NaN. */
+/* The flow of these links, by Luescher's integrator (third order), or by that of Berland, Bogey, Bailly (fourth order).
+ * The links become those at its end. Prints MILC's GFLOW lines on stdout. observables[0] is before the first step, then
+ * one a measurement. If it fails, stderr says so, and links and observables are NaN. */
 void performWFlowQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 void performWFlowFourthOrderQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 
-/* The n_conv lowest eigenvectors of 4 m^2 - D^2 on a parity, for the links that were loaded: MILC's fields, filled on
- * that parity, and the eigenvalues, real and imaginary parts. They stay on the device, too, and solves of these links
- * are deflated with them. Fewer than n_conv, or none: values and vectors are NaN, and stderr says why. */
+/* The n_conv lowest eigenvectors of 4 m^2 - D^2 on a parity, for the links that were loaded. vectors: MILC's fields,
+ * filled on that parity. values: the eigenvalues, real and imaginary parts. The vectors stay on the device, too, and
+ * solves with these links are deflated with them. If fewer than n_conv are found, values and vectors are NaN, and
+ * stderr says why. */
 void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *parameters);
 static inline void eigensolveQuda(void **vectors, void *values, QudaEigParam *parameters) {
     milcgpu_quda_eigensolve(vectors, (double *)values, parameters);

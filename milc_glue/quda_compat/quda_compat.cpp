@@ -33,7 +33,7 @@ bool start(const char *function, int precision) {
         return false;
     }
     if (started_with != 0) {
-        complain(function, "the fields of one program must have one precision");
+        complain(function, "fields of another precision than those of the calls before: a program has one precision");
         return false;
     }
     if (lattice.ranks == 0) {
@@ -399,11 +399,12 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
         return;
     const bool good = guarded(function, [&] {
         if (asked->use_pc == QUDA_BOOLEAN_FALSE || asked->spectrum != QUDA_SPECTRUM_SR_EIG) {
-            complain(function, "the lowest eigenvectors of one parity are built, and no others");
+            complain(function,
+                     "the lowest eigenvectors of one parity are built, and no others: spectrum must be SR, use_pc 1");
             return false;
         }
         if (eigensolver_links[0] == nullptr || eigensolver_links[1] == nullptr) {
-            complain(function, "no fat and long links were loaded before");
+            complain(function, "no fat and long links were loaded: loadGaugeQuda with both comes first");
             return false;
         }
         milcgpu_plugin_eigenvectors wanted{};

@@ -1,12 +1,12 @@
 /* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ), WANT_GF_GPU,
  * WANT_CL_BCG_GPU, WANT_EIG_GPU and the switches of gauge fixing and of measurements calls, served by milcgpu: the
  * names, argument lists and fields of that interface, written down from MILC's calls. What MILC's other GPU switches
- * would call is not declared, so a program that wants it does not link. docs/quda-switches.md says which switches work,
- * and with which MILC.
+ * call is not declared, so a program that wants it does not link. docs/quda-switches.md says which switches work, and
+ * with which MILC.
  *
- * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first; precision 1 is float, 2 double.
- * external: of MILC's fields. Errors are said on stderr; a call that cannot be done on the GPU is done by the host
- * backend; where that cannot be either, results are NaN and residuals infinite. No function ends the program. */
+ * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first. Precision 1 is float, 2 double;
+ * external_precision is that of MILC's fields. Errors are printed on stderr. A call that the GPU cannot do is done by
+ * the host backend. If that fails, too, results are NaN and residuals infinite. No function ends the program. */
 #ifndef MILCGPU_QUDA_MILC_INTERFACE_H
 #define MILCGPU_QUDA_MILC_INTERFACE_H
 
@@ -66,22 +66,23 @@ void qudaFinalize(void); /* several ranks: before MPI_Finalize */
 enum { MILCGPU_QUDA_TABLES = 2 };
 void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box);
 
-/* Memory that transfers are fast with; like malloc and free otherwise. */
+/* As malloc and free, in large pages where the system has them. Nothing is pinned. */
 void *qudaAllocatePinned(size_t bytes);
 void qudaFreePinned(void *address);
 void *qudaAllocateManaged(size_t bytes);
 void qudaFreeManaged(void *address);
 
 /* (4 m^2 - D D) solution = source on one parity; solution is the guess on entry. target_residual and
- * target_fermilab_residual as in milcgpu_solve_spec (0: not tested). final_residual: the true one; the Fermilab
- * residual is 1 where it is not tested, as MILC prints it. num_iters: as MILC counts. On entry -1 means that links are
- * new; they are looked at in every call anyway, because MILC does not say it always. */
+ * target_fermilab_residual are tolerance and relative_tolerance of milcgpu_solve_spec (0: not tested). final_residual:
+ * the true one. final_fermilab_residual: 1 where it is not tested, as MILC prints it. num_iters: as MILC counts. On
+ * entry -1 means that links are new; they are compared in every call all the same, because MILC does not always say it.
+ */
 void qudaInvert(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
                 double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
                 void *source, void *solution, double *final_residual, double *final_fermilab_residual, int *num_iters);
 
-/* The same for several sources. Residuals are the worst source's, and NaN if one is NaN; a source that misses its
- * target is said with its own. num_iters is the sum. */
+/* The same for several sources. Residuals are those of the worst source, and NaN if one is NaN. A line on stderr names
+ * each source that misses its target, with its residual. num_iters is the sum. */
 void qudaInvertMsrc(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
                     double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
                     void **sources, void **solutions, double *final_residual, double *final_fermilab_residual,
@@ -93,8 +94,8 @@ void milcgpu_quda_invert_sources(int external_precision, int quda_precision, dou
                                  const void *longlink, void **sources, void **solutions, double *final_residual,
                                  double *final_fermilab_residual, int *num_iters, int num_src);
 
-/* Eigenvectors and the solves that they are to deflate. Read are struct_size, n_ev_deflate, n_conv, prec_eigensolver
- * (double is taken as single) and preserve_deflation. */
+/* Eigenvectors that deflate solves. Read are struct_size, n_ev_deflate, n_conv, prec_eigensolver (double is taken as
+ * single) and preserve_deflation. */
 typedef struct {
     size_t struct_size;
     int n_ev_deflate; /* eigenvectors of this solve */
@@ -116,10 +117,10 @@ enum { MILCGPU_QUDA_EIGENSOLVER_SIZE = 1192 };
 typedef char milcgpu_quda_eigensolver_size[sizeof(QudaEigensolverArgs_t) == MILCGPU_QUDA_EIGENSOLVER_SIZE ? 1 : -1];
 
 /* qudaInvert and milcgpu_quda_invert_sources, deflated with the n_conv lowest eigenvectors of these links on this
- * parity at the start and wherever the residual is recomputed (tol_restart is not read). They are made in the first
- * call for links of this content, and kept for the next ones unless preserve_deflation is 0; not made for a mass that
- * is heavier than the last vector of those that other links have. n_ev_deflate 0: not deflated. With another
- * struct_size solutions are NaN, residuals infinite, and the first such call says so. */
+ * parity: at the start and wherever the residual is recomputed (tol_restart is not read). The first call for links of
+ * this content makes them. They are kept for the next calls unless preserve_deflation is 0. They are not made if 4 m^2
+ * is above the last eigenvalue that other links had. n_ev_deflate 0: not deflated. With another struct_size solutions
+ * are NaN and residuals infinite, and the first such call says so. */
 void qudaInvertDeflatable(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
                           QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
                           const void *fatlink, const void *longlink, void *source, void *solution,
@@ -129,18 +130,18 @@ void qudaInvertMsrcDeflatable(int external_precision, int quda_precision, double
                               const void *fatlink, const void *longlink, void **sources, void **solutions,
                               double *final_residual, double *final_fermilab_residual, int *num_iters, int num_src);
 
-/* Makes the n_conv lowest eigenvectors of these links on inv_args.evenodd, before the solves: computes them, takes
- * those of MILC's fields, or D of those of the other parity; they are l and vectors at mass 0, whatever the mass. What
- * cannot be made is said, and solves then go without. */
+/* Makes the n_conv lowest eigenvectors of these links on inv_args.evenodd, before the solves: computes them, takes them
+ * from MILC's fields, or as D of those of the other parity. They are those of -D^2: the mass is not read. If they
+ * cannot be made, stderr says so, and solves are not deflated. */
 typedef enum { QUDA_MILC_EIG_COMPUTE, QUDA_MILC_EIG_LOAD, QUDA_MILC_EIG_FROM_OTHER_PARITY } QudaMilcEigLoad;
 void qudaLoadDeflationSpace(int external_precision, int quda_precision, const void *fatlink, const void *longlink,
                             double mass, QudaInvertArgs_t inv_args, QudaEigensolverArgs_t eig_args, void **vectors,
                             QudaMilcEigLoad from);
-/* All eigenvectors that are kept go. */
+/* Drops all eigenvectors that are kept. */
 void qudaCleanUpDeflationSpace(void);
 
-/* (offset_i - D D) solution_i = source from zero guesses. target_residual[i] = 0, i > 0: as accurate as the shared
- * iteration makes it, at least target_residual[0]. */
+/* (offset_i - D D) solution_i = source from zero guesses. target_residual[i] = 0, i > 0: what the shared iteration
+ * gives, which is target_residual[0] or better. */
 void qudaMultishiftInvert(int external_precision, int quda_precision, int num_offsets, double *offset,
                           QudaInvertArgs_t inv_args, const double *target_residual,
                           const double *target_fermilab_residual, const void *fatlink, const void *longlink,
@@ -153,9 +154,9 @@ void qudaDslash(int external_precision, int quda_precision, QudaInvertArgs_t inv
 
 /* M solution = source on all sites, M = R - kappa D_- with the clover term R of coefficient clover_coeff = kappa c_sw /
  * u0^3 (milcgpu_wilson.h): MILC's matrix between gamma_5, so that MILC hands over gamma_5 times its vectors. link: 4 a
- * site, with what they have of boundary signs and twists; R is made of them, and MILC's fields of it, and of its
- * inverse, are not read. From a zero guess, by BiCGstab on the system of the even sites, whose true residual these
- * targets and results are: 0: not tested. inv_args.evenodd is not read: MILC does not set it. One rank. */
+ * site, with their boundary signs and twists. R is made of them; MILC's fields `clover` and `clover_inverse` are not
+ * read. BiCGstab on the system of the even sites, from a zero guess. The targets (0: not tested) and final residuals
+ * are those of this system. inv_args.evenodd is not read: MILC does not set it. One rank. */
 void qudaCloverInvert(int external_precision, int quda_precision, double kappa, double clover_coeff,
                       QudaInvertArgs_t inv_args, double target_residual, double target_fermilab_residual,
                       const void *link, void *clover, void *clover_inverse, void *source, void *solution,
@@ -177,8 +178,9 @@ void qudaPlaquettePhased(int precision, double plaq[3], QudaMILCSiteArg_t *arg, 
 void qudaPolyakovLoopPhased(int precision, double ploop[2], int dir, QudaMILCSiteArg_t *arg, int phase_in);
 
 /* traces[2k], [2k+1]: real and imaginary part of factor coefficients[k] times the sum over all sites of the trace of
- * the loop paths[k] of lengths[k] steps, 0 to 3 along x, y, z, t and 7 - mu back along mu, for links without phases. Loops
- * are closed; on several ranks they come up to two sites away from where they begin in a direction that is cut. */
+ * the loop paths[k] of lengths[k] steps, 0 to 3 along x, y, z, t and 7 - mu back along mu, for links without phases.
+ * Loops are closed; on several ranks they come up to two sites away from where they begin in a direction that is cut.
+ */
 void qudaGaugeLoopTracePhased(int precision, double *traces, int **paths, int *lengths, double *coefficients,
                               int num_paths, int max_length, double factor, QudaMILCSiteArg_t *arg, int phase_in);
 /* The three above in one call. */
@@ -186,9 +188,9 @@ void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2],
                                  int *lengths, double *coefficients, int num_paths, int max_length, double factor,
                                  QudaMILCSiteArg_t *arg, int phase_in);
 
-/* Measurements: one field on all sites a call. Links are known again by their content; a flag that says that
- * they are new has all of them looked at. What cannot be done leaves NaN in the result. MILC's own routines have the
- * same formulas (milcgpu_mesons.h), but for what is said here. */
+/* Measurements: one field on all sites a call. Links that are on the device already are found by their content; a flag
+ * that says that they are new has all of them compared. A call that fails leaves NaN in the result. Formulas are those
+ * of MILC's own routines (milcgpu_mesons.h), but for what is said here. */
 
 /* dest = the shift of src along dir, 0 x to 3 t: sym 1 forward, 2 backward, 3 half the sum of both; links as they
  * are. */
@@ -196,8 +198,8 @@ void qudaShift(int external_precision, int quda_precision, const void *links, co
                int sym, int reload_links);
 
 /* dest = O src; spin, taste: sums of 1 x, 2 y, 4 z, 8 t. links have staggered phases; local operators take none. The
- * sign (-1)^(x+y+z+t) of the antiquark is in. Coordinates count from what milcgpu_quda_origin was given just before;
- * MILC itself hands over no origin, which the macro below does for it. Without one they count from 0. */
+ * sign (-1)^(x+y+z+t) of the antiquark is in. Coordinates count from the origin of the last milcgpu_quda_origin, which
+ * holds for one call; without one from 0. MILC hands over no origin: the macro below does it. */
 void qudaSpinTaste(int external_precision, int quda_precision, const void *links, const void *src, void *dest, int spin,
                    int taste, int reload_links);
 void milcgpu_quda_origin(const int origin[4]);
@@ -211,11 +213,9 @@ typedef struct {
     int laplaceDim;    /* 3 is built */
 } QudaTwoLinkQuarkSmearArgs_t;
 
-/* In place: n_steps of smearing by two links. After qudaFreeTwoLink() the next call must come with compute_2link 1; the
- * products stay until their memory is needed, for links of the same content. compute_2link 0 where they were lost, with
- * a GPU or for want of memory: they are made again if the call gives the address of their links, else the result is
- * NaN.
- */
+/* In place: n_steps of smearing by two links. The products of links stay on the device until their memory is needed.
+ * After qudaFreeTwoLink() the next call must come with compute_2link 1. A call with compute_2link 0 whose products were
+ * lost makes them again if it gives the address of their links; else the result is NaN. */
 void qudaTwoLinkGaussianSmear(int external_precision, int quda_precision, const void *links, void *quark,
                               QudaTwoLinkQuarkSmearArgs_t arguments);
 void qudaFreeTwoLink(void);
@@ -234,12 +234,11 @@ typedef struct {
 void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const void *quark1, const void *quark2,
                     double *correlators);
 
-/* Molecular dynamics. phase_in: phases are in the links. Links of the sites are written in every call that changes
- * them; what the device holds of them is found again by a hash of all of them. Momenta are those of the sites, read and
- * written in every call, until qudaMomLoad: from then on the library's count, and the sites' are not looked at.
- * qudaMomSave writes them there. What is computed from momenta that lack
- * a force, because it could not be done, is NaN until the next qudaMomLoad; from those that were lost with a device,
- * to the end. */
+/* Molecular dynamics. phase_in: phases are in the links. A call that changes links writes those of the sites. Links
+ * that are on the device already are found by a hash of all of them. Until qudaMomLoad momenta are those of the sites,
+ * read and written in every call. From then on they are the library's, and the sites' are not read; qudaMomSave writes
+ * them there. If a force could not be computed, all that follows from the momenta is NaN until the next qudaMomLoad. If
+ * momenta were lost with a device, it is NaN to the end. */
 void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg);
 void qudaMomSave(int precision, QudaMILCSiteArg_t *arg);
 
@@ -249,17 +248,17 @@ void qudaMomSave(int precision, QudaMILCSiteArg_t *arg);
 void qudaGaugeFixingOVR(int precision, unsigned gauge_dir, int Nsteps, int verbose_interval, double relax_boost,
                         double tolerance, unsigned reunit_interval, unsigned stopWtheta, QudaMILCSiteArg_t *arg);
 
-/* H -= eb3 times the anti-Hermitian traceless part of U times the sum of its loops; coefficients of plaquettes,
- * rectangles, bent loops (num_loop_types of them), for links without phases. */
+/* H <- H - eb3 TA(U P), as milcgpu_momenta_add_gauge_force. milc_loop_coeff: coefficients of plaquettes, rectangles,
+ * bent loops (num_loop_types of them), for links without phases. */
 void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_coeff[3], double eb3,
                           QudaMILCSiteArg_t *arg, int phase_in);
 
 /* The force of HISQ quarks. quark_field: num_terms vectors, the solution on even sites, D of it on odd ones. coeff[t] =
  * {2 residue, Naik coefficient of level 2 times 2 residue}; num_naik_terms more rows, for the last terms once more,
  * have what eps_naik adds. level2_coeff, fat7_coeff: as path_coeff. u_link: 4 a site, packed; w_link and v_link are not
- * used. milc_momentum: 40 reals a site; filled with what the force adds to the momenta, or, after qudaMomLoad, left
- * alone. Limits of the unitarization and the filter are those of qudaHisqParamsInit, which QUDA replaces by its
- * defaults; reunit_allow_svd is taken as 1. */
+ * used. milc_momentum: 40 reals a site, filled with what the force adds to the momenta; after qudaMomLoad untouched.
+ * Limits of the unitarization and the filter are those of qudaHisqParamsInit, where QUDA takes its own defaults.
+ * reunit_allow_svd is taken as 1. */
 void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, double **coeff, void **quark_field,
                    const double level2_coeff[6], const double fat7_coeff[6], const void *w_link, const void *v_link,
                    const void *u_link, void *milc_momentum);
@@ -268,8 +267,9 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
 void qudaUpdateUPhased(int precision, double eps, QudaMILCSiteArg_t *arg, int phase_in);
 void qudaUpdateUPhasedPipeline(int precision, double eps, QudaMILCSiteArg_t *arg, int phase_in, int want_gaugepipe);
 
-/* Back to SU(3) as MILC does it. Links further from it than tol are said and left as they are; more than 100 of them,
- * MILC's own limit: all links are NaN. phase_in 0: not built, all links are NaN. */
+/* Back to SU(3) as MILC does it. A line on stderr names links that are further from it than tol; they are left as they
+ * are. If there are more than 100 (MILC's own limit), all links become NaN. phase_in 0 is not built: all links become
+ * NaN. */
 void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, int phase_in);
 
 #ifdef __cplusplus
@@ -315,7 +315,7 @@ static inline void milcgpu_quda_lend_mpi(void *communicator, const int whole[4],
     node_size = node_size > node_rank ? node_size : node_rank + 1;
     for (k = 0; k < MILCGPU_QUDA_TABLES; k++) {
         if (!milcgpu_mpi_own(*(MPI_Comm *)communicator, &own[k])) {
-            fprintf(stderr, "milcgpu: MPI gives no communicator for messages of milcgpu\n");
+            fprintf(stderr, "milcgpu: MPI_Comm_dup failed: milcgpu cannot pass messages\n");
             return;
         }
         tables[k] = milcgpu_mpi_messages(&own[k], node_rank, node_size);
@@ -324,7 +324,7 @@ static inline void milcgpu_quda_lend_mpi(void *communicator, const int whole[4],
     if (milcgpu_find_box(whole, rank, sites, place, node_number, &box))
         milcgpu_quda_lend(tables, &box);
     else
-        fprintf(stderr, "milcgpu: rank %d: its sites are no box of the lattice\n", rank);
+        fprintf(stderr, "milcgpu: rank %d: its sites are no box of the lattice: choose another cut (-geom)\n", rank);
 }
 /* The names of MILC's are those at the place of the call. */
 #define qudaSetMPICommHandle(communicator)                                                                             \

@@ -156,7 +156,7 @@ milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links
         SpinorField v, other, scratch[2];
         device.collective(function, [&] {
             if (count == 0 || links->links->tag() != vectors->set->links)
-                refuse("the eigenvectors are empty, or not of these links");
+                refuse("the eigenvectors are empty, or of other links: compute or load those of these links");
             for (const int parity : {0, 1})
                 need_filled(*x, 0, x->count(), parity);
             A = full_operator(*links, vectors->set->parity());

@@ -42,7 +42,7 @@ void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int inde
         refuse(empty_eigenvectors);
     const int count = static_cast<int>(of.loaded.size());
     if (call("index", index) < 0 || index >= count)
-        refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
+        refuse(format("index is %d: the handle has vectors 0 to %d", index, count - 1));
 }
 
 } // namespace
@@ -87,11 +87,12 @@ void milcgpu::stop_learning(milcgpu_context &context) {
 void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity,
                                 const char *name, const char *what) {
     if (of.context != &context)
-        refuse(format("%s: of another context", name));
+        refuse(format("%s: of another context than that of the call", name));
     if (!are_loaded(of))
         refuse(format("%s: %s", name, empty_eigenvectors));
     if (of.set->parity() != parity)
-        refuse(format("%s are of %s sites, and %s the others", name, of.set->parity() == 0 ? "even" : "odd", what));
+        refuse(format("%s are on %s sites, and %s the others: take eigenvectors of that parity", name,
+                      of.set->parity() == 0 ? "even" : "odd", what));
 }
 
 size_t milcgpu::deflation_bytes(const milcgpu_context &context, const milcgpu_solve_spec &spec, int sources) {
@@ -243,7 +244,7 @@ milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, mil
             resident(context, links);
             require_index(call, of, index);
             if (links->links->tag() != of.set->links)
-                refuse("the links are not those that the eigenvectors were made for");
+                refuse("these links are not those that the handle was made for: take those, or make the handle again");
             host = host_field(from, 6, "from");
         });
         const Operator full = full_operator(*links, of.set->parity());

@@ -25,7 +25,7 @@ void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, in
                        const char *name = "spec.eigenvectors", const char *what = "the solve is on");
 struct LanczosLimits;
 struct LanczosReport;
-// Those of these links, in a handle. As lowest_eigenvectors; what they stand on is checked.
+// Computes the eigenvectors of these links into a handle, by lowest_eigenvectors. Checks the links afterwards.
 Operator in_single(milcgpu_links &, int parity);
 std::unique_ptr<milcgpu_eigenvectors> lowest_of(milcgpu_links &, int parity, const LanczosLimits &,
                                                 const std::function<void(int done, int of)> &progress, LanczosReport &);

@@ -39,7 +39,8 @@ milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milc
     return with_links(links, function, [&](milcgpu_context &context) {
         require(vectors, function, "eigenvectors");
         if (count > milcgpu_eigenvectors_count(vectors))
-            refuse(format("%d eigenvectors: there are %d", count, milcgpu_eigenvectors_count(vectors)));
+            refuse(
+                format("%d eigenvectors are asked for, and there are %d", count, milcgpu_eigenvectors_count(vectors)));
         Device &device = *context.device;
         const int own = vectors->set->parity(), wanted = parity_index(parity);
         std::unique_ptr<Side> from, at;
@@ -72,7 +73,7 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
         require(vectors, function, "eigenvectors");
         const int count = milcgpu_eigenvectors_count(vectors);
         if (count == 0 || links->links->tag() != vectors->set->links)
-            refuse("the eigenvectors are empty, or not of these links");
+            refuse("the eigenvectors are empty, or of other links: compute or load those of these links");
         Device &device = *context.device;
         std::unique_ptr<Side> from, to;
         std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, 0});

@@ -116,7 +116,7 @@ template <class Work> void on_first(milcgpu_context &context, const Work &work) 
 
 // A vector belongs to the links if its l is the file's, or if it is an eigenvector of them, whatever the file says.
 constexpr double near_l = 0.01, near_zero = 1e-4, good_vector = 0.1, good_zero = 1e-3;
-// Where l is the file's to this, it stays so: a file that is written again has the same.
+// If l agrees with the file's to this, the file's is kept, so that a file that is written again has the same.
 constexpr double same_l = 1e-6;
 
 void compare_values(const std::string &path, Eigenvectors &set, const std::vector<double> &values) {

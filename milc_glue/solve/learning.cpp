@@ -13,8 +13,8 @@ namespace {
 // more than memory does.
 constexpr double least_sources = 4, least_steps = 4000, least_work = 1e9;
 
-// A look may cost this part of what solves have taken. Where that is too little, as on a rough lattice, whose lowest
-// modes lie close, the next look waits until they have taken so many times as much.
+// A look at the density of eigenvalues may cost this part of what solves have taken. If that is too little, as on a
+// rough lattice whose lowest modes lie close, the next look comes when solves have taken spent_grows times as much.
 constexpr double of_spent = 0.1, spent_grows = 4;
 
 // Of what is free. On the host others want memory, too.

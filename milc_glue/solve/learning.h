@@ -9,9 +9,9 @@
 //   the rule       N vectors are made where   set_up(N) + sum of deflated(N)   over the groups so far is no more than
 //                  what they have taken. N: of the smallest such sum
 //
-// So as many solves are expected as there were. Who rents skis until the rents have reached their price spends twice
-// the least at the most. With vectors the count begins again, and the same rule makes twice as many, or more. Before
-// there is enough to save nothing is looked at, and ranks do not ask each other.
+// So the rule expects as many solves to come as there were, and a job spends at most twice the least that it could have
+// spent (the ski rental problem). With vectors the count begins again, and the same rule makes twice as many, or more.
+// Before there is enough to save nothing is looked at, and ranks do not ask each other.
 //
 // Vectors belong to the content of the links. They are given back where memory is short, and not made again.
 #pragma once
@@ -66,7 +66,7 @@ class Learning : public Evictable {
     const int parity_;
     std::vector<Mass> masses_;
     double highest_ = 0;                   // eigenvalue; 0: nothing was looked at
-    double look_from_ = 0;                 // cost of all solves from which on it is looked
+    double look_from_ = 0;                 // no look before all solves have cost this
     std::vector<Vectors> candidates_;      // the fewest first
     bool made_ = false, given_up_ = false; // on all ranks
     bool in_use_ = false;

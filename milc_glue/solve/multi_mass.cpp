@@ -220,7 +220,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                       [&](const milcgpu_multi_mass_spec &full) {
                           require(to, "milcgpu_staggered_multi_mass_vectors", "to");
                           if (to->context != links->context)
-                              refuse("to: the vectors are another context's");
+                              refuse("to: vectors of another context than that of the links");
                           need_vectors(*to, first, full.n_shifts);
                           return Write([to, first, n = full.n_shifts,
                                         parity = parity_index(full.parity)](int i, const SpinorBlock &x) {

@@ -3,9 +3,9 @@
 // verbosity 2. A family says what is its own (OperatorFamily, SourcesOfCall), and its entry looks at the arguments.
 //
 // b, x and b - A x are known in double, of all sources of a group: before a pass (Group), and inside the solvers where
-// they start and at each reliable update (CgSolver::true_residual, BlockCgSolver::true_residuals). What is to improve
-// guesses there, of all families, has these places. Deflation (gpu_kernels/solver/eigenvectors.h) is inside the
-// solvers.
+// they start and at each reliable update (CgSolver::true_residual, BlockCgSolver::true_residuals). Whatever
+// improves guesses, for all families, belongs in one of these places. Deflation (gpu_kernels/solver/eigenvectors.h) is
+// inside the solvers.
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "milc_glue/api/context.h"

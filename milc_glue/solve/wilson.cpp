@@ -176,7 +176,7 @@ milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int signs, milc
             call.given("gauge", gauge);
             call("signs", signs, in_or_out);
             if (gauge->context != w.context)
-                refuse("gauge: a handle of another context");
+                refuse("gauge: a handle of another context than that of wilson");
             call("the precision of gauge", int(gauge->precision));
         });
         need_some_links(*gauge);

@@ -30,7 +30,7 @@ class EvenOdd {
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
 
     // r = b_p + kappa D_pq R_q^-1 b_q, whose norm, or that of b, source_norm() is from then on.
-    // measure_all: what is small is to be b - M x on all sites, relative to b there; else that on the sites of M.
+    // measure_all: the residual to become small is b - M x on all sites, relative to b; else that on the sites of M.
     void make_source(bool measure_all) {
         const int p = M_.parity();
         divide(1 - p, b_.on[1 - p], x_.on[1 - p]);

@@ -24,7 +24,7 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
         return;
     for (k = 0; k < 2; k++) {
         if (own[k] == MPI_COMM_NULL && !milcgpu_mpi_own(*job, &own[k])) {
-            fprintf(stderr, "milcgpu: MPI gives no communicator for messages of milcgpu\n");
+            fprintf(stderr, "milcgpu: MPI_Comm_dup failed: milcgpu cannot pass messages\n");
             return;
         }
         tables[k] = milcgpu_mpi_messages(&own[k], node_rank, node_size);

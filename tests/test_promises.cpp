@@ -1,0 +1,104 @@
+// What the headers promise and no other file of tests holds.
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_md.h"
+#include "tests/support.h"
+#include <cstring>
+
+using namespace tests;
+using milcgpu::Backend;
+
+namespace {
+
+// Links and sources of a small lattice.
+struct Small {
+    reference::Lattice lattice{{4, 4, 2, 4}};
+    Session<double> session;
+    std::vector<std::vector<double>> sources, solutions;
+
+    explicit Small(Backend backend) : session(lattice, backend, 0, 0) {
+        const AsqtadLinks links = asqtad_links(lattice, 5);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (int k = 0; k < 2; ++k)
+            sources.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 6 + k)));
+        solutions.assign(2, std::vector<double>(sources[0].size(), 0));
+    }
+};
+
+} // namespace
+
+TEST_CASE("milcgpu.h: names of statuses, the residual of zeros, a product of limits, a short table",
+          "[errors][smoke]") {
+    CHECK(std::string(milcgpu_status_name(MILCGPU_NO_MEMORY)) == "NO_MEMORY");
+    for (const int none : {-1, MILCGPU_TIMED_OUT + 1})
+        CHECK(std::string(milcgpu_status_name(none)) == "UNKNOWN");
+    for (const Backend backend : backends()) {
+        Small small(backend);
+        const milcgpu_field b = small.session.field(small.sources[0]), zero = small.session.field(small.solutions[0]);
+        double residual = -1;
+        REQUIRE(milcgpu_staggered_residual(small.session.links, MILCGPU_EVEN, 0.1, &zero, &zero, &residual) ==
+                MILCGPU_OK);
+        CHECK(residual == 0);
+        REQUIRE(milcgpu_staggered_residual(small.session.links, MILCGPU_EVEN, 0.1, &zero, &b, &residual) == MILCGPU_OK);
+        CHECK(std::isinf(residual));
+        auto spec = solve_spec(0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        spec.max_iterations = 1000000, spec.max_restarts = 2001;
+        CHECK(milcgpu_staggered_solve(small.session.links, &spec, &b, &zero, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), "their product must be below 2e9"));
+        spec.max_restarts = 5;
+        char whole[2000], cut[16];
+        std::memset(cut, '#', sizeof cut);
+        size_t bytes = 0, again = 0;
+        const auto plan = [&](char *text, size_t size, size_t *total) {
+            return milcgpu_memory_plan(small.session.context, MILCGPU_DOUBLE, &spec, text, size, total);
+        };
+        REQUIRE(plan(whole, sizeof whole, &bytes) == MILCGPU_OK);
+        REQUIRE(plan(cut, 8, &again) == MILCGPU_OK);
+        CHECK(std::string(cut) == std::string(whole).substr(0, 7));
+        CHECK(cut[8] == '#');
+        CHECK(again == bytes);
+        CHECK(plan(nullptr, 0, &again) == MILCGPU_OK);
+        CHECK(plan(whole, sizeof whole, nullptr) == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("milcgpu.h: several sources together report no jump of the residual", "[errors][smoke]") {
+    for (const Backend backend : backends()) {
+        Small small(backend);
+        auto spec = solve_spec(0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        std::vector<milcgpu_field> from, to;
+        for (int k = 0; k < 2; ++k)
+            from.push_back(small.session.field(small.sources[k])),
+                to.push_back(small.session.field(small.solutions[k]));
+        std::vector<milcgpu_solve_report> reports(2, sized<milcgpu_solve_report>());
+        REQUIRE(milcgpu_staggered_solve_sources(small.session.links, &spec, MILCGPU_BLOCK, 2, from.data(), to.data(),
+                                                reports.data()) == MILCGPU_OK);
+        CHECK((reports[0].largest_jump == 0 && reports[1].largest_jump == 0));
+    }
+}
+
+TEST_CASE("milcgpu_md.h: sweeps that are refused leave links and counts of numbers; a copy, where it goes to",
+          "[errors][md]") {
+    for (const Backend backend : backends()) {
+        const reference::Lattice lattice{{4, 2, 2, 4}};
+        Session<double> session(lattice, backend, 0, 0);
+        milcgpu_gauge *gauge = nullptr, *empty = nullptr;
+        REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &empty) == MILCGPU_OK);
+        auto field = reference::near_unit_gauge(lattice, 0.3, 7);
+        reference::apply_phases(lattice, field);
+        std::vector<double> with_phases = reference::links_to_milc<double>(lattice, field), kept(with_phases.size());
+        const milcgpu_field links = session.field(with_phases), back = session.field(kept);
+        REQUIRE(milcgpu_gauge_load(gauge, &links, 0) == MILCGPU_OK);
+        const uint64_t version = milcgpu_gauge_version(gauge);
+        const std::vector<uint32_t> words(15 * lattice.volume(), 1);
+        std::vector<uint32_t> drawn(lattice.volume(), 77);
+        CHECK(milcgpu_gauge_heat_bath(gauge, 5.7, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_overrelax(gauge, 1) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_copy(empty, gauge) == MILCGPU_BAD_ARGUMENT);
+        CHECK(drawn == std::vector<uint32_t>(lattice.volume(), 77));
+        CHECK(milcgpu_gauge_version(gauge) == version);
+        REQUIRE(milcgpu_gauge_save(gauge, &back) == MILCGPU_OK);
+        CHECK(kept == with_phases);
+        milcgpu_gauge_destroy(gauge), milcgpu_gauge_destroy(empty);
+    }
+}
