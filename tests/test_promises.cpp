@@ -102,3 +102,31 @@ TEST_CASE("milcgpu_md.h: sweeps that are refused leave links and counts of numbe
         milcgpu_gauge_destroy(gauge), milcgpu_gauge_destroy(empty);
     }
 }
+
+TEST_CASE("milcgpu_md.h: a loop that goes three sites away where the lattice is cut is NOT_BUILT, two are taken",
+          "[errors][md][cut]") {
+    for (const Backend backend : backends()) {
+        const reference::Lattice lattice{{4, 4, 2, 8}};
+        auto layout = layout_of(lattice);
+        layout.emulate = 8; // t
+        auto options = sized<milcgpu_options>();
+        options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+        options.verbosity = 0;
+        milcgpu_context *context = nullptr;
+        milcgpu_gauge *gauge = nullptr;
+        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_create(context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
+        std::vector<double> links =
+            reference::links_to_milc<double>(lattice, reference::near_unit_gauge(lattice, 0.3, 9));
+        const milcgpu_field field{links.data(), MILCGPU_DOUBLE, 0};
+        REQUIRE(milcgpu_gauge_load(gauge, &field, 0) == MILCGPU_OK);
+        const int of_two[] = {3, 3, 0, 4, 4, 7}, of_three[] = {3, 3, 3, 0, 4, 4, 4, 7}, lengths[] = {6, 8};
+        double trace[2] = {5, 5};
+        CHECK(milcgpu_gauge_loop_traces(gauge, MILCGPU_SIGNS_OUT, 1, &lengths[1], of_three, trace) ==
+              MILCGPU_NOT_BUILT);
+        CHECK((trace[0] == 5 && trace[1] == 5));
+        CHECK(milcgpu_gauge_loop_traces(gauge, MILCGPU_SIGNS_OUT, 1, &lengths[0], of_two, trace) == MILCGPU_OK);
+        CHECK(trace[0] < 3);
+        milcgpu_gauge_destroy(gauge), milcgpu_context_destroy(context);
+    }
+}
