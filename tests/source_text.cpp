@@ -1,4 +1,5 @@
 #include "tests/source_text.h"
+#include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,16 @@ std::string text_of(const std::filesystem::path &path) {
     if (!file)
         throw std::runtime_error("no file " + path.string());
     return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string lines_with(const std::string &word, const std::string &text) {
+    std::string lines;
+    for (size_t at = text.find(word); at != std::string::npos;) {
+        const size_t end = std::min(text.find('\n', at), text.size()), begin = text.rfind('\n', at) + 1;
+        lines += text.substr(begin, end - begin) + "\n";
+        at = text.find(word, end);
+    }
+    return lines;
 }
 
 std::vector<std::vector<std::string>> matches(const std::string &text, const std::string &pattern) {
@@ -39,7 +50,7 @@ std::vector<std::filesystem::path> pages() {
 
 std::vector<Link> links_of(const std::filesystem::path &page) {
     std::vector<Link> links;
-    for (const auto &found : matches(text_of(page), "\\]\\(([^)#: ]*)(#[^) ]*)?\\)"))
+    for (const auto &found : matches(lines_with("](", text_of(page)), "\\]\\(([^)#: ]*)(#[^) ]*)?\\)"))
         links.push_back({found[1], found[2]});
     return links;
 }
@@ -50,7 +61,7 @@ bool leads(const std::filesystem::path &page, const Link &link) {
         return false;
     if (link.heading.empty())
         return true;
-    for (const auto &found : matches(text_of(file), "\n#+ ([^\n]+)")) {
+    for (const auto &found : matches("\n" + lines_with("#", text_of(file)), "\n#+ ([^\n]+)")) {
         std::string name = "#";
         for (const char c : found[1])
             if (std::isalnum(c) || c == '-' || c == '_' || c == ' ')

@@ -11,6 +11,9 @@ namespace tests {
 // Throws where the file cannot be read.
 std::string text_of(const std::filesystem::path &path);
 
+// The lines that have this in them: a regular expression takes long to look at the others.
+std::string lines_with(const std::string &word, const std::string &text);
+
 // What a regular expression finds, one after the other: the whole, then its groups.
 std::vector<std::vector<std::string>> matches(const std::string &text, const std::string &pattern);
 

@@ -173,11 +173,13 @@ TEST_CASE("docs/milc.md says how many numbers docs/milc-checked.csv has", "[docs
 TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     const auto targets = names_in(text_of("Makefile"), "\n([a-z_-]+):[^\n]* ## ");
     int lines = 0;
+    const std::regex make("(?:^|&& )make ([a-z][a-z_-]*)(?: |$)"),
+        of_milc("su3_|ks_spectrum|MY_CC|milcgpu-config|QUDA");
     for (const auto &page : tests::pages())
         for (const std::string &code : tests::code_of(page)) {
             std::smatch found; // MILC's lines have its variables
-            if (!std::regex_search(code, found, std::regex("(?:^|&& )make ([a-z][a-z_-]*)(?: |$)")) ||
-                std::regex_search(code, std::regex("su3_|ks_spectrum|MY_CC|milcgpu-config|QUDA")))
+            if (code.find("make ") == std::string::npos || !std::regex_search(code, found, make) ||
+                std::regex_search(code, of_milc))
                 continue;
             INFO(page << ": " << code);
             CHECK(targets.count(found[1]) == 1);
@@ -191,7 +193,8 @@ TEST_CASE("names of the interface in the docs are names of the interface", "[doc
     for (const char *root : {"milc_glue", "gpu_kernels/backend", "tests/milc_host"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root))
             if (file.is_regular_file())
-                words.merge(names_in(text_of(file.path()), "\\b((?:milcgpu|MILCGPU)_\\w+)"));
+                for (const std::string word : {"milcgpu_", "MILCGPU_"})
+                    words.merge(names_in(tests::lines_with(word, text_of(file.path())), "\\b(" + word + "\\w+)"));
     int names = 0;
     for (const auto &page : tests::pages())
         if (page != "docs/changelog.md") // names of then
@@ -281,7 +284,7 @@ TEST_CASE("files include what docs/design.md allows their layer, and every excep
             const std::filesystem::path inside = file.path().lexically_relative("gpu_kernels");
             const std::string folder = root == std::string("gpu_kernels") ? inside.begin()->string() : root;
             REQUIRE(layer_of.count(folder) == 1);
-            for (const auto &found : matches(text_of(file.path()), include)) {
+            for (const auto &found : matches(tests::lines_with("#include", text_of(file.path())), include)) {
                 const std::string &header = found[1], &of = found[2];
                 INFO(file.path() << ": " << header);
                 if (exceptions.count({folder, header}) == 1)
@@ -308,7 +311,8 @@ TEST_CASE("files of milc_glue include what docs/design.md allows their folder", 
         INFO(file.path());
         REQUIRE(layer_of.count(folder) == 1);
         ++files;
-        for (const auto &found : matches(text_of(file.path()), "#include \"milc_glue/([a-z_]+)/[a-z0-9_]+\\.h\"")) {
+        for (const auto &found : matches(tests::lines_with("#include", text_of(file.path())),
+                                         "#include \"milc_glue/([a-z_]+)/[a-z0-9_]+\\.h\"")) {
             INFO(found[0]);
             REQUIRE(layer_of.count(found[1]) == 1);
             CHECK((found[1] == folder || layer_of[found[1]] > layer_of[folder]));
@@ -318,6 +322,8 @@ TEST_CASE("files of milc_glue include what docs/design.md allows their folder", 
 }
 
 namespace {
+
+bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // Of a folder of MILC's glue: which file, its header with it, takes something from which.
 struct Files {
@@ -330,7 +336,9 @@ struct Files {
             const std::string kind = file.path().extension();
             if (kind != ".c" && kind != ".h" && kind != ".cpp")
                 continue;
-            std::string text = std::regex_replace(text_of(file.path()), std::regex("//[^\n]*"), "");
+            std::string text = text_of(file.path());
+            for (size_t at = text.find("//"); at != std::string::npos; at = text.find("//", at))
+                text.erase(at, text.find('\n', at) - at);
             for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
                 text.erase(at, text.find("*/", at) + 2 - at);
             const std::regex macro("#define (\\w+)\\([^)]*\\)((?:[^\\n\\\\]|\\\\\\n)*)");
@@ -342,35 +350,48 @@ struct Files {
     // Words that stand before a bracket, also by way of macros.
     std::set<std::string> calls(const std::string &text) const {
         std::set<std::string> names;
-        const std::regex call("(\\w+)\\(");
-        for (std::sregex_iterator found(text.begin(), text.end(), call), end; found != end; ++found)
-            if (const std::string name = (*found)[1]; names.insert(name).second && macros.count(name) == 1)
+        for (size_t bracket = text.find('('); bracket != std::string::npos; bracket = text.find('(', bracket + 1)) {
+            size_t begin = bracket;
+            while (begin > 0 && in_word(text[begin - 1]))
+                --begin;
+            if (const std::string name = text.substr(begin, bracket - begin);
+                !name.empty() && names.insert(name).second && macros.count(name) == 1)
                 names.merge(calls(macros.at(name)));
+        }
         return names;
     }
-    // By calls of functions that begin like this. A call of MILC's X is one of __wrap_X.
-    void add_calls(const std::string &functions) {
-        const std::string table = text_of("milc_glue/use_gpu/routines.def");
-        const std::regex begin("\n\\w[\\w \\*]*[ \\*](" + functions + "\\w+)\\(");
+    // By calls of functions that begin like one of these. A call of MILC's X is one of __wrap_X.
+    void add_calls(const std::vector<std::string> &functions) {
+        const std::set<std::string> of_libc =
+            names_in(text_of("milc_glue/use_gpu/routines.def"), "_OF_LIBC\\([^,]*, (\\w+),");
         std::map<std::string, std::string> defined_in;
         for (const auto &[file, text] : code)
-            for (std::sregex_iterator found(text.begin(), text.end(), begin), end; found != end; ++found) {
-                const std::string name = (*found)[1], routine = name.rfind("__wrap_", 0) == 0 ? name.substr(7) : name;
-                const bool of_libc = std::regex_search(table, std::regex("_OF_LIBC\\([^,]*, " + routine + ","));
-                if (text[text.find_first_of("{;", found->position())] == '{' && !of_libc)
-                    defined_in[routine] = defined_in[name] = file;
-            }
+            for (const std::string &first : functions)
+                for (size_t at = text.find(first); at != std::string::npos; at = text.find(first, at + 1)) {
+                    size_t line = at, end = at; // a line with a type before the name, and a bracket behind it
+                    while (line > 0 && (in_word(text[line - 1]) || text[line - 1] == ' ' || text[line - 1] == '*'))
+                        --line;
+                    while (in_word(text[end]))
+                        ++end;
+                    if (line == 0 || text[line - 1] != '\n' || line == at || !in_word(text[line]) ||
+                        in_word(text[at - 1]) || text[end] != '(' || text[text.find_first_of("{;", at)] != '{')
+                        continue;
+                    const std::string name = text.substr(at, end - at),
+                                      routine = name.rfind("__wrap_", 0) == 0 ? name.substr(7) : name;
+                    if (of_libc.count(routine) == 0)
+                        defined_in[routine] = defined_in[name] = file;
+                }
         for (const auto &[file, text] : code)
             for (const std::string &name : calls(text))
                 if (defined_in.count(name) == 1 && defined_in[name] != file)
                     takes[file].insert(defined_in[name]);
     }
     void add_includes(const std::string &prefix) {
-        const std::regex include("#include \"" + prefix + "(\\w+)\\.h\"");
         for (const auto &[file, text] : code)
-            for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found)
-                if ((*found)[1] != file)
-                    takes[file].insert((*found)[1]);
+            for (const std::string &header :
+                 names_in(tests::lines_with("#include", text), "#include \"" + prefix + "(\\w+)\\.h\""))
+                if (header != file)
+                    takes[file].insert(header);
     }
     // Those that take something, by way of others, from themselves.
     std::set<std::string> in_a_circle() const {
@@ -394,8 +415,8 @@ struct Files {
 
 TEST_CASE("no files of MILC's glue take from one another in a circle", "[docs]") {
     Files glue("milc_glue/use_gpu"), plugin("milc_glue/plugin");
-    glue.add_calls("(?:milcgpu_|__wrap_)");
-    plugin.add_calls("milcgpu_plugin_");
+    glue.add_calls({"milcgpu_", "__wrap_"});
+    plugin.add_calls({"milcgpu_plugin_"});
     plugin.add_includes("milc_glue/plugin/");
     CHECK(glue.takes["solve"].count("start") == 1);         // a function
     CHECK(glue.takes["updates"].count("sites") == 1);       // a macro
@@ -498,7 +519,8 @@ TEST_CASE("few sources are compiled again after a change of halo.h, and few with
         for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
             const std::string kind = file.path().extension();
             if (kind == ".h" || kind == ".cu" || kind == ".cpp")
-                includes[file.path().string()] = names_in(text_of(file.path()), "#include \"([a-z0-9_/.]+)\"");
+                includes[file.path().string()] =
+                    names_in(tests::lines_with("#include", text_of(file.path())), "#include \"([a-z0-9_/.]+)\"");
         }
     // Whose endings are `kind`.
     const auto reached_by = [&](const char *changed, const char *kind) {
