@@ -46,6 +46,13 @@ void make_prefix(const fs::path &prefix, const std::string &without) {
     if (!without.empty())
         REQUIRE((fs::remove(prefix / "lib" / without) || fs::remove(prefix / "share/milcgpu" / without)));
 }
+// One for all tests that change nothing in it.
+const fs::path &installed() {
+    static const Folder prefix;
+    static const bool made = (make_prefix(prefix.path, ""), true);
+    REQUIRE(made);
+    return prefix.path;
+}
 
 Run build(const fs::path &program, const fs::path &prefix, const std::string &words = "",
           const std::string &target = "su3_ora") {
@@ -57,7 +64,8 @@ Run build(const fs::path &program, const fs::path &prefix, const std::string &wo
 struct LinksProgram {
     const reference::Lattice lattice{{4, 2, 6, 4}};
     const reference::Gauge links = reference::near_unit_gauge(lattice, 0.3, 71);
-    Folder program, prefix;
+    Folder program;
+    const fs::path &prefix = installed();
     // The files of a program, and those that all of them have.
     static void copy(const std::string &name, const fs::path &to) {
         for (const std::string &from : {name, std::string("one_rank")})
@@ -86,9 +94,7 @@ struct LinksProgram {
 struct FlowProgram : LinksProgram {
     explicit FlowProgram(const std::string &integrator) {
         copy("flow", program.path);
-        make_prefix(prefix.path, "");
-        const Run r =
-            build(program.path, prefix.path, "DEFINES=-DGF_INTEGRATOR=INTEGRATOR_" + integrator, "wilson_flow");
+        const Run r = build(program.path, prefix, "DEFINES=-DGF_INTEGRATOR=INTEGRATOR_" + integrator, "wilson_flow");
         INFO(r.output);
         REQUIRE(r.status == 0);
         CHECK(r.says("milcgpu: the gradient flow of wilson_flow goes to "));
@@ -129,10 +135,9 @@ double differs(const std::vector<double> &line, double time, const reference::Fl
 
 TEST_CASE("milc_build: a program without a staggered solver is built as without the word", "[milc]") {
     for (const char *words : {"", "DEFINES=-DFN"}) { // some name FN without having the action's header
-        Folder program, prefix;
+        Folder program;
         make_program(program.path);
-        make_prefix(prefix.path, "");
-        const Run r = build(program.path, prefix.path, words);
+        const Run r = build(program.path, installed(), words);
         INFO(r.output);
         CHECK(r.status == 0);
         CHECK(r.says("milcgpu: su3_ora has no asqtad or HISQ solver to take over: it is built as without milcgpu"));
@@ -143,25 +148,23 @@ TEST_CASE("milc_build: a program without a staggered solver is built as without 
 }
 
 TEST_CASE("milc_build: another fermion action is left alone; the right one never in silence", "[milc]") {
-    Folder program, prefix;
+    Folder program;
     make_program(program.path);
-    make_prefix(prefix.path, "");
     write(program.path / "quark_action.h", "#define HISQ 1\n#define EO_TYPE 2\n#define FN_TYPE 3\n"
                                            "#define FERM_ACTION EO_TYPE\n");
-    CHECK(build(program.path, prefix.path, "DEFINES=-DFN").status == 0);
+    CHECK(build(program.path, installed(), "DEFINES=-DFN").status == 0);
     // With the right action the glue is compiled, and says if it cannot be: here MILC's headers are missing.
     write(program.path / "quark_action.h", "#define HISQ 1\n#define FERM_ACTION HISQ\n");
-    const Run r = build(program.path, prefix.path, "DEFINES=-DFN");
+    const Run r = build(program.path, installed(), "DEFINES=-DFN");
     INFO(r.output);
     CHECK(r.status != 0);
     CHECK_FALSE(r.says("MILC is built"));
 }
 
 TEST_CASE("milc_build: a compiler that is not there stops make, and is no missing solver", "[milc]") {
-    Folder program, prefix;
+    Folder program;
     make_program(program.path);
-    make_prefix(prefix.path, "");
-    const Run r = build(program.path, prefix.path, "-k CC=no-such-compiler");
+    const Run r = build(program.path, installed(), "-k CC=no-such-compiler");
     INFO(r.output);
     CHECK(r.status != 0);
     CHECK(r.says("milcgpu: the compiler of this make cannot be run: no-such-compiler (MY_CC=... names another"));
@@ -174,21 +177,20 @@ TEST_CASE("milc_build: a routine that MILC calls and does not have stops make, a
     const fs::path folder = p.program.path / "hvy_qpot";
     LinksProgram::copy("hyp", folder);
     fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
-    make_prefix(p.prefix.path, "");
     const std::string defines = "DEFINES='-DHYP_3D_SMEARING -DMILC_HOST_WITHOUT' ", target = "su3_hqp_hyp";
     const std::string undefined = "undefined reference to `load_hyp_links'";
     const Run without = run("cd " + folder.string() + " && make " + target + " " + defines);
     INFO(without.output);
     CHECK(without.status != 0);
     CHECK(without.says(undefined));
-    const Run with = build(folder, p.prefix.path, defines, target);
+    const Run with = build(folder, p.prefix, defines, target);
     INFO(with.output);
     CHECK(with.status != 0);
     CHECK(with.says(undefined));
     CHECK(with.says("milcgpu: su3_hqp_hyp calls load_hyp_links, which none of its objects has"));
     CHECK_FALSE(with.says("calls malloc"));
     // Where that cannot be seen, the program is linked, and ends in words when MILC's own is to be called.
-    REQUIRE(build(folder, p.prefix.path, defines + "milcgpu_nm=false", target).status == 0);
+    REQUIRE(build(folder, p.prefix, defines + "milcgpu_nm=false", target).status == 0);
     const Run own = p.on_links("MILCGPU_OFF=1", "hvy_qpot/su3_hqp_hyp", "3 2 9 0.75 0.6 0.3");
     INFO(own.output);
     CHECK(own.says("milcgpu: MILC's own load_hyp_links is to be called, but is not in this program: the run ends"));
@@ -235,11 +237,8 @@ namespace {
 
 // The program of tests/milc_host with headers that a test changes, of which the glue alone is built.
 struct ChangedHeaders {
-    Folder program, prefix;
-    ChangedHeaders() {
-        fs::copy(source_tree() / "tests/milc_host", program.path, fs::copy_options::recursive);
-        make_prefix(prefix.path, "");
-    }
+    Folder program;
+    ChangedHeaders() { fs::copy(source_tree() / "tests/milc_host", program.path, fs::copy_options::recursive); }
     void change(const std::string &header, const std::string &from, const std::string &to) const {
         std::stringstream read;
         read << std::ifstream(program.path / header).rdbuf();
@@ -248,7 +247,7 @@ struct ChangedHeaders {
         REQUIRE(at != std::string::npos);
         write(program.path / header, text.replace(at, from.size(), to));
     }
-    Run make(const std::string &objects) const { return build(program.path, prefix.path, "ACTION=hisq", objects); }
+    Run make(const std::string &objects) const { return build(program.path, installed(), "ACTION=hisq", objects); }
 };
 
 } // namespace
@@ -298,7 +297,7 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
     milc.change("include/imp_ferm_links.h", "ape_links_ks_phases", "other_phases");
     milc.change("include/imp_ferm_links.h", "ks_eigen_param eigen_param;", "ks_eigen_param other_param;");
     std::string objects;
-    for (const auto &file : fs::directory_iterator(milc.prefix.path / "share/milcgpu"))
+    for (const auto &file : fs::directory_iterator(installed() / "share/milcgpu"))
         if (const fs::path name = file.path().filename();
             name.extension() == ".c" && name != "check.c" && name != "probe.c")
             objects += " milcgpu_" + name.stem().string() + ".o";
@@ -313,7 +312,7 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
     for (const char *absent : {"GLUE_md", "GLUE_updates", "GLUE_mesons", "GLUE_invert", "propagators", "wrap=update_u"})
         CHECK_FALSE(glue.says(absent));
     // What its files call of one another is there, or in the library.
-    const Run undefined = run("cd " + folder + " && { nm -P milcgpu_*.o; nm -P -D " + milc.prefix.path.string() +
+    const Run undefined = run("cd " + folder + " && { nm -P milcgpu_*.o; nm -P -D " + installed().string() +
                               "/lib/libmilcgpu.so; } | awk '$2 == \"U\" { asked[$1] } $2 ~ /[TDBR]/ { has[$1] } "
                               "END { for (n in asked) if (n ~ /^milcgpu_/ && !(n in has)) print n; print \"end\" }'");
     CHECK(undefined.output == "end\n");
@@ -343,8 +342,7 @@ TEST_CASE("milc_build: a member or a routine that MILC has under another name is
 
 // On a tree of one program with three targets; of the last one MILC's headers are missing when the glue wants them.
 TEST_CASE("milc_build: the probe of a MILC tree says what builds without the word, and with it", "[milc]") {
-    Folder tree, prefix;
-    make_prefix(prefix.path, "");
+    Folder tree;
     const fs::path folder = tree.path / "pure_gauge";
     fs::create_directory(folder);
     write(folder / "main.c", "int main(void) { return 0; }\n");
@@ -359,7 +357,7 @@ TEST_CASE("milc_build: the probe of a MILC tree says what builds without the wor
         targets +=
             std::string(target) + "::\n\t${MAKE} localmake \"MYTARGET= " + target + "\" \"DEFINES= " + defines + "\"\n";
     write(folder / "Make_template", targets);
-    const Run r = run("MILCGPU_LIB=" + (prefix.path / "lib").string() + " sh " +
+    const Run r = run("MILCGPU_LIB=" + (installed() / "lib").string() + " sh " +
                       (source_tree() / "tests/probe_milc.sh").string() + " " + tree.path.string());
     INFO(r.output);
     CHECK(tests::matches(r.output, "pure_gauge +su3_ora +yes +yes +not served\n").size() == 1);
@@ -493,8 +491,7 @@ TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps o
     LinksProgram::copy("pure_gauge", folder);
     for (const char *headers : {"generic", "include"})
         fs::copy(from / headers, p.program.path / headers);
-    make_prefix(p.prefix.path, "");
-    const Run built = build(folder, p.prefix.path, "FLOW=1", "wilson_flow");
+    const Run built = build(folder, p.prefix, "FLOW=1", "wilson_flow");
     INFO(built.output);
     REQUIRE(built.status == 0);
     CHECK(built.says("milcgpu: the gradient flow of wilson_flow goes to "));
@@ -561,8 +558,7 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
     const fs::path folder = p.program.path / "hvy_qpot";
     LinksProgram::copy("hyp", folder);
     fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
-    make_prefix(p.prefix.path, "");
-    const Run built = build(folder, p.prefix.path, "DEFINES=-DHYP_3D_SMEARING", "su3_hqp_hyp");
+    const Run built = build(folder, p.prefix, "DEFINES=-DHYP_3D_SMEARING", "su3_hqp_hyp");
     INFO(built.output);
     REQUIRE(built.status == 0);
     CHECK(built.says("milcgpu: HYP smearing of su3_hqp_hyp goes to "));
@@ -613,8 +609,7 @@ struct PureGauge : LinksProgram {
         copy("pure_gauge", folder);
         for (const char *headers : {"generic", "include"})
             fs::copy(from / headers, program.path / headers);
-        make_prefix(prefix.path, "");
-        const Run built = build(folder, prefix.path, defines, target);
+        const Run built = build(folder, prefix, defines, target);
         INFO(built.output);
         REQUIRE(built.status == 0);
         CHECK(built.says(says));
