@@ -1,10 +1,10 @@
 // Solves that learn: when links get eigenvectors by themselves, and when not.
-#include "examples/heatbath.h"
 #include "gpu_kernels/solver/lanczos.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/learning.h"
 #include "tests/cut_support.h"
 #include "tests/plugin_support.h"
+#include "tests/quenched.h"
 
 using namespace tests;
 using milcgpu::Backend;
@@ -18,7 +18,7 @@ struct Links {
 };
 Links hisq_links(const reference::Lattice &lattice, unsigned long seed) {
     Session<double> session(lattice, Backend::host);
-    reference::Gauge u = examples::thermalized(lattice, 5.6, seed, 8, 1);
+    reference::Gauge u = quenched(lattice, seed);
     reference::apply_phases(lattice, u);
     auto gauge = reference::links_to_milc<double>(lattice, u);
     Links links{gauge, gauge};

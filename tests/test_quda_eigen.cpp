@@ -1,9 +1,9 @@
 // Eigenvectors and deflated solves through the interface that MILC's own GPU switches call (milc_glue/quda_compat).
-#include "examples/heatbath.h"
 #include "milc_glue/api/plugin.h"
 #include "tests/environment.h"
 #include "tests/plugin_support.h"
 #include "tests/quda_support.h"
+#include "tests/quenched.h"
 #include "tests/run_support.h"
 
 using namespace tests;
@@ -19,7 +19,7 @@ using Field = std::vector<double>;
 struct Links {
     Field fat = Field(72 * lattice.volume()), lng = fat;
     explicit Links(unsigned long seed) {
-        reference::Gauge u = examples::thermalized(lattice, 5.6, seed, 8, 1);
+        reference::Gauge u = quenched(lattice, seed);
         reference::apply_phases(lattice, u);
         auto gauge = reference::links_to_milc<double>(lattice, u);
         const auto c = reference::asqtad_coefficients(0.9);
