@@ -693,20 +693,25 @@ double worst_difference(const Run &a, const Run &b) {
     return theirs >> y ? INFINITY : worst;
 }
 
+// Of the lattice. Megabytes are counted on one of more sites.
+const std::string few = "MILC_HOST_FEW_SITES=1 ", more;
+
 // MILC's own routines alone.
-const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory") {
-    const Run &own = run(program, "MILCGPU_OFF=1", arguments);
+const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
+                          const std::string &sites = few) {
+    const Run &own = run(program, sites + "MILCGPU_OFF=1", arguments);
     CHECK(own.status == 0);
     return own;
 }
 
 double tolerance(const std::string &program) { return program.back() == '2' ? 1e-12 : 1e-5; }
 
-Run right_trajectory(const std::string &program, const std::string &environment, const std::string &fault = "") {
-    const Run r = run(program, environment, "trajectory " + fault);
+Run right_trajectory(const std::string &program, const std::string &environment, const std::string &fault = "",
+                     const std::string &sites = few) {
+    const Run r = run(program, sites + environment, "trajectory " + fault);
     INFO(program << " " << environment << " " << fault << "\n" << r.output);
     CHECK(r.status == 0);
-    CHECK(worst_difference(r, own_trajectory(program)) <= tolerance(program));
+    CHECK(worst_difference(r, own_trajectory(program, "trajectory", sites)) <= tolerance(program));
     return r;
 }
 
@@ -715,10 +720,10 @@ Run right_trajectory(const std::string &program, const std::string &environment,
 TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {
-            const Run resident = right_trajectory(program, backend);
-            const Run poisoned = right_trajectory(program, backend + " MILCGPU_TEST=nan");
+            const Run resident = right_trajectory(program, backend, "", more);
+            const Run poisoned = right_trajectory(program, backend + " MILCGPU_TEST=nan", "", more);
             CHECK(poisoned.numbers() == resident.numbers());
-            const Run copied = right_trajectory(program, backend + " MILCGPU_TEST=copy_back");
+            const Run copied = right_trajectory(program, backend + " MILCGPU_TEST=copy_back", "", more);
             CHECK(copied.copies("update_u, the gauge field") == 9);
             INFO(program << "\n" << resident.output);
             CHECK_FALSE(resident.says("a copy of a member of the sites")); // which ks_ratinv makes
@@ -753,7 +758,7 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             // HISQ links are made again once, of MILC's copy.
             CHECK(resident.line_of(links).to == Approx(program[0] == 'h' ? 72 * real : 0).margin(0.051));
             if (program[0] == 'h') {
-                const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash");
+                const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash", "", more);
                 CHECK(resident.megabytes_from(links) == Approx(2. / 3 * without.megabytes_from(links)).margin(0.051));
             }
             // Back links, fat and long, are made where a measurement reads them.
@@ -780,7 +785,7 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
     for (const auto &[setting, why] :
          {std::pair("MILC_HOST_UGROUP=su3", "U(3) is built (UNITARIZATION_GROUP)"),
           std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC is built (UNITARIZATION_METHOD)")}) {
-        const Run r = run("hisq-P2", std::string(setting) + " " + backend, "trajectory");
+        const Run r = run("hisq-P2", few + setting + " " + backend, "trajectory");
         INFO(r.output);
         CHECK(r.status == 0);
         CHECK(r.runs_on("create_hisq_links_milc") == r.runs_on("update_u"));
@@ -789,14 +794,14 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         CHECK(r.calls("eo_fermion_force") == std::pair(0L, 2L));
         r.check_tables();
     }
-    const Run shuffled = run("asqtad-P2", backend + " MILCGPU_TEST=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
-    const Run own = run("asqtad-P2", "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
+    const Run shuffled = run("asqtad-P2", few + backend + " MILCGPU_TEST=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
+    const Run own = run("asqtad-P2", few + "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
     INFO(shuffled.output);
     CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
 }
 
 TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what happens next", "[milc_host]") {
-    const Run r = run("asqtad-P2", backend_settings().back(), "trajectory nan 'first lattice'");
+    const Run r = run("asqtad-P2", few + backend_settings().back(), "trajectory nan 'first lattice'");
     INFO(r.output);
     CHECK(r.status == 0);
     std::istringstream lines(r.output);
@@ -848,7 +853,7 @@ TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]
                 CHECK(r.says("compare " + std::string(line) + ", difference"));
             CHECK_FALSE(r.says("BEYOND TOLERANCE"));
         }
-    const Run wrong = run("asqtad-P2", "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
+    const Run wrong = run("asqtad-P2", few + "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
     INFO(wrong.output);
     CHECK(wrong.status == 1);
     CHECK(wrong.says("BEYOND TOLERANCE"));
@@ -880,7 +885,7 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
             CHECK(lost.says("the GPU is gone: MILC runs on the CPU from here on"));
         }
         for (const char *place : {"fermion", "links", "sum", "action", "plaquette"}) {
-            const Run lost = run("asqtad-P2", backend, std::string("trajectory device ") + place);
+            const Run lost = run("asqtad-P2", few + backend, std::string("trajectory device ") + place);
             INFO(lost.output);
             CHECK(lost.status == 1);
             CHECK(lost.says("are on the GPU and lost"));
@@ -893,13 +898,13 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
 
 TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]") {
     for (const std::string &backend : backend_settings()) {
-        const Run found = run("asqtad-P2", backend, "trajectory write gauge");
+        const Run found = run("asqtad-P2", few + backend, "trajectory write gauge");
         INFO(found.output);
         CHECK(found.status == 1);
         CHECK(found.says("the gauge field was written on the host while the newest were on the GPU"));
         // Where both copies are the same, MILC may write.
         for (const char *setting : {" MILCGPU_TEST=copy_back", " MILCGPU_COMPARE=1"}) {
-            const Run taken = run("asqtad-P2", backend + setting, "trajectory write gauge");
+            const Run taken = run("asqtad-P2", few + backend + setting, "trajectory write gauge");
             INFO(taken.output);
             CHECK(taken.status == 0);
             CHECK(worst_difference(taken, own_trajectory("asqtad-P2", "trajectory write gauge")) <=

@@ -194,15 +194,21 @@ void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps,
     (*aux)->U_link = new_links();
     (*aux)->V_link = new_links();
     (*aux)->W_unitlink = (*aux)->Y_unitlink = new_links();
-    store(gauge(links), (*aux)->U_link);
+    const reference::Gauge u = gauge(links), v = reference::fat_links(here(), u, coefficients(ap->p1));
+    reference::Gauge w;
+    for (const reference::Matrix &m : v)
+        w.push_back(reference::unitary_part(m));
+    store(u, (*aux)->U_link);
+    store(v, (*aux)->V_link);
+    store(w, (*aux)->W_unitlink);
     for (int k = 0; k < SETS(ap); ++k) {
-        const reference::HisqLinks h = reference::hisq_links(here(), gauge(links), k == 0 ? 0 : ap->eps_naik[k]);
         fn[k] = create_fn_links();
         fn[k]->eps_naik = k == 0 ? 0 : ap->eps_naik[k];
-        store(h.v, (*aux)->V_link);
-        store(h.w, (*aux)->W_unitlink);
-        store(h.fat, fn[k]->fat);
-        store(h.lng, fn[k]->lng);
+        reference::PathCoefficients c = coefficients(ap->p2);
+        c.one_link += fn[k]->eps_naik * ap->p3.act_path_coeff.one_link;
+        c.naik += fn[k]->eps_naik * ap->p3.act_path_coeff.naik;
+        store(reference::fat_links(here(), w, c), fn[k]->fat);
+        store(reference::long_links(here(), w, c), fn[k]->lng);
         if (want_back)
             load_fn_backlinks(fn[k]);
     }

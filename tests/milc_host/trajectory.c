@@ -115,7 +115,8 @@ void new_lattice(const char *seed) {
 
 void trajectory(const char *fault, const char *at) {
     const Real eps = 0.05;
-    nx = ny = nz = nt = 4;
+    nx = ny = nt = 4;
+    nz = getenv("MILC_HOST_FEW_SITES") != NULL ? 2 : 4;
     make_lattice();
     fill_action(&fn_links->ap, &fn_links->aph);
     the_fault = fault, the_place = at;
