@@ -106,7 +106,7 @@ TEST_CASE("bits that flip in device memory never make a wrong solution pass", "[
     const char *asked = std::getenv("MILCGPU_FLIPS"); // on a GPU: 1000
     for (const milcgpu::Backend backend : backends()) {
         const bool gpu = backend == milcgpu::Backend::cuda;
-        const int flips = asked != nullptr && gpu ? std::atoi(asked) : gpu ? 100 : 24;
+        const int flips = asked != nullptr && gpu ? std::atoi(asked) : gpu ? 100 : long_tests() ? 24 : 12;
         int corrupted = 0;
         for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF, MILCGPU_SINGLE}) {
             const int third = (flips + 2) / 3, sources = sloppy == MILCGPU_SINGLE ? 3 : 1;

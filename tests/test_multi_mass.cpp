@@ -113,6 +113,8 @@ TEST_CASE("every shift meets its tolerance by the reference's count, all precisi
         REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
         for (const Policy &policy : policies)
             for (const int count : sampled<int>({3, 1, 32, 20}, 2)) {
+                if (count == 32 && (&policy - policies) % 3 != 0 && !long_tests())
+                    continue;
                 const auto at = offsets(count);
                 const auto result = solve(session, multi_mass_spec(policy.shared, policy.sloppy),
                                           shifts_of(at, policy.tolerance), system.b_milc);
