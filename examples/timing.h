@@ -31,7 +31,7 @@ template <class Launch> double median_seconds(milcgpu::Device &device, int runs,
 }
 
 inline double copy_bandwidth(milcgpu::Device &device) {
-    const size_t bytes = device.on_gpu() ? size_t(2) << 30 : size_t(1) << 27;
+    const size_t bytes = device.on_gpu() ? size_t(2) << 30 : size_t(1) << 25;
     const milcgpu::DeviceArray<unsigned char> a(device, bytes, "bench"), b(device, bytes, "bench");
     device.fill_zero(a.data(), bytes);
     return 2.0 * bytes / median_seconds(device, 7, 3, [&] { device.copy_on_device(b.data(), a.data(), bytes); });

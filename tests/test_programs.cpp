@@ -54,7 +54,7 @@ TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the
     CHECK(made.status == 0);
     CHECK(made.count("written: ") == 1);
     const std::string history = folder.path.string() + "/demo_history.csv";
-    compare("solve --mass 0.1 --history " + history + " --lattice " + file, 3, {5, 6, 7, 8, 9});
+    compare("solve --mass 0.3 --history " + history + " --lattice " + file, 3, {5, 6, 7, 8, 9});
     tests::check_pictures(history, {"demo"});
 }
 
@@ -82,8 +82,8 @@ TEST_CASE("programs: make_lattice has the bytes of one rank, and no rank has the
 
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
     NEED_MPIRUN;
-    compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3", 3, {4, 5, 6});
-    compare("sources --size 4 4 8 8 --sweeps 3 --sources 3 --masses 0.2", 6, {8, 9, 10, 11});
+    compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3 --smallest 0.05 --largest 1", 3, {4, 5, 6});
+    compare("sources --size 4 4 8 8 --sweeps 3 --sources 3 --masses 0.8", 6, {8, 9, 10, 11});
     compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", 0, {3, 4, 5, 6, 7, 8, 9});
 }
 
@@ -155,8 +155,9 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(faster.count("\nslower: ") == 0);
     CHECK(faster.count(all_rows + of + " rows compared: 0 slower, " + all_rows + " faster") == 1);
 
-    const Run sweep =
-        run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --only dslash,dense --sweep --csv " + csv);
+    const Run sweep = run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --pairs double/single --reals 18 "
+                          "--only dslash,dense --sweep --csv " +
+                          csv);
     INFO(sweep.output);
     CHECK(sweep.status == 0);
     CHECK(sweep.count("\nrun 3 of 3: four threads a site\n") == 1);
