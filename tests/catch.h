@@ -8,6 +8,8 @@ using Catch::Approx; // where version 2 has it
 #else
 #define CATCH_CONFIG_DISABLE_MATCHERS // std::regex, for them, takes as long to compile as half of the rest
 #include <catch2/catch.hpp>
+
+#include "tests/check.h"
 #endif
 
 #include <cstdlib>

@@ -17,6 +17,57 @@ using ListenerBase = Catch::EventListenerBase;
 using ListenerBase = Catch::TestEventListenerBase;
 #endif
 
+#if defined(MILCGPU_CHECK) // tests/check.h
+namespace {
+
+// Checks whose expressions are being evaluated, or have thrown; the innermost last.
+std::vector<Catch::AssertionInfo> begun;
+
+struct Expression : Catch::ITransientExpression {
+    const char *comparison;
+    const void *left, *right;
+    std::string (*left_text)(const void *);
+    std::string (*right_text)(const void *);
+
+    Expression(bool holds, const char *by) : ITransientExpression(by != nullptr, holds), comparison(by) {}
+    void streamReconstructedExpression(std::ostream &out) const override {
+        if (comparison == nullptr)
+            out << left_text(left);
+        else
+            Catch::formatReconstructedExpression(out, left_text(left), comparison, right_text(right));
+    }
+};
+
+// What an expression of a check threw is told with the check.
+CATCH_TRANSLATE_EXCEPTION(std::exception const &error) {
+    std::string text = error.what();
+    for (; !begun.empty(); begun.pop_back()) {
+        const Catch::AssertionInfo &check = begun.back();
+        text += "\nin " + std::string(check.macroName) + "( " + std::string(check.capturedExpression) + " ), " +
+                check.lineInfo.file + ":" + std::to_string(check.lineInfo.line);
+    }
+    return text;
+}
+
+} // namespace
+
+void tests::begin_check(const char *macro, const char *file, unsigned line, const char *expression, int flags) {
+    begun.push_back({macro, {file, line}, expression, static_cast<Catch::ResultDisposition::Flags>(flags)});
+}
+
+void tests::end_check(bool holds, const char *comparison, const void *left, std::string (*left_text)(const void *),
+                      const void *right, std::string (*right_text)(const void *)) {
+    const Catch::AssertionInfo check = begun.back();
+    begun.pop_back();
+    Catch::AssertionHandler handler(check.macroName, check.lineInfo, check.capturedExpression, check.resultDisposition);
+    Expression expression(holds, comparison);
+    expression.left = left, expression.left_text = left_text;
+    expression.right = right, expression.right_text = right_text;
+    handler.handleExpr(expression);
+    handler.complete();
+}
+#endif
+
 namespace {
 
 // Catch makes and destroys the listener itself, so what it saw lives here.
@@ -26,6 +77,7 @@ struct RunCounts {
     unsigned long long passed = 0;
     unsigned long long failed = 0;
     unsigned long long skipped = 0;
+    unsigned long long caught = 0;      // tests that caught what a check threw, and so left it: failed
     std::map<std::string, int> lacking; // what the skipped ones lack
 };
 RunCounts counts;
@@ -70,12 +122,21 @@ class CountListener : public ListenerBase {
             ++counts.lacking[what_lacks(test_skipped)];
         }
         test_skipped.clear();
+#if defined(MILCGPU_CHECK)
+        if (!begun.empty() && stats.totals.testCases.failed == 0) {
+            std::printf("%s: what CHECK( %s ) of line %d threw was caught\n", stats.testInfo.name.c_str(),
+                        std::string(begun[0].capturedExpression).c_str(), static_cast<int>(begun[0].lineInfo.line));
+            ++counts.caught;
+        }
+        begun.clear();
+#endif
     }
 
     void testRunEnded(Catch::TestRunStats const &stats) override {
         // failedButOk is [!mayfail] and [!shouldfail]: as expected, so passed.
-        counts.passed = stats.totals.testCases.passed + stats.totals.testCases.failedButOk - counts.skipped;
-        counts.failed = stats.totals.testCases.failed;
+        counts.passed =
+            stats.totals.testCases.passed + stats.totals.testCases.failedButOk - counts.skipped - counts.caught;
+        counts.failed = stats.totals.testCases.failed + counts.caught;
         counts.run_ended = true;
         if (counts.crashed)
             print_counts();
@@ -87,7 +148,9 @@ CATCH_REGISTER_LISTENER(CountListener)
 
 int main(int argc, char **argv) {
     milcgpu::wait_passively();
-    const int status = Catch::Session().run(argc, argv);
+    int status = Catch::Session().run(argc, argv);
+    if (counts.caught > 0)
+        status = 1;
     if (counts.run_ended)
         print_counts();
     // The tests that are asked for may all be in the other program: no failure of this one, as in version 2.
