@@ -31,12 +31,14 @@ endif
 $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
 $(O)/obj/examples/ranks.cpp.o: $(O)/mpi_flags
-$(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 
 # They call what computes. Three have kernels of their own; for the host, those of the last one need no more than -O1.
 with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp \
                    $(if $(filter cuda,$(variant)),examples/multigrid_prototype.cpp))
-$(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := $(light)
+light_helpers := $(call objects,$(patsubst %,examples/%.cpp,csv effective_mass eigenvectors memory output_file ranks))
+light_objects := $(filter-out $(with_kernels),$(bench_objects) $(main_objects)) $(light_helpers)
+$(light_objects): private last_flags := $(light)
+$(O)/obj/examples/ranks.cpp.o: private last_flags := $(light) $(mpi_compile)
 # CLI11 alone, which takes twice as long to compile at -O3.
 $(O)/obj/examples/arguments.cpp.o: private last_flags := -O0
 

@@ -18,8 +18,8 @@ $(O)/obj/$(1)/standard.h.gch: $(O)/flags
 endef
 ifeq ($(findstring ccache,$(CXX)),)
 by_cxx := $(if $(filter cuda,$(variant)),$(call objects,%.cpp),%)
-$(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(call objects,$(ref_sources))))
-$(eval $(call precompiled,milc_glue,$(light),$(calling) $(filter-out $(with_kernels),$(bench_objects) $(main_objects))))
+$(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(filter-out $(light_helpers) $(O)/obj/examples/arguments.cpp.o,$(aside_objects))))
+$(eval $(call precompiled,milc_glue,$(light),$(calling) $(light_objects)))
 endif
 
 # How far the build is. What is compiled again, after a change, comes without numbers.

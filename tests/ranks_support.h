@@ -22,28 +22,11 @@ namespace tests {
 // only then is it done for the sender.
 class Mailroom {
   public:
-    explicit Mailroom(int size)
-        : size_(size), counters_(static_cast<size_t>(size)), says_gpu_memory_(static_cast<size_t>(size)) {}
+    explicit Mailroom(int size);
     Mailroom(const Mailroom &) = delete;
+    ~Mailroom();
 
-    milcgpu_messages table(int rank) {
-        auto table = sized<milcgpu_messages>();
-        table.rank = table.node_rank = rank;
-        table.size = table.node_size = size_;
-        table.gpu_memory = says_gpu_memory_[rank];
-        table.gpu_memory_by = "the mailroom";
-        table.user = &counters_[rank];
-        counters_[rank].room = this, counters_[rank].rank = rank;
-        table.start = [](void *user, int count, const milcgpu_message *messages, void **handle) {
-            Counters &counters = *static_cast<Counters *>(user);
-            return counters.room->start(counters, count, messages, handle);
-        };
-        table.test = [](void *user, void *handle, int *done) {
-            Counters &counters = *static_cast<Counters *>(user);
-            return counters.room->test(counters, static_cast<Handle *>(handle), *done);
-        };
-        return table;
-    }
+    milcgpu_messages table(int rank);
     size_t largest() const { return largest_; } // message so far
     // Calls that a rank has made of its table.
     long calls(int rank) const { return counters_[rank].calls; }
@@ -84,81 +67,9 @@ class Mailroom {
         std::vector<Half> halves;
     };
 
-    int start(Counters &counters, int count, const milcgpu_message *messages, void **handle) {
-        ++counters.calls;
-        if (counters.start_code != 0)
-            return counters.start_code;
-        const std::lock_guard<std::mutex> lock(mutex_);
-        for (const milcgpu_message *m = messages; m != messages + count; ++m) {
-            const bool is_on_gpu = milcgpu::is_lasting_on_device(m->send != nullptr ? m->send : m->receive);
-            gpu_messages_ += is_on_gpu;
-            gpu_address_ = is_on_gpu && m->receive != nullptr ? m->receive : gpu_address_;
-            if (is_on_gpu && counters.on_gpu == OnGpu::refused)
-                return 77;
-        }
-        auto *made = new Handle;
-        for (const milcgpu_message *m = messages; m != messages + count; ++m) {
-            largest_ = std::max(largest_, m->bytes);
-            if (m->send != nullptr) {
-                const Line line(counters.rank, m->peer, m->tag);
-                made->halves.push_back({line, lines_[line].sends++, nullptr, 0});
-                lines_[line].sent[made->halves.back().number] = {m->send, m->bytes};
-            }
-            if (m->receive != nullptr) {
-                const Line line(m->peer, counters.rank, m->tag);
-                made->halves.push_back({line, lines_[line].receives++, m->receive, m->bytes});
-            }
-        }
-        *handle = made;
-        return 0;
-    }
+    int start(Counters &counters, int count, const milcgpu_message *messages, void **handle);
 
-    int test(Counters &counters, Handle *handle, int &done) {
-        ++counters.calls;
-        if (counters.test_code != 0)
-            return counters.test_code;
-        const std::lock_guard<std::mutex> lock(mutex_);
-        std::vector<Handle::Half> open;
-        for (const Handle::Half &half : handle->halves) {
-            auto &sent = lines_[half.line].sent;
-            const auto found = sent.find(half.number);
-            const bool is_on_gpu = half.receive != nullptr && milcgpu::is_lasting_on_device(half.receive);
-            if ((half.receive == nullptr ? found != sent.end() : found == sent.end()) ||
-                (is_on_gpu && counters.on_gpu == OnGpu::never)) {
-                open.push_back(half);
-            } else if (half.receive != nullptr) {
-                if (found->second.second != half.bytes)
-                    return 99; // the two ranks disagree
-                copy(half.receive, found->second.first, half.bytes);
-                const bool once = counters.corrupt_from != 0 && half.bytes >= counters.corrupt_from;
-                if (once || (is_on_gpu && counters.on_gpu == OnGpu::wrong)) {
-                    unsigned char byte;
-                    copy(&byte, static_cast<unsigned char *>(half.receive) + half.bytes / 2, 1);
-                    byte ^= 4;
-                    copy(static_cast<unsigned char *>(half.receive) + half.bytes / 2, &byte, 1);
-                    counters.corrupt_from = 0;
-                }
-                sent.erase(found);
-            }
-        }
-        handle->halves = open;
-        done = open.empty();
-        if (done)
-            delete handle;
-        return 0;
-    }
-
-    // Either may be in a GPU's memory.
-    static void copy(void *to, const void *from, size_t bytes) {
-#if defined(MILCGPU_WITH_CUDA)
-        const bool on_gpu = milcgpu::is_lasting_on_device(to) || milcgpu::is_lasting_on_device(from);
-        if (on_gpu && milcgpu::Device::gpu_count() > 0 &&
-            cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess &&
-            cudaStreamSynchronize(nullptr) == cudaSuccess) // cudaMemcpy within a GPU does not wait until it is done
-            return;
-#endif
-        std::memcpy(to, from, bytes);
-    }
+    int test(Counters &counters, Handle *handle, int &done);
 
     int size_;
     std::vector<Counters> counters_;
@@ -181,62 +92,17 @@ struct Ending {
 };
 
 // Does `work` in a thread for every rank; what it throws is the rank's ending.
-inline std::vector<Ending> on_threads(int size, const std::function<void(int rank, Ending &)> &work) {
-    std::vector<Ending> endings(static_cast<size_t>(size));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < size; ++rank)
-        threads.emplace_back([&, rank] {
-            omp_set_num_threads(1);
-            const double begin = milcgpu::wall_seconds();
-            try {
-                work(rank, endings[rank]);
-            } catch (const milcgpu::Error &error) {
-                endings[rank].status = static_cast<int>(error.status());
-                endings[rank].text = error.what();
-            } catch (const std::exception &error) {
-                endings[rank].status = -1;
-                endings[rank].text = error.what();
-            }
-            endings[rank].seconds = milcgpu::wall_seconds() - begin;
-        });
-    for (std::thread &thread : threads)
-        thread.join();
-    return endings;
-}
+std::vector<Ending> on_threads(int size, const std::function<void(int rank, Ending &)> &work);
 
 // The same with the engine's ranks. limit_seconds: far above what a busy machine needs, where no wait is to end.
-inline std::vector<Ending> on_ranks(Mailroom &room, int size, const std::function<void(milcgpu::Ranks &)> &work,
-                                    double limit_seconds = 60) {
-    return on_threads(size, [&](int rank, Ending &) {
-        const milcgpu_messages table = room.table(rank);
-        const std::unique_ptr<milcgpu::Ranks> ranks = milcgpu::ranks_of(&table);
-        ranks->set_time_limit(limit_seconds);
-        work(*ranks);
-    });
-}
-inline std::vector<Ending> on_ranks(int size, const std::function<void(milcgpu::Ranks &)> &work) {
-    Mailroom room(size);
-    return on_ranks(room, size, work);
-}
+std::vector<Ending> on_ranks(Mailroom &room, int size, const std::function<void(milcgpu::Ranks &)> &work,
+                             double limit_seconds = 60);
+std::vector<Ending> on_ranks(int size, const std::function<void(milcgpu::Ranks &)> &work);
 
-inline bool all_well(const std::vector<Ending> &endings) {
-    for (const Ending &ending : endings)
-        if (ending.status != 0)
-            UNSCOPED_INFO(ending.text);
-    return std::all_of(endings.begin(), endings.end(), [](const Ending &e) { return e.status == 0; });
-}
+bool all_well(const std::vector<Ending> &endings);
 
 // All ranks ended with this status and this text, as far as it goes.
-inline bool all_ended(const std::vector<Ending> &endings, milcgpu::Status status, const std::string &text) {
-    bool all = true;
-    for (const Ending &ending : endings) {
-        const bool so = ending.status == static_cast<int>(status) && ending.text.find(text) != std::string::npos;
-        if (!so)
-            UNSCOPED_INFO("status " << ending.status << ": " << ending.text);
-        all = all && so;
-    }
-    return all;
-}
+bool all_ended(const std::vector<Ending> &endings, milcgpu::Status status, const std::string &text);
 
 using examples::layout_on_grid;
 

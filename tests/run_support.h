@@ -13,13 +13,9 @@ namespace tests {
 // A folder that is gone afterwards.
 class Folder {
   public:
-    Folder() {
-        char name[] = "/tmp/milcgpu-tests-XXXXXX";
-        REQUIRE(mkdtemp(name) != nullptr);
-        path = name;
-    }
+    Folder();
     Folder(const Folder &) = delete;
-    ~Folder() { std::filesystem::remove_all(path); }
+    ~Folder();
     std::filesystem::path path;
 };
 
@@ -27,12 +23,7 @@ struct Run {
     int status = -1;
     std::string output; // both streams
     double seconds = 0;
-    int count(const std::string &text) const {
-        int found = 0;
-        for (size_t at = output.find(text); at != std::string::npos; at = output.find(text, at + 1))
-            ++found;
-        return found;
-    }
+    int count(const std::string &text) const;
 };
 
 // As root and with more ranks than cores, as in CI. What one MPI does not know it does not read.
@@ -42,20 +33,7 @@ constexpr const char *run_environment =
     "ASAN_OPTIONS=detect_leaks=0"; // of MPI's own
 
 // settings: of the environment, NAME=VALUE. launcher: "" for none.
-inline Run run(const std::string &settings, const std::string &launcher, const std::string &program) {
-    const std::string command = std::string("timeout -k 5 100 env ") + run_environment + " " + settings + " " +
-                                launcher + " " + program + " 2>&1 </dev/null";
-    Run result;
-    const auto begin = std::chrono::steady_clock::now();
-    FILE *pipe = popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
-        result.output += line;
-    const int status = pclose(pipe);
-    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return result;
-}
+Run run(const std::string &settings, const std::string &launcher, const std::string &program);
 
 // examples/draw.sh on tables, in shell words. The tests run in the root of the source tree.
 inline bool has_gnuplot() { return std::system("command -v gnuplot >/dev/null") == 0; }
@@ -63,16 +41,6 @@ inline Run draw(const std::string &tables, const std::string &settings = "") {
     return run(settings, "", "/bin/sh examples/draw.sh " + tables);
 }
 // One table, as a program has written it.
-inline void check_pictures(const std::string &table, const std::vector<std::string> &pictures) {
-    if (!has_gnuplot())
-        return;
-    const std::string folder = std::filesystem::path(table).parent_path();
-    std::string said;
-    for (const std::string &name : pictures)
-        said += "picture: " + folder + "/" + name + ".png\n";
-    CHECK(draw(table).output == said);
-    for (const std::string &name : pictures)
-        CHECK(std::filesystem::file_size(folder + "/" + name + ".png") > 5000); // an empty one is smaller
-}
+void check_pictures(const std::string &table, const std::vector<std::string> &pictures);
 
 } // namespace tests

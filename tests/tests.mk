@@ -7,7 +7,7 @@ export LONG
 # Where TESTS is one tag, as [smoke], only the files that have tests of it.
 tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
-main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp
+main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
 test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Three programs, which run side by side, the longest first: tests that start programs in MILC's shape, tests of the
@@ -58,17 +58,17 @@ $(program_tests): $(O)/mpi_flags
 # Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
 # themselves need no speed: -Og takes three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
 # sanitizer.
-test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE
 # A collection of garbage walks all of what is precompiled. Only gcc has these words.
-test_flags += $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000000 --param=ggc-min-expand=200)
+seldom     := $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000000 --param=ggc-min-expand=200)
+test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE $(seldom)
 $(test_objects): private last_flags := $(test_flags)
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
 $(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
-$(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
+$(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all $(seldom)
 ifneq ($(first),)
-with_first := $(filter-out $(test_main),$(test_objects))
+with_first := $(filter-out $(call objects,tests/main.cpp tests/failing_new.cpp),$(test_objects))
 $(with_first): $(first)
 $(with_first): private cxx += -include $(first:.gch=)
 $(first): tests/support.h $(O)/flags

@@ -134,25 +134,7 @@ inline Matrix identity() {
 }
 
 // The SU(3) matrix beside `a`: Gram-Schmidt on the first two rows, the third is the conjugate of their cross product.
-inline Matrix reunitarize(Matrix a) {
-    auto normalize = [](Complex *row) {
-        const double scale = 1 / std::sqrt(std::norm(row[0]) + std::norm(row[1]) + std::norm(row[2]));
-        for (int j = 0; j < 3; j++)
-            row[j] *= scale;
-    };
-    normalize(a.e[0]);
-    Complex overlap = 0;
-    for (int j = 0; j < 3; j++)
-        overlap += times(std::conj(a.e[0][j]), a.e[1][j]);
-    for (int j = 0; j < 3; j++)
-        a.e[1][j] -= times(overlap, a.e[0][j]);
-    normalize(a.e[1]);
-    for (int j = 0; j < 3; j++) {
-        const int k = (j + 1) % 3, l = (j + 2) % 3;
-        a.e[2][j] = std::conj(times(a.e[0][k], a.e[1][l]) - times(a.e[0][l], a.e[1][k]));
-    }
-    return a;
-}
+Matrix reunitarize(Matrix a);
 
 // The generator's words are fixed by the C++ standard, its distributions are not: hence these two of our own.
 using Rng = std::mt19937_64;
@@ -161,60 +143,26 @@ using Rng = std::mt19937_64;
 inline double uniform(Rng &rng) { return ((rng() >> 11) + 0.5) * 0x1p-53; }
 
 // Real and imaginary part are independent, each of variance 1 (Box-Muller).
-inline Complex gaussian(Rng &rng) {
-    const double radius = std::sqrt(-2 * std::log(uniform(rng)));
-    return std::polar(radius, 2 * M_PI * uniform(rng));
-}
+Complex gaussian(Rng &rng);
 
-inline Vector random_vector(Rng &rng) {
-    Vector a;
-    for (auto &c : a.c)
-        c = gaussian(rng);
-    return a;
-}
+Vector random_vector(Rng &rng);
 
 // Any 3x3 matrix, as fat links may be.
-inline Matrix random_matrix(Rng &rng) {
-    Matrix a;
-    for (auto &row : a.e)
-        for (auto &e : row)
-            e = gaussian(rng);
-    return a;
-}
+Matrix random_matrix(Rng &rng);
 
 // Haar distributed: Gram-Schmidt of a Gaussian matrix.
-inline Matrix random_su3(Rng &rng) { return reunitarize(random_matrix(rng)); }
+Matrix random_su3(Rng &rng);
 
 // Close to 1: 1 + epsilon * (Gaussian matrix), made unitary.
-inline Matrix random_near_unit_su3(Rng &rng, double epsilon) {
-    return reunitarize(identity() + epsilon * random_matrix(rng));
-}
+Matrix random_near_unit_su3(Rng &rng, double epsilon);
 
-inline Gauge unit_gauge(const Lattice &lattice) { return Gauge(4 * std::size_t(lattice.volume()), identity()); }
+Gauge unit_gauge(const Lattice &lattice);
 
-inline Gauge random_gauge(const Lattice &lattice, unsigned long seed) {
-    Rng rng(seed);
-    Gauge links(4 * std::size_t(lattice.volume()));
-    for (auto &link : links)
-        link = random_su3(rng);
-    return links;
-}
+Gauge random_gauge(const Lattice &lattice, unsigned long seed);
 
-inline Gauge near_unit_gauge(const Lattice &lattice, double epsilon, unsigned long seed) {
-    Rng rng(seed);
-    Gauge links(4 * std::size_t(lattice.volume()));
-    for (auto &link : links)
-        link = random_near_unit_su3(rng, epsilon);
-    return links;
-}
+Gauge near_unit_gauge(const Lattice &lattice, double epsilon, unsigned long seed);
 
-inline Fermion random_fermion(const Lattice &lattice, unsigned long seed) {
-    Rng rng(seed);
-    Fermion field(lattice.volume());
-    for (auto &vector : field)
-        vector = random_vector(rng);
-    return field;
-}
+Fermion random_fermion(const Lattice &lattice, unsigned long seed);
 
 // |a - b| / |b| over whole fields of numbers, of vectors or of matrices; NaN where they are not of one size.
 template <class Element> double relative_difference(const std::vector<Element> &a, const std::vector<Element> &b) {
@@ -257,6 +205,16 @@ std::vector<Element> field_from_milc(const Lattice &lattice, const Real *milc, i
     }
     return field;
 }
+
+// Compiled once, in su3.cpp.
+extern template std::vector<float> field_to_milc(const Lattice &, const std::vector<Vector> &, int);
+extern template std::vector<double> field_to_milc(const Lattice &, const std::vector<Vector> &, int);
+extern template std::vector<float> field_to_milc(const Lattice &, const std::vector<Matrix> &, int);
+extern template std::vector<double> field_to_milc(const Lattice &, const std::vector<Matrix> &, int);
+extern template std::vector<Vector> field_from_milc(const Lattice &, const float *, int);
+extern template std::vector<Vector> field_from_milc(const Lattice &, const double *, int);
+extern template std::vector<Matrix> field_from_milc(const Lattice &, const float *, int);
+extern template std::vector<Matrix> field_from_milc(const Lattice &, const double *, int);
 
 // 18 reals a link at [4*i + dir], i in MILC's order. Real is float or double.
 template <class Real> std::vector<Real> links_to_milc(const Lattice &lattice, const Gauge &links) {
