@@ -173,7 +173,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     }
     // Directions 2 pair and 2 pair + 1. loaded: the links of the first, or nullptr.
     template <int count>
-    MILCGPU_HD void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Near &near, int pair,
+    MILCGPU_HD_ONCE void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Near &near, int pair,
                              int i, const Links *loaded = nullptr) const {
         const int mu = 2 * pair;
         Links first, second;
@@ -196,7 +196,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         return {{near(site, 0), near(site, 1)}};
     }
     template <int count>
-    MILCGPU_HD_ONCE void all(int i, const AllNear &prepared, const unsigned char *const (&from)[count],
+    MILCGPU_HD void all(int i, const AllNear &prepared, const unsigned char *const (&from)[count],
                              Vec (&sum)[count]) const {
         add_pair(sum, from, prepared.near[0], 0, i);
         MILCGPU_UNROLL
@@ -233,7 +233,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     }
 
     // v = C v, of the spins of a chirality.
-    MILCGPU_HD void multiply_by_clover(int i, int chirality, HalfWilsonVector<Real> &v) const {
+    MILCGPU_HD_ONCE void multiply_by_clover(int i, int chirality, HalfWilsonVector<Real> &v) const {
         if (clover.data != nullptr)
             multiply(clover.template load<of_links>(parity, chirality, i), v.d[0], v.d[1]);
     }
@@ -372,6 +372,9 @@ template <class Stencil, int together_> struct WilsonSources {
     MILCGPU_HD bool open(int k) const {
         const int *const flag = cg != nullptr ? &cg[k].active : gate;
         return flag == nullptr || *flag != 0;
+    }
+    ActiveSources active() const {
+        return cg != nullptr ? ActiveSources{&cg->active, sizeof *cg} : ActiveSources{gate, 0};
     }
     MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
         const bool yes[1] = {true};
