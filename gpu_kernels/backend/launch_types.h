@@ -1,4 +1,5 @@
-// What a launch is told of other ranks: where it reads and stores ghosts. How they travel: peers.h.
+// What a launch is told: of several sources, which are active; of other ranks, where it reads and stores ghosts (how
+// they travel: peers.h); of tiles, their order.
 #pragma once
 #include "gpu_kernels/backend/portable.h"
 
@@ -9,6 +10,18 @@ struct Peers;
 constexpr int ghost_faces = 8; // of a box
 constexpr int widest_sum = 3;  // the most numbers summed at once over the sites of one field
 constexpr int most_sums = 64;  // the same over several fields
+
+// Which of several sources are worked on: those whose number on the device is not 0, one number a source, so many bytes
+// apart. The same on all ranks.
+struct ActiveSources {
+    const int *first = nullptr; // nullptr: all
+    size_t bytes = 0;
+    MILCGPU_HD bool has(int k) const { return first == nullptr || *at(k) != 0; }
+    ActiveSources from(int k) const { return {first == nullptr ? nullptr : at(k), bytes}; }
+    MILCGPU_HD const int *at(int k) const {
+        return reinterpret_cast<const int *>(reinterpret_cast<const char *>(first) + k * bytes);
+    }
+};
 
 // Where ghosts lie for a launch that computes a vector of one parity from one of the other. The host fills this in, so
 // that kernels need not load it.

@@ -285,14 +285,14 @@ void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, cons
 }
 
 // The end of the sums of several sources at once.
-template <int N, class Body, class Last>
-void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Body &body, const Last &finish,
+template <int N, class Last>
+void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const ActiveSources &active, const Last &finish,
                                int sources) {
     const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
     if (N * sources > most_sums)
         throw Error(Status::bad_argument, format("%d sums of %d sources at once: at most %d", N, sources, most_sums));
     Sums<N> *const totals = reinterpret_cast<Sums<N> *>(queue_of(device).sums_of_rank());
-    start(device, "launch the sums of a rank", blocks * sources, max_block, add_slots_of_sources<N, Body>, body, sum,
+    start(device, "launch the sums of a rank", blocks * sources, max_block, add_slots_of_sources<N>, active, sum,
           blocks, totals);
     if (queue_of(device).needs_host()) {
         double on_host[most_sums];
@@ -300,7 +300,7 @@ void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Bo
         queue_of(device).add_over_ranks(on_host, N * sources);
         queue_of(device).copy_to_device(totals, on_host, sources * sizeof *totals);
     }
-    start(device, "launch the ends of sums", 1, max_block, finish_sources<N, Body, Last>, body, finish, sources, totals,
+    start(device, "launch the ends of sums", 1, max_block, finish_sources<N, Last>, active, finish, sources, totals,
           queue_of(device).peers());
 }
 
@@ -363,9 +363,9 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     }
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source). On the GPU
-// a thread does Body::together sources at a site; more than one by body.of(i, first, open, sums), which leaves those
-// alone that are not open. What they share (links) is loaded once.
+// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source); body.active()
+// says the same. On the GPU a thread does Body::together sources at a site; more than one by body.of(i, first, open,
+// sums), which leaves those alone that are not open. What they share (links) is loaded once.
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
@@ -378,7 +378,7 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
                     cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, groups, sum,
                     finish_later);
         if (finish_later && finish.wanted())
-            cuda::finish_sources_over_ranks(device, sum, body, finish, sources);
+            cuda::finish_sources_over_ranks(device, sum, body.active(), finish, sources);
         return;
     }
 #endif

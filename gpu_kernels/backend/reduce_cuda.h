@@ -360,13 +360,13 @@ __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, S
 }
 
 // The same for several sources, `blocks` blocks for each. Sources that are done get 0.
-template <int N, class Body>
+template <int N>
 __global__ void __launch_bounds__(max_block)
-    add_slots_of_sources(const Body body, const GlobalSum<N> sum, int blocks, Sums<N> *totals) {
+    add_slots_of_sources(const ActiveSources sources, const GlobalSum<N> sum, int blocks, Sums<N> *totals) {
     wait_for_previous();
     const int source = blockIdx.x / blocks, block = blockIdx.x % blocks;
     Sums<N> own = {};
-    const bool active = body.open(source);
+    const bool active = sources.has(source);
     if (active && !add_deferred(sum.of_source(source), block, own))
         return;
     if ((active || block == 0) && threadIdx.x == 0)
@@ -375,9 +375,9 @@ __global__ void __launch_bounds__(max_block)
 
 // One block: adds the sums of this rank to those of the others and calls finish for each source. peers: nullptr if
 // `totals` are sums over all ranks already.
-template <int N, class Body, class Last>
+template <int N, class Last>
 __global__ void __launch_bounds__(max_block)
-    finish_sources(const Body body, const Last finish, int sources, const Sums<N> *totals, Peers *peers) {
+    finish_sources(const ActiveSources active, const Last finish, int sources, const Sums<N> *totals, Peers *peers) {
     __shared__ Sums<N> all[most_sums / N];
     wait_for_previous();
     for (int source = threadIdx.x; source < sources; source += blockDim.x)
@@ -387,7 +387,7 @@ __global__ void __launch_bounds__(max_block)
     else
         __syncthreads();
     for (int source = threadIdx.x; source < sources; source += blockDim.x)
-        if (body.open(source))
+        if (active.has(source))
             finish(all[source], source);
 }
 

@@ -11,6 +11,7 @@ template <class Y> struct ConvertSources {
     SpinorBlock x, y;
     SourceScales how;
     MILCGPU_HD bool open(int) const { return true; }
+    ActiveSources active() const { return {}; }
     MILCGPU_HD Sums<1> operator()(int i, int k) const {
         const Vector<double> v =
             load_spinor<SpinorDouble, Reuse::written>(x.data + how.from[k] * x.source_bytes, x.stride, i);

@@ -15,6 +15,7 @@ template <class Stencil> struct SourcesStencil {
     size_t source_bytes;
     const CgState *cg;
     MILCGPU_HD bool open(int k) const { return cg[k].active != 0; }
+    ActiveSources active() const { return {&cg->active, sizeof *cg}; }
     MILCGPU_HD auto operator()(int i, int k) const {
         auto body = first;
         body.in += k * source_bytes;

@@ -28,18 +28,6 @@ namespace milcgpu {
 
 struct Pieces;
 
-// Which of several sources are worked on: those whose number on the device is not 0, one number a source, so many bytes
-// apart. The same on all ranks.
-struct ActiveSources {
-    const int *first = nullptr; // nullptr: all
-    size_t bytes = 0;
-    MILCGPU_HD bool has(int k) const { return first == nullptr || *at(k) != 0; }
-    ActiveSources from(int k) const { return {first == nullptr ? nullptr : at(k), bytes}; }
-    MILCGPU_HD const int *at(int k) const {
-        return reinterpret_cast<const int *>(reinterpret_cast<const char *>(first) + k * bytes);
-    }
-};
-
 class Halo {
   public:
     // neighbour[mu]: the rank behind [0] and the rank ahead [1], read where mu is cut. Device, ranks and geometry must
