@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
     arguments.add("reals", "R", settings.reals,
                   "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them; of a gauge link: 18, 12, 8",
                   one_of({"0", "18", "13", "12", "9", "8"}));
-    arguments.add("all-rows", "", settings.all_rows, "D: mixed link precisions and all epilogues too");
+    arguments.add("all-rows", "", settings.all_rows, "D: all epilogues, and links in single under vectors in double");
     arguments.add("mass", "M", settings.mass, "of the solves", above(0, 1e6));
     arguments.add("tolerance", "R", settings.tolerance, "of the solves", inside(0, 1));
     arguments.add("reliable-delta", "D", settings.delta, "of the solves; 0: the library's choice", delta());

@@ -108,7 +108,7 @@ double Hadrons::norm2(const Field &v, bool even_sites_only) const {
 }
 
 void Hadrons::apply_d(Field &from, Field &to, int parity) {
-    const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+    const milcgpu_storage what{MILCGPU_DOUBLE, 18};
     const milcgpu_field source = field_of(from), destination = field_of(to);
     must(milcgpu_staggered_dslash(links_.get(), &what, parity, &source, &destination));
 }

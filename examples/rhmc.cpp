@@ -213,7 +213,7 @@ class Rhmc {
         std::vector<milcgpu_field> x;
         for (auto &solution : solutions_)
             x.push_back(examples::field_of(solution));
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         timed(solves, [&] {
             for (const milcgpu_field &each : x)
                 must(milcgpu_staggered_dslash(solver_links_, &what, MILCGPU_ODD, &each, &each));
@@ -232,7 +232,7 @@ class Rhmc {
     double largest_of_dd() {
         make_links();
         std::vector<double> v = random(lattice_.volume());
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         const milcgpu_field field = examples::field_of(v);
         const auto size = [&] { return std::sqrt(norm2(v)); };
         double eigenvalue = 0;

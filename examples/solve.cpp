@@ -16,7 +16,7 @@ struct Settings {
     std::string lattice_file, csv, history, backend = "all", pairs = "all", action = "asqtad";
     std::array<int, 4> size = {8, 8, 8, 16};
     double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0, jump_limit = 0;
-    int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1, sloppy_link = 0;
+    int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1;
     std::array<int, 4> grid = {1, 1, 1, 1};
     unsigned long seed = 1;
     bool no_reference = false;
@@ -33,8 +33,6 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("max-iterations", "N", s.max_iterations, "between restarts", whole(1, 100000000));
     arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link",
                   one_of({"18", "13", "12", "9", "8"}));
-    arguments.add("sloppy-link", "P", s.sloppy_link,
-                  "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors", whole(0, 3));
     arguments.add("reliable-delta", "D", s.reliable_delta,
                   "fall of the sloppy residual between recomputations; 0: the library's choice", examples::delta());
     arguments.add("jump-limit", "J", s.jump_limit,
@@ -144,7 +142,6 @@ int run(const Settings &s, examples::Job &ranks) {
             spec.precise.precision = pair.precise;
             spec.sloppy.precision = pair.sloppy;
             spec.sloppy.reconstruct = s.reconstruct;
-            spec.sloppy.link_precision = s.sloppy_link;
             spec.reliable_delta = s.reliable_delta;
             spec.jump_limit = s.jump_limit;
             Progress progress{

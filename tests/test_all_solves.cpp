@@ -239,7 +239,7 @@ struct Nested {
         Words x(w.colour[0].size());
         const milcgpu_field b = Session<double>::field(w.colour[0]), to = Session<double>::field(x);
         const milcgpu_solve_spec spec = World::how(0.7, nullptr, nullptr);
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         double action = 0;
         for (const milcgpu_status status :
              {milcgpu_staggered_solve(w.session.links, &spec, &b, &to, nullptr),

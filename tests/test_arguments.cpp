@@ -287,7 +287,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         auto masses = sized<milcgpu_multi_mass_spec>();
         masses.parity = MILCGPU_EVEN, masses.n_shifts = 2, masses.shifts = shifts, masses.residues = weights;
         masses.max_iterations = 100, masses.max_restarts = 2, masses.shared_tolerance = 1e-6;
-        masses.shared = masses.precise = {MILCGPU_DOUBLE, 0, 18}, masses.sloppy = {MILCGPU_SINGLE, 0, 18};
+        masses.shared = masses.precise = {MILCGPU_DOUBLE, 18}, masses.sloppy = {MILCGPU_SINGLE, 18};
         std::vector<double> solutions[3] = {out, out, out};
         const milcgpu_field into_solutions[3] = {field_of(solutions[0]), field_of(solutions[1]),
                                                  field_of(solutions[2])};
@@ -297,10 +297,9 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         walk("spec", masses, several,
              {{"spec.shared.reconstruct", 12},
               {"spec.precise.reconstruct", 12},
-              {"spec.sloppy.reconstruct", 12},
-              {"spec.sloppy.link_precision", MILCGPU_SINGLE}});
+              {"spec.sloppy.reconstruct", 12}});
         milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 1, 0, 0};
-        milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        milcgpu_storage what{MILCGPU_DOUBLE, 18};
         const auto matrix = [&] {
             return milcgpu_wilson_matrix(to.wilson, &wilson, &what, 1, MILCGPU_EVEN, &psi, &into_out);
         };
@@ -312,7 +311,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
             return milcgpu_laplace_apply(to.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &quarks, &into_host);
         };
         walk("spec", laplace, apply,
-             {{"spec.kappa", 0.05}, {"spec.what.reconstruct", 12}, {"spec.what.link_precision", 1}});
+             {{"spec.kappa", 0.05}, {"spec.what.reconstruct", 12}});
         auto poisson = sized<milcgpu_laplace_solve_spec>();
         poisson.directions = 3, poisson.kappa = 0.1, poisson.tolerance = 1e-4, poisson.max_iterations = 100;
         poisson.max_restarts = 2, poisson.precise = what, poisson.reliable_delta = 0.1;
@@ -320,7 +319,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
             return milcgpu_laplace_solve(to.meson, &poisson, 1, &quarks, &into_host, nullptr);
         };
         walk("spec", poisson, solve_poisson,
-             {{"spec.kappa", 0.05}, {"spec.precise.reconstruct", 12}, {"spec.precise.link_precision", 1}});
+             {{"spec.kappa", 0.05}, {"spec.precise.reconstruct", 12}});
 
         // milcgpu_md.h, milcgpu_mesons.h: what is handed in by value or with a host's pointer
         milcgpu_vector a{to.vectors, 0}, b{to.vectors, 1}, sum{to.vectors, 2};

@@ -83,7 +83,7 @@ TEST_CASE("M with clover term of host fields, each coefficient and new links at 
             auto source = reference::field_to_milc<double>(lattice, in, 1);
             auto result = source;
             const milcgpu_field from = w.session.field(source), to = w.session.field(result);
-            const milcgpu_storage what{precision, 0, 18};
+            const milcgpu_storage what{precision, 18};
             REQUIRE(milcgpu_wilson_matrix(w.wilson, &w.spec, &what, sign, MILCGPU_EVEN_AND_ODD, &from, &to) ==
                     MILCGPU_OK);
             const WilsonField got = reference::field_from_milc<reference::WilsonVector>(lattice, result.data(), 1);
@@ -234,7 +234,7 @@ TEST_CASE("a clover term without inverse on the sites of M refuses nothing: M ne
         // M itself needs no inverse.
         auto source = reference::field_to_milc<double>(lattice, b, 1), result = source;
         const milcgpu_field from = w.session.field(source), to = w.session.field(result);
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         CHECK(milcgpu_wilson_matrix(w.wilson, &w.spec, &what, 1, MILCGPU_EVEN_AND_ODD, &from, &to) == MILCGPU_OK);
         const WilsonField got = reference::field_from_milc<reference::WilsonVector>(lattice, result.data(), 1);
         CHECK(reference::relative_difference(got, w.matrix(b, 1)) < 1e-15);

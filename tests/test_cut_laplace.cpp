@@ -60,7 +60,7 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
         for (const int directions : {3, 4})
             for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
                 for (const int reals : {18, 12, 8}) {
-                    const milcgpu_laplace_spec spec{sizeof spec, directions, 0.1, {precision, 0, reals}};
+                    const milcgpu_laplace_spec spec{sizeof spec, directions, 0.1, {precision, reals}};
                     demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_D, MILCGPU_EVEN, 1, &from, &to));
                     demand(milcgpu_laplace_apply(bench.links, &spec, MILCGPU_LAPLACE_M, MILCGPU_ODD, 1, &from, &to));
                     Fields::put(results[next++], bench.out[0], here.places);
@@ -73,7 +73,7 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
         demand(milcgpu_vectors_create(here.context, MILCGPU_DOUBLE, 2, &resident));
         const std::unique_ptr<milcgpu_vectors, void (*)(milcgpu_vectors *)> hold(resident, milcgpu_vectors_destroy);
         const milcgpu_quarks on_device{nullptr, resident, 0};
-        const milcgpu_laplace_spec spec{sizeof spec, 4, 0.1, {MILCGPU_DOUBLE, 0, 18}};
+        const milcgpu_laplace_spec spec{sizeof spec, 4, 0.1, {MILCGPU_DOUBLE, 18}};
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             for (int k = 0; k < 2; ++k)
                 demand(milcgpu_vectors_load(resident, k, parity, &bench.from[k]));
@@ -146,7 +146,7 @@ milcgpu_laplace_solve_spec laplace_spec(int directions, int precise, int sloppy,
     spec.directions = directions, spec.kappa = 1 / (2 * directions + 0.05);
     spec.tolerance = tolerance;
     spec.max_iterations = 2000, spec.max_restarts = 5;
-    spec.precise = {precise, 0, 0}, spec.sloppy = {sloppy, 0, 12};
+    spec.precise = {precise, 0}, spec.sloppy = {sloppy, 12};
     spec.together = together;
     return spec;
 }
@@ -205,7 +205,7 @@ TEST_CASE("Laplace over ranks: what one rank cannot do fails on all, and one bad
                                    [&](Here &here, Ending &) {
                                        Bench bench(here, inputs);
                                        auto own = spec;
-                                       milcgpu_laplace_spec applied{sizeof applied, 4, 0.1, {MILCGPU_DOUBLE, 0, 18}};
+                                       milcgpu_laplace_spec applied{sizeof applied, 4, 0.1, {MILCGPU_DOUBLE, 18}};
                                        if (here.rank() == 1)
                                            spoil(bench, own, applied);
                                        const milcgpu_quarks from = bench.sources(), to = bench.results();

@@ -63,12 +63,12 @@ std::vector<double> all_of_wilson(const WilsonInputs &inputs, const Cut &cut, mi
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
             for (const int reals : {18, 12, 8})
                 for (const int sign : {1, -1}) {
-                    const milcgpu_storage what{precision, 0, reals};
+                    const milcgpu_storage what{precision, reals};
                     demand(milcgpu_wilson_dslash(bench.wilson, &what, sign, both, &bench.from, &bench.to));
                     keep();
                 }
             const milcgpu_wilson_spec spec = wilson_spec(1.3, MILCGPU_WILSON_CG);
-            const milcgpu_storage what{precision, 0, 18};
+            const milcgpu_storage what{precision, 18};
             demand(milcgpu_wilson_matrix(bench.wilson, &spec, &what, 1, both, &bench.from, &bench.to));
             keep();
         }
@@ -108,7 +108,7 @@ milcgpu_solve_spec how_to_solve(int precise, int sloppy, double tolerance) {
     how.parity = MILCGPU_ODD;
     how.tolerance = how.relative_tolerance = tolerance;
     how.max_iterations = 1000, how.max_restarts = 5;
-    how.precise.precision = precise, how.sloppy = {sloppy, 0, 12};
+    how.precise.precision = precise, how.sloppy = {sloppy, 12};
     return how;
 }
 

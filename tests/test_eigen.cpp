@@ -938,7 +938,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
         };
         // On `parity`: D of what is on the other one.
         const auto with_dslash = [&](Field field, int parity) {
-            const milcgpu_storage real{MILCGPU_DOUBLE, 0, 18};
+            const milcgpu_storage real{MILCGPU_DOUBLE, 18};
             const milcgpu_field from = session.field(field);
             REQUIRE(milcgpu_staggered_dslash(session.links, &real, parity, &from, &from) == MILCGPU_OK);
             return field;

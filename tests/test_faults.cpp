@@ -168,7 +168,7 @@ std::vector<Entry> entries() {
          {vector},
          true,
          [](Session<double> &s, Fields &out) {
-             const milcgpu_storage what{MILCGPU_SINGLE, 0, 13};
+             const milcgpu_storage what{MILCGPU_SINGLE, 13};
              const milcgpu_field from = field_of(the_system().source), to = field_of(out[0]);
              return milcgpu_staggered_dslash(s.links, &what, MILCGPU_EVEN, &from, &to);
          }},

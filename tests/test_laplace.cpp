@@ -170,7 +170,7 @@ template <class Real> struct Laplace : Measurement<Real> {
     using Measurement<Real>::Measurement;
     using Measurement<Real>::lattice;
     milcgpu_laplace_spec spec(int directions, double kappa, int precision = MILCGPU_DOUBLE, int reals = 0) const {
-        return {sizeof(milcgpu_laplace_spec), directions, kappa, {precision, 0, reals}};
+        return {sizeof(milcgpu_laplace_spec), directions, kappa, {precision, reals}};
     }
     Fermion apply(const milcgpu_laplace_spec &spec, int matrix, const Fermion &field,
                   int parity = MILCGPU_EVEN + MILCGPU_ODD) {
@@ -218,7 +218,7 @@ milcgpu_laplace_solve_spec laplace_solve(int directions, double kappa, double to
     spec.tolerance = tolerance;
     spec.max_iterations = 2000, spec.max_restarts = 5;
     spec.precise.precision = precise;
-    spec.sloppy = {sloppy, 0, reals};
+    spec.sloppy = {sloppy, reals};
     return spec;
 }
 
@@ -674,7 +674,6 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
         refused(with([](auto &s) { s.precise.precision = 7; }), "spec.precise.precision");
         refused(with([](auto &s) { s.struct_size -= 8; }), "struct_size");
         refused(with([](auto &s) { s.sloppy.reconstruct = 13; }), "single/12/4", MILCGPU_NOT_BUILT);
-        refused(with([](auto &s) { s.sloppy.link_precision = MILCGPU_DOUBLE; }), "one precision", MILCGPU_NOT_BUILT);
         refused(with([](auto &s) { s.precise.precision = MILCGPU_HALF; }), "finer", MILCGPU_NOT_BUILT);
         // Too few iterations: the solution so far, with its residual.
         const auto part =

@@ -396,7 +396,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     const auto source = reference::vector_from_milc<Real>(lattice, b);
     std::vector<Real> x(b.size(), Real(0));
     const milcgpu_field in = Session<Real>::field(b), out = Session<Real>::field(x);
-    const milcgpu_storage what{sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 0, 18};
+    const milcgpu_storage what{sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 18};
     uint64_t version = 0;
     for (const double eps : {-0.3, -0.3, 0.2}) {
         const auto wanted = reference::hisq_links(lattice, u, eps);

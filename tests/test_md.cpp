@@ -262,7 +262,7 @@ struct Dynamics : Trajectory<double> {
         const milcgpu_field b = Session<double>::field(phi), x = Session<double>::field(solution);
         std::fill(solution.begin(), solution.end(), 0.0); // no memory of the way here
         must(milcgpu_staggered_solve(session.links, &s, &b, &x, nullptr));
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         must(milcgpu_staggered_dslash(session.links, &what, MILCGPU_ODD, &x, &x));
     }
     double energy() {

@@ -92,7 +92,7 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
             CHECK(p.given_back() >= 1);
         };
         tight([&] { // links of half precision, then more of them than solvers hold
-            const milcgpu_storage half{MILCGPU_HALF, 0, 13}, single{MILCGPU_SINGLE, 0, 9};
+            const milcgpu_storage half{MILCGPU_HALF, 13}, single{MILCGPU_SINGLE, 9};
             const milcgpu_field to = p.session.field(p.x);
             const milcgpu_status status = milcgpu_staggered_dslash(p.session.links, &half, MILCGPU_EVEN, &from, &to);
             while (p.session.context->release_idle()) // nobody reads those links now

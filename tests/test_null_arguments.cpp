@@ -146,7 +146,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         auto masses = sized<milcgpu_multi_mass_spec>();
         masses.parity = MILCGPU_EVEN, masses.n_shifts = 1, masses.shifts = &shift;
         masses.max_iterations = 100, masses.max_restarts = 2, masses.shared.precision = MILCGPU_DOUBLE;
-        const milcgpu_storage in_double{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage in_double{MILCGPU_DOUBLE, 18};
         auto report = sized<milcgpu_solve_report>();
         auto of_masses = sized<milcgpu_multi_mass_report>();
         milcgpu_fatlink_spec fat_links;
@@ -453,7 +453,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         CHECK(says("source: site 0 of the odd sites"));
         CHECK(residual == -1);
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
-            const milcgpu_storage what{precision, 0, 18};
+            const milcgpu_storage what{precision, 18};
             CHECK(milcgpu_staggered_dslash(k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
             CHECK(says("source: site 0 of the odd sites"));
         }

@@ -119,7 +119,7 @@ TEST_CASE("ranks: memory that is short on one rank: what is idle goes on all, an
     std::vector<std::vector<double>> before(2), after(2);
     std::vector<size_t> kept(2);
     const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
-        const milcgpu_storage half{MILCGPU_HALF, 0, 13};
+        const milcgpu_storage half{MILCGPU_HALF, 13};
         const milcgpu_field from = field_of(here.source);
         const auto all = [&](std::vector<double> &results) {
             for (const int sloppy : {MILCGPU_SINGLE, MILCGPU_DOUBLE}) {

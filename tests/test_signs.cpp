@@ -264,7 +264,7 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
         CHECK(says(first + "Take the phases out"));
         std::vector<double> source(24 * size_t(lattice.volume()), 1);
         const milcgpu_field spinor = Session<double>::field(source);
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         CHECK(milcgpu_wilson_dslash(wilson, &what, 1, MILCGPU_EVEN, &spinor, &spinor) == MILCGPU_BAD_ARGUMENT);
         const Gauge turned = reference::antiperiodic_in_time(lattice, bare);
         std::vector<double> boundary = reference::links_to_milc<double>(lattice, turned);
@@ -323,7 +323,7 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
         milcgpu_meson_links_spec spec;
         milcgpu_meson_links_defaults(&spec, sizeof spec);
         spec.antiperiodic = 1, spec.signs = MILCGPU_SIGNS_IN;
-        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         const std::vector<double> source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 9));
         // What a handle makes of fields.
         const auto shifted = [&] {

@@ -62,7 +62,7 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
     const std::vector<Ending> endings = on_cut(fields, cut, Backend::cuda, [&](Here &here, Ending &ending) {
         std::vector<double> out(here.source.size());
         const milcgpu_field from = field_of(here.source), to = field_of(out);
-        const milcgpu_storage what{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         const auto apply = [&] { return milcgpu_staggered_dslash(here.links, &what, MILCGPU_EVEN, &from, &to); };
         demand(apply());
         Device &device = *here.context->device;
@@ -99,7 +99,7 @@ TEST_CASE("ghosts that arrive changed over the host are never taken: the wait fo
     const std::vector<Ending> endings = on_cut(fields, cut, Backend::cuda, [&](Here &here, Ending &ending) {
         std::vector<double> out(here.source.size(), 7.0);
         const milcgpu_field from = field_of(here.source), to = field_of(out);
-        const milcgpu_storage what{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 18};
         const auto apply = [&] { return milcgpu_staggered_dslash(here.links, &what, MILCGPU_EVEN, &from, &to); };
         demand(apply());
         if (!here.context->device->has_meanwhile())

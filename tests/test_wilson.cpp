@@ -365,7 +365,7 @@ template <class Real> struct WilsonSession {
     mutable double cku0_ = 0;
 };
 
-milcgpu_storage operator_in(int precision, int reals = 18) { return {precision, 0, reals}; }
+milcgpu_storage operator_in(int precision, int reals = 18) { return {precision, reals}; }
 
 } // namespace
 
@@ -656,8 +656,6 @@ TEST_CASE("what calls for Wilson fermions refuse, in words, with outputs untouch
         says(dslash(1, 0), MILCGPU_BAD_ARGUMENT, "parity");
         what.reconstruct = 13;
         says(dslash(1, MILCGPU_EVEN), MILCGPU_NOT_BUILT, "13 reals a link; built");
-        what = {MILCGPU_HALF, MILCGPU_SINGLE, 18};
-        says(dslash(1, MILCGPU_EVEN), MILCGPU_NOT_BUILT, "spinor half, link single");
         what = operator_in(MILCGPU_DOUBLE);
         for (const double kappa : {0.0, -0.1, 1.0, double(NAN)}) {
             w.spec.kappa = kappa;

@@ -4,7 +4,7 @@
 static double b[6 * sites], x[6 * sites], rhs[6 * sites], image[6 * sites]; /* even sites, then odd ones */
 
 static void dslash(milcgpu_links *links, int parity, double *from, double *to) {
-    const milcgpu_storage in_double = {MILCGPU_DOUBLE, 0, 0};
+    const milcgpu_storage in_double = {MILCGPU_DOUBLE, 0};
     milcgpu_field source = {from, MILCGPU_DOUBLE, 0}, destination = {to, MILCGPU_DOUBLE, 0};
     ok(milcgpu_staggered_dslash(links, &in_double, parity, &source, &destination));
 }

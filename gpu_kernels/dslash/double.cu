@@ -6,6 +6,7 @@ namespace milcgpu {
 
 void add_double_rows(std::vector<DslashKernel> &table) {
     own_rows<OnThisBackend, SpinorDouble>(table, "gpu_kernels/dslash/double.cu");
+    full_rows<OnThisBackend>(table, "gpu_kernels/dslash/double.cu");
     checked_rows<OnThisBackend>(table, "gpu_kernels/dslash/double.cu");
 }
 

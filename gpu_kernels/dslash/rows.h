@@ -28,21 +28,17 @@ struct HalfSources {
 
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with
 // many independent loads in flight serve the memory better than many with few (80 registers: 9 % slower with 13 reals),
-// so registers are not bounded. Links in single or half leave room for 2 blocks of 256 threads an SM.
+// so registers are not bounded. Links in single leave room for 2 blocks of 256 threads an SM.
 //
 // Single precision: links as float4 stripes, spinors as three float2. 3 blocks of 256 threads an SM leave 80 registers,
-// which the arithmetic of a site fits in; with links in double, which take twice the registers while they are decoded,
-// 2 blocks.
+// which the arithmetic of a site fits in.
 //
 // Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
 // arithmetic in single precision. Conversions run on the integer and fma pipes only (link_storage.h, spinor_storage.h).
 // 4 blocks of 256 threads an SM leave 64 registers; 48 (5 blocks) were 20 to 50 % slower, 80 (3 blocks) no faster.
-// Links in double take twice the registers while they are decoded: 2 blocks.
 template <class Spinor, Precision link> constexpr int blocks_an_sm() {
     if (Spinor::precision == Precision::double_)
         return link == Precision::double_ ? 1 : 2;
-    if (link == Precision::double_)
-        return 2;
     return Spinor::precision == Precision::single ? 3 : 4;
 }
 
@@ -63,21 +59,10 @@ template <class Where> void half_sources_rows(std::vector<DslashKernel> &table, 
     add_sources_rows<Where, SpinorHalf, Precision::half, 3, HalfSources>(table, file);
 }
 
-// Vectors of one precision and links of another: each pair, with `reals` a long link.
-template <class Where, int reals> void mixed_rows(std::vector<DslashKernel> &table, const char *file) {
-    const auto add = [&](auto spinor, auto link) {
-        using Spinor = decltype(spinor);
-        add_rows<Where, Spinor, link, reals, blocks_an_sm<Spinor, link>()>(table, file);
-    };
-    const std::integral_constant<Precision, Precision::double_> in_double;
-    const std::integral_constant<Precision, Precision::single> in_single;
-    const std::integral_constant<Precision, Precision::half> in_half;
-    add(SpinorDouble(), in_single);
-    add(SpinorDouble(), in_half);
-    add(SpinorSingle(), in_double);
-    add(SpinorSingle(), in_half);
-    add(SpinorHalf(), in_double);
-    add(SpinorHalf(), in_single);
+// True residuals of links that were handed over in single: vectors in double, links as they are.
+template <class Where> void full_rows(std::vector<DslashKernel> &table, const char *file) {
+    constexpr Precision link = Precision::single;
+    add_rows<Where, SpinorDouble, link, 18, blocks_an_sm<SpinorDouble, link>()>(table, file);
 }
 
 // The residual that computes the checksums of links as handed over. A template, so that one file alone has its kernels.

@@ -1,6 +1,5 @@
-// Launches of the stencil. Translation units instantiate them with the launch shapes of rows.h: for vectors and links
-// of one precision (double.cu, for several sources double_sources.cu, on cut lattices double_cut.cu, and so on), and
-// for those of two (mixed_18.cu and so on, by reals of a long link).
+// Launches of the stencil. Translation units instantiate them with the launch shapes of rows.h: double.cu, for several
+// sources double_sources.cu, on cut lattices double_cut.cu, and so on.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/cut_stencil.h"

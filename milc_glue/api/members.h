@@ -35,7 +35,7 @@ template <> struct Members<double> { // an entry
 // ---- milcgpu.h, milcgpu_md.h
 
 TABLE(milcgpu_storage,
-    NUMBERS(precision, unchecked), NUMBERS(link_precision, unchecked), NUMBERS(reconstruct, unchecked));
+    NUMBERS(precision, unchecked), NUMBERS(reconstruct, unchecked));
 
 constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
                                    "MILCGPU_EVEN (2) or MILCGPU_ODD (1), one at a time"),

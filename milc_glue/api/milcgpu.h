@@ -152,9 +152,8 @@ void milcgpu_links_destroy(milcgpu_links *links);
  * hold c * (+-SU(3)) (asqtad), 13 and 9 hold c * U(3) (HISQ, twisted boundaries). Links are checked when they are
  * packed. Links that do not fit are kept in 18 reals, with a warning, and the report says so. */
 typedef struct {
-    int precision;      /* of vectors */
-    int link_precision; /* 0: same */
-    int reconstruct;    /* 0: 18 */
+    int precision;   /* of vectors and links */
+    int reconstruct; /* 0: 18 */
 } milcgpu_storage;
 
 typedef struct {

@@ -11,8 +11,7 @@
  * whole field. Links that do not fit are kept in 18, with a warning, and the report says so.
  *
  * Vectors are colour vectors on all sites, of the host in double or single, or on the device. They may have another
- * precision than the links of the handle. In an operator, vectors and links have one precision (link_precision 0, or
- * the same).
+ * precision than the links of the handle.
  *
  * Both functions return a status, and milcgpu_last_error() says what failed, where, and what to do. Host outputs are
  * untouched on failure. Links have checksums, compared before results are handed over. CORRUPTED means that a bit

@@ -70,7 +70,7 @@ typedef struct {
 void milcgpu_wilson_defaults(milcgpu_wilson_spec *spec, size_t size);
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
- * sites keep their content. what: precision of vectors and links (link_precision 0 or the same), reconstruct 18, 12 or
+ * sites keep their content. what: precision of vectors and links, reconstruct 18, 12 or
  * 8 reals per link, the latter for links c * (+-SU(3)); links that do not fit are kept in 18, with a warning. sign: 1
  * or -1. source and destination may be one field. */
 milcgpu_status milcgpu_wilson_dslash(milcgpu_wilson *wilson, const milcgpu_storage *what, int sign, int parity,

@@ -25,9 +25,9 @@ template <class Struct> struct Sized;
 SIZED(milcgpu_layout, 112);
 SIZED(milcgpu_options, 40);
 SIZED(milcgpu_messages, 56); // of 0.2, without gpu_memory: a MILC with its own GPU switches may have it
-SIZED(milcgpu_solve_spec, 136);
+SIZED(milcgpu_solve_spec, 128);
 SIZED(milcgpu_solve_report, 552);
-SIZED(milcgpu_multi_mass_spec, 120);
+SIZED(milcgpu_multi_mass_spec, 104);
 SIZED(milcgpu_multi_mass_report, 504);
 SIZED(milcgpu_fatlink_spec, 184);
 SIZED(milcgpu_fatlink_report, 496);
@@ -48,8 +48,8 @@ SIZED(milcgpu_meson_links_spec, 32);
 SIZED(milcgpu_meson_spec, 56);
 SIZED(milcgpu_dirac_spec, 40);
 SIZED(milcgpu_dirac_meson_spec, 56);
-SIZED(milcgpu_laplace_spec, 40);
-SIZED(milcgpu_laplace_solve_spec, 104);
+SIZED(milcgpu_laplace_spec, 32);
+SIZED(milcgpu_laplace_solve_spec, 96);
 SIZED(milcgpu_wilson_spec, 32);
 #undef SIZED
 

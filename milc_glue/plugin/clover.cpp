@@ -37,7 +37,7 @@ milcgpu_solve_spec solve_of(const Plugin &p, const Policy &policy, const milcgpu
     how.max_restarts = call.max_restarts;
     how.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
-        how.sloppy = {policy.sloppy, 0, reals_of(p)};
+        how.sloppy = {policy.sloppy, reals_of(p)};
     return how;
 }
 

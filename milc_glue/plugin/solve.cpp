@@ -75,7 +75,7 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
     spec.max_restarts = call.max_restarts;
     spec.shared.precision = spec.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
-        spec.sloppy = {policy.sloppy, 0, p.reconstruct};
+        spec.sloppy = {policy.sloppy, p.reconstruct};
     spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC has them: forces and actions sum over all
     return spec;
 }
@@ -113,7 +113,7 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
     spec.max_restarts = call.max_restarts;
     spec.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
-        spec.sloppy = {policy.sloppy, 0, p.reconstruct};
+        spec.sloppy = {policy.sloppy, p.reconstruct};
     return spec;
 }
 

@@ -97,12 +97,6 @@ OperatorSpec laplace_spec(const milcgpu_storage &given, int directions, const ch
     OperatorSpec spec;
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
     spec.link = spec.spinor;
-    if (given.link_precision != 0 && given.link_precision != given.precision)
-        throw Error(
-            Status::not_built,
-            format("%s.link_precision is %d, %s.precision %d: Laplace kernels are built for vectors and links of "
-                   "one precision (0 means the same)",
-                   what, given.link_precision, what, given.precision));
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
     find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
     return spec;

@@ -9,9 +9,7 @@ using namespace milcgpu;
 OperatorSpec milcgpu::operator_of(const milcgpu_storage &given, const char *what) {
     OperatorSpec spec;
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
-    spec.link = given.link_precision == 0
-                    ? spec.spinor
-                    : precision_of(given.link_precision, format("%s.link_precision", what).c_str());
+    spec.link = spec.spinor;
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
     find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual); // throws not_built
     return spec;
@@ -22,8 +20,7 @@ void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy
         throw Error(
             Status::not_built,
             format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
-                   "double/single double/half single/single single/half half/half, each with every link precision "
-                   "and reconstruction that milcgpu_kernels_list names",
+                   "double/single double/half single/single single/half half/half",
                    name(sloppy.spinor), name(precise.spinor)));
 }
 

@@ -94,7 +94,7 @@ milcgpu_multi_mass_spec several_masses(int n, const milcgpu_pole *shifts, int sl
 }
 
 milcgpu_status solve(Session &s, Field &x) {
-    milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 13});
+    milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 13});
     spec.mass = 0.1;
     const milcgpu_field from = field_of(host().source), to = field_of(x);
     return milcgpu_staggered_solve(s.links, &spec, &from, &to, nullptr);
@@ -108,7 +108,7 @@ milcgpu_status solve_several(Session &s, std::vector<Field> &x) {
 }
 
 milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
-    milcgpu_solve_spec spec = a_solve({MILCGPU_SINGLE, 0, 13});
+    milcgpu_solve_spec spec = a_solve({MILCGPU_SINGLE, 13});
     spec.mass = 0.1;
     static Field second(host().source.rbegin(), host().source.rend());
     const milcgpu_field from[] = {field_of(host().source), field_of(second)}, to[] = {field_of(x[0]), field_of(x[1])};
@@ -131,7 +131,7 @@ milcgpu_status make_links(Session &s, std::vector<Field> &out) {
 }
 
 milcgpu_status apply(Session &s, Field &out) {
-    const milcgpu_storage what{MILCGPU_SINGLE, 0, 13};
+    const milcgpu_storage what{MILCGPU_SINGLE, 13};
     const milcgpu_field from{host().strided_source.data(), MILCGPU_SINGLE, float_pitch};
     const milcgpu_field to{out.data(), MILCGPU_SINGLE, float_pitch};
     return milcgpu_staggered_dslash(s.links, &what, MILCGPU_EVEN, &from, &to);
@@ -202,7 +202,7 @@ Field &dirac_source() {
 milcgpu_status clover_solve(Session &s, std::vector<Field> &x, int method) {
     auto wilson = tests::sized<milcgpu_wilson_spec>();
     wilson.kappa = 0.1, wilson.clover = 1, wilson.method = method;
-    const milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 12});
+    const milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 12});
     const milcgpu_field links = field_of(host().gauge), b = field_of(dirac_source()), from[] = {b, b};
     std::vector<milcgpu_field> to;
     for (Field &field : x)

@@ -281,7 +281,7 @@ Measured measured_on(const milcgpu_layout &layout) {
     const milcgpu_momentum momentum = {{1, 0, -1}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD}};
     const milcgpu_meson_term term = {milcgpu_spin_taste_index("GXT-GX"), 0, 1, 0.7, 0};
     const milcgpu_meson_spec sums = {sizeof sums, {1, 0, 3, 2}, 1, 1, 1, &momentum, &term};
-    const milcgpu_laplace_spec laplace{sizeof laplace, 4, 0.1, {MILCGPU_DOUBLE, 0, 18}};
+    const milcgpu_laplace_spec laplace{sizeof laplace, 4, 0.1, {MILCGPU_DOUBLE, 18}};
     auto solve = tests::sized<milcgpu_laplace_solve_spec>();
     solve.directions = 4, solve.kappa = 0.1, solve.tolerance = 1e-11;
     solve.max_iterations = 1000, solve.max_restarts = 5;
@@ -406,7 +406,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     // D, of one rank to rounding.
     std::vector<double> links_of_all = field_of(whole, 72, 0, 0.5), d_of_all = field_of(whole, 24, 1u << 31, 1);
     const milcgpu_field u = field(links_of_all), of_all = field(d_of_all);
-    const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
+    const milcgpu_storage what{MILCGPU_DOUBLE, 0};
     milcgpu_context *context = nullptr;
     milcgpu_wilson *alone = nullptr;
     check(milcgpu_context_create(&whole, nullptr, &context) == MILCGPU_OK &&

@@ -303,7 +303,7 @@ void quda_door(const milcgpu_messages &table, void *job) {
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE;
     auto report = tests::sized<milcgpu_solve_report>();
-    const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
+    const milcgpu_storage what{MILCGPU_DOUBLE, 0};
     auto paths = tests::sized<milcgpu_fatlink_spec>();
     paths.unitarity = -1;
     paths.paths = {0.6, -0.03, -0.06, 0.02, -0.003, -0.06};
