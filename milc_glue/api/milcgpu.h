@@ -11,8 +11,8 @@
  * Structs that may grow begin with struct_size: set it to sizeof of the struct. A struct of an older header that ends
  * before a member is taken with 0 for that member; of a report the caller gets the members that its header has. (All
  * reports of an array have one size.) Any other size is refused, so that header and library cannot disagree unnoticed.
- * Functions _defaults fill a struct: struct_size with `size`, which is sizeof of the struct, members that the function
- * names, and all others with 0. NULL: nothing is done.
+ * Functions _defaults fill a struct: struct_size with `size` (pass sizeof of the struct), the members that the comment
+ * of the function names, and all others with 0. NULL: nothing is done.
  * Every function returns a status; milcgpu_last_error() explains the last failure in this thread. No function exits the
  * process. Use a context from one thread at a time; it need not be the thread that made it.
  *
@@ -23,8 +23,8 @@
  *
  * Solves of all headers compare checksums of links, sources and site map before they return. If a source changed on the
  * device, it is loaded and solved for a second time. If it changed again, or links changed, the status is CORRUPTED.
- * Not checked are a source on its way to the device, until its checksum is taken, and a solution from its last true
- * residual on.
+ * Two things are not checked: a source before it has arrived on the device, and a solution after its last true
+ * residual.
  *
  * "Outputs are untouched" holds for everything that fails before results are copied out: until then nothing of the
  * caller's is written. After that only the GPU can fail. A GPU that is lost while results are copied out gives
@@ -79,6 +79,7 @@ const char *milcgpu_version(void);
 
 /* Text of the last failure in this thread: what, where, how much, what to do. Valid until the next call. */
 const char *milcgpu_last_error(void);
+/* The name of a status without its prefix, for example "NO_MEMORY"; "UNKNOWN" for other numbers. */
 const char *milcgpu_status_name(int status);
 
 /* ---- the lattice and its device */
@@ -120,8 +121,10 @@ typedef struct {
  * notice after MILCGPU_TIMEOUT.) On several ranks only rank 0 writes lines. */
 milcgpu_status milcgpu_context_create(const milcgpu_layout *layout, const milcgpu_options *options,
                                       milcgpu_context **context);
-void milcgpu_context_destroy(milcgpu_context *context); /* destroy the links of the context before; NULL is legal */
+void milcgpu_context_destroy(milcgpu_context *context); /* destroy all its handles before; NULL is legal */
+/* The device in words, for a log. Valid until the context is destroyed. */
 const char *milcgpu_context_device_name(const milcgpu_context *context);
+/* *backend: MILCGPU_CUDA or MILCGPU_HOST. */
 milcgpu_status milcgpu_context_backend(const milcgpu_context *context, int *backend);
 
 /* ---- fields, links, solves */
@@ -134,10 +137,11 @@ typedef struct {
     size_t pitch_bytes; /* at most 2^31 */
 } milcgpu_field;
 
-/* Copies fat and long links (4 links per site each) to the device and checks them: NaN and infinity are refused, with
- * the place. The two fields have one precision. They have checksums from the caller's memory on, and so have packed
- * versions that solves make of them; a solve compares before it hands over a solution. A field that changes on its way
- * to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have their ghosts. */
+/* Copies fat and long links (4 links per site each) to the device. The two fields have one precision. NaN and infinity
+ * give NAN_OR_INF with the place. On failure *links is NULL. Checksums are taken of the caller's memory, and of the
+ * packed versions that solves make of the links; a solve compares them before it hands over a solution. A field that
+ * changes on its way to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have
+ * their ghosts. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links);
 /* New content for the handle, in the same precision or another. The version grows exactly when the content changed, by
@@ -145,8 +149,8 @@ milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_fiel
  * failure it is empty, and solves with it are refused until an update succeeds. */
 milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
                                     int *changed);
-uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
-void milcgpu_links_destroy(milcgpu_links *links);
+uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty, or NULL */
+void milcgpu_links_destroy(milcgpu_links *links);           /* before its context; NULL is legal */
 
 /* What D is computed with. reconstruct is the number of reals of a long link in memory: 18, 13, 12, 9 or 8. 12 and 8
  * hold c * (+-SU(3)) (asqtad), 13 and 9 hold c * U(3) (HISQ, twisted boundaries). Links are checked when they are
@@ -164,23 +168,27 @@ typedef struct {
     double relative_tolerance; /* and MILC's relative ("Fermilab") residual is below this; 0: not tested. One must be
                                   set */
     int max_iterations;        /* between restarts, > 0 */
-    int max_restarts;          /* how often the iteration may start, the first time included; > 0 */
+    int max_restarts;          /* how often the iteration may start, the first time included; > 0. The product of both
+                                  is at most 2e9 */
     milcgpu_storage precise;   /* the solution is kept and residuals are recomputed in this */
     milcgpu_storage sloppy;    /* iterations run in this; precision 0: as precise */
-    double reliable_delta; /* the residual is recomputed when the sloppy one has fallen by this factor; 0: 0.3 for half,
-                              else 0.1; for several sources together 0.3 while rounding errors of the sloppy precision
-                              are larger than what is asked for, then 0.03 */
-    double jump_limit; /* for sloppy half precision on light masses: if a recomputed residual differs from the expected
-                          one by more than this part of it, the rest of the solve runs in single. If that is certain
-                          beforehand, the whole solve does. 0: 0.5; 1e9: half precision in any case */
+    /* The residual is recomputed when that of the iteration has fallen by this factor, below 1. 0: 0.3 for half, else
+     * 0.1; for several sources together 0.3 while rounding of the sloppy precision is larger than what is asked for,
+     * then 0.03. */
+    double reliable_delta;
+    /* For sloppy half precision on light masses: the largest |recomputed residual - that of the iteration| /
+     * |recomputed residual| with which half goes on. Above it the rest of the solve runs in single. If that is certain
+     * beforehand, the whole solve does. 0: 0.5; 1e9: half in any case. */
+    double jump_limit;
     uint64_t links_version; /* the links that this solve is meant for (milcgpu_links_version); 0: the present ones */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;
     /* For several sources: one value per source, in place of tolerance and max_iterations. NULL: those hold for all. */
     const double *source_tolerances;
     const int *source_max_iterations;
-    milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. reliable_delta 0 is 0.03 then
-                                           for one source, and jump_limit is not looked at */
+    milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. With them reliable_delta 0 is
+                                           0.03, or 0.3 where few vectors leave eigenvalues that rounding reaches; and
+                                           jump_limit counts at the start alone */
 } milcgpu_solve_spec;
 /* Even sites, double, 1000 iterations, 5 starts. Still to be set: mass, and a tolerance. */
 void milcgpu_solve_defaults(milcgpu_solve_spec *spec, size_t size);
@@ -197,17 +205,19 @@ typedef struct {
     double relative_residual;  /* MILC's relative residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* what the iteration believed */
     int steps_in_half;         /* how many of the steps; fewer than all when the solve changed to single precision */
-    double largest_jump;   /* of the residual at a reliable update, relative to it: the error of the sloppy precision */
-    double seconds;        /* the whole call */
-    double solver_seconds; /* without copies and reordering of source, guess and solution */
+    /* The largest |recomputed residual - that of the iteration| / |recomputed residual|: the error of the sloppy
+     * precision. 0 for several sources together, and while a solve is deflated. */
+    double largest_jump;
+    double seconds;                          /* the whole call */
+    double solver_seconds;                   /* without copies and reordering of source, guess and solution */
     double gflops, gbytes_per_second;        /* of solver_seconds; compulsory bytes */
     int reconstruct, sloppy_reconstruct;     /* reals of a long link that were used */
     uint64_t bytes_to_device, bytes_to_host; /* over the bus in this call */
     uint64_t links_version;
     char message[400]; /* empty when all is well */
-    int deflations;    /* with spec.eigenvectors */
-    int deflation_off; /* 1: the eigenvectors were not used, or no longer; the message says why. true_residual holds
-                          either way */
+    int deflations;    /* how often the solve was deflated. 0 beside spec.eigenvectors: they were not used */
+    int deflation_off; /* 1: the eigenvectors do not fit the links, or did harm; the message says so. true_residual
+                          holds either way */
     int eigenvectors;  /* how many this solve was deflated with: those of the spec, or of the library's own */
 } milcgpu_solve_report;
 
@@ -225,8 +235,8 @@ milcgpu_status milcgpu_staggered_dslash(milcgpu_links *links, const milcgpu_stor
                                         const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
- * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or a norm is
- * too small or too large for its square. On failure *residual is untouched. */
+ * 0 if b and x are 0, infinite if b alone is. NAN_OR_INF: NaN or infinity in source or solution, with the place; or a
+ * squared norm that double cannot hold. On failure *residual is untouched. */
 milcgpu_status milcgpu_staggered_residual(milcgpu_links *links, int parity, double mass, const milcgpu_field *source,
                                           const milcgpu_field *solution, double *residual);
 
@@ -248,8 +258,8 @@ typedef struct {
 } milcgpu_message;
 
 /* Message passing that the caller lends (milcgpu_mpi.h has it for MPI). The library has none of its own, so that one
- * library serves every MPI. All ranks that share a lattice hand in such a table. The library calls these functions in
- * the thread that calls the library, only during its calls, never after milcgpu_context_destroy. They must not wait.
+ * library serves every MPI. All ranks that share a lattice hand in such a table. The library calls these functions only
+ * inside its own functions, in their thread, and never after milcgpu_context_destroy. They must not wait.
  * The library does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
 struct milcgpu_messages {
     size_t struct_size;
@@ -275,9 +285,9 @@ struct milcgpu_messages {
 
 /* ---- memory of the host */
 
-/* Pins a field's memory (`bytes` bytes from `address` on), so that the GPU reads and writes it directly, at twice the
- * speed of pageable memory or more. Worth it for memory that is used many times: pinning itself takes longer than a
- * copy. Unpin it before you free it. Without a GPU both functions do nothing. */
+/* Pins a field's memory (`bytes` bytes from `address` on), so that the GPU reads and writes it directly, which is
+ * faster than pageable memory. Worth it for memory that is used many times: pinning itself takes longer than a copy.
+ * Unpin it before you free it. Without a GPU both functions do nothing. */
 milcgpu_status milcgpu_memory_pin(milcgpu_context *context, void *address, size_t bytes);
 milcgpu_status milcgpu_memory_unpin(milcgpu_context *context, void *address);
 
@@ -327,11 +337,11 @@ typedef struct {
                                  (double, then single, then half), and what refinements iterate in. precision 0: as
                                  shared. Fastest: shared double, sloppy single or half */
     milcgpu_storage precise; /* of the refinement, as in milcgpu_solve_spec; precision 0: double */
-    double leave_tolerance;  /* a shift leaves the shared iteration only when its residual is also below this; 0: it
-                                leaves at its own tolerance. 1e-16: all stay to the end, as in MILC's CPU routine */
+    double leave_tolerance;  /* a shift leaves the shared iteration at its own tolerance, but not before its residual is
+                                below this. 0: at its own. 1e-16: all stay to the end, as in MILC's CPU routine */
     double shared_tolerance; /* residual at which the shared iteration ends at the latest; 0: 0 in double, 1e-6 in
                                 single, 1e-3 in half */
-    uint64_t links_version;
+    uint64_t links_version;  /* this and the next two as in milcgpu_solve_spec */
     void (*progress)(void *user, int step, double residual);
     void *user;
 } milcgpu_multi_mass_spec;
@@ -351,8 +361,8 @@ typedef struct {
     int iterations; /* as MILC counts the shared iteration: steps + 1 */
     int steps;      /* of the shared iteration */
     double source_norm;
-    double seconds, shared_seconds, solver_seconds;
-    double gflops, gbytes_per_second; /* of solver_seconds; compulsory bytes */
+    double seconds, shared_seconds, solver_seconds; /* the call, the shared iteration, all without copies of fields */
+    double gflops, gbytes_per_second;               /* of solver_seconds; compulsory bytes */
     uint64_t bytes_to_device, bytes_to_host, links_version;
     milcgpu_shift_report *shifts; /* the caller's array of n_shifts, or NULL */
     char message[400];
@@ -414,8 +424,7 @@ typedef struct {
     milcgpu_links **links;
 } milcgpu_fatlink_set;
 
-/* HISQ's intermediate links, each NULL if not wanted: V, its U(3) part Y, and W (= Y unless special_unitary).
- */
+/* HISQ's intermediate links, each NULL if not wanted: V, its U(3) part Y, and W (= Y unless special_unitary). */
 typedef struct {
     const milcgpu_field *v, *y, *w;
 } milcgpu_hisq_links;
@@ -431,7 +440,7 @@ typedef struct {
     uint64_t bytes_to_device, bytes_to_host;
     uint64_t svd_links; /* links that were made unitary by singular values */
     uint64_t workspace_bytes;
-    int reconstruct; /* granted */
+    int reconstruct; /* that was used */
     int lean;        /* 1: memory was short, and a slower way with less workspace was taken */
     char message[400];
 } milcgpu_fatlink_report;
@@ -460,10 +469,10 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
 
 /* ---- what a solve takes, and what is built */
 
-/* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, with what is
- * in use now (the first line of the table): as a table in `text` (may be NULL) and as a total. A solve that has to
- * change its precision on the way takes more; that is the last line of the table. Links that do not fit into fewer
- * reals are kept in 18, which the table does not foresee. */
+/* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved. What is in
+ * use now is part of it. *bytes is the total; `text` gets a table of it, cut to text_size with its final 0. Either may
+ * be NULL. A solve that has to change its precision on the way takes more: that is the last line of the table, and not
+ * in the total. Links that do not fit into fewer reals are kept in 18, which the table does not foresee. */
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
                                    char *text, size_t text_size, size_t *bytes);
 

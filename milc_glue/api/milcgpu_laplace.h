@@ -15,12 +15,12 @@
  *
  * Both functions return a status, and milcgpu_last_error() says what failed, where, and what to do. Host outputs are
  * untouched on failure. Links have checksums, compared before results are handed over. CORRUPTED means that a bit
- * flipped there, and that the handle is empty now. Sources of solves are checked as milcgpu.h says. What
- * milcgpu_mesons.h says is not checked is not here either. MILCGPU_VERIFY=0 turns this off.
+ * flipped there, and that the handle is empty now. Sources of solves are checked as milcgpu.h says. What is not checked
+ * in milcgpu_mesons.h is not checked here. MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
- * same on all. D has the bits that one rank would compute; of several vectors it agrees to rounding. Solves
- * take as many iterations as on one rank. Their reports are alike on all ranks, except seconds, bytes and rates.
+ * same on all. D of one vector has the bits that one rank would compute; D of several agrees with that to rounding.
+ * Solves take as many iterations as on one rank. Their reports are alike on all ranks, except seconds, bytes and rates.
  */
 #ifndef MILCGPU_LAPLACE_H
 #define MILCGPU_LAPLACE_H
@@ -57,7 +57,7 @@ typedef struct {
     double kappa;
     double tolerance;        /* stop when |b - M x| / |b| < tolerance, norms over all sites; > 0 */
     int max_iterations;      /* between restarts, > 0 */
-    int max_restarts;        /* starts of the iteration allowed, the first included; > 0 */
+    int max_restarts;        /* how often the iteration may start, the first time included; > 0 */
     milcgpu_storage precise; /* as in milcgpu_solve_spec: residuals are recomputed in this */
     milcgpu_storage sloppy;  /* iterations run in this; precision 0: as precise */
     double reliable_delta;   /* as in milcgpu_solve_spec, but 0: 0.01 for half, else 0.001 */
@@ -88,7 +88,7 @@ milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_l
 
 /* The largest number of bytes on the device while milcgpu_laplace_solve solves `spec` for n sources, with what is in
  * use now, the handle's links among it: as milcgpu_memory_plan says it. Sources are taken as solved together unless
- * spec.together is MILCGPU_ONE_BY_ONE. The handle may be empty. No call of all ranks. */
+ * spec.together is MILCGPU_ONE_BY_ONE. The handle may be empty. A rank may call it alone. */
 milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                     char *text, size_t text_size, size_t *bytes);
 

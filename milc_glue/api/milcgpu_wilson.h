@@ -47,10 +47,10 @@ void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL
 /* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place. Links that
  * clearly carry staggered phases give BAD_ARGUMENT with the place (milcgpu_md.h, Phases). The handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
-/* The same from the links of a gauge handle of the same context, on the device. signs: milcgpu_signs. In: they carry
- * staggered phases, which are taken out here, 1: they do not. A wrong value is refused. A boundary sign stays as it is.
- * The links are those of the moment: later changes of the gauge handle do not reach this one. CORRUPTED: the links of
- * `gauge` are no longer what was put there, and both handles are empty. */
+/* The same from the links of a gauge handle of the same context, on the device. signs: MILCGPU_SIGNS_IN: they carry
+ * staggered phases, which are taken out here. MILCGPU_SIGNS_OUT: they do not. A wrong value is refused. A boundary sign
+ * stays as it is. The links are those of the moment: later changes of the gauge handle do not reach this one.
+ * CORRUPTED: the links of `gauge` are no longer what was put there, and both handles are empty. */
 milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int signs, milcgpu_gauge *gauge);
 
 /* How a solve iterates. Both methods apply M twice an iteration. BiCGstab depends on the condition number of M,
@@ -60,7 +60,7 @@ typedef enum { MILCGPU_WILSON_BICGSTAB = 0, MILCGPU_WILSON_CG = 1 } milcgpu_wils
 typedef struct {
     size_t struct_size;
     double kappa;  /* above 0 and below 1; critical at 1/8 on unit links */
-    double clover; /* MILC's Clov_c / u0^3; 0: Wilson fermions */
+    double clover; /* MILC's Clov_c / u0^3, at most 1e6; 0: Wilson fermions */
     int even_odd;  /* of solves. 0: tolerances and residuals are those of b - M x on all sites. 1: as in MILC, those of
                       the system on the sites p = how->parity, M_p x_p = b_p + kappa D_pq R_q^-1 b_q, relative to its
                       right-hand side */
@@ -86,15 +86,15 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
  * of R_q that have no inverse are BAD_ARGUMENT, with their number. BiCGstab: H. A. van der Vorst, SIAM J. Sci. Stat.
  * Comput. 13 (1992) 631.
  *
- * how: as milcgpu_staggered_solve takes it, but for mass and links_version, which must be 0. tolerance is of |b - M x|
- * / |b|, see spec->even_odd; relative_tolerance of sqrt(2 / V sum over the sites p of |r_x|^2 / |x_x|^2), r = b - M x,
- * V all sites, 1 where x_x is zero. The system is solved again, more exactly, until both hold. solution: guess on entry
- * (of the sites p), always honoured; x on return when the status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched
- * otherwise. A zero source gives x = 0.
+ * how: as milcgpu_staggered_solve takes it, but for mass and links_version, which must be 0. tolerance limits
+ * |b - M x| / |b|, see spec->even_odd. relative_tolerance limits sqrt(2 / V sum over the sites y in p of |r(y)|^2 /
+ * |x(y)|^2), with r = b - M x and V the number of all sites; a site with x(y) = 0 adds 1. The system is solved again,
+ * more exactly, until both hold. solution: guess on entry (of the sites p), always honoured; x on return when the
+ * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. A zero source gives x = 0.
  *
- * report may be NULL. source_norm, true_residual and relative_residual are what these tolerances are of, in double from
- * the links as handed over; recursion_residual is that of the system iterated on, the normal equations with CG;
- * links_version is 0. */
+ * report may be NULL. true_residual and relative_residual are what the two tolerances limit, and source_norm is the
+ * norm of that right-hand side, all in double from the links as handed over. recursion_residual is that of the
+ * iteration, which with CG solves the normal equations. links_version is 0. */
 milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report);

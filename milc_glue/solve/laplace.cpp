@@ -121,7 +121,7 @@ Places places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n
 
 // ---- application
 
-// Of vectors that are applied to at once: links are loaded once for four of them.
+// How many vectors D takes at once; links are loaded once for four of them.
 constexpr int most_at_once = 12;
 
 // All results are there before the first is written.
