@@ -363,9 +363,9 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     }
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source); body.active()
-// says the same. On the GPU a thread does Body::together sources at a site; more than one by body.of(i, first, open,
-// sums), which leaves those alone that are not open. What they share (links) is loaded once.
+// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source);
+// body.active() says the same. On the GPU a thread does Body::together sources at a site; more than one by body.of(i,
+// first, open, sums), which leaves those alone that are not open. What they share (links) is loaded once.
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
