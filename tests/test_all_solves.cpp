@@ -120,7 +120,9 @@ std::vector<Family> families(const World &world) {
                            return milcgpu_staggered_solve_sources(w.session.links, &spec, together, sources, b.data(),
                                                                   x.data(), nullptr);
                        }});
-        for (const int site : {0, odd}) {
+        // On sites of both parities, in a short run of one way alone.
+        for (const int site :
+             long_tests() || together == MILCGPU_BLOCK ? std::vector<int>{0, odd} : std::vector<int>{0}) {
             const std::string where = way + (site == 0 ? ", even site" : ", odd site");
             all.push_back(
                 {"Laplace" + where, false, site, [together](World &w, Progress p, void *user, Fields &b, Fields &x) {

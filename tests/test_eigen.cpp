@@ -1,5 +1,4 @@
 // Eigenvectors: the dense eigensolver of the host, Lanczos against all eigenvalues of a small lattice, deflation.
-#include "examples/heatbath.h"
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/hermitian.h"
 #include "gpu_kernels/solver/lanczos.h"
@@ -9,6 +8,7 @@
 #include "milc_glue/solve/eigen.h"
 #include "tests/cut_support.h"
 #include "tests/eigen_support.h"
+#include "tests/quenched.h"
 #include <complex>
 #include <cstring>
 
@@ -44,7 +44,7 @@ struct Modes {
     Session<double> session;
     reference::Gauge u; // with phases
     Modes(Backend backend, unsigned long seed, const reference::Lattice &lattice = {{4, 4, 4, 8}})
-        : session(lattice, backend), u(examples::thermalized(lattice, 5.6, seed, 8, 1)) {
+        : session(lattice, backend), u(quenched(lattice, seed)) {
         reference::apply_phases(lattice, u);
         make(0);
     }
@@ -1043,7 +1043,8 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
 }
 
 TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[eigen]") {
-    Fields fields{{{4, 6, 6, 8}}, {}, {}, {}};
+    const std::array<int, 4> whole{4, long_tests() ? 6 : 4, 6, 8};
+    Fields fields{{whole}, {}, {}, {}};
     {
         Modes modes(Backend::host, 3, fields.lattice);
         fields.fat.resize(72 * fields.lattice.volume()), fields.lng.resize(fields.fat.size());
@@ -1062,7 +1063,7 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
             std::vector<std::vector<double>> seen(ranks);
             int steps = 0, refusals[2] = {};
             std::string words[2];
-            const auto endings = on_cut(fields, {{4, 6, 6, 8}, grid, 0}, backend, [&](Here &here, Ending &) {
+            const auto endings = on_cut(fields, {whole, grid, 0}, backend, [&](Here &here, Ending &) {
                 Handle made;
                 auto spec = eigen_spec(12);
                 demand(milcgpu_eigenvectors_compute(here.links, &spec, &made.of, nullptr));

@@ -144,8 +144,7 @@ TEST_CASE("every row of the Laplace table against the reference, one thread a si
           "[operators][laplace][sanitize]") {
     REQUIRE(laplace_table().size() == 3 * 3 * 2 * 4 * 2);
     for (const Backend backend : backends())
-        for (const auto &n :
-             {std::array<int, 4>{4, 6, 10, 4}, std::array<int, 4>{2, 4, 4, 8}, std::array<int, 4>{4, 2, 6, 3}}) {
+        for (const auto &n : sampled<std::array<int, 4>>({{2, 4, 4, 8}, {4, 6, 10, 4}, {4, 2, 6, 3}}, 2)) {
             LaplaceBench bench(n, backend);
             for (const LaplaceKernel &row : laplace_table()) {
                 if (n[3] % 2 != 0 && row.directions == 4)
