@@ -699,7 +699,8 @@ const std::string few = "MILC_HOST_FEW_SITES=1 ", more;
 // MILC's own routines alone.
 const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
                           const std::string &sites = few) {
-    const Run &own = run(program, sites + "MILCGPU_OFF=1", arguments);
+    const std::string off = sites + "MILCGPU_OFF=1";
+    const Run &own = run(program, off, arguments);
     CHECK(own.status == 0);
     return own;
 }
