@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
@@ -21,7 +22,8 @@ using ListenerBase = Catch::TestEventListenerBase;
 namespace {
 
 // Checks whose expressions are being evaluated, or have thrown; the innermost last.
-std::vector<Catch::AssertionInfo> begun;
+thread_local std::vector<Catch::AssertionInfo> begun; // ranks of a test are threads, and check, too
+std::mutex in_catch;
 
 struct Expression : Catch::ITransientExpression {
     const char *comparison;
@@ -59,6 +61,7 @@ void tests::end_check(bool holds, const char *comparison, const void *left, std:
                       const void *right, std::string (*right_text)(const void *)) {
     const Catch::AssertionInfo check = begun.back();
     begun.pop_back();
+    const std::lock_guard<std::mutex> lock(in_catch); // Catch takes one check at a time
     Catch::AssertionHandler handler(check.macroName, check.lineInfo, check.capturedExpression, check.resultDisposition);
     Expression expression(holds, comparison);
     expression.left = left, expression.left_text = left_text;
