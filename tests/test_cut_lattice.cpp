@@ -33,6 +33,23 @@ std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backe
     return all;
 }
 
+// |b - A x| / |b| with x = b, vectors in double, links as they are handed over: in single.
+double residual_by_links_in_single(const Fields &fields, const Cut &cut, Backend backend, bool &well) {
+    double found = NAN;
+    const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+        std::vector<float> fat(here.fat.begin(), here.fat.end()), lng(here.lng.begin(), here.lng.end());
+        const milcgpu_field f{fat.data(), MILCGPU_SINGLE, 0}, l{lng.data(), MILCGPU_SINGLE, 0},
+            b = field_of(here.source);
+        demand(milcgpu_links_update(here.links, &f, &l, nullptr));
+        double residual = NAN;
+        demand(milcgpu_staggered_residual(here.links, MILCGPU_EVEN, 0.1, &b, &b, &residual));
+        if (here.rank() == 0)
+            found = residual;
+    });
+    well = all_well(endings);
+    return found;
+}
+
 // All sixteen ways to cut, with local extents 3, 5, 3, 4 where it is cut and 4 where not; and three ranks in a row.
 std::vector<Cut> cuts_over_ranks() {
     std::vector<Cut> cuts{{{4, 4, 4, 12}, {1, 1, 1, 3}, 0}, {{9, 4, 4, 6}, {3, 1, 1, 2}, 0}};
@@ -57,13 +74,29 @@ TEST_CASE("D on a lattice cut over ranks has the bits of the whole one, every pr
             CAPTURE(text_of(cut), name(backend));
             const Fields fields = fields_on(cut.whole, true);
             bool well = false;
-            const std::vector<double> whole =
-                all_of_d(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
+            const std::vector<double> whole = all_of_d(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
             REQUIRE(well);
             for (const char *direct : ways(backend)) {
                 const Environment way{{"MILCGPU_DIRECT", direct}};
                 CAPTURE(direct);
                 CHECK(same_bits(all_of_d(fields, cut, backend, well), whole));
+                CHECK(well);
+            }
+        }
+}
+
+TEST_CASE("residuals by links that are handed over in single are those of the whole lattice", "[ranks][cut]") {
+    for (const Backend backend : backends())
+        for (const Cut &cut : {Cut{{4, 4, 4, 12}, {1, 1, 1, 3}, 0}, Cut{{4, 6, 4, 4}, {1, 1, 1, 1}, 6}}) {
+            const Fields fields = fields_on(cut.whole, true);
+            bool well = false;
+            const double whole = residual_by_links_in_single(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
+            REQUIRE(well);
+            for (const char *direct : ways(backend)) {
+                const Environment way{{"MILCGPU_DIRECT", direct}};
+                const double found = residual_by_links_in_single(fields, cut, backend, well);
+                CAPTURE(text_of(cut), name(backend), direct, whole, found / whole - 1);
+                CHECK(std::fabs(found / whole - 1) <= times_measured * 2.3e-16);
                 CHECK(well);
             }
         }
