@@ -29,7 +29,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("sources", "N,N,...", s.sources, "numbers of sources", list_of_each(whole(1, 1000)));
     arguments.add("precisions", "P,P,...", s.precisions, "pairs", list_of_each(examples::pair_name(false)));
     arguments.add("ways", "W,W,...", s.ways, "how they are solved",
-                  list_of_each(one_of({"block", "lock-step", "one-by-one"})));
+                  list_of_each(one_of({"auto", "block", "lock-step", "one-by-one"})));
     arguments.add("reals", "R", s.reals, "of a long link in the sloppy precision",
                   one_of({"18", "13", "12", "9", "8"}));
     arguments.add("tolerance", "R", s.tolerance,
@@ -50,7 +50,10 @@ bool read_settings(int argc, char **argv, Settings &s) {
 }
 
 int way_of(const std::string &name) {
-    return name == "block" ? MILCGPU_BLOCK : name == "lock-step" ? MILCGPU_LOCK_STEP : MILCGPU_ONE_BY_ONE;
+    return name == "auto"        ? MILCGPU_TOGETHER_AUTO
+           : name == "block"     ? MILCGPU_BLOCK
+           : name == "lock-step" ? MILCGPU_LOCK_STEP
+                                 : MILCGPU_ONE_BY_ONE;
 }
 
 struct Progress {

@@ -138,6 +138,42 @@ TEST_CASE("many sources of a very light mass start in double: its steps, in sing
     }
 }
 
+TEST_CASE("sources that gain nothing in one Krylov space are in lock-step and half from the second solve on",
+          "[sources]") {
+    for (const Backend backend : backends()) {
+        // On a GPU few sites are solved one source after the other.
+        const reference::Lattice lattice{backend == Backend::cuda ? std::array<int, 4>{16, 16, 16, 32}
+                                                                  : std::array<int, 4>{8, 6, 6, 8}};
+        const AsqtadLinks links = asqtad_links(lattice, 61);
+        const auto fields = random_sources(lattice, 4);
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const double mass : {1.0, 0.1}) { // few steps, and many
+            const bool faster = mass == 0.1;
+            const milcgpu_solve_spec spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+            int steps[2];
+            for (const bool second : {false, true}) {
+                Sources all(lattice, fields);
+                CAPTURE(milcgpu::name(backend), mass, second, milcgpu_last_error());
+                CHECK(all.solve(session, spec, MILCGPU_TOGETHER_AUTO) == MILCGPU_OK);
+                for (int k = 0; k < all.count(); ++k)
+                    CHECK(residual(lattice, links, mass, fields[k], all.solution(k)) < 1e-10);
+                steps[second] = all.reports[0].steps;
+                const milcgpu::KeptSolver &kept = milcgpu::kept_solvers(*session.context).all.front();
+                CAPTURE(steps[second]);
+                CHECK(kept.faster_in_lock_step.count(4 * mass * mass) == faster);
+                CHECK(kept.block->spec().spinor ==
+                      (faster && second ? milcgpu::Precision::half : milcgpu::Precision::single));
+            }
+            CAPTURE(mass, steps[0], steps[1]);
+            CHECK(steps[1] <= steps[0] * (faster ? 1.25 : 1.0));
+            Sources block(lattice, fields); // as asked for, whatever was found
+            CHECK(block.solve(session, spec, MILCGPU_BLOCK) == MILCGPU_OK);
+            CHECK(block.reports[0].steps == steps[0]);
+        }
+    }
+}
+
 TEST_CASE("sources at one mass after another take the steps that they take alone", "[sources]") {
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 61);

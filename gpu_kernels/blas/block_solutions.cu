@@ -65,6 +65,29 @@ template <class S, int most> struct UpdateBlock : SolutionUpdate {
     }
 };
 
+// In lock-step: each thread has one site of one source.
+template <class S> struct UpdateApart : SolutionUpdate {
+    static constexpr int together = 1;
+    MILCGPU_HD bool open(int) const { return pending() != 0; }
+    ActiveSources active() const { return {}; }
+    MILCGPU_HD Sums<1> operator()(int i, int j) const {
+        const int steps_to_add = pending();
+        Vector<double> sum = {};
+        MILCGPU_UNROLL // all loads on their way
+        for (int k = 0; k < cg_kept_steps; ++k) {
+            if (k >= steps_to_add)
+                continue;
+            const int step = place_of(k, steps_to_add);
+            const auto direction = load_spinor<S>(p[step] + j * direction_bytes, stride, i);
+            sum = sum + s->alpha[step][j * (most_block + 1)].re * convert<double>(direction);
+        }
+        store_spinor<SpinorDouble>(solution(j), stride, i,
+                                   load_spinor<SpinorDouble, Reuse::written>(solution(j), stride, i) +
+                                       s->scale[j] * sum);
+        return {};
+    }
+};
+
 #if defined(MILCGPU_WITH_CUDA)
 // The same in single precision: a thread has one or two pairs of sites of a colour, each of which it loads as 16 bytes,
 // and all sources. So directions are read once. Coefficients wait in shared memory, as rows of `most`; with two pairs
@@ -185,6 +208,11 @@ void update_block_solutions(Device &device, const BlockSolutions &v, const Block
     update.stride = v.p[0].stride;
     update.s = state, update.steps = steps, update.stopped = stopped;
     const int n = v.p[0].sources, sites = v.p[0].sites;
+    if (v.lock_step)
+        return for_precision(v.p[0].precision, [&](auto format) {
+            launch_sum_sources<1, 1>(device, sites, n, UpdateApart<decltype(format)>{update}, NoSums(),
+                                     "update solutions in lock-step");
+        });
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu() && v.p[0].precision == Precision::single) {
         const auto start = [&](auto most) {

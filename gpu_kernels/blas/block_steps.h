@@ -76,9 +76,11 @@ void block_redirect(Device &, BlockState *, const BlockRedirect &);
 
 // X += scale P alpha for the last `steps` iterations, if the iteration goes on. stopped: if it has ended, for all
 // iterations since the last such update. p[k]: directions of iteration k. x: in double, one source for each solution.
-// Bytes a site: a spinor for each direction, and x twice; flops: 24 a direction and source.
+// Bytes a site: a spinor for each direction, and x twice; flops: 24 a direction and source, in lock-step 12 a
+// direction.
 struct BlockSolutions {
     SpinorBlock p[cg_kept_steps], x;
+    bool lock_step;
 };
 void update_block_solutions(Device &, const BlockSolutions &, const BlockState *, int steps, bool stopped);
 

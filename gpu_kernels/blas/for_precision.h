@@ -30,6 +30,12 @@ template <class S> struct SpinorView {
     MILCGPU_HD void store(int i, const Vector<typename S::Real> &x) const { store_spinor<S>(data, stride, i, x); }
 };
 
+// Of a launch over several sources that is not a sum.
+struct NoSums {
+    MILCGPU_HD bool wanted() const { return false; }
+    MILCGPU_HD void operator()(const Sums<1> &, int) const {}
+};
+
 struct StoreSum {
     double *sum;
     MILCGPU_HD bool wanted() const { return sum != nullptr; }

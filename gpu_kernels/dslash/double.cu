@@ -6,8 +6,6 @@ namespace milcgpu {
 
 void add_double_rows(std::vector<DslashKernel> &table) {
     own_rows<OnThisBackend, SpinorDouble>(table, "gpu_kernels/dslash/double.cu");
-    full_rows<OnThisBackend>(table, "gpu_kernels/dslash/double.cu");
-    checked_rows<OnThisBackend>(table, "gpu_kernels/dslash/double.cu");
 }
 
 } // namespace milcgpu

@@ -6,7 +6,6 @@ namespace milcgpu {
 
 void add_double_cut_rows(std::vector<DslashKernel> &table) {
     own_rows<CutLattice, SpinorDouble>(table, "gpu_kernels/dslash/double_cut.cu");
-    full_rows<CutLattice>(table, "gpu_kernels/dslash/double_cut.cu");
 }
 
 } // namespace milcgpu

@@ -6,20 +6,20 @@ namespace milcgpu {
 
 // A function a file. Those for cut lattices add the same rows in the same order.
 using AddRows = void(std::vector<DslashKernel> &);
-AddRows add_double_rows, add_single_rows, add_half_rows, add_double_sources_rows, add_single_sources_rows,
-    add_half_sources_rows;
-AddRows add_double_cut_rows, add_single_cut_rows, add_half_cut_rows, add_double_sources_cut_rows,
-    add_single_sources_cut_rows, add_half_sources_cut_rows;
+AddRows add_double_rows, add_true_residual_rows, add_single_rows, add_half_rows, add_double_sources_rows,
+    add_single_sources_rows, add_half_sources_rows;
+AddRows add_double_cut_rows, add_true_residual_cut_rows, add_single_cut_rows, add_half_cut_rows,
+    add_double_sources_cut_rows, add_single_sources_cut_rows, add_half_sources_cut_rows;
 
 const std::vector<DslashKernel> &dslash_table() {
     static const std::vector<DslashKernel> table = [] {
         std::vector<DslashKernel> rows, cut;
-        for (AddRows *add : {add_double_rows, add_single_rows, add_half_rows, add_double_sources_rows,
-                             add_single_sources_rows, add_half_sources_rows})
+        for (AddRows *add : {add_double_rows, add_true_residual_rows, add_single_rows, add_half_rows,
+                             add_double_sources_rows, add_single_sources_rows, add_half_sources_rows})
             add(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        for (AddRows *add : {add_double_cut_rows, add_single_cut_rows, add_half_cut_rows, add_double_sources_cut_rows,
-                             add_single_sources_cut_rows, add_half_sources_cut_rows})
+        for (AddRows *add : {add_double_cut_rows, add_true_residual_cut_rows, add_single_cut_rows, add_half_cut_rows,
+                             add_double_sources_cut_rows, add_single_sources_cut_rows, add_half_sources_cut_rows})
             add(cut);
 #else
         std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),

@@ -7,6 +7,7 @@
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/epilogue.h"
+#include <cmath>
 #include <memory>
 
 namespace milcgpu {
@@ -51,6 +52,8 @@ class NormalOperator {
     virtual double rounding(Precision p) const = 0;
     // A lower bound of the eigenvalues of A.
     virtual double lowest(double shift) const { return shift; }
+    // About the largest one; infinite: not known.
+    virtual double highest(double) const { return INFINITY; }
 
     // Whether A can be applied to several sources in one launch, with any epilogue.
     virtual bool takes_several() const = 0;

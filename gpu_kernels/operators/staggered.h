@@ -19,6 +19,8 @@ class StaggeredOperator : public NormalOperator {
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;
+    // That of free fermions with Naik's term, 4 (7/3)^2.
+    double highest(double shift) const override { return shift + 21.8; }
     bool takes_several() const override {
         return look_for_dslash(spec().spinor, spec().link, spec().reals, Epilogue::residual, 2) != nullptr;
     }

@@ -1,5 +1,6 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/blas/convert_sources.h"
+#include "gpu_kernels/blas/lock_step.h"
 #include "gpu_kernels/dense/dense.h"
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/precision_ladder.h"
@@ -91,6 +92,14 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
+// <x_i, y_j> of all sources, in lock-step those with i = j.
+void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &on_device) {
+    if (lock_step())
+        sums_apart(device_, x, y, on_device, &state_.data()->active);
+    else
+        gram_of_all_ranks(x, y, on_device);
+}
+
 // A step along the directions level_->p[k], and the next directions. <R', R'> and beta follow from matrices of the step
 // before the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R>
 // and <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and every
@@ -108,47 +117,47 @@ void BlockCgSolver::step(int k, bool after_update) {
     const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
     if (first)
         aside([&] {
-            gram_of_all_ranks(r, r, state->r_r);
-            gram_of_all_ranks(p, p, state->p_p);
-            gram_of_all_ranks(p, r, state->p_r);
+            products(r, r, state->r_r);
+            products(p, p, state->p_p);
+            products(p, r, state->p_r);
         });
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
     level_->A->first_half(device_, call);
     aside([&] {
-        gram_of_all_ranks(between, between, state->bp_bp);
+        products(between, between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
     });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
     level_->A->second_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
-    gram_of_all_ranks(ap, ap, state->ap_ap);
+    products(ap, ap, state->ap_ap);
     if (sums)
-        gram_of_all_ranks(ap, r, state->ap_r);
+        products(ap, r, state->ap_r);
     block_direction(device_, state, sums ? From::sums : From::before, last);
     if (last)
         add_to_solutions(cg_kept_steps, false); // before p[0] changes
-    rotate_twice(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr, p, state->beta, next,
-                 &state->active);
+    (lock_step() ? step_apart : rotate_twice)(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr, p,
+                                              state->beta, next, &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
     BlockSolutions vectors;
     for (int k = 0; k < cg_kept_steps; ++k)
         vectors.p[k] = some(level_->p[k]);
-    vectors.x = x_;
+    vectors.x = x_, vectors.lock_step = lock_step();
     update_block_solutions(device_, vectors, state_.data(), steps, stopped);
 }
 
 // A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. Then the first of
 // these chunks again, for use after a reliable update.
 ChunkLoop &BlockCgSolver::chunks() {
-    if (level_->shift_of_loops != limits_.shift) { // a recorded launch has it as a number
+    if (level_->shift_of_loops != limits_.shift || level_->way_of_loops != limits_.together) { // they are recorded
         for (std::unique_ptr<ChunkLoop> &loop : level_->loops)
             loop.reset();
-        level_->shift_of_loops = limits_.shift;
+        level_->shift_of_loops = limits_.shift, level_->way_of_loops = limits_.together;
     }
     std::unique_ptr<ChunkLoop> &loop = level_->loops[open_.size()];
     if (!loop) {
@@ -170,10 +179,11 @@ ChunkLoop &BlockCgSolver::chunks() {
 }
 
 // Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
-// the step's part of the update of solutions.
+// the step's part of the update of solutions. In lock-step sums and sums of vectors are in the place of these.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = level_->r.sites(), spinor = spinor_bytes(level_->A->spec().spinor);
-    report.flops += steps * (n * level_->A->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
+    report.flops += steps * (n * level_->A->flops(Epilogue::normal) +
+                             5 * dense_flops(int(n), lock_step() ? 1 : int(n), int(sites)));
     const double of_links = level_->A->bytes(Epilogue::normal) - level_->A->passes(Epilogue::normal) * spinor * sites;
     const double passes = level_->A->passes(Epilogue::normal) + 2 * 1 + 5 + 1;
     report.bytes +=
@@ -216,7 +226,7 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     head.active = 1;
     head.stop = CgStop::running;
     head.sources = static_cast<int>(open.size());
-    head.lock_step = limits_.together == Together::lock_step;
+    head.lock_step = lock_step();
     head.iteration_limit = steps_left(open.front(), report);
     const double down = level_ == top_.get() ? ladder::go_down_at(ladder::Masses::several, Precision::single) : 1;
     const auto tolerance = [&](int k) { return down * limits_.tolerances[k]; };

@@ -81,7 +81,8 @@ class BlockCgSolver {
         SpinorField r, p[cg_kept_steps], ap, between;
         std::unique_ptr<ChunkLoop> loops[most_block + 1]; // index: how many sources iterate together
         double shift_of_loops = 0;                        // with which they were recorded
-        int last = 0;                                     // index in p of the directions of the last step
+        Together way_of_loops = Together::block;
+        int last = 0; // index in p of the directions of the last step
     };
     std::unique_ptr<Level> make_level(const Operator &, int sources) const;
     Open load_sources(SourcesReport &);
@@ -101,6 +102,8 @@ class BlockCgSolver {
     static constexpr int steps_a_chunk = 4; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
+    void products(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
+    bool lock_step() const { return limits_.together == Together::lock_step; }
     ChunkLoop &chunks();
     void add_work(int steps, SourcesReport &) const;
     SpinorBlock some(const SpinorField &field) const { return field.block().first(int(open_.size())); }

@@ -173,8 +173,8 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     }
     // Directions 2 pair and 2 pair + 1. loaded: the links of the first, or nullptr.
     template <int count>
-    MILCGPU_HD_ONCE void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Near &near, int pair,
-                             int i, const Links *loaded = nullptr) const {
+    MILCGPU_HD_ONCE void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Near &near,
+                                  int pair, int i, const Links *loaded = nullptr) const {
         const int mu = 2 * pair;
         Links first, second;
         if constexpr (loads_both)
@@ -197,7 +197,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     }
     template <int count>
     MILCGPU_HD void all(int i, const AllNear &prepared, const unsigned char *const (&from)[count],
-                             Vec (&sum)[count]) const {
+                        Vec (&sum)[count]) const {
         add_pair(sum, from, prepared.near[0], 0, i);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
@@ -518,10 +518,11 @@ template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table,
     add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table, file);
     add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table, file);
 }
+template <int reals> using HalfShape = WilsonShape<reals == 18 ? 64 : 256, 2, false, 2, 2>;
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorHalf, 18, WilsonShape<64, 2, false, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorHalf, 12, WilsonShape<256, 2, false, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorHalf, 8, WilsonShape<256, 2, false, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorHalf, 18, HalfShape<18>>(table, file);
+    add_wilson_row<Where, SpinorHalf, 12, HalfShape<12>>(table, file);
+    add_wilson_row<Where, SpinorHalf, 8, HalfShape<8>>(table, file);
 }
 
 } // namespace milcgpu

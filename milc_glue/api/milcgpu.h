@@ -295,7 +295,8 @@ milcgpu_status milcgpu_memory_unpin(milcgpu_context *context, void *address);
 
 /* How several sources are solved. */
 typedef enum {
-    MILCGPU_TOGETHER_AUTO = 0, /* block or one by one, by number of sources, lattice and precision */
+    MILCGPU_TOGETHER_AUTO = 0, /* block or one by one, by number of sources, lattice and precision; lock-step in half
+                                  where a block on these links has saved no steps */
     MILCGPU_BLOCK = 1,     /* one Krylov space for all: fewer steps, the more so with many sources and light masses */
     MILCGPU_LOCK_STEP = 2, /* at once, each in a Krylov space of its own, with the steps of a solve by itself */
     MILCGPU_ONE_BY_ONE = 3 /* milcgpu_staggered_solve for each */
@@ -307,9 +308,9 @@ typedef enum {
  * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
  * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
  * status is that of the first source without a solution, else that of the first that is not OK. Solutions are kept in
- * double, and residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, the
- * iteration is in single, which is faster here. Eight sources and more in one Krylov space start in double at very
- * light masses (below about 0.0027), where the memory suffices for that. */
+ * double, and residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, a
+ * block and MILCGPU_LOCK_STEP iterate in single, which is faster there. Eight sources and more in one Krylov space
+ * start in double at very light masses (below about 0.0027), where the memory suffices for that. */
 milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
                                                int n, const milcgpu_field *sources, const milcgpu_field *solutions,
                                                milcgpu_solve_report *reports);

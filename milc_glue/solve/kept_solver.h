@@ -9,6 +9,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace milcgpu {
@@ -40,6 +41,7 @@ struct KeptSolver : SolverKey {
     std::unique_ptr<MultiMassSolver> multi_mass;
     OperatorSpec shared; // of multi_mass
     std::unique_ptr<BlockCgSolver> block;
+    std::set<double> faster_in_lock_step;      // shifts with which several sources were found so
     std::vector<std::shared_ptr<void>> beside; // what a family keeps for each source that it takes at once
 };
 

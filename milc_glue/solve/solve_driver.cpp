@@ -87,8 +87,16 @@ bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvec
            !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
 }
 
-// The same for several sources in one Krylov space.
+// Whether the caller leaves it open how, and several sources with this shift were found to be faster in lock-step.
+bool found_faster_in_lock_step(const KeptSolver &solver, const SolveTask &task, bool deflated) {
+    return task.together == MILCGPU_TOGETHER_AUTO && !deflated &&
+           solver.faster_in_lock_step.count(task.a.limits.shift) > 0;
+}
+
+// Whether several sources iterate in half precision: the same with eigenvectors, or where that was found to be faster.
 bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
+    if (found_faster_in_lock_step(solver, task, eigenvectors != nullptr))
+        return true;
     return eigenvectors != nullptr && half_serves(solver, task, eigenvectors) &&
            solver.operators.sloppy->rounding(Precision::half) <=
                ladder::several_in_half_up_to * (eigenvectors->values.back() + task.a.limits.shift);
@@ -271,7 +279,9 @@ class GroupSolve {
         const CgLimits &asked = task_.a.limits;
         SourcesLimits limits;
         limits.shift = asked.shift;
-        limits.together = task_.together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block;
+        const bool lock_step = task_.together == MILCGPU_LOCK_STEP ||
+                               found_faster_in_lock_step(group_.solver, task_, deflation_ != nullptr);
+        limits.together = lock_step ? Together::lock_step : Together::block;
         for (int k = 0; k < group_.count; ++k) {
             limits.tolerances.push_back(group_.of[k].ended ? INFINITY : group_.of[k].tolerance); // left out
             limits.max_iterations.push_back(task_.each.max_iterations[group_.first + k]);
@@ -284,6 +294,8 @@ class GroupSolve {
         limits.deflation = deflation_;
         const SourcesReport r = solver.solve(limits, task_.progress);
         all_well_ = r.status == Status::ok;
+        if (all_well_ && task_.together == MILCGPU_TOGETHER_AUTO && deflation_ == nullptr && !lock_step)
+            judge(r);
         total_.steps_together += r.steps_together;
         total_.seconds += r.seconds;
         total_.flops += r.flops, total_.bytes += r.bytes;
@@ -294,6 +306,19 @@ class GroupSolve {
             add(r.sources[k], source.report);
             ++source.passes;
         }
+    }
+    // After a solve in one Krylov space: how the next sources are solved.
+    void judge(const SourcesReport &taken) const {
+        double residual = 1;
+        for (const CgReport &source : taken.sources)
+            if (source.true_residual > 0)
+                residual = std::fmin(residual, source.true_residual);
+        const NormalOperator &A = *group_.solver.operators.sloppy;
+        const double shift = task_.a.limits.shift,
+                     expected = ladder::expected_steps(A.highest(shift), A.lowest(shift), std::log(2 / residual));
+        if (ladder::lock_step_pays(taken.steps_together, expected) && half_serves(group_.solver, task_, nullptr) &&
+            A.rounding(Precision::single) <= ladder::descend_above * A.lowest(shift))
+            group_.solver.faster_in_lock_step.insert(shift);
     }
     std::vector<Region> checked_regions() const {
         const KeptSolver &solver = group_.solver;
