@@ -1,6 +1,8 @@
 // What the headers promise and no other file of tests holds.
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_md.h"
+#include "tests/cut_support.h"
 #include "tests/support.h"
 #include <cstring>
 
@@ -128,5 +130,122 @@ TEST_CASE("milcgpu_md.h: a loop that goes three sites away where the lattice is 
         CHECK(milcgpu_gauge_loop_traces(gauge, MILCGPU_SIGNS_OUT, 1, &lengths[0], of_two, trace) == MILCGPU_OK);
         CHECK(trace[0] < 3);
         milcgpu_gauge_destroy(gauge), milcgpu_context_destroy(context);
+    }
+}
+
+namespace {
+
+// The status of call(), in which the work on the device fails where it comes to `what` for the nth time.
+template <class Call>
+milcgpu_status failing_at(Session<double> &session, const std::string &what, int nth, const Call &call) {
+    milcgpu::Device &device = *session.context->device;
+    device.set_look([&](const char *next) {
+        if (has(next, what) && --nth == 0)
+            throw milcgpu::Error(milcgpu::Status::timed_out, "a wait has no end");
+    });
+    const milcgpu_status status = call();
+    device.set_look({});
+    CHECK(nth <= 0);
+    return status;
+}
+
+} // namespace
+
+TEST_CASE("milcgpu_md.h: a sweep that fails leaves the links empty, and no counts of numbers", "[errors][md]") {
+    for (const Backend backend : backends()) {
+        const reference::Lattice lattice{{4, 2, 2, 4}};
+        Session<double> session(lattice, backend, 0, 0);
+        milcgpu_gauge *gauge = nullptr;
+        REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
+        std::vector<double> values =
+                                reference::links_to_milc<double>(lattice, reference::near_unit_gauge(lattice, 0.3, 7)),
+                            kept(values.size(), 5);
+        const milcgpu_field links = session.field(values), back = session.field(kept);
+        const std::vector<uint32_t> words(15 * lattice.volume(), 1);
+        std::vector<uint32_t> drawn(lattice.volume(), 77);
+        const auto heat = [&] { return milcgpu_gauge_heat_bath(gauge, 5.7, 2, words.data(), drawn.data()); };
+        const auto relax = [&] { return milcgpu_gauge_overrelax(gauge, 2); };
+        for (const int nth : {1, 9}) // in the first sweep, in the second
+            for (const bool draws : {true, false}) {
+                CAPTURE(milcgpu::name(backend), nth, draws);
+                REQUIRE(milcgpu_gauge_load(gauge, &links, 0) == MILCGPU_OK);
+                const std::string what = draws ? "heat bath" : "over-relaxation";
+                CHECK((draws ? failing_at(session, what, nth, heat) : failing_at(session, what, nth, relax)) ==
+                      MILCGPU_TIMED_OUT);
+                CHECK(milcgpu_gauge_version(gauge) == 0);
+                CHECK(milcgpu_gauge_save(gauge, &back) == MILCGPU_BAD_ARGUMENT);
+                CHECK(kept == std::vector<double>(kept.size(), 5));
+                CHECK(drawn == std::vector<uint32_t>(lattice.volume(), 77));
+            }
+        milcgpu_gauge_destroy(gauge);
+    }
+}
+
+TEST_CASE("milcgpu_md.h: sweeps on several ranks are NOT_BUILT, and links stay", "[errors][md][ranks]") {
+    const Cut cut{{4, 4, 2, 8}, {1, 1, 1, 2}, 0};
+    CHECK(all_well(on_cut(fields_on(cut.whole, false), cut, Backend::host, [](Here &here, Ending &) {
+        milcgpu_gauge *gauge = nullptr;
+        demand(milcgpu_gauge_create(here.context, MILCGPU_DOUBLE, &gauge));
+        const milcgpu_field links = field_of(here.fat);
+        demand(milcgpu_gauge_load(gauge, &links, -1)); // fat links
+        const uint64_t version = milcgpu_gauge_version(gauge);
+        const std::vector<uint32_t> words(15 * here.source.size() / 6, 1);
+        std::vector<uint32_t> drawn(here.source.size() / 6, 77);
+        if (milcgpu_gauge_overrelax(gauge, 1) != MILCGPU_NOT_BUILT ||
+            milcgpu_gauge_heat_bath(gauge, 5.7, 1, words.data(), drawn.data()) != MILCGPU_NOT_BUILT ||
+            milcgpu_gauge_version(gauge) != version || drawn[0] != 77)
+            throw milcgpu::Error(milcgpu::Status::comm, "not as promised");
+        milcgpu_gauge_destroy(gauge);
+    })));
+}
+
+TEST_CASE("milcgpu_md.h: a load of a vector that fails leaves its part empty", "[errors][md]") {
+    for (const Backend backend : backends()) {
+        Small small(backend);
+        milcgpu_vectors *vectors = nullptr;
+        REQUIRE(milcgpu_vectors_create(small.session.context, MILCGPU_DOUBLE, 1, &vectors) == MILCGPU_OK);
+        const milcgpu_field b = small.session.field(small.sources[0]), to = small.session.field(small.solutions[0]);
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            REQUIRE(milcgpu_vectors_load(vectors, 0, parity, &b) == MILCGPU_OK);
+        CHECK(failing_at(small.session, "copy to the device", 1,
+                         [&] { return milcgpu_vectors_load(vectors, 0, MILCGPU_EVEN, &b); }) == MILCGPU_TIMED_OUT);
+        CHECK(milcgpu_vectors_save(vectors, 0, MILCGPU_EVEN, &to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(small.solutions[0] == std::vector<double>(small.solutions[0].size(), 0));
+        CHECK(milcgpu_vectors_save(vectors, 0, MILCGPU_ODD, &to) == MILCGPU_OK);
+        milcgpu_vectors_destroy(vectors);
+    }
+}
+
+TEST_CASE("milcgpu_flow.h: as_milc adds the step that rounding makes, and changes the last bits alone", "[gauge]") {
+    const reference::Lattice lattice{{4, 4, 2, 4}};
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend, 0, 0);
+        milcgpu_gauge *gauge = nullptr;
+        REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
+        std::vector<double> values =
+                                reference::links_to_milc<double>(lattice, reference::near_unit_gauge(lattice, 0.3, 7)),
+                            end[2];
+        int steps[2];
+        for (const int as_milc : {0, 1}) {
+            const milcgpu_field links = session.field(values);
+            REQUIRE(milcgpu_gauge_load(gauge, &links, 0) == MILCGPU_OK);
+            milcgpu_flow_spec spec;
+            milcgpu_flow_defaults(&spec, sizeof spec);
+            spec.step = 0.1, spec.stop = 0.8; // eight times 0.1 is less than 0.8
+            spec.as_milc = as_milc, spec.signs = MILCGPU_SIGNS_OUT;
+            auto report = sized<milcgpu_flow_report>();
+            REQUIRE(milcgpu_gauge_flow(gauge, &spec, nullptr, nullptr, &report) == MILCGPU_OK);
+            steps[as_milc] = report.last.steps;
+            end[as_milc].resize(values.size());
+            const milcgpu_field back = session.field(end[as_milc]);
+            REQUIRE(milcgpu_gauge_save(gauge, &back) == MILCGPU_OK);
+        }
+        CHECK((steps[0] == 8 && steps[1] == 9));
+        double largest = 0;
+        for (size_t k = 0; k < values.size(); ++k)
+            largest = std::fmax(largest, std::fabs(end[0][k] - end[1][k]));
+        CAPTURE(milcgpu::name(backend), largest);
+        CHECK(largest < times_measured * 1e-16);
+        milcgpu_gauge_destroy(gauge);
     }
 }

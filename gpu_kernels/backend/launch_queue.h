@@ -66,10 +66,13 @@ class LaunchQueue {
     bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
     // Before each launch, in this order; after it.
     void about_to(const char *what) {
-        if (look_ && !recording_ && !std::exchange(looking_, true)) {
-            look_(what);
-            looking_ = false;
-        }
+        if (!look_ || recording_ || looking_)
+            return;
+        struct Looking { // ends where look_ throws, too
+            bool &flag;
+            ~Looking() { flag = false; }
+        } looking{looking_ = true};
+        look_(what);
     }
     virtual void before_launch_of(const void *kernel) = 0;
     virtual void check_launch(const char *what) = 0;
