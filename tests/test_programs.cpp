@@ -456,7 +456,7 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     refused("eigen --out /nowhere/file", "--out: /nowhere/file cannot be written");
     refused("sources --sources 1,,2", "--sources: '1,,2' must be between commas, each a whole number");
     refused("sources --masses ,", "--masses: ',' must be");
-    refused("sources --ways blocks", "--ways: 'blocks' must be between commas, each one of block, ");
+    refused("sources --ways blocks", "--ways: 'blocks' must be between commas, each one of auto, block, ");
     refused("bench --pairs none", "--pairs: 'none' must be one of all, ");
     refused("bench --dense-precision quad", "--dense-precision: 'quad' must be one of all, ");
     refused("bench --block 100", "--block: '100' must be one of 0, 64, ");
