@@ -10,16 +10,18 @@ tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
 main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
 test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
-# Three programs, which run side by side, the longest first: tests that start programs in MILC's shape, tests of the
-# library, and tests that start other programs.
+# Three programs, which run side by side, those that take longest first: tests that start programs, tests that start
+# programs in MILC's shape, and tests of the library.
 host_tests     := $(call tests_of,milc_host)
 starting_tests := $(call tests_of,docs install milc_build mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
-# Without a GPU, tests of the library run in two halves: those with one of these tags, and the others.
-half           := cg sources cut ranks plugin
-halved         := $(if $(TESTS)$(gpus),,$(library_tests))
-test_runs      := $(if $(host_tests),milc_host_tests) $(if $(library_tests),milcgpu_tests) $(if $(halved),milcgpu_tests-2) \
-                    $(if $(starting_tests),program_tests)
+# Without a GPU, tests of the library run in three parts that take as long: those with a tag of part_1, those of the
+# others with a tag of part_2, and the rest.
+part_1         := eigen measurements
+part_2         := ranks operators cg
+in_parts       := $(if $(TESTS)$(gpus),,$(library_tests))
+test_runs      := $(if $(starting_tests),program_tests) $(if $(host_tests),milc_host_tests) \
+                    $(if $(library_tests),milcgpu_tests) $(if $(in_parts),milcgpu_tests-2 milcgpu_tests-3)
 asked           = $(TESTS)
 
 test_objects  := $(call objects,$(test_sources))
@@ -119,11 +121,13 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(first_of_hosts)
 check: $(test_runs:%=check-%)
 	@cat $(test_runs:%=$(O)/%.counts) | awk '$(add_counts)'
 
-check-milcgpu_tests check-milcgpu_tests-2: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
+check-milcgpu_tests check-milcgpu_tests-2 check-milcgpu_tests-3: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
 	@$(call run_tests,$(@:check-%=%))
-ifneq ($(halved),)
-check-milcgpu_tests: private asked = '$(subst $(space),$(comma),$(half:%=[%]~[.]))'
-check-milcgpu_tests-2: private asked = '$(subst $(space),,$(half:%=~[%]))~[.]'
+ifneq ($(in_parts),)
+no_tag = $(subst $(space),,$(1:%=~[%]))~[.]
+check-milcgpu_tests: private asked = '$(subst $(space),$(comma),$(part_1:%=[%]~[.]))'
+check-milcgpu_tests-2: private asked = '$(subst $(space),$(comma),$(part_2:%=[%]$(call no_tag,$(part_1))))'
+check-milcgpu_tests-3: private asked = '$(call no_tag,$(part_1) $(part_2))'
 endif
 
 # On a GPU not at once with the others, some of which need all of its memory.
@@ -131,14 +135,17 @@ after = $(if $(gpus),$(filter $(1:%=check-%),$(test_runs:%=check-%)))
 check-milc_host_tests: $(O)/milc_host_tests $(host_programs) | $(call after,milcgpu_tests)
 	@$(call run_tests,milc_host_tests)
 
-check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | $(call after,milcgpu_tests milc_host_tests)
+# The one that takes longest starts first: the others wait for what it needs.
+needed_first = $(if $(starting_tests),$(O)/program_tests $(libraries) $(test_programs))
+$(filter-out check-program_tests,$(test_runs:%=check-%)): | $(needed_first)
+check-program_tests: $(needed_first) | $(call after,milcgpu_tests milc_host_tests)
 	@$(call run_tests,program_tests)
 
 # What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
 run_tests = echo '  TEST  $(O)/$(1)'; \
-  $(O)/$(1:-2=) $(asked) >$(O)/$(1).log 2>&1; \
+  $(O)/$(firstword $(subst -, ,$(1))) $(asked) >$(O)/$(1).log 2>&1; \
   awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
 take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
   /^skipped [0-9]+: / { why = why $$0 "\n"; next } { said = said $$0 "\n" } \
