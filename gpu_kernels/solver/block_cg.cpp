@@ -154,7 +154,8 @@ void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
 // A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. Then the first of
 // these chunks again, for use after a reliable update.
 ChunkLoop &BlockCgSolver::chunks() {
-    if (level_->shift_of_loops != limits_.shift || level_->way_of_loops != limits_.together) { // they are recorded
+    if (level_->shift_of_loops != limits_.shift ||
+        level_->way_of_loops != limits_.together) { // recorded launches have both
         for (std::unique_ptr<ChunkLoop> &loop : level_->loops)
             loop.reset();
         level_->shift_of_loops = limits_.shift, level_->way_of_loops = limits_.together;
@@ -179,7 +180,8 @@ ChunkLoop &BlockCgSolver::chunks() {
 }
 
 // Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
-// the step's part of the update of solutions. In lock-step sums and sums of vectors are in the place of these.
+// the step's part of the update of solutions. In lock-step Gram matrices are numbers, and rotations
+// are sums of two vectors.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = level_->r.sites(), spinor = spinor_bytes(level_->A->spec().spinor);
     report.flops += steps * (n * level_->A->flops(Epilogue::normal) +

@@ -93,7 +93,8 @@ bool found_faster_in_lock_step(const KeptSolver &solver, const SolveTask &task, 
            solver.faster_in_lock_step.count(task.a.limits.shift) > 0;
 }
 
-// Whether several sources iterate in half precision: the same with eigenvectors, or where that was found to be faster.
+// Whether several sources iterate in half precision: where lock-step was found to be faster, or with eigenvectors that
+// leave no eigenvalue for which half would not serve.
 bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     if (found_faster_in_lock_step(solver, task, eigenvectors != nullptr))
         return true;
@@ -307,7 +308,7 @@ class GroupSolve {
             ++source.passes;
         }
     }
-    // After a solve in one Krylov space: how the next sources are solved.
+    // After a solve in one Krylov space: notes whether the next sources with this shift are faster in lock-step.
     void judge(const SourcesReport &taken) const {
         double residual = 1;
         for (const CgReport &source : taken.sources)
@@ -317,7 +318,7 @@ class GroupSolve {
         const double shift = task_.a.limits.shift,
                      expected = ladder::expected_steps(A.highest(shift), A.lowest(shift), std::log(2 / residual));
         if (ladder::lock_step_pays(taken.steps_together, expected) && half_serves(group_.solver, task_, nullptr) &&
-            A.rounding(Precision::single) <= ladder::descend_above * A.lowest(shift))
+            !ladder::must_descend(*group_.solver.operators.full, A, Precision::single, A.lowest(shift)))
             group_.solver.faster_in_lock_step.insert(shift);
     }
     std::vector<Region> checked_regions() const {
