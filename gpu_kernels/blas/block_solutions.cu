@@ -66,7 +66,7 @@ template <class S, int most> struct UpdateBlock : SolutionUpdate {
 };
 
 // In lock-step: each thread has one site of one source.
-template <class S> struct UpdateApart : SolutionUpdate {
+template <class S> struct UpdateOfEach : SolutionUpdate {
     static constexpr int together = 1;
     MILCGPU_HD bool open(int) const { return pending() != 0; }
     ActiveSources active() const { return {}; }
@@ -210,8 +210,8 @@ void update_block_solutions(Device &device, const BlockSolutions &v, const Block
     const int n = v.p[0].sources, sites = v.p[0].sites;
     if (v.lock_step)
         return for_precision(v.p[0].precision, [&](auto format) {
-            launch_sum_sources<1, 1>(device, sites, n, UpdateApart<decltype(format)>{update}, NoSums(),
-                                     "update solutions in lock-step");
+            launch_sum_sources<1, 1>(device, sites, n, UpdateOfEach<decltype(format)>{update},
+                                     StoreSumOfSource{nullptr}, "update solutions in lock-step");
         });
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu() && v.p[0].precision == Precision::single) {

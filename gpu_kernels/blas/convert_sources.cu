@@ -20,12 +20,6 @@ template <class Y> struct ConvertSources {
     }
 };
 
-struct StoreSumOfSource {
-    double *sums;
-    MILCGPU_HD bool wanted() const { return sums != nullptr; }
-    MILCGPU_HD void operator()(const Sums<1> &total, int k) const { sums[k] = total.v[0]; }
-};
-
 } // namespace
 
 void convert_sources(Device &device, const SpinorBlock &x, const SpinorBlock &y, const SourceScales &how,

@@ -30,16 +30,17 @@ template <class S> struct SpinorView {
     MILCGPU_HD void store(int i, const Vector<typename S::Real> &x) const { store_spinor<S>(data, stride, i, x); }
 };
 
-// Of a launch over several sources that is not a sum.
-struct NoSums {
-    MILCGPU_HD bool wanted() const { return false; }
-    MILCGPU_HD void operator()(const Sums<1> &, int) const {}
-};
-
 struct StoreSum {
     double *sum;
     MILCGPU_HD bool wanted() const { return sum != nullptr; }
     MILCGPU_HD void operator()(const Sums<1> &total) const { *sum = total.v[0]; }
+};
+
+// sums: of each source, or nullptr.
+struct StoreSumOfSource {
+    double *sums;
+    MILCGPU_HD bool wanted() const { return sums != nullptr; }
+    MILCGPU_HD void operator()(const Sums<1> &total, int k) const { sums[k] = total.v[0]; }
 };
 
 } // namespace milcgpu

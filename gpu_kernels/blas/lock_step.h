@@ -6,14 +6,20 @@
 
 namespace milcgpu {
 
-// diagonal = Re <x_k, y_k> over all ranks on the diagonal, 0 elsewhere. Bytes a site and source: x and y, once where
-// they are one; flops: 12.
-void sums_apart(Device &, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *diagonal, const int *gate);
+// Real parts of products over all ranks go onto the diagonals of these matrices, and 0 elsewhere: Re <x_k, y_k>, for
+// example. A nullptr is left out.
+struct SumsInLockStep {
+    Complex<double> *x_x, *x_y, *y_y;
+};
+// Bytes a site and source: x and y; flops: 36.
+void sums_in_lock_step(Device &, const SpinorBlock &x, const SpinorBlock &y, const SumsInLockStep &, const int *gate);
+// x_x alone. Bytes a site and source: x; flops: 12.
+void sums_in_lock_step(Device &, const SpinorBlock &x, Complex<double> *x_x, const int *gate);
 
 // y_k += c_kk x_k, or with m y_k = m_kk y_k + c_kk x_k; then z_k = y_k + d_kk p_k, with the real parts of c, m and d. y
 // and z are rounded once. Bytes a site and source: 5 spinors; flops: 24, or 30.
-void step_apart(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
-                const int *gate);
+void step_in_lock_step(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                       const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
+                       const int *gate);
 
 } // namespace milcgpu

@@ -92,12 +92,22 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// <x_i, y_j> of all sources, in lock-step those with i = j.
-void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &on_device) {
+// <x_i, x_j> of all sources, in lock-step those with i = j.
+void BlockCgSolver::products(const SpinorBlock &x, BlockState::Matrix &x_x) {
     if (lock_step())
-        sums_apart(device_, x, y, on_device, &state_.data()->active);
+        sums_in_lock_step(device_, x, x_x, &state_.data()->active);
     else
-        gram_of_all_ranks(x, y, on_device);
+        gram_of_all_ranks(x, x, x_x);
+}
+// Also <x_i, y_j>, and <y_i, y_j> if wanted.
+void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &x_x,
+                             BlockState::Matrix &x_y, BlockState::Matrix *y_y) {
+    if (lock_step())
+        return sums_in_lock_step(device_, x, y, {x_x, x_y, y_y != nullptr ? *y_y : nullptr}, &state_.data()->active);
+    gram_of_all_ranks(x, x, x_x);
+    gram_of_all_ranks(x, y, x_y);
+    if (y_y != nullptr)
+        gram_of_all_ranks(y, y, *y_y);
 }
 
 // A step along the directions level_->p[k], and the next directions. <R', R'> and beta follow from matrices of the step
@@ -116,31 +126,28 @@ void BlockCgSolver::step(int k, bool after_update) {
     const bool beside = device_.ranks() == nullptr;
     const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
     if (first)
-        aside([&] {
-            products(r, r, state->r_r);
-            products(p, p, state->p_p);
-            products(p, r, state->p_r);
-        });
+        aside([&] { products(p, r, state->p_p, state->p_r, &state->r_r); });
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
     level_->A->first_half(device_, call);
     aside([&] {
-        products(between, between, state->bp_bp);
+        products(between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
     });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
     level_->A->second_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
-    products(ap, ap, state->ap_ap);
     if (sums)
-        products(ap, r, state->ap_r);
+        products(ap, r, state->ap_ap, state->ap_r, nullptr);
+    else
+        products(ap, state->ap_ap);
     block_direction(device_, state, sums ? From::sums : From::before, last);
     if (last)
         add_to_solutions(cg_kept_steps, false); // before p[0] changes
-    (lock_step() ? step_apart : rotate_twice)(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr, p,
-                                              state->beta, next, &state->active);
+    (lock_step() ? step_in_lock_step : rotate_twice)(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr,
+                                                     p, state->beta, next, &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {

@@ -102,7 +102,9 @@ class BlockCgSolver {
     static constexpr int steps_a_chunk = 4; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
-    void products(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
+    void products(const SpinorBlock &x, BlockState::Matrix &x_x);
+    void products(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &x_x, BlockState::Matrix &x_y,
+                  BlockState::Matrix *y_y);
     bool lock_step() const { return limits_.together == Together::lock_step; }
     ChunkLoop &chunks();
     void add_work(int steps, SourcesReport &) const;
