@@ -38,10 +38,10 @@ install_goals := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(filter demo 
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# All cores unless the user says otherwise: a -j on the command line wins over this one. A make that calls this one
-# (MAKELEVEL > 0) hands its job slots down.
+# All cores unless the user says otherwise: a -j on the command line wins over this one. nproc by itself would say
+# OMP_NUM_THREADS, which jobs of MPI often set to 1. A make that calls this one (MAKELEVEL > 0) hands its job slots down.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
-MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+MAKEFLAGS += -j$(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2)
 endif
 
 Q := $(if $(V),,@)

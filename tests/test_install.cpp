@@ -427,3 +427,16 @@ TEST_CASE("make: GPUs that are too old are said, and the host backend is built",
     CHECK(help("7.5\\n9.0\\n").says("this build:   build/cuda, true for sm_90\n"));
     CHECK(help("12.0\\n").says("this build:   build/cuda, true for sm_120\n"));
 }
+
+TEST_CASE("make: as many compilers as cores, whatever OpenMP is told", "[install]") {
+    const Folder folder;
+    write(folder.path / "jobs.mk", "jobs:\n\t@echo $(filter -j%,$(MAKEFLAGS))\n");
+    const auto jobs = [&](const std::string &threads) {
+        return shell("cd " + source_tree().string() + " && env -u MAKEFLAGS -u MAKELEVEL OMP_NUM_THREADS=" + threads +
+                     " OMP_THREAD_LIMIT=" + threads + " make -s -f Makefile -f " + (folder.path / "jobs.mk").string() +
+                     " jobs")
+            .output;
+    };
+    CHECK(jobs("1").find("-j") == 0);
+    CHECK(jobs("1") == jobs("999"));
+}
