@@ -33,6 +33,12 @@ std::vector<std::vector<std::string>> matches(const std::string &text, const std
     return all;
 }
 
+bool is_all(const std::string &text, const std::string &pattern) { return std::regex_match(text, std::regex(pattern)); }
+
+std::string replaced(const std::string &text, const std::string &pattern, const std::string &by) {
+    return std::regex_replace(text, std::regex(pattern), by);
+}
+
 std::set<std::string> names_in(const std::string &text, const std::string &pattern) {
     std::set<std::string> names;
     for (const auto &groups : matches(text, pattern))
@@ -74,13 +80,36 @@ bool leads(const std::filesystem::path &page, const Link &link) {
 
 std::vector<std::string> code_of(const std::filesystem::path &page) {
     // A line goes on behind a backslash, or where the next one is indented further.
-    const std::string text = std::regex_replace(text_of(page), std::regex("( *\\\\)?\n {6,}"), " ");
+    const std::string text = replaced(text_of(page), "( *\\\\)?\n {6,}", " ");
     std::vector<std::string> code;
     for (const auto &line : matches(text, "\n {4}([^\n]+)"))
         code.push_back(line[1]);
     for (const auto &span : matches(text, "`([^`]+)`"))
-        code.push_back(std::regex_replace(span[1], std::regex("\\s+"), " "));
+        code.push_back(replaced(span[1], "\\s+", " "));
     return code;
+}
+
+std::multimap<std::string, std::string> functions_of(const std::string &file) {
+    const std::string text =
+        replaced(text_of(file), "//[^\n]*|/\\*[^*]*(?:\\*[^/][^*]*)*\\*/|\"(?:[^\"\\\\\n]|\\\\.)*\"", "");
+    const auto end_of = [&](size_t at, char open, char close) { // text[at] is open
+        for (int depth = 0; at < text.size(); ++at)
+            if (depth += (text[at] == open) - (text[at] == close); depth == 0)
+                return at + 1;
+        return at;
+    };
+    std::multimap<std::string, std::string> functions;
+    const std::regex name("((?:\\w+::)*~?\\w+)\\("), behind("^(?: const| override|\\s)*\\{");
+    for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found) {
+        const size_t after = end_of(found->position() + found->length() - 1, '(', ')');
+        std::smatch begin;
+        const std::string rest = text.substr(after, 40), word = (*found)[1];
+        if (std::regex_search(rest, begin, behind) && !is_all(word, "if|for|while|switch|catch")) {
+            const size_t body = after + begin.length() - 1;
+            functions.insert({word, text.substr(body, end_of(body, '{', '}') - body)});
+        }
+    }
+    return functions;
 }
 
 } // namespace tests

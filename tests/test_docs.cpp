@@ -9,7 +9,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -69,7 +68,7 @@ std::vector<std::string> parts(const std::string &text, char between) {
     std::vector<std::string> cells;
     std::stringstream whole(text);
     for (std::string cell; std::getline(whole, cell, between);)
-        cells.push_back(std::regex_replace(cell, std::regex("^ +| +$|`"), ""));
+        cells.push_back(tests::replaced(cell, "^ +| +$|`", ""));
     return cells;
 }
 
@@ -77,7 +76,7 @@ std::vector<std::string> parts(const std::string &text, char between) {
 bool is_rounded(const std::string &shown, const std::string &value) {
     if (shown == value)
         return true;
-    if (!std::regex_match(shown, std::regex("-?[0-9.]+(e-?[0-9]+)?")))
+    if (!tests::is_all(shown, "-?[0-9.]+(e-?[0-9]+)?"))
         return false;
     const size_t exponent = shown.find('e'), point = shown.find('.');
     const size_t digits = point < exponent ? std::min(exponent, shown.size()) - point - 1 : 0;
@@ -166,23 +165,22 @@ TEST_CASE("docs/milc.md says how many numbers docs/milc-checked.csv has", "[docs
                              std::to_string(sums[2]) + " numbers in files of correlators, " + std::to_string(sums[3]) +
                              " beyond";
     INFO(said);
-    const std::string page = std::regex_replace(text_of("docs/milc.md"), std::regex("\\s+"), " ");
+    const std::string page = tests::replaced(text_of("docs/milc.md"), "\\s+", " ");
     CHECK(page.find(said) != std::string::npos);
 }
 
 TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     const auto targets = names_in(text_of("Makefile"), "\n([a-z_-]+):[^\n]* ## ");
     int lines = 0;
-    const std::regex make("(?:^|&& )make ([a-z][a-z_-]*)(?: |$)"),
-        of_milc("su3_|ks_spectrum|MY_CC|milcgpu-config|QUDA");
     for (const auto &page : tests::pages())
         for (const std::string &code : tests::code_of(page)) {
-            std::smatch found; // MILC's lines have its variables
-            if (code.find("make ") == std::string::npos || !std::regex_search(code, found, make) ||
-                std::regex_search(code, of_milc))
+            if (code.find("make ") == std::string::npos)
+                continue;
+            const auto found = matches(code, "(?:^|&& )make ([a-z][a-z_-]*)(?: |$)"); // MILC's lines have its variables
+            if (found.empty() || !matches(code, "su3_|ks_spectrum|MY_CC|milcgpu-config|QUDA").empty())
                 continue;
             INFO(page << ": " << code);
-            CHECK(targets.count(found[1]) == 1);
+            CHECK(targets.count(found[0][1]) == 1);
             ++lines;
         }
     CHECK(lines > 20);
@@ -239,7 +237,7 @@ TEST_CASE("docs/guide.md names every program of the cookbook", "[docs]") {
 }
 
 TEST_CASE("docs/conventions.md names tests that there are", "[docs]") {
-    const std::string page = std::regex_replace(text_of("docs/conventions.md"), std::regex("\\s+"), " ");
+    const std::string page = tests::replaced(text_of("docs/conventions.md"), "\\s+", " ");
     int tests_named = 0;
     for (const auto &of_file : matches(page, "`(test_\\w+\\.cpp)`: (\"[^\"]+\"(?:, \"[^\"]+\")*)"))
         for (const auto &name : matches(of_file[2], "\"([^\"]+)\"")) {
@@ -341,10 +339,10 @@ struct Files {
                 text.erase(at, text.find('\n', at) - at);
             for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
                 text.erase(at, text.find("*/", at) + 2 - at);
-            const std::regex macro("#define (\\w+)\\([^)]*\\)((?:[^\\n\\\\]|\\\\\\n)*)");
-            for (std::sregex_iterator found(text.begin(), text.end(), macro), end; found != end; ++found)
-                macros[(*found)[1]] = (*found)[2];
-            code[file.path().stem()] += "\n" + std::regex_replace(text, macro, "");
+            const std::string macro = "#define (\\w+)\\([^)]*\\)((?:[^\\n\\\\]|\\\\\\n)*)";
+            for (const auto &found : matches(text, macro))
+                macros[found[1]] = found[2];
+            code[file.path().stem()] += "\n" + tests::replaced(text, macro, "");
         }
     }
     // Words that stand before a bracket, also by way of macros.
@@ -430,31 +428,6 @@ TEST_CASE("no files of MILC's glue take from one another in a circle", "[docs]")
 
 namespace {
 
-// Names with the bodies of their functions, of one file. No comments, no strings.
-std::multimap<std::string, std::string> functions_of(const std::string &file) {
-    const std::regex beside_code("//[^\n]*|/\\*[^*]*(?:\\*[^/][^*]*)*\\*/|\"(?:[^\"\\\\\n]|\\\\.)*\"");
-    const std::string text = std::regex_replace(text_of(file), beside_code, "");
-    const auto end_of = [&](size_t at, char open, char close) { // text[at] is open
-        for (int depth = 0; at < text.size(); ++at)
-            if (depth += (text[at] == open) - (text[at] == close); depth == 0)
-                return at + 1;
-        return at;
-    };
-    std::multimap<std::string, std::string> functions;
-    const std::regex name("((?:\\w+::)*~?\\w+)\\("), behind("^(?: const| override|\\s)*\\{");
-    for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found) {
-        const size_t after = end_of(found->position() + found->length() - 1, '(', ')');
-        std::smatch begin;
-        const std::string rest = text.substr(after, 40), word = (*found)[1];
-        if (std::regex_search(rest, begin, behind) &&
-            !std::regex_match(word, std::regex("if|for|while|switch|catch"))) {
-            const size_t body = after + begin.length() - 1;
-            functions.insert({word, text.substr(body, end_of(body, '{', '}') - body)});
-        }
-    }
-    return functions;
-}
-
 // Whether a function that is defined as `full`, perhaps as a member or in a namespace, is called `name`.
 bool is_named(const std::string &full, const std::string &name) {
     return full == name || (full.size() > name.size() + 2 && full.substr(full.size() - name.size() - 2) == "::" + name);
@@ -496,7 +469,7 @@ TEST_CASE("docs/design.md, from MILC's call to the kernel: each of ten functions
     };
     for (size_t k = 0; k < rows.size(); ++k) {
         INFO("row " << rows[k][1] << ": " << rows[k][2] << " in " << file_of(k));
-        const auto functions = functions_of(file_of(k));
+        const auto functions = tests::functions_of(file_of(k));
         CHECK(std::any_of(functions.begin(), functions.end(),
                           [&](const auto &function) { return is_named(function.first, rows[k][2]); }));
         if (k + 1 == rows.size())
@@ -508,8 +481,8 @@ TEST_CASE("docs/design.md, from MILC's call to the kernel: each of ten functions
     }
     const std::string loop = text_of("gpu_kernels/solver/cg.cpp");
     CHECK(std::count(loop.begin(), loop.end(), '\n') <= 150);
-    CHECK(!leads_to(functions_of(file_of(6)), rows[6][2], rows[9][2]));
-    CHECK(!leads_to(functions_of(file_of(0)), rows[0][2], rows[4][2]));
+    CHECK(!leads_to(tests::functions_of(file_of(6)), rows[6][2], rows[9][2]));
+    CHECK(!leads_to(tests::functions_of(file_of(0)), rows[0][2], rows[4][2]));
 }
 
 TEST_CASE("few sources are compiled again after a change of halo.h, and few with kernels after one of device.h",

@@ -11,7 +11,7 @@
 #include "tests/support.h"
 #include <filesystem>
 #include <limits>
-#include <tuple>
+#include <utility>
 
 using namespace tests;
 
@@ -25,17 +25,29 @@ class Walk {
     std::set<std::string> walked;
     // optional: the pointers (counted from 0 among all arguments) that may be NULL.
     template <class Result, class... Arguments, class... Given>
-    void operator()(const char *name, Result (*function)(Arguments...), std::set<int> optional, Given... given) {
+    void operator()(const char *name, Result (*function)(Arguments...), const std::set<int> &optional, Given... given) {
         walked.insert(name);
-        const std::tuple<Arguments...> right{given...};
-        one_by_one(name, function, optional, right, std::index_sequence_for<Arguments...>());
+        one_by_one(name, function, optional, std::index_sequence_for<Arguments...>(), static_cast<Arguments>(given)...);
     }
 
   private:
-    template <class Function, class Tuple, size_t... k>
-    void one_by_one(const char *name, Function function, const std::set<int> &optional, const Tuple &right,
-                    std::index_sequence<k...>) {
-        (without<k>(name, function, optional, right), ...);
+    template <class T> static T null_if(bool wanted, T value) {
+        if constexpr (std::is_pointer_v<T>)
+            return wanted ? nullptr : value;
+        else
+            return value;
+    }
+    template <class Result, class... Arguments, size_t... k>
+    static void one_by_one(const char *name, Result (*function)(Arguments...), const std::set<int> &optional,
+                           std::index_sequence<k...>, Arguments... right) {
+        constexpr bool is_pointer[] = {std::is_pointer_v<Arguments>...};
+        for (size_t null = 0; null < sizeof...(k); ++null)
+            if (is_pointer[null]) {
+                if constexpr (std::is_same_v<Result, milcgpu_status>)
+                    judge(name, null, optional.count(int(null)) != 0, function(null_if(k == null, right)...));
+                else
+                    function(null_if(k == null, right)...); // it comes back
+            }
     }
     // The name of the function is in front, and nowhere else.
     static void judge(const char *name, size_t k, bool may_be_null, milcgpu_status status) {
@@ -47,17 +59,6 @@ class Walk {
         CHECK(words.rfind(function, 0) == 0);
         CHECK(words.find("milcgpu_", function.size()) == std::string::npos);
         CHECK(words.find("NULL") != std::string::npos);
-    }
-    template <size_t k, class Function, class Tuple>
-    void without(const char *name, Function function, const std::set<int> &optional, Tuple arguments) {
-        if constexpr (std::is_pointer_v<std::tuple_element_t<k, Tuple>>) {
-            std::get<k>(arguments) = nullptr;
-            using Result = decltype(std::apply(function, arguments));
-            if constexpr (std::is_same_v<Result, milcgpu_status>)
-                judge(name, k, optional.count(k) != 0, std::apply(function, arguments));
-            else
-                std::apply(function, arguments); // it comes back
-        }
     }
 };
 
