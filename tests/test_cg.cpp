@@ -42,7 +42,7 @@ constexpr double more_steps = 1 + times_measured * 0.017;
 } // namespace
 
 TEST_CASE("every precision pair reaches its tolerance, true residual by the reference", "[cg]") {
-    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const reference::Lattice lattice{{4, 4, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 41);
     const auto b = random_fermion(lattice, 42);
     struct Pair {

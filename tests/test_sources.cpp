@@ -143,7 +143,7 @@ TEST_CASE("sources that gain nothing in one Krylov space are in lock-step and ha
     for (const Backend backend : backends()) {
         // On a GPU few sites are solved one source after the other.
         const reference::Lattice lattice{backend == Backend::cuda ? std::array<int, 4>{16, 16, 16, 32}
-                                                                  : std::array<int, 4>{8, 6, 6, 8}};
+                                                                  : std::array<int, 4>{6, 6, 6, 8}};
         const AsqtadLinks links = asqtad_links(lattice, 61);
         const auto fields = random_sources(lattice, 4);
         Session<double> session(lattice, backend);

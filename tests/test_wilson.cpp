@@ -428,7 +428,7 @@ TEST_CASE("Wilson propagator on unit links: the closed form", "[operators]") {
 }
 
 TEST_CASE("Wilson solves: every precision pair and reconstruction, true residual by the reference", "[operators]") {
-    const reference::Lattice lattice{{4, 4, 6, 8}};
+    const reference::Lattice lattice{{4, 4, 4, 6}};
     const WilsonField b = random_wilson(lattice, 51), zero(b.size());
     const auto links = reference::antiperiodic_in_time(lattice, reference::near_unit_gauge(lattice, 0.25, 52));
     // Steps in a mixed precision over those without mixing: 1 was measured.
