@@ -229,19 +229,6 @@ Fermion scaled(double s, Fermion field) {
     return field;
 }
 
-Fermion plane_wave(const reference::Lattice &lattice, const std::array<int, 4> &p) {
-    Fermion wave(lattice.volume());
-    for (int site = 0; site < lattice.volume(); ++site) {
-        const auto x = lattice.coordinates(site);
-        double angle = 0;
-        for (int mu = 0; mu < 4; ++mu)
-            angle += 2 * M_PI * p[mu] * x[mu] / lattice.n[mu];
-        for (int c = 0; c < 3; ++c)
-            wave[site].c[c] = std::polar(1.0 + c, angle);
-    }
-    return wave;
-}
-
 double residual_of(const reference::Lattice &lattice, const Gauge &u, int directions, double kappa, const Fermion &b,
                    const Fermion &x) {
     return reference::relative_difference(reference::laplace_matrix(lattice, u, directions, kappa, x), b);
@@ -259,7 +246,7 @@ TEST_CASE("Laplace: on unit links constants give 1 - 2 d kappa, plane waves the 
             CHECK(std::fabs(reference::free_laplace_eigenvalue(lattice, d, kappa, momenta[0]) - (1 - 2 * d * kappa)) <
                   1e-15);
             for (const auto &p : momenta) {
-                const Fermion wave = plane_wave(lattice, p);
+                const Fermion wave = reference::plane_wave(lattice, p, {{{1, 0}, {0, 2}, {-3, 1}}});
                 const double eigenvalue = reference::free_laplace_eigenvalue(lattice, d, kappa, p);
                 CAPTURE(name(backend), d, p[0], p[3], eigenvalue);
                 CHECK(reference::relative_difference(m.matrix(d, kappa, wave), scaled(eigenvalue, wave)) <=

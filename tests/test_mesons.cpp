@@ -211,18 +211,6 @@ TEST_CASE("the sixteen local operators add up to the sites at the corner of the 
 
 namespace {
 
-Fermion plane_wave(const Lattice &lattice, const std::array<int, 4> &p) {
-    Fermion wave(lattice.volume());
-    for (int site = 0; site < lattice.volume(); ++site) {
-        const auto x = lattice.coordinates(site);
-        double angle = 0;
-        for (int mu = 0; mu < 4; ++mu)
-            angle += 2 * M_PI * p[mu] * x[mu] / lattice.n[mu];
-        for (int c = 0; c < 3; ++c)
-            wave[site].c[c] = std::polar(1.0 + c, angle);
-    }
-    return wave;
-}
 double momentum(const Lattice &lattice, const std::array<int, 4> &p, int mu) {
     return 2 * M_PI * p[mu] / lattice.n[mu];
 }
@@ -239,7 +227,9 @@ TEST_CASE("on unit links plane waves are eigenvectors of shifts and of the Lapla
           "[measurements]") {
     const Lattice lattice{{6, 10, 6, 6}};
     const std::array<int, 4> p = {1, 2, -1, 1};
-    const Fermion wave = plane_wave(lattice, p), constant = plane_wave(lattice, {0, 0, 0, 0});
+    const reference::Vector colour{{{1, 0}, {0, 2}, {-3, 1}}};
+    const Fermion wave = reference::plane_wave(lattice, p, colour),
+                  constant = reference::plane_wave(lattice, {0, 0, 0, 0}, colour);
     for (const Backend backend : backends()) {
         Measurement<double> m(lattice, backend, reference::unit_gauge(lattice), false);
         const double error = times_measured * 1.4e-15;

@@ -33,18 +33,11 @@ struct PlaneWave {
     std::array<double, 4> momentum;
 };
 
-PlaneWave plane_wave(const Lattice &lattice, const std::array<int, 4> &k) {
+PlaneWave antiperiodic_wave(const Lattice &lattice, const std::array<int, 4> &k) {
     PlaneWave wave;
     for (int mu = 0; mu < 4; mu++)
         wave.momentum[mu] = 2 * M_PI * (k[mu] + (mu == 3 ? 0.5 : 0)) / lattice.n[mu];
-    const Vector colour{{{1, 0.5}, {-0.25, 2}, {0, 1}}};
-    for (int site = 0; site < lattice.volume(); site++) {
-        const auto x = lattice.coordinates(site);
-        double phase = 0;
-        for (int mu = 0; mu < 4; mu++)
-            phase += wave.momentum[mu] * x[mu];
-        wave.field.push_back(std::polar(1.0, phase) * colour);
-    }
+    wave.field = plane_wave(lattice, k, {{{1, 0.5}, {-0.25, 2}, {0, 1}}}, 0.5);
     return wave;
 }
 
@@ -164,7 +157,7 @@ TEST_CASE("D, fat and long links are gauge covariant, the plaquette invariant", 
 TEST_CASE("plane waves on unit links with phases", "[reference][smoke][sanitize]") {
     const double f = 1.3, l = -0.2;
     const Gauge fat = scaled(unit_with_phases(uneven), f), lng = scaled(unit_long_with_phases(uneven), l);
-    const PlaneWave wave = plane_wave(uneven, {1, 2, 5, 3});
+    const PlaneWave wave = antiperiodic_wave(uneven, {1, 2, 5, 3});
     const auto s = lattice_momenta(wave, f, l);
     const Fermion d = dslash(uneven, fat, lng, wave.field);
     Fermion expected(wave.field.size());
@@ -191,7 +184,7 @@ TEST_CASE("free field: asqtad weights and the solution", "[reference][smoke][san
     CHECK(relative_difference(lng, scaled(unit_long_with_phases(uneven), -1.0 / 24)) < 1e-14);
 
     const double mass = 0.03;
-    const PlaneWave wave = plane_wave(uneven, {1, 0, 3, 2});
+    const PlaneWave wave = antiperiodic_wave(uneven, {1, 0, 3, 2});
     const double eigenvalue = 4 * mass * mass + 4 * sum_of_squares(lattice_momenta(wave, 9.0 / 8, -1.0 / 24));
     for (int parity = 0; parity < 2; parity++) {
         const Fermion source = on_parity(uneven, wave.field, parity);

@@ -72,6 +72,18 @@ Fermion random_fermion(const Lattice &lattice, unsigned long seed) {
     return field;
 }
 
+Fermion plane_wave(const Lattice &lattice, const std::array<int, 4> &k, const Vector &colour, double half) {
+    Fermion wave(lattice.volume());
+    for (int site = 0; site < lattice.volume(); site++) {
+        const auto x = lattice.coordinates(site);
+        double phase = 0;
+        for (int mu = 0; mu < 4; mu++)
+            phase += 2 * M_PI * (k[mu] + (mu == 3 ? half : 0)) / lattice.n[mu] * x[mu];
+        wave[site] = std::polar(1.0, phase) * colour;
+    }
+    return wave;
+}
+
 template std::vector<float> field_to_milc(const Lattice &, const std::vector<Vector> &, int);
 template std::vector<double> field_to_milc(const Lattice &, const std::vector<Vector> &, int);
 template std::vector<float> field_to_milc(const Lattice &, const std::vector<Matrix> &, int);

@@ -164,6 +164,9 @@ Gauge near_unit_gauge(const Lattice &lattice, double epsilon, unsigned long seed
 
 Fermion random_fermion(const Lattice &lattice, unsigned long seed);
 
+// exp(i p x) times a colour vector. Momenta: p = 2 pi k / n for extents n, in time 2 pi (k + half) / n.
+Fermion plane_wave(const Lattice &lattice, const std::array<int, 4> &k, const Vector &colour, double half = 0);
+
 // |a - b| / |b| over whole fields of numbers, of vectors or of matrices; NaN where they are not of one size.
 template <class Element> double relative_difference(const std::vector<Element> &a, const std::vector<Element> &b) {
     constexpr std::size_t reals = sizeof(Element) / sizeof(double);
