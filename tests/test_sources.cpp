@@ -78,6 +78,7 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
                         CHECK(truth < tolerance);
                         CHECK(std::fabs(all.reports[k].true_residual - truth) <= times_measured * 4e-16);
                         CHECK(all.reports[k].gflops > 0);
+                        CHECK(all.reports[k].steps_in_half == 0); // asked for by name they iterate in single
                         if (count > 1) // a guess of zero does not travel
                             CHECK(all.reports[k].bytes_to_device < 1.5 * (all.b[k].size() / 2 * sizeof(double)));
                     }
