@@ -11,7 +11,7 @@ using namespace tests;
 namespace {
 
 const reference::Lattice lattice{{4, 4, 4, 8}};
-constexpr int vectors = 32, parity_reals = 6 * 256;
+constexpr int vectors = 16, parity_reals = 6 * 256;
 constexpr double mass = 0.002;
 using Field = std::vector<double>;
 
@@ -260,7 +260,7 @@ TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
     load_space(links, QUDA_EVEN_PARITY, to.data(), QUDA_MILC_EIG_LOAD);
     CHECK(2 * solve(links, nullptr).iterations < plain);
     CHECK(has(said_by([&] { load_space(links, QUDA_ODD_PARITY, nullptr, QUDA_MILC_EIG_FROM_OTHER_PARITY); }),
-              "32 eigenvectors on odd sites, by D of the others"));
+              std::to_string(vectors) + " eigenvectors on odd sites, by D of the others"));
     CHECK(2 * solve(links, nullptr, 1, QUDA_ODD_PARITY).iterations < plain);
 
     // None; then more than the lattice gives.
