@@ -10,11 +10,6 @@ quda_objects  := $(call objects,$(quda_sources))
 # What checks arguments and calls kernels.
 calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue/%,$(lib_sources) $(quda_sources))))
 $(calling): private last_flags := $(light)
-ifneq ($(variant),cuda)
-# gcc puts the real and the imaginary part of a double into one vector, and then takes 1.3 to 1.5 times as long for D.
-in_double     := $(call objects,$(wildcard gpu_kernels/dslash/*double*.cu gpu_kernels/dslash/true_residual*.cu gpu_kernels/laplace/double*.cu))
-$(in_double): private compile_cu += -fno-tree-slp-vectorize
-endif
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # What libquda.so has of the library by itself: nothing with a state.
 quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \

@@ -47,8 +47,9 @@ template <int N> struct StoreDiagonals {
     MILCGPU_HD bool wanted() const { return true; }
     MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
         for (int which = 0; which < N; ++which)
-            for (int j = 0; j < n && matrix[which] != nullptr; ++j)
-                matrix[which][k * n + j] = {j == k ? total.v[which] : 0.0, 0.0};
+            if (matrix[which] != nullptr)
+                for (int j = 0; j < n; ++j)
+                    matrix[which][k * n + j] = {j == k ? total.v[which] : 0.0, 0.0};
     }
 };
 template <int N>
@@ -79,7 +80,7 @@ template <class S> struct StepOfEach : OfEachSource {
 
 } // namespace
 
-void sums_in_lock_step(Device &device, const SpinorBlock &x, const SpinorBlock &y, const SumsInLockStep &to,
+void sums_in_lock_step(Device &device, const SpinorBlock &x, const SpinorBlock &y, const ProductsTo &to,
                        const int *gate) {
     start_sums<3>(device, x, y, {{to.x_x, to.x_y, to.y_y}, x.sources}, gate);
 }

@@ -6,14 +6,14 @@
 
 namespace milcgpu {
 
-// Real parts of products over all ranks go onto the diagonals of these matrices, and 0 elsewhere: Re <x_k, y_k>, for
-// example. A nullptr is left out.
-struct SumsInLockStep {
+// Where products of each source k with itself go, over all ranks: Re <x_k, x_k>, Re <x_k, y_k> and Re <y_k, y_k>, each
+// onto the diagonal of a matrix that is 0 elsewhere. nullptr: not wanted.
+struct ProductsTo {
     Complex<double> *x_x, *x_y, *y_y;
 };
 // Bytes a site and source: x and y; flops: 36.
-void sums_in_lock_step(Device &, const SpinorBlock &x, const SpinorBlock &y, const SumsInLockStep &, const int *gate);
-// x_x alone. Bytes a site and source: x; flops: 12.
+void sums_in_lock_step(Device &, const SpinorBlock &x, const SpinorBlock &y, const ProductsTo &, const int *gate);
+// Bytes a site and source: x; flops: 12.
 void sums_in_lock_step(Device &, const SpinorBlock &x, Complex<double> *x_x, const int *gate);
 
 // y_k += c_kk x_k, or with m y_k = m_kk y_k + c_kk x_k; then z_k = y_k + d_kk p_k, with the real parts of c, m and d. y

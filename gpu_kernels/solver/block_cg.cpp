@@ -1,6 +1,5 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/blas/convert_sources.h"
-#include "gpu_kernels/blas/lock_step.h"
 #include "gpu_kernels/dense/dense.h"
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/precision_ladder.h"
@@ -81,7 +80,7 @@ std::vector<Region> BlockCgSolver::checked_regions(bool residual_alone) const {
 
 // ---- the iteration ------------------------------------------------------------------------------------------------
 
-void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &on_device) {
+void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y, Complex<double> *on_device) {
     gram(device_, x, y, on_device, gram_scratch_.data(), &state_.data()->active);
     if (device_.ranks() == nullptr)
         return;
@@ -93,21 +92,23 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
 }
 
 // <x_i, x_j> of all sources, in lock-step those with i = j.
-void BlockCgSolver::products(const SpinorBlock &x, BlockState::Matrix &x_x) {
+void BlockCgSolver::products(const SpinorBlock &x, Complex<double> *x_x) {
     if (lock_step())
         sums_in_lock_step(device_, x, x_x, &state_.data()->active);
     else
         gram_of_all_ranks(x, x, x_x);
 }
-// Also <x_i, y_j>, and <y_i, y_j> if wanted.
-void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &x_x,
-                             BlockState::Matrix &x_y, BlockState::Matrix *y_y) {
+
+// Also <x_i, y_j> and <y_i, y_j>.
+void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, const ProductsTo &to) {
     if (lock_step())
-        return sums_in_lock_step(device_, x, y, {x_x, x_y, y_y != nullptr ? *y_y : nullptr}, &state_.data()->active);
-    gram_of_all_ranks(x, x, x_x);
-    gram_of_all_ranks(x, y, x_y);
-    if (y_y != nullptr)
-        gram_of_all_ranks(y, y, *y_y);
+        return sums_in_lock_step(device_, x, y, to, &state_.data()->active);
+    if (to.x_x != nullptr)
+        gram_of_all_ranks(x, x, to.x_x);
+    if (to.x_y != nullptr)
+        gram_of_all_ranks(x, y, to.x_y);
+    if (to.y_y != nullptr)
+        gram_of_all_ranks(y, y, to.y_y);
 }
 
 // A step along the directions level_->p[k], and the next directions. <R', R'> and beta follow from matrices of the step
@@ -126,7 +127,7 @@ void BlockCgSolver::step(int k, bool after_update) {
     const bool beside = device_.ranks() == nullptr;
     const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
     if (first)
-        aside([&] { products(p, r, state->p_p, state->p_r, &state->r_r); });
+        aside([&] { products(p, r, {state->p_p, state->p_r, state->r_r}); });
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
@@ -140,7 +141,7 @@ void BlockCgSolver::step(int k, bool after_update) {
     if (beside)
         device_.rejoin();
     if (sums)
-        products(ap, r, state->ap_ap, state->ap_r, nullptr);
+        products(ap, r, {state->ap_ap, state->ap_r, nullptr});
     else
         products(ap, state->ap_ap);
     block_direction(device_, state, sums ? From::sums : From::before, last);
@@ -187,8 +188,8 @@ ChunkLoop &BlockCgSolver::chunks() {
 }
 
 // Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
-// the step's part of the update of solutions. In lock-step Gram matrices are numbers, and rotations
-// are sums of two vectors.
+// the step's part of the update of solutions. In lock-step Gram matrices are numbers, and
+// rotations are sums of two vectors.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = level_->r.sites(), spinor = spinor_bytes(level_->A->spec().spinor);
     report.flops += steps * (n * level_->A->flops(Epilogue::normal) +

@@ -11,7 +11,7 @@
 // done and another is far from its tolerance. Two kinds of sources are solved alone by conjugate gradient (cg.h), from
 // the solution so far: those whose residual no longer falls, and those with a tolerance for the relative residual.
 #pragma once
-#include "gpu_kernels/blas/block_steps.h"
+#include "gpu_kernels/blas/lock_step.h"
 #include "gpu_kernels/solver/cg.h"
 #include <memory>
 
@@ -101,10 +101,9 @@ class BlockCgSolver {
     void step(int k, bool after_update);
     static constexpr int steps_a_chunk = 4; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
-    void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
-    void products(const SpinorBlock &x, BlockState::Matrix &x_x);
-    void products(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &x_x, BlockState::Matrix &x_y,
-                  BlockState::Matrix *y_y);
+    void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, Complex<double> *);
+    void products(const SpinorBlock &x, Complex<double> *x_x);
+    void products(const SpinorBlock &x, const SpinorBlock &y, const ProductsTo &);
     bool lock_step() const { return limits_.together == Together::lock_step; }
     ChunkLoop &chunks();
     void add_work(int steps, SourcesReport &) const;
