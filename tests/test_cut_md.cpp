@@ -247,6 +247,7 @@ struct Layers {
     LinkField u{device, Precision::double_, 18, geometry, "test"}, h{momenta(device, Precision::double_, geometry)};
 
     Layers() {
+        halo.open("", Reaching::memory_of_gpus);
         const reference::Lattice lattice{{4, 4, 4, 6}};
         const auto host = reference::links_to_milc<double>(lattice, unitary_links(lattice, 3, 1, false));
         links_to_device(device, {const_cast<double *>(host.data()), Precision::double_, 72 * sizeof(double)}, {},

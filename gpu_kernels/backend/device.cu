@@ -108,7 +108,9 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
         raise(cudaEventCreateWithFlags(&event, k < 2 ? cudaEventDisableTiming : cudaEventDefault), "create an event");
         events_[k] = event;
     }
-    raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create a stream");
+    int first = 0; // the priority of what goes before other work
+    raise(cudaDeviceGetStreamPriorityRange(nullptr, &first), "tell its priorities");
+    raise(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, first), "create a stream");
     side_stream_ = stream;
     for (void *&side_event : side_events_) {
         cudaEvent_t event;

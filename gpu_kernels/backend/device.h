@@ -125,10 +125,11 @@ class Device final : public LaunchQueue {
     bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
     void collective(const char *phase, const std::function<void()> &work) override;
 
-    // What `launches` queues may run beside what is queued after this call. Both wait for what was queued before. What
-    // is queued after rejoin() waits for both. A second call before that queues its launches behind those of the first.
-    // In between there may be no allocation and no copy.
-    void aside(const std::function<void()> &launches);
+    // What `launches` queues may run beside what is queued after this call, or by `beside`, which is called first: so
+    // `launches` may wait on the host. Both wait for what was queued before. What is queued after rejoin() waits for
+    // both. A second call before that queues its launches behind those of the first. In between there may be no
+    // allocation, and no copy but by `launches`.
+    void aside(const std::function<void()> &launches, const std::function<void()> &beside = {});
     void rejoin();
 
     // A sequence of launches that is recorded once and replayed. On the GPU it is a CUDA graph. On the host backend,

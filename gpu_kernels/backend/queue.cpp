@@ -58,25 +58,29 @@ void Device::Sequence::run() {
     launches_();
 }
 
-void Device::aside(const std::function<void()> &launches) {
+void Device::aside(const std::function<void()> &launches, const std::function<void()> &beside) {
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaEventRecord(as_event(side_events_[0]), as_stream(stream_)), "record an event");
+        if (beside)
+            beside();
         raise(cudaStreamWaitEvent(as_stream(side_stream_), as_event(side_events_[0]), 0), "wait for an event");
-        std::swap(stream_, side_stream_);
-        next_waits_ = true;
-        try {
+        struct OnSide { // until it ends
+            Device &device;
+            explicit OnSide(Device &d) : device(d) { change(); }
+            ~OnSide() { change(); }
+            void change() { std::swap(device.stream_, device.side_stream_), device.next_waits_ = true; }
+        };
+        {
+            const OnSide on_side(*this);
             launches();
-        } catch (...) {
-            std::swap(stream_, side_stream_);
-            throw;
         }
-        std::swap(stream_, side_stream_);
-        next_waits_ = true;
         raise(cudaEventRecord(as_event(side_events_[1]), as_stream(side_stream_)), "record an event");
         return;
     }
 #endif
+    if (beside)
+        beside();
     launches();
 }
 

@@ -76,6 +76,8 @@ __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
     constexpr int sites = tile_sites / Ring::warps;
     const int first = threadIdx.x / sites * count, skipped = max(first + count - sources, 0);
     const int i = order.tile(blockIdx.x) * sites + threadIdx.x % sites;
+    if (left_out(body, order, i, n))
+        return;
     body.of_sharing(min(i, n - 1), i < n, Sources<count>{first - skipped, skipped, false}, ring);
 }
 } // namespace cuda
@@ -126,9 +128,17 @@ TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int 
     const int parts = static_cast<int>(std::fmin(std::ceil(bytes / (part_of_cache * cache)), slice));
     return {(slice - 1) / parts + 1, slice, sites / a_tile / slice};
 }
+// Of a box that is cut, some of the tiles.
+inline TileOrder only(TileOrder order, Tiles which, const CutLattice &lattice) {
+    order.which = which;
+    for (int mu = 0; mu < 4; ++mu)
+        order.near[mu] = lattice.cut(mu) ? lattice.depth : 0;
+    return order;
+}
 template <class Spinor, class Hops, class Shape>
-void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int sites,
+void start_together(Device &device, const HalfCall &call, Epilogue epilogue, const CutLattice &lattice, Tiles tiles,
                     TogetherStencil<Spinor, Hops, Shape> &body, const char *what) {
+    const int sites = lattice.sites(body.parity);
     body.source_bytes = call.in.source_bytes;
     body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
     const int sources = call.in.sources;
@@ -141,11 +151,11 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int
             constexpr int a_block = tile_sites / Ring::warps;
             return cuda::start(device, what, (sites - 1) / a_block + 1, tile_sites,
                                cuda::run_sources_sharing_links<Body, Ring, most>, body, sites, sources, call.gate,
-                               order_of_tiles(device, body, sites, a_block, call.in));
+                               only(order_of_tiles(device, body, sites, a_block, call.in), tiles, lattice));
         }
 #endif
-    launch_sources(device, sites, sources, body, call.gate, order_of_tiles(device, body, sites, tile_sites, call.in),
-                   what);
+    launch_sources(device, sites, sources, body, call.gate,
+                   only(order_of_tiles(device, body, sites, tile_sites, call.in), tiles, lattice), what);
 }
 
 } // namespace milcgpu

@@ -12,38 +12,37 @@ namespace {
 
 // Ghosts of a vector of a parity, of each of its sources, and the sites that neighbours have as such.
 template <int bytes, int word> struct GhostsOfVector {
-    static constexpr bool fits_slot = true, chosen = true;
+    static constexpr bool fits_slot = true, of_sources = true;
     CutLattice lattice;
     int parity;
     int layers;          // of the ghosts
     unsigned char *data; // of source 0
     size_t stride, source_bytes;
+    int sources = 1;
     ActiveSources active = {};
-    MILCGPU_HD bool wanted(const Pieces::Piece &piece, int e) const {
-        return active.has(e / (layers * lattice.layer[piece.mu]));
-    }
-    // What the neighbour has as the ghost of a place in a face.
-    MILCGPU_HD void load_sent(int mu, int side, int place, const unsigned char *from, uint32_t *w) const {
+    MILCGPU_HD bool wanted(int k) const { return active.has(k); }
+    // The site that the neighbour has as the ghost of a place in a face; -1: the place is empty.
+    MILCGPU_HD int sent(int mu, int side, int place) const {
         const int away = place / lattice.layer[mu];
         Site s;
-        if (lattice.sent(parity, mu, side, away, place - away * lattice.layer[mu], s))
-            load_element<bytes, word, Reuse::keep>(from, stride, s.index(), w);
+        return lattice.sent(parity, mu, side, away, place - away * lattice.layer[mu], s) ? s.index() : -1;
     }
-    // Elements of a piece: one source behind the other.
-    MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
-        const int places = layers * lattice.layer[piece.mu], source = e / places;
-        load_sent(piece.mu, piece.side, e - source * places, data + source * source_bytes, w);
+    MILCGPU_HD int sent(const Pieces::Piece &piece, int place) const { return sent(piece.mu, piece.side, place); }
+    MILCGPU_HD int received(const Pieces::Piece &piece, int place) const {
+        return lattice.ghost[piece.mu][piece.side] + place;
     }
-    MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
-        const int places = layers * lattice.layer[piece.mu], source = e / places;
-        store_element<bytes, word>(data + source * source_bytes, stride,
-                                   lattice.ghost[piece.mu][piece.side] + e - source * places, w);
+    MILCGPU_HD void load(int k, int site, uint32_t *w) const {
+        if (site >= 0)
+            load_element<bytes, word, Reuse::keep>(data + k * source_bytes, stride, site, w);
+    }
+    MILCGPU_HD void store(int k, int site, const uint32_t *w) const {
+        store_element<bytes, word>(data + k * source_bytes, stride, site, w);
     }
 };
 
 // The nearest links behind, of the direction in which they lie behind. Kind of a piece: parity.
 template <int bytes> struct LinksBehind {
-    static constexpr bool fits_slot = true, chosen = false; // fits: up to 3 layers
+    static constexpr bool fits_slot = true, of_sources = false; // fits: up to 3 layers
     CutLattice lattice;
     unsigned char *data; // block (0, 0)
     size_t stride, block_bytes;
@@ -81,7 +80,7 @@ __global__ void __launch_bounds__(max_block)
                 face = other; // faces lie one behind the other
         const int mu = face / 2, side = face % 2;
         Element<bytes> e = {};
-        vector.load_sent(mu, side, vector.lattice.first_ghost + j - vector.lattice.ghost[mu][side], vector.data, e.w);
+        vector.load(0, vector.sent(mu, side, vector.lattice.first_ghost + j - vector.lattice.ghost[mu][side]), e.w);
         cuda::send_ghost<bytes, word>(map, vector.parity, face ^ 1, j, e.w);
     });
     cuda::end_of_exchange(peers, [&](unsigned) { cuda::count_vector(peers, vector.parity); });
@@ -290,7 +289,7 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
             count = std::min(field.sources - k, static_cast<int>(scratch / of_source));
             pass<bytes>("the halo of a vector", pieces_of(count),
                         GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride,
-                                                    field.source_bytes, active.from(k)});
+                                                    field.source_bytes, count, active.from(k)});
         }
     });
 }

@@ -67,6 +67,10 @@ class Halo {
         exchange(field, parity, geometry_.lattice().depth, 4, active);
     }
     void exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active = {});
+    // Whether that is to go on beside D on the tiles of `parity` that read no ghosts (Tiles::inner): where messages go
+    // between GPUs, and enough of the tiles are such. Where kernels store straight into the neighbours' memory it gains
+    // nothing: their blocks find no room on the GPU before those of D have all begun (H200).
+    bool goes_beside(int parity) const { return goes_beside_[parity]; }
     // The host has a part in these exchanges, so that no launches with them between are recorded.
     bool needs_host() const { return ranks_.size() > 1 && !by_peers(); }
     // Fills what the backward terms of D read: of the links of each direction mu that is cut, on both parities, the
@@ -108,8 +112,8 @@ class Halo {
     void check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,
                         const Pieces &pieces, const std::vector<Part> &parts);
     void send_to_peers(const SpinorBlock &field, int parity);
-    // Of all ghosts of several vectors: 4 in double, 8 in single.
-    size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
+    // Of all ghosts of several vectors: 6 in double, 12 in single.
+    size_t slot_bytes() const { return 6 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
     bool by_peers() const { return queue_of(device_).peers() != nullptr && !peers_->relays(); }
     MessageMemory allocate_for_messages(size_t bytes);
     Buffers buffers_in(size_t bytes, const MessageMemory &messages);
@@ -129,6 +133,7 @@ class Halo {
     std::unique_ptr<PeerMemory> peers_;
     PeerLaunch launches_[2]; // over the sites of a parity
     DeviceArray<int> tiles_[2];
+    bool goes_beside_[2] = {false, false};
 };
 
 // Links with what is around them, for kernels: in a field of their own with a margin where the lattice is cut, and

@@ -47,8 +47,7 @@ std::string Halo::open(const std::string &asked, Reaching reaching, GpuMessages 
     device_.collective("memory for ghosts", [&] {
         if (!by_peers() && !buffers_)
             buffers_.emplace(buffers_in(slot_bytes(), allocate_for_messages(slot_bytes())));
-        if (device_.peers() != nullptr)
-            make_orders();
+        make_orders();
     });
     if (device_.peers() != nullptr)
         device_.set_parts_below(parts_below_with_peers);
@@ -119,6 +118,9 @@ std::string Halo::how_it_travels() const {
            " over the host while kernels work: " + reached.why + how_messages_travel_;
 }
 
+// With a smaller share of inner tiles, an exchange of several sources is not done beside D.
+constexpr double enough_inner = 0.3;
+
 // Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
 // then the neighbours' are there, and the rest of the others hides what it takes to send them.
 void Halo::make_orders() {
@@ -137,6 +139,10 @@ void Halo::make_orders() {
             }
             (at_boundary ? near : inner).push_back(tile);
         }
+        goes_beside_[parity] =
+            device_.on_gpu() && !by_peers() && inner.size() > enough_inner * (inner.size() + near.size());
+        if (device_.peers() == nullptr)
+            continue;
         const int before = static_cast<int>(others_before * inner.size()), near_tiles = static_cast<int>(near.size());
         PeerLaunch &launch = launches_[parity];
         launch = {peers_->map(parity), nullptr, before, before + near_tiles, 0, static_cast<int>(inner.size()), false,

@@ -36,7 +36,7 @@ Precision precision_of(const FullVectors &v) { return v.even.precision; }
 // The margins of a wide box on both sides of a direction. Elements of a piece: one block after the other, and of these
 // one parity after the other.
 template <class Field> struct Margins {
-    static constexpr bool fits_slot = false, chosen = false;
+    static constexpr bool fits_slot = false, of_sources = false;
     struct Slab {          // of the wide box
         int first, parity; // of its first site: lexicographic index, and parity
     };
@@ -104,7 +104,7 @@ void copy_box(Device &device, const WideBox &box, const Field &on_box, const Fie
 
 // Memory that goes round the ranks, in elements of 16 bytes.
 struct Memory {
-    static constexpr bool fits_slot = false, chosen = false;
+    static constexpr bool fits_slot = false, of_sources = false;
     const unsigned char *from;
     unsigned char *to;
     MILCGPU_HD void load(const Pieces::Piece &, int e, uint32_t *w) const {

@@ -47,28 +47,65 @@ struct Pieces {
 
 // Ends: load(piece, e, element) takes what is sent in the place of element e of a piece, store puts what has come.
 // fits_slot: all pieces together are never more than a slot. Else ranks agree on the room each time, because boxes of
-// several sizes may need it on some ranks only. chosen: only the elements with wanted(piece, e) travel where kernels
-// store them into the neighbour's memory; the ranks must agree which these are.
+// several sizes may need it on some ranks only.
+//
+// of_sources: a piece has as many elements for each of ends.sources sources, one source behind the other. A thread does
+// all of them for a place in the piece, because finding its site takes long: load(k, ends.sent(piece, place), element)
+// and store(k, ends.received(piece, place), element). Only sources with ends.wanted(k) travel where kernels store into
+// the neighbour's memory; the ranks must agree which these are. fits_slot, too.
+struct PlaceOfSources {
+    const Pieces::Piece &piece;
+    int places, place;
+    MILCGPU_HD PlaceOfSources(const Pieces &pieces, int sources, int j)
+        : piece(pieces.of(j * sources)), places(piece.count() / sources), place(j - piece.begin / sources) {}
+    MILCGPU_HD int element(int k) const { return k * places + place; }
+};
+
 template <int bytes, class Ends> struct ToBuffer {
     Ends ends;
     Pieces pieces;
     unsigned char *buffer;
+    MILCGPU_HD void store(const Pieces::Piece &piece, int e, const Element<bytes> &element) const {
+        element.store(buffer + size_t(piece.begin) * element.packed, piece.count(), e);
+    }
     MILCGPU_HD void operator()(int j) const {
-        const Pieces::Piece &piece = pieces.of(j);
-        Element<bytes> e = {};
-        ends.load(piece, j - piece.begin, e.w);
-        e.store(buffer + size_t(piece.begin) * e.packed, piece.count(), j - piece.begin);
+        if constexpr (Ends::of_sources) {
+            const PlaceOfSources at(pieces, ends.sources, j);
+            const int site = ends.sent(at.piece, at.place);
+            for (int k = 0; k < ends.sources; ++k) {
+                Element<bytes> e = {};
+                ends.load(k, site, e.w);
+                store(at.piece, at.element(k), e);
+            }
+        } else {
+            const Pieces::Piece &piece = pieces.of(j);
+            Element<bytes> e = {};
+            ends.load(piece, j - piece.begin, e.w);
+            store(piece, j - piece.begin, e);
+        }
     }
 };
 template <int bytes, class Ends> struct FromBuffer {
     Ends ends;
     Pieces pieces;
     const unsigned char *buffer;
+    MILCGPU_HD void load(const Pieces::Piece &piece, int e, Element<bytes> &element) const {
+        element.load(buffer + size_t(piece.begin) * element.packed, piece.count(), e);
+    }
     MILCGPU_HD void operator()(int j) const {
-        const Pieces::Piece &piece = pieces.of(j);
         Element<bytes> e;
-        e.load(buffer + size_t(piece.begin) * e.packed, piece.count(), j - piece.begin);
-        ends.store(piece, j - piece.begin, e.w);
+        if constexpr (Ends::of_sources) {
+            const PlaceOfSources at(pieces, ends.sources, j);
+            const int site = ends.received(at.piece, at.place);
+            for (int k = 0; k < ends.sources; ++k) {
+                load(at.piece, at.element(k), e);
+                ends.store(k, site, e.w);
+            }
+        } else {
+            const Pieces::Piece &piece = pieces.of(j);
+            load(piece, j - piece.begin, e);
+            ends.store(piece, j - piece.begin, e.w);
+        }
     }
 };
 
@@ -85,6 +122,23 @@ template <class Function> __device__ void for_own(int n, const Function &functio
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
         function(j);
 }
+// Moves elements `first`, first + step, ... of n. A thread loads a few of them before it stores the first one, since a
+// load takes long where other kernels run beside this one.
+template <int bytes, class Load, class Store>
+__device__ void move_elements(int first, int step, int n, const Load &load, const Store &store) {
+    constexpr int packed = Element<bytes>::packed, few = packed > 48 ? 1 : packed > 24 ? 2 : 4;
+    for (int j = first; j < n; j += few * step) {
+        Element<bytes> element[few] = {};
+        MILCGPU_UNROLL
+        for (int k = 0; k < few; ++k)
+            if (j + k * step < n)
+                load(j + k * step, element[k]);
+        MILCGPU_UNROLL
+        for (int k = 0; k < few; ++k)
+            if (j + k * step < n)
+                store(j + k * step, element[k]);
+    }
+}
 
 // A part of all pieces, from element `first` on; count 0: nothing.
 struct PartOfPieces {
@@ -100,28 +154,62 @@ __global__ void __launch_bounds__(max_block)
     wait_for_previous();
     const unsigned exchange = exchanges_so_far(peers);
     wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now, and filled this rank's
-    const auto for_elements = [&](const PartOfPieces &part, const auto &function) {
-        for_own(part.count, [&](int j) {
-            const Pieces::Piece &piece = pieces.of(part.first + j);
-            const int e = part.first + j - piece.begin;
-            if constexpr (Ends::chosen)
-                if (!ends.wanted(piece, e))
-                    return;
-            function(j, piece, e);
-        });
-    };
     const size_t filled = (exchange + 1) % 2 * peers->slot_bytes;
-    for_elements(sent, [&](int j, const Pieces::Piece &piece, int e) {
-        Element<bytes> element = {};
-        ends.load(piece, e, element.w);
-        element.store(peers->face[2 * piece.mu + 1 - piece.side].slots + filled, sent.count, j);
-    });
     const unsigned char *const slot = peers->slots + exchange % 2 * peers->slot_bytes;
-    for_elements(taken, [&](int j, const Pieces::Piece &piece, int e) {
-        Element<bytes> element;
-        element.load(slot, taken.count, j);
-        ends.store(piece, e, element.w);
-    });
+    const auto slot_of = [&](const Pieces::Piece &piece) {
+        return peers->face[2 * piece.mu + 1 - piece.side].slots + filled;
+    };
+    if constexpr (Ends::of_sources) {
+        const int sources = ends.sources; // all in one part
+        for_own(sent.count / sources, [&](int j) {
+            const PlaceOfSources at(pieces, sources, j);
+            const int site = ends.sent(at.piece, at.place);
+            unsigned char *const to = slot_of(at.piece);
+            move_elements<bytes>(
+                0, 1, sources,
+                [&](int k, Element<bytes> &element) {
+                    if (ends.wanted(k))
+                        ends.load(k, site, element.w);
+                },
+                [&](int k, const Element<bytes> &element) {
+                    if (ends.wanted(k))
+                        element.store(to, sent.count, at.piece.begin + at.element(k));
+                });
+        });
+        for_own(taken.count / sources, [&](int j) {
+            const PlaceOfSources at(pieces, sources, j);
+            const int site = ends.received(at.piece, at.place);
+            move_elements<bytes>(
+                0, 1, sources,
+                [&](int k, Element<bytes> &element) {
+                    if (ends.wanted(k))
+                        element.load(slot, taken.count, at.piece.begin + at.element(k));
+                },
+                [&](int k, const Element<bytes> &element) {
+                    if (ends.wanted(k))
+                        ends.store(k, site, element.w);
+                });
+        });
+    } else {
+        const int first = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
+        const auto with = [&](int j, const auto &function) {
+            const Pieces::Piece &piece = pieces.of(j);
+            function(piece, j - piece.begin);
+        };
+        move_elements<bytes>(
+            first, all, sent.count,
+            [&](int j, Element<bytes> &element) {
+                with(sent.first + j, [&](const auto &piece, int e) { ends.load(piece, e, element.w); });
+            },
+            [&](int j, const Element<bytes> &element) {
+                element.store(slot_of(pieces.of(sent.first + j)), sent.count, j);
+            });
+        move_elements<bytes>(
+            first, all, taken.count, [&](int j, Element<bytes> &element) { element.load(slot, taken.count, j); },
+            [&](int j, const Element<bytes> &element) {
+                with(taken.first + j, [&](const auto &piece, int e) { ends.store(piece, e, element.w); });
+            });
+    }
     if (sent.count > 0)
         end_of_exchange(peers, [&](unsigned number) { tell_neighbours(peers, number); });
 }
@@ -132,6 +220,9 @@ __global__ void __launch_bounds__(max_block)
 template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends) {
     constexpr int packed = Element<bytes>::packed;
     const int n = pieces.elements_of_all();
+    int threads = n; // with something to do
+    if constexpr (Ends::of_sources)
+        threads /= ends.sources;
 #if defined(MILCGPU_WITH_CUDA)
     if (by_peers()) {
         const int at_once = static_cast<int>(slot_bytes() / packed);
@@ -139,7 +230,7 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
         do {
             const cuda::PartOfPieces taken = sent;
             sent = {taken.first + taken.count, std::min(at_once, n - taken.first - taken.count)};
-            const int blocks = cuda::exchange_blocks(std::max(sent.count, taken.count));
+            const int blocks = cuda::exchange_blocks(std::min(threads, std::max(sent.count, taken.count)));
             cuda::start(device_, "exchange with the neighbours", blocks, max_block, cuda::pass_elements<bytes, Ends>,
                         ends, pieces, sent, taken, queue_of(device_).peers());
         } while (sent.count > 0);
@@ -154,9 +245,9 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
                 scratch.emplace(allocate_larger(total));
         });
     const Buffers &buffers = scratch ? *scratch : *buffers_;
-    launch(device_, n, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");
+    launch(device_, threads, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");
     pass_messages(phase, buffers, pieces, packed);
-    launch(device_, n, FromBuffer<bytes, Ends>{ends, pieces, buffers.filled()}, "put what the neighbours sent");
+    launch(device_, threads, FromBuffer<bytes, Ends>{ends, pieces, buffers.filled()}, "put what the neighbours sent");
 }
 
 } // namespace milcgpu

@@ -1,4 +1,5 @@
 #include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
 #include <cmath>
 
@@ -26,11 +27,20 @@ void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue ep
     D.parity = parity;
     D.fat = links_.fat, D.lng = links_.lng;
     check_call(D, epilogue);
-    if (halo_ != nullptr) {
+    const DslashKernel &row = kernel(epilogue, half);
+    if (halo_ != nullptr && half.in.sources > 1 && half.cg == nullptr && halo_->goes_beside(parity)) {
+        device.aside([&] { halo_->exchange(half.in, 1 - parity); },
+                     [&] {
+                         D.tiles = Tiles::inner;
+                         row.whole(device, D, epilogue);
+                     });
+        device.rejoin();
+        D.tiles = Tiles::at_cut;
+    } else if (halo_ != nullptr) {
         const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
         D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out, active);
     }
-    kernel(epilogue, half).launch(device, D, epilogue);
+    row.launch(device, D, epilogue);
 }
 
 void StaggeredOperator::first_half(Device &device, const HalfCall &half) const {

@@ -91,6 +91,11 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
+// In a block the host adds the matrices of ranks.
+bool BlockCgSolver::without_host() const {
+    return device_.ranks() == nullptr || (lock_step() && device_.peers() != nullptr && !device_.has_meanwhile());
+}
+
 // <x_i, x_j> of all sources, in lock-step those with i = j.
 void BlockCgSolver::products(const SpinorBlock &x, Complex<double> *x_x) {
     if (lock_step())
@@ -124,7 +129,7 @@ void BlockCgSolver::step(int k, bool after_update) {
     const SpinorBlock next = some(level_->p[(k + 1) % cg_kept_steps]);
     const bool last = k == cg_kept_steps - 1, first = k == 0, sums = k % 4 == 3 || after_update;
     // What the halves of A do not need is done beside them.
-    const bool beside = device_.ranks() == nullptr;
+    const bool beside = without_host();
     const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
     if (first)
         aside([&] { products(p, r, {state->p_p, state->p_r, state->r_r}); });
@@ -179,9 +184,8 @@ ChunkLoop &BlockCgSolver::chunks() {
             all.push_back([=] { chunk(first, false); });
         all.push_back([=] { chunk(0, true); });
         loop = made_on_all_ranks(device_, "the start of the iteration of several sources", [&] {
-            return std::make_unique<ChunkLoop>(device_, all,
-                                               std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
-                                               device_.ranks() == nullptr); // else the host adds matrices of ranks
+            return std::make_unique<ChunkLoop>(
+                device_, all, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}}, without_host());
         });
     }
     return *loop;

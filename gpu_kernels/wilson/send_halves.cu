@@ -11,7 +11,7 @@ template <class Spinor, int reals> struct HalvesToSend {
     using Hops = WilsonHops<CutLattice, Spinor, reals, Reuse::keep>;
     using Half = HalfWilsonVector<typename Spinor::Real>;
     using Stored = typename GhostHalves<CutLattice, typename Spinor::Real>::Stored;
-    static constexpr bool fits_slot = true, chosen = false;
+    static constexpr bool fits_slot = true, of_sources = false;
     static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
     Hops hops;
     template <int power>
