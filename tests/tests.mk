@@ -15,14 +15,12 @@ tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 host_tests     := $(call tests_of,milc_host)
 starting_tests := $(call tests_of,docs install milc_build mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
-# Without a GPU, tests of the library run in three parts that take as long: those with a tag of part_1, those of the
-# others with a tag of part_2, and the rest.
+# Without a GPU, tests of the library run in three parts at once that take as long: those with a tag of part_1, those of
+# the others with a tag of part_2, and the rest. Some tests wait, and others take the time.
 part_1         := eigen measurements
 part_2         := ranks operators cg
-in_parts       := $(if $(TESTS)$(gpus),,$(library_tests))
-test_runs      := $(if $(starting_tests),program_tests) $(if $(host_tests),milc_host_tests) \
-                    $(if $(library_tests),milcgpu_tests) $(if $(in_parts),milcgpu_tests-2 milcgpu_tests-3)
-asked           = $(TESTS)
+parts          := $(if $(library_tests),milcgpu_tests $(if $(TESTS)$(gpus),,milcgpu_tests-2 milcgpu_tests-3))
+test_runs      := $(if $(starting_tests),program_tests) $(if $(host_tests),milc_host_tests) $(if $(parts),milcgpu_tests)
 
 test_objects  := $(call objects,$(test_sources))
 test_main     := $(call objects,$(main_of_tests))
@@ -97,7 +95,7 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 
 # Looked at in every `make check`: an MPI may have come since the last one.
 $(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
-	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g1 -Wall -Wextra $(or $(sanitizers),-Werror) \
+	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O0 -Wall -Wextra $(if $(sanitizers),-g1 $(sanitizers),-Werror) \
 	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
 
 # What the originals of all programs take of tests/reference, compiled once.
@@ -107,45 +105,63 @@ $(first_of_hosts).gch: $(wildcard tests/reference/*.h) $(O)/flags
 	@mkdir -p $(@D); printf '#include <%s>\n' algorithm cmath cstdlib cstring vector $(filter %.h,$^) >$(@:.gch=)
 	$(Q)$(lastword $(CXX)) $(originals) -std=c++17 -I. -c -x c++-header $(@:.gch=) -o $@
 
+# What stands for MILC's own routines is compiled once for all programs that have it alike. The words of a program's name
+# that each file takes note of:
+words_of_originals        := P1 P2 newer
+words_of_originals_md     := P1 P2 newer asqtad hisq
+words_of_originals_mesons := P1 P2 master
+words_of_originals_gauge  := P1 P2
+words_of_originals_clover := P1 P2
+original_files := $(patsubst tests/milc_host/%.cpp,%,$(wildcard tests/milc_host/originals*.cpp))
+words_of        = $(subst -, ,$(1))
+originals_of    = $(foreach file,$(original_files),$(O)/milc_host/$(subst $(space),-,$(strip $(file) $(filter $(words_of_$(file)),$(call words_of,$(1))))).o)
+all_originals  := $(sort $(foreach program,$(host_programs:$(O)/milc_host/%/program=%),$(call originals_of,$(program))))
+$(all_originals): $(O)/milc_host/%.o: $(first_of_hosts).gch $(wildcard tests/milc_host/*.cpp tests/milc_host/*.h tests/milc_host/*/*.h milc_glue/api/*.h)
+	$(Q)$(lastword $(CXX)) -c $(originals) -include $(first_of_hosts) -std=c++17 -Wall -Werror -I. -Imilc_glue/api -Itests/milc_host/app \
+	  $(patsubst P%,-DMILC_PRECISION=%,$(filter P%,$(call words_of,$*))) $(patsubst %,-DMILC_HOST_%,$(filter asqtad hisq,$(call words_of,$*))) \
+	  $(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) tests/milc_host/$(firstword $(call words_of,$*)).cpp -o $@
+
 # By way of the make fragment, as MILC's own make does it.
-$(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(first_of_hosts).gch $(call objects,$(ref_sources)) \
+$(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(all_originals) $(call objects,$(ref_sources)) \
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/api/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
-	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
+	$(Q)cd $(@D) && rm -f *.o localmake && $(foreach object,$(call originals_of,$*),ln -s ../$(notdir $(object)) $(firstword $(call words_of,$(notdir $(basename $(object))))).o &&) $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
 	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) \
-	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' ORIGINALS='$(if $(sanitizers),,-O1) -include $(abspath $(first_of_hosts))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
+	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
 .PHONY: $(test_runs:%=check-%)
 
 check: $(test_runs:%=check-%)
-	@cat $(test_runs:%=$(O)/%.counts) | awk '$(add_counts)'
+	@cat $(patsubst %,$(O)/%.counts,$(parts) $(filter-out milcgpu_tests,$(test_runs))) | awk '$(add_counts)'
 
-check-milcgpu_tests check-milcgpu_tests-2 check-milcgpu_tests-3: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
-	@$(call run_tests,$(@:check-%=%))
-ifneq ($(in_parts),)
+check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
+	@$(foreach part,$(parts),{ $(call run_tests,$(part),$(asked_of_$(part))); } &) wait
 no_tag = $(subst $(space),,$(1:%=~[%]))~[.]
-check-milcgpu_tests: private asked = '$(subst $(space),$(comma),$(part_1:%=[%]~[.]))'
-check-milcgpu_tests-2: private asked = '$(subst $(space),$(comma),$(part_2:%=[%]$(call no_tag,$(part_1))))'
-check-milcgpu_tests-3: private asked = '$(call no_tag,$(part_1) $(part_2))'
+ifeq ($(words $(parts)),3)
+asked_of_milcgpu_tests   := '$(subst $(space),$(comma),$(part_1:%=[%]~[.]))'
+asked_of_milcgpu_tests-2 := '$(subst $(space),$(comma),$(part_2:%=[%]$(call no_tag,$(part_1))))'
+asked_of_milcgpu_tests-3 := '$(call no_tag,$(part_1) $(part_2))'
+else
+asked_of_milcgpu_tests    = $(TESTS)
 endif
 
 # On a GPU not at once with the others, some of which need all of its memory.
 after = $(if $(gpus),$(filter $(1:%=check-%),$(test_runs:%=check-%)))
 check-milc_host_tests: $(O)/milc_host_tests $(host_programs) | $(call after,milcgpu_tests)
-	@$(call run_tests,milc_host_tests)
+	@$(call run_tests,milc_host_tests,$(TESTS))
 
 # The one that takes longest starts first: the others wait for what it needs.
 needed_first = $(if $(starting_tests),$(O)/program_tests $(libraries) $(test_programs))
 $(filter-out check-program_tests,$(test_runs:%=check-%)): | $(needed_first)
 check-program_tests: $(needed_first) | $(call after,milcgpu_tests milc_host_tests)
-	@$(call run_tests,program_tests)
+	@$(call run_tests,program_tests,$(TESTS))
 
 # What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
 run_tests = echo '  TEST  $(O)/$(1)'; \
-  $(O)/$(firstword $(subst -, ,$(1))) $(asked) >$(O)/$(1).log 2>&1; \
+  $(O)/$(firstword $(subst -, ,$(1))) $(2) >$(O)/$(1).log 2>&1; \
   awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
 take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
   /^skipped [0-9]+: / { why = why $$0 "\n"; next } { said = said $$0 "\n" } \
