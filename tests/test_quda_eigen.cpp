@@ -10,8 +10,8 @@ using namespace tests;
 
 namespace {
 
-const reference::Lattice lattice{{4, 4, 4, 8}};
-constexpr int vectors = 16, parity_reals = 6 * 256;
+const reference::Lattice lattice{{4, 4, 4, 6}};
+constexpr int vectors = 16, parity_reals = 6 * 192;
 constexpr double mass = 0.002;
 using Field = std::vector<double>;
 
@@ -114,7 +114,7 @@ double error_of(Links &links, const double *v, double l, QudaParity parity) {
 }
 
 void start() {
-    const int size[4] = {4, 4, 4, 8}, ranks[4] = {1, 1, 1, 1};
+    const int size[4] = {4, 4, 4, 6}, ranks[4] = {1, 1, 1, 1};
     qudaInit({QUDA_SILENT, {size, ranks, 0}});
 }
 

@@ -135,7 +135,8 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(all_originals) 
 check: $(test_runs:%=check-%)
 	@cat $(patsubst %,$(O)/%.counts,$(parts) $(filter-out milcgpu_tests,$(test_runs))) | awk '$(add_counts)'
 
-check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
+# Last where they run at once: they then fill what the others leave.
+check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) | $(if $(word 2,$(parts)),$(if $(host_tests),check-milc_host_tests))
 	@$(foreach part,$(parts),{ $(call run_tests,$(part),$(asked_of_$(part))); } &) wait
 no_tag = $(subst $(space),,$(1:%=~[%]))~[.]
 ifeq ($(words $(parts)),3)
