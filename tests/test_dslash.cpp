@@ -293,27 +293,8 @@ TEST_CASE("several sources where a cache is too small for whole slices: each til
                 CAPTURE(slice, part, tiles);
                 CHECK(times == std::vector<int>(tiles, 1));
             }
-    // On a box that is cut, the sites near a cut are those that read ghosts.
-    for (const unsigned cuts : {0u, 1u, 8u, 6u, 15u}) {
-        const CutLattice lattice({8, 10, 12, 14}, 0, cuts, 3, 8 * 10 * 12 * 14 / 2);
-        TileOrder order{0, 0, 0};
-        for (int mu = 0; mu < 4; ++mu)
-            order.near[mu] = lattice.cut(mu) ? lattice.depth : 0;
-        int wrong = 0;
-        for (int i = 0; i < lattice.sites(1); ++i) {
-            const Site s = lattice.site(1, i);
-            bool reads = false;
-            for (int mu = 0; mu < 4; ++mu)
-                reads = reads || lattice.forward(s, mu, 3) >= lattice.first_ghost ||
-                        lattice.backward(s, mu, 3) >= lattice.first_ghost;
-            wrong += order.is_near(lattice.extent, s) != reads;
-        }
-        CAPTURE(cuts);
-        CHECK(wrong == 0);
-    }
     if (backends().size() > 1) // the host takes no tiles in turn
-        check_rows(
-            {{6, 6, 10, 4}}, [](const DslashKernel &row) { return row.most_sources > 1; }, 40000);
+        check_rows({{6, 6, 10, 4}}, [](const DslashKernel &row) { return row.most_sources > 1; }, 40000);
 }
 
 TEST_CASE("a smaller table check for the sanitizers", "[.][dslash][sanitize][smoke]") {

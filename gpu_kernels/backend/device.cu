@@ -108,9 +108,9 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
         raise(cudaEventCreateWithFlags(&event, k < 2 ? cudaEventDisableTiming : cudaEventDefault), "create an event");
         events_[k] = event;
     }
-    int first = 0; // the priority of what goes before other work
-    raise(cudaDeviceGetStreamPriorityRange(nullptr, &first), "tell its priorities");
-    raise(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, first), "create a stream");
+    int highest = 0; // of priorities: blocks of launches aside start before others of D, where there is room
+    raise(cudaDeviceGetStreamPriorityRange(nullptr, &highest), "tell its priorities");
+    raise(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest), "create a stream");
     side_stream_ = stream;
     for (void *&side_event : side_events_) {
         cudaEvent_t event;

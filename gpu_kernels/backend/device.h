@@ -125,10 +125,10 @@ class Device final : public LaunchQueue {
     bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
     void collective(const char *phase, const std::function<void()> &work) override;
 
-    // What `launches` queues may run beside what is queued after this call, or by `beside`, which is called first: so
-    // `launches` may wait on the host. Both wait for what was queued before. What is queued after rejoin() waits for
-    // both. A second call before that queues its launches behind those of the first. In between there may be no
-    // allocation, and no copy but by `launches`.
+    // What `launches` queues may run beside what is queued after this call, and beside what `beside` queues. beside is
+    // called first, so that its work runs while `launches` waits on the host. All of it waits for what was queued before
+    // this call, and what is queued after rejoin() waits for all of it. A second call before rejoin() queues its launches
+    // behind those of the first. In between there may be no allocation, and no copy but by `launches`.
     void aside(const std::function<void()> &launches, const std::function<void()> &beside = {});
     void rejoin();
 

@@ -53,16 +53,11 @@ struct PeerLaunch {
     }
 };
 
-// On a box that is cut, the tiles that a launch works on: all, those without sites near a cut, or those with such.
-enum class Tiles { all, inner, at_cut };
-
-// The order in which blocks take the tiles of sites of a stencil. Between a site and its furthest neighbours lie whole
-// slices of constant t. Where these do not fit in the L2 cache, each slice is cut into parts, and a part is swept over
-// all t before the next one. Tiles beyond whole slices come last, as they lie.
-struct TileOrder {
-    int part, slice, slices;  // tiles of a part and of a slice; part 0: as they lie
-    Tiles which = Tiles::all; // blocks with other tiles end at once
-    int near[4] = {};         // a site is near a cut in mu if it has less than so many sites before or behind it
+// On a box that is cut, the tiles of sites that a launch works on: all, those without a site near a cut, or those with
+// one. Sites near a cut read ghosts, or are sent.
+struct Tiles {
+    enum class Which { all, inner, at_cut } which = Which::all;
+    int near[4] = {}; // a site is near a cut in mu if it is one of so many layers at either end; 0: mu is not cut
     template <class Site> MILCGPU_HD bool is_near(const int (&extent)[4], const Site &s) const {
         bool any = false;
         MILCGPU_UNROLL
@@ -70,6 +65,14 @@ struct TileOrder {
             any |= s.x[mu] < near[mu] || s.x[mu] >= extent[mu] - near[mu];
         return any;
     }
+};
+
+// The order in which blocks take the tiles of sites of a stencil. Between a site and its furthest neighbours lie whole
+// slices of constant t. Where these do not fit in the L2 cache, each slice is cut into parts, and a part is swept over
+// all t before the next one. Tiles beyond whole slices come last, as they lie.
+struct TileOrder {
+    int part, slice, slices; // tiles of a part and of a slice; part 0: as they lie
+    Tiles tiles = {};        // blocks with other tiles end at once
     MILCGPU_HD int tile(int turn) const {
         if (part == 0 || turn >= slice * slices)
             return turn;

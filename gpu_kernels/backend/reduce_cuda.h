@@ -327,10 +327,11 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
 // Whether a block ends at once, because its tile is not among those that the launch works on. Called by all threads of
 // a block. i: the thread's site of n.
 template <class Body> __device__ __forceinline__ bool left_out(const Body &body, const TileOrder &order, int i, int n) {
-    if (order.which == Tiles::all)
+    const Tiles &tiles = order.tiles;
+    if (tiles.which == Tiles::Which::all)
         return false;
-    const bool near = i < n && order.is_near(body.lattice.extent, body.lattice.site(body.parity, i));
-    return (__syncthreads_or(near) != 0) != (order.which == Tiles::at_cut);
+    const bool near = i < n && tiles.is_near(body.lattice.extent, body.lattice.site(body.parity, i));
+    return (__syncthreads_or(near) != 0) != (tiles.which == Tiles::Which::at_cut);
 }
 
 // Several sources without sums. A block has one tile of sites for `count` sources. The next blocks have the other

@@ -21,7 +21,7 @@ struct DslashCall : HalfCall {
     int parity;         // of out: 0 even, 1 odd
     const LinkField *fat, *lng; // same precision
     PeerLaunch exchange{};      // from Halo::before_dslash, if the lattice is cut
-    Tiles tiles = Tiles::all;   // others only on a GPU, of several sources without sums
+    Tiles tiles{};              // not all only on a GPU, of several sources without sums (Halo::tiles)
 };
 
 struct DslashKernel {

@@ -113,32 +113,25 @@ void start_sources(Device &device, const HalfCall &call, int sites, SourcesStenc
     launch_sum_sources<decltype(body.first.end)::sums, min_blocks>(device, sites, call.in.sources, body, finish, what);
 }
 
-// The order of tiles of `a_tile` sites. The furthest neighbours of a site are Hops::reach slices away, on both sides.
+// The order of `tiles` of `a_tile` sites. The furthest neighbours of a site are Hops::reach slices away, on both sides.
 // These slices are not cut where they take at most slices_fit of the L2 cache; else each part of them takes about
 // part_of_cache of it. On an H100, whose cache has 50 MB, a step of 12 sources in single precision at 40^4 (74 MB) is
 // 10 % shorter with 5 to 8 parts, one of 4 sources (25 MB) 6 % with 3 to 6.
 constexpr double slices_fit = 0.4, part_of_cache = 0.22;
 template <class Hops>
-TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int a_tile, const SpinorBlock &in) {
+TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int a_tile, const SpinorBlock &in,
+                         const Tiles &tiles) {
     const int slices = hops.lattice.extent[3], slice = (sites / slices + a_tile / 2) / a_tile;
     const double bytes = (2.0 * Hops::reach + 2) * in.sources * spinor_bytes(in.precision) * sites / slices,
                  cache = static_cast<double>(queue_of(device).cache_bytes());
     if (bytes <= slices_fit * cache || slice < 2)
-        return {0, 0, 0};
+        return {0, 0, 0, tiles};
     const int parts = static_cast<int>(std::fmin(std::ceil(bytes / (part_of_cache * cache)), slice));
-    return {(slice - 1) / parts + 1, slice, sites / a_tile / slice};
-}
-// Of a box that is cut, some of the tiles.
-inline TileOrder only(TileOrder order, Tiles which, const CutLattice &lattice) {
-    order.which = which;
-    for (int mu = 0; mu < 4; ++mu)
-        order.near[mu] = lattice.cut(mu) ? lattice.depth : 0;
-    return order;
+    return {(slice - 1) / parts + 1, slice, sites / a_tile / slice, tiles};
 }
 template <class Spinor, class Hops, class Shape>
-void start_together(Device &device, const HalfCall &call, Epilogue epilogue, const CutLattice &lattice, Tiles tiles,
+void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int sites, const Tiles &tiles,
                     TogetherStencil<Spinor, Hops, Shape> &body, const char *what) {
-    const int sites = lattice.sites(body.parity);
     body.source_bytes = call.in.source_bytes;
     body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
     const int sources = call.in.sources;
@@ -151,11 +144,11 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, con
             constexpr int a_block = tile_sites / Ring::warps;
             return cuda::start(device, what, (sites - 1) / a_block + 1, tile_sites,
                                cuda::run_sources_sharing_links<Body, Ring, most>, body, sites, sources, call.gate,
-                               only(order_of_tiles(device, body, sites, a_block, call.in), tiles, lattice));
+                               order_of_tiles(device, body, sites, a_block, call.in, tiles));
         }
 #endif
     launch_sources(device, sites, sources, body, call.gate,
-                   only(order_of_tiles(device, body, sites, tile_sites, call.in), tiles, lattice), what);
+                   order_of_tiles(device, body, sites, tile_sites, call.in, tiles), what);
 }
 
 } // namespace milcgpu

@@ -97,8 +97,7 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
         TogetherStencil<Spinor, SourcesHops<Where, Spinor, link, reals>, Shape> body{};
         fill(body);
         body.set_unit();
-        start_together(device, call, epilogue, call.lattice, call.tiles, body,
-                       "launch dslash on several sources, no sums");
+        start_together(device, call, epilogue, sites, call.tiles, body, "launch dslash on several sources, no sums");
     } else {
         with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
             SourcesStencil<Stencil<Where, Spinor, link, reals, std::decay_t<decltype(end)>, L2Policy::all>> body{};

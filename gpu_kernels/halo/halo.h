@@ -67,10 +67,11 @@ class Halo {
         exchange(field, parity, geometry_.lattice().depth, 4, active);
     }
     void exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active = {});
-    // Whether that is to go on beside D on the tiles of `parity` that read no ghosts (Tiles::inner): where messages go
-    // between GPUs, and enough of the tiles are such. Where kernels store straight into the neighbours' memory it gains
-    // nothing: their blocks find no room on the GPU before those of D have all begun (H200).
+    // Whether this exchange is to go on while D works on the inner tiles of `parity`: where messages carry ghosts
+    // between GPUs, and enough of the tiles are inner ones. Where kernels store ghosts straight into the neighbours'
+    // memory nothing is gained (docs/design.md, Tried without gain).
     bool goes_beside(int parity) const { return goes_beside_[parity]; }
+    Tiles tiles(Tiles::Which) const;
     // The host has a part in these exchanges, so that no launches with them between are recorded.
     bool needs_host() const { return ranks_.size() > 1 && !by_peers(); }
     // Fills what the backward terms of D read: of the links of each direction mu that is cut, on both parities, the

@@ -118,6 +118,14 @@ std::string Halo::how_it_travels() const {
            " over the host while kernels work: " + reached.why + how_messages_travel_;
 }
 
+Tiles Halo::tiles(Tiles::Which which) const {
+    const CutLattice &lattice = geometry_.lattice();
+    Tiles tiles{which, {}};
+    for (int mu = 0; mu < 4; ++mu)
+        tiles.near[mu] = lattice.cut(mu) ? lattice.depth : 0;
+    return tiles;
+}
+
 // With a smaller share of inner tiles, an exchange of several sources is not done beside D.
 constexpr double enough_inner = 0.3;
 
@@ -127,16 +135,13 @@ void Halo::make_orders() {
     // What comes over the host comes late, and what comes over a bus comes later than from GPU to GPU.
     const double others_before = peers_->relays() ? 1 : peers_->reached().by_host ? 0.6 : 0.4;
     const CutLattice &lattice = geometry_.lattice();
+    const Tiles all = tiles(Tiles::Which::all);
     for (int parity = 0; parity < 2; ++parity) {
         std::vector<int> inner, near;
         for (int tile = 0; tile * tile_sites < lattice.sites(parity); ++tile) {
             bool at_boundary = false;
-            for (int i = tile * tile_sites; i < std::min((tile + 1) * tile_sites, lattice.sites(parity)); ++i) {
-                const Site s = lattice.site(parity, i);
-                for (int mu = 0; mu < 4; ++mu)
-                    at_boundary |=
-                        lattice.cut(mu) && std::min(s.x[mu], lattice.extent[mu] - 1 - s.x[mu]) < lattice.depth;
-            }
+            for (int i = tile * tile_sites; i < std::min((tile + 1) * tile_sites, lattice.sites(parity)); ++i)
+                at_boundary |= all.is_near(lattice.extent, lattice.site(parity, i));
             (at_boundary ? near : inner).push_back(tile);
         }
         goes_beside_[parity] =
@@ -149,16 +154,16 @@ void Halo::make_orders() {
                   peers_->relays()};
         while (launch.low < near_tiles && near[launch.low] == launch.low)
             ++launch.low;
-        std::vector<int> all(inner.begin(), inner.begin() + before);
-        all.insert(all.end(), near.begin(), near.end());
-        all.insert(all.end(), inner.begin() + before, inner.end());
+        std::vector<int> order(inner.begin(), inner.begin() + before);
+        order.insert(order.end(), near.begin(), near.end());
+        order.insert(order.end(), inner.begin() + before, inner.end());
         bool known = true;
-        for (size_t turn = 0; turn < all.size(); ++turn)
-            known = known && launch.tile(static_cast<int>(turn)) == all[turn];
+        for (size_t turn = 0; turn < order.size(); ++turn)
+            known = known && launch.tile(static_cast<int>(turn)) == order[turn];
         if (known)
             continue;
-        tiles_[parity] = DeviceArray<int>(device_, all.size(), "order of a box's sites");
-        device_.copy_to_device(tiles_[parity].data(), all.data(), tiles_[parity].bytes());
+        tiles_[parity] = DeviceArray<int>(device_, order.size(), "order of a box's sites");
+        device_.copy_to_device(tiles_[parity].data(), order.data(), tiles_[parity].bytes());
         launch.tiles = tiles_[parity].data();
     }
 }

@@ -49,10 +49,11 @@ struct Pieces {
 // fits_slot: all pieces together are never more than a slot. Else ranks agree on the room each time, because boxes of
 // several sizes may need it on some ranks only.
 //
-// of_sources: a piece has as many elements for each of ends.sources sources, one source behind the other. A thread does
-// all of them for a place in the piece, because finding its site takes long: load(k, ends.sent(piece, place), element)
-// and store(k, ends.received(piece, place), element). Only sources with ends.wanted(k) travel where kernels store into
-// the neighbour's memory; the ranks must agree which these are. fits_slot, too.
+// of_sources: a piece has the same places for each of ends.sources sources, all those of a source before those of the
+// next. One thread moves all sources of a place, since it takes long to compute which site belongs there: load(k,
+// ends.sent(piece, place), element) and store(k, ends.received(piece, place), element) for source k. Where kernels store
+// into the neighbour's memory, sources without ends.wanted(k) stay behind; the ranks must agree which these are. All
+// sources fit in a slot together.
 struct PlaceOfSources {
     const Pieces::Piece &piece;
     int places, place;

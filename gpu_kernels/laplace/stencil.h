@@ -187,8 +187,7 @@ void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue
     if (call.cg == nullptr) {
         TogetherStencil<Spinor, LaplaceSourcesHops<Spinor, reals, directions>, Shape> body{};
         fill_hops(body, call);
-        start_together(device, call, epilogue, call.lattice, Tiles::all, body,
-                       "launch laplace on several sources, no sums");
+        start_together(device, call, epilogue, sites, {}, body, "launch laplace on several sources, no sums");
     } else {
         with_ending_of_sources<Spinor, Lattice>(call, epilogue, [&](const auto &end, const auto &finish) {
             SourcesStencil<LaplaceStencil<Lattice, Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>>

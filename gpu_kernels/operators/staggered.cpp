@@ -31,11 +31,11 @@ void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue ep
     if (halo_ != nullptr && half.in.sources > 1 && half.cg == nullptr && halo_->goes_beside(parity)) {
         device.aside([&] { halo_->exchange(half.in, 1 - parity); },
                      [&] {
-                         D.tiles = Tiles::inner;
+                         D.tiles = halo_->tiles(Tiles::Which::inner);
                          row.whole(device, D, epilogue);
                      });
         device.rejoin();
-        D.tiles = Tiles::at_cut;
+        D.tiles = halo_->tiles(Tiles::Which::at_cut);
     } else if (halo_ != nullptr) {
         const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
         D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out, active);

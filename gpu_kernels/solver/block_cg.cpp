@@ -192,8 +192,8 @@ ChunkLoop &BlockCgSolver::chunks() {
 }
 
 // Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
-// the step's part of the update of solutions. In lock-step Gram matrices are numbers, and
-// rotations are sums of two vectors.
+// the step's part of the update of solutions. In lock-step Gram matrices are numbers, and rotations are sums of two
+// vectors.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = level_->r.sites(), spinor = spinor_bytes(level_->A->spec().spinor);
     report.flops += steps * (n * level_->A->flops(Epilogue::normal) +

@@ -101,7 +101,7 @@ class BlockCgSolver {
     void step(int k, bool after_update);
     static constexpr int steps_a_chunk = 4; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
-    bool without_host() const; // it has no work between the launches of an iteration
+    bool without_host() const; // the host has no work between the launches of an iteration
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, Complex<double> *);
     void products(const SpinorBlock &x, Complex<double> *x_x);
     void products(const SpinorBlock &x, const SpinorBlock &y, const ProductsTo &);
