@@ -12,7 +12,7 @@
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   LINEINFO=1          GPU code with the lines of its sources, for profilers; the library is larger
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
-#   LONG=1              every case of the tests' sweeps, not a sample of each (CI; the default on a GPU)
+#   LONG=1              all tests, and every case of their sweeps, not a sample of each (CI; the default on a GPU)
 #   BENCH="--quick"     arguments of the program bench in `make bench`
 #   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS add to the ones below
 #   PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR  for install and uninstall: docs/install.md
@@ -67,7 +67,7 @@ all: lib $(programs) ## the library and the example programs (the default)
 lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
 demo: ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
-check: ## build and run the tests (LONG=1: whole sweeps); the last line is 'N passed, N failed', and what was skipped
+check: ## build and run the tests (LONG=1: all of them); the last line is 'N passed, N failed', and what was skipped
 bench: ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
 dense: ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
 pictures: ## draw every table of docs/ and build/ again (gnuplot)

@@ -43,6 +43,13 @@ inline std::string test_skipped;
         return;                                                                                                        \
     } while (false)
 
+// Leaves a test case that takes long, or is a second form of another one, to long runs.
+#define LONG_TEST                                                                                                      \
+    do {                                                                                                               \
+        if (!long_tests())                                                                                             \
+            SKIP_TEST("that make check LONG=1 runs");                                                                  \
+    } while (false)
+
 // The folder of MILC's sample files: $MILCGPU_SAMPLES, else beside the repository (the tests run in its root).
 inline std::string samples_folder() {
     const char *named = std::getenv("MILCGPU_SAMPLES");

@@ -158,13 +158,10 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
 } // namespace
 
 TEST_CASE("sites near a cut are those that read ghosts", "[cut]") {
-    Device device(Backend::host, 0);
-    Ranks ranks;
     const Extents n{8, 10, 12, 14};
     for (const unsigned cuts : {1u, 6u, 8u, 15u}) {
         const Geometry geometry(n, {0, 0, 0, 0}, n, halo_depth, cuts);
         const CutLattice &lattice = geometry.lattice();
-        const Tiles tiles = Halo(device, ranks, geometry, {}).tiles(Tiles::Which::inner);
         int near = 0, wrong = 0;
         for (int i = 0; i < lattice.sites(1); ++i) {
             const Site s = lattice.site(1, i);
@@ -173,7 +170,7 @@ TEST_CASE("sites near a cut are those that read ghosts", "[cut]") {
                 reads = reads || lattice.forward(s, mu, 3) >= lattice.first_ghost ||
                         lattice.backward(s, mu, 3) >= lattice.first_ghost;
             near += reads;
-            wrong += tiles.is_near(lattice.extent, s) != reads;
+            wrong += lattice.near_cut(s) != reads;
         }
         CAPTURE(cuts);
         CHECK(near > 0);

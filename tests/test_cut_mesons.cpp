@@ -194,6 +194,7 @@ TEST_CASE("measurements over ranks and on emulated cuts: fields of one rank, cor
 }
 
 TEST_CASE("measurements over ranks: boxes with an odd number of sites", "[measurements][ranks][cut]") {
+    LONG_TEST;
     const Extents whole = {6, 6, 6, 6};
     const Inputs inputs(whole);
     for (const Backend backend : backends())

@@ -282,17 +282,34 @@ TEST_CASE("every row of the dslash table against the reference, one thread a sit
                [](const DslashKernel &) { return true; });
 }
 
-TEST_CASE("several sources where a cache is too small for whole slices: each tile once", "[dslash]") {
+TEST_CASE("the order of tiles: each once, where slices have parts, and where the box is cut", "[dslash]") {
     for (const int slice : {1, 2, 6, 7})
         for (const int part : {1, 2, 3, 4, 7})
             for (const int tiles : {1, 5, 23, 28}) {
-                const TileOrder order{part, slice, tiles / slice};
+                const TileOrder order{tiles, part, slice, tiles / slice};
                 std::vector<int> times(tiles);
                 for (int turn = 0; turn < tiles; ++turn)
                     times.at(order.tile(turn)) += 1;
                 CAPTURE(slice, part, tiles);
                 CHECK(times == std::vector<int>(tiles, 1));
             }
+    for (const int part : {0, 1, 3})
+        for (const auto &[all, near] : {std::array{8, 3}, std::array{6, 3}, std::array{9, 1}}) {
+            constexpr int slice = 5;
+            std::vector<int> inner(all), at_cut(all);
+            for (const Tiles::Which which : {Tiles::Which::inner, Tiles::Which::at_cut}) {
+                TileOrder order{all * slice, part, slice, all};
+                order.take({which, near, false});
+                for (int turn = 0; turn < order.count; ++turn)
+                    (which == Tiles::Which::inner ? inner : at_cut).at(order.tile(turn) / slice) += 1;
+            }
+            for (int t = 0; t < all; ++t) {
+                const bool is_near = t < near || t >= all - near;
+                CAPTURE(part, all, near, t);
+                CHECK(inner[t] == (is_near ? 0 : slice));
+                CHECK(at_cut[t] == (is_near ? slice : 0));
+            }
+        }
     if (backends().size() > 1) // the host takes no tiles in turn
         check_rows({{6, 6, 10, 4}}, [](const DslashKernel &row) { return row.most_sources > 1; }, 40000);
 }

@@ -296,6 +296,7 @@ TEST_CASE("deflated solves take the steps of the modes that are left, at all mas
 }
 
 TEST_CASE("few eigenvectors of rough links never cost steps", "[eigen]") {
+    LONG_TEST;
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         const AsqtadLinks links = asqtad_links(modes.session.lattice, 9); // random: l from 5e-4, 1.7e-3, 3e-3, 5e-3 on

@@ -160,6 +160,7 @@ TEST_CASE("install: programs are built by pkg-config, with the shared and the st
 }
 
 TEST_CASE("install: programs are built by CMake, after the prefix was moved", "[install]") {
+    LONG_TEST;
     if (!has("cmake"))
         SKIP_TEST("no cmake");
     const Installed i;

@@ -486,6 +486,7 @@ TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links
 }
 
 TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps one by one", "[milc][measurements]") {
+    LONG_TEST;
     const LinksProgram p;
     const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
     LinksProgram::copy("pure_gauge", folder);
@@ -529,6 +530,7 @@ TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps o
 }
 
 TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][measurements]") {
+    LONG_TEST;
     const FlowProgram p("ADAPT_BS");
     const Run r = p.flow("MILCGPU_VERBOSE=0", "1 8 0.3 0.5 1e-4");
     INFO(r.output);
@@ -621,6 +623,7 @@ struct PureGauge : LinksProgram {
 
 TEST_CASE("milc_build: over-relaxation and heat bath of MILC's pure gauge program, with MILC's random numbers",
           "[milc][heatbath]") {
+    LONG_TEST;
     const PureGauge p("SWEEPS=1", "su3_ora", "milcgpu: over-relaxation and heat bath of su3_ora go to ");
     const auto runs = [&](const std::string &environment) {
         return p.on_links(environment, "pure_gauge/su3_ora", "update");

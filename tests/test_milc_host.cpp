@@ -104,7 +104,9 @@ const Run &run(const std::string &program, const std::string &environment, const
     return at->second;
 }
 
-const char *const programs[] = {"asqtad-P1", "asqtad-P2", "hisq-P1", "hisq-P2", "hisq-newer-P2"};
+// Short runs have neither hisq-P1 nor hisq-master-P2 (tests.mk).
+const std::vector<const char *> programs =
+    sampled<const char *>({"asqtad-P1", "asqtad-P2", "hisq-P2", "hisq-P1", "hisq-newer-P2"}, 2);
 
 std::vector<std::string> backend_settings() {
     std::vector<std::string> settings{"MILCGPU_BACKEND=host"};
@@ -119,7 +121,7 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
 #if defined(__SANITIZE_ADDRESS__)
     const std::vector<const char *> some = {"asqtad-P1", "hisq-P2"}; // half a minute each
 #else
-    const std::vector<const char *> some(std::begin(programs), std::end(programs));
+    const std::vector<const char *> &some = programs;
 #endif
     for (const std::string &backend : backend_settings())
         for (const char *program : some) {
@@ -197,7 +199,7 @@ TEST_CASE("milc_host: eigenvectors, and solves that are deflated with them", "[m
         CHECK_FALSE(r.says("BEYOND TOLERANCE"));
         return r;
     };
-    for (const char *program : {"hisq-P2", "asqtad-P1", "hisq-master-P2", "hisq-newer-P2"}) {
+    for (const char *program : sampled<const char *>({"hisq-P2", "asqtad-P1", "hisq-newer-P2", "hisq-master-P2"}, 2)) {
         const Run r = eigen(program, last + " MILCGPU_TEST=nan", "none");
         CHECK(r.calls("ks_eigensolve") == std::make_pair(1L, 1L)); // MILC's own, to compare with
     }
@@ -314,7 +316,7 @@ TEST_CASE("milc_host: solves with the clover matrix, MILC's lines and stopping c
 TEST_CASE("milc_host: compare mode knows where MILC differs, and what MILC refuses is refused in words",
           "[milc_host][measurements][compared]") {
     for (const std::string &backend : backend_settings())
-        for (const char *program : {"asqtad-P1", "hisq-P2", "hisq-master-P2"}) {
+        for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-master-P2", "hisq-P2"}, 2)) {
             const Run own = run(program, backend + " MILCGPU_COMPARE=0", "compared"),
                       compared = run(program, backend + " MILCGPU_COMPARE=1", "compared");
             INFO(backend << " " << program << "\n" << own.output << compared.output);
@@ -345,7 +347,7 @@ TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operator
         CHECK_FALSE(r.says("BEYOND TOLERANCE"));
         return r;
     };
-    for (const char *program : {"asqtad-P1", "hisq-P2", "hisq-master-P2"}) {
+    for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-master-P2", "hisq-P2"}, 2)) {
         const Run own = does(program, "MILCGPU_COMPARE=0", "none");
         CHECK(own.calls("meson_cont_mom") == std::make_pair(3L, 0L));
         CHECK(own.calls("meson_open_mom") == std::make_pair(3L, 0L));
@@ -373,7 +375,7 @@ TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operator
 
 TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's master",
           "[milc_host][measurements][invert]") {
-    for (const char *program : {"asqtad-master-P1", "hisq-master-P2"})
+    for (const char *program : sampled<const char *>({"asqtad-master-P1", "hisq-master-P2"}, 2))
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_TEST=cut=xt"}) {
             const Run all = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "measurements");
             INFO(program << " " << setting << "\n" << all.output);
@@ -420,7 +422,7 @@ TEST_CASE("milc_host: links of a program that measures are on the device alone u
         CHECK(r.says("\n0 of "));
         return r;
     };
-    for (const char *program : {"hisq-P1", "hisq-P2", "hisq-newer-P2"}) {
+    for (const char *program : sampled<const char *>({"hisq-P2", "hisq-P1", "hisq-newer-P2"}, 2)) {
         const Run r = waiting(program, "MILCGPU_TEST=nan", "none");
         for (const char *line : {"made: they wait 1\n", "used: they wait 1\n", "read: they wait 0\n"})
             CHECK(r.says(line));
@@ -534,7 +536,7 @@ TEST_CASE("milc_host: off and silent", "[milc_host]") {
 
 TEST_CASE("milc_host: after an error MILC's own routine does the work", "[milc_host]") {
     for (const std::string &backend : backend_settings())
-        for (const char *program : {"asqtad-P2", "hisq-P1"}) {
+        for (const char *program : sampled<const char *>({"asqtad-P2", "hisq-P1"}, 2)) {
             const Run lost = run(program, backend, "device");
             INFO(lost.output);
             CHECK(lost.status == 0);
@@ -777,7 +779,7 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 5L));
         for (const char *routine : {"imp_gauge_force", "imp_gauge_action"})
             CHECK(loops.runs_on(routine) == "MILC's own: this gauge action has other loops, or powers of them");
-        const Run unitary = right_trajectory("hisq-P1", backend + resident + " MILC_HOST_UMETHOD=other");
+        const Run unitary = right_trajectory(long_tests() ? "hisq-P1" : "hisq-P2", backend + resident + " MILC_HOST_UMETHOD=other");
         CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
         for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
             CHECK(unitary.runs_on(routine) == "MILC's own: this UNITARIZATION_METHOD of links is not built");
@@ -824,7 +826,7 @@ TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what h
 
 TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the device and by MILC", "[milc_host]") {
     const std::string backend = backend_settings().back();
-    for (const char *program : {"asqtad-P2", "hisq-P2", "hisq-newer-P2"}) {
+    for (const char *program : sampled<const char *>({"asqtad-P2", "hisq-P2", "hisq-newer-P2"}, 2)) {
         const Run own = own_trajectory(program, "orders");
         // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
         for (const std::string &kind : sampled<std::string>({"orders rhmc", "orders dyn"}, program[0] == 'h' ? 2 : 1)) {
@@ -928,6 +930,7 @@ TEST_CASE("milc_host: measurements on a lattice that is cut", "[milc_host][measu
 }
 
 TEST_CASE("milc_host: CMake takes milcgpu by one argument; its program does what make's does", "[milc_host]") {
+    LONG_TEST;
     namespace fs = std::filesystem;
     const tests::Folder prefix, build;
     const std::string folder = build.path.string();

@@ -113,6 +113,7 @@ TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
 }
 
 TEST_CASE("programs: bench times all on one rank, and finds what became slower", "[ranks][mpi]") {
+    LONG_TEST;
     NEED_MPIRUN;
     const Folder folder;
     const std::string csv = folder.path.string() + "/bench.csv", old = folder.path.string() + "/old";
@@ -335,6 +336,7 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
 
 TEST_CASE("programs: the multigrid prototype converges, for one source and 12, with coarse modes and without",
           "[multigrid]") {
+    LONG_TEST;
     NEED_MPIRUN;
     const Folder folder;
     const std::string words = "multigrid_prototype --backend host --size 4 4 8 8 --sweeps 5 --vectors 8 ";

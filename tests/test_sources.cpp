@@ -98,6 +98,7 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
 
 TEST_CASE("many sources of a very light mass start in double: its steps, in single where there is no memory for that",
           "[sources]") {
+    LONG_TEST;
     const reference::Lattice lattice{{4, 4, 6, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
     const double light = 0.002, heavy = 0.01;

@@ -25,6 +25,29 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
+// In place of that call, for a kernel that may work beside the launch before it. That launch has begun, and what came
+// before it has ended. The kernel does not end before that launch, so what waits for the kernel waits for both.
+class AfterPrevious {
+  public:
+    __device__ __forceinline__ explicit AfterPrevious(bool beside) : beside_(beside) {
+        if (!beside)
+            wait_for_previous();
+#if __CUDA_ARCH__ >= 900
+        else
+            cudaTriggerProgrammaticLaunchCompletion();
+#endif
+    }
+    __device__ __forceinline__ ~AfterPrevious() {
+#if __CUDA_ARCH__ >= 900
+        if (beside_ && blockIdx.x == gridDim.x - 1)
+            cudaGridDependencySynchronize();
+#endif
+    }
+
+  private:
+    const bool beside_;
+};
+
 // shared_bytes: dynamic shared memory of the kernel. starts_early: it may start while the launch before ends.
 template <class... Parameters, class... Arguments>
 void start_as(Device &device, const char *what, int blocks, int threads, size_t shared_bytes, bool starts_early,

@@ -53,32 +53,40 @@ struct PeerLaunch {
     }
 };
 
-// On a box that is cut, the tiles of sites that a launch works on: all, those without a site near a cut, or those with
-// one. Sites near a cut read ghosts, or are sent.
+// On a box that is cut in t alone, and whose slices of constant t are whole tiles, the tiles that a launch works on:
+// all, those of slices away from the cut, or those of the `near` slices at either end. These read ghosts, or are sent.
 struct Tiles {
     enum class Which { all, inner, at_cut } which = Which::all;
-    int near[4] = {}; // a site is near a cut in mu if it is one of so many layers at either end; 0: mu is not cut
-    template <class Site> MILCGPU_HD bool is_near(const int (&extent)[4], const Site &s) const {
-        bool any = false;
-        MILCGPU_UNROLL
-        for (int mu = 0; mu < 4; ++mu)
-            any |= s.x[mu] < near[mu] || s.x[mu] >= extent[mu] - near[mu];
-        return any;
-    }
+    int near = 0;
+    bool beside = false; // the launch works beside the one before it
 };
 
 // The order in which blocks take the tiles of sites of a stencil. Between a site and its furthest neighbours lie whole
 // slices of constant t. Where these do not fit in the L2 cache, each slice is cut into parts, and a part is swept over
 // all t before the next one. Tiles beyond whole slices come last, as they lie.
 struct TileOrder {
-    int part, slice, slices; // tiles of a part and of a slice; part 0: as they lie
-    Tiles tiles = {};        // blocks with other tiles end at once
+    int count;               // tiles that the launch takes
+    int part, slice, slices; // tiles of a part and of a slice, and slices that the launch takes; part 0: as they lie
+    int gap_at = 0, gap = 0; // behind the first gap_at of these slices lie so many that it does not take
+    bool beside = false;     // the launch works beside the one before it
     MILCGPU_HD int tile(int turn) const {
         if (part == 0 || turn >= slice * slices)
             return turn;
         const int first = turn / (part * slices) * part, width = first + part < slice ? part : slice - first;
         const int rest = turn - first * slices, t = rest / width;
-        return t * slice + first + rest - t * width;
+        return (t < gap_at ? t : t + gap) * slice + first + rest - t * width;
+    }
+    void take(const Tiles &tiles) {
+        if (tiles.which == Tiles::Which::all)
+            return;
+        const int inner = slices - 2 * tiles.near;
+        part = part == 0 ? slice : part;
+        if (tiles.which == Tiles::Which::inner)
+            slices = inner, gap = tiles.near;
+        else
+            slices = 2 * tiles.near, gap_at = tiles.near, gap = inner;
+        count = slice * slices;
+        beside = tiles.beside;
     }
 };
 

@@ -406,12 +406,11 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
                     [[maybe_unused]] const TileOrder &order, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu()) {
-        const int tiles = (n + tile_sites - 1) / tile_sites;
         const int threads = (sources + Body::together - 1) / Body::together; // of a site, at least
         const int a_thread = (sources + 2 * threads - 1) / (2 * threads) * 2;
         const int groups = (sources + a_thread - 1) / a_thread;
-        cuda::start(device, what, tiles * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n, sources,
-                    gate, order);
+        cuda::start(device, what, order.count * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n,
+                    sources, gate, order);
         return;
     }
 #endif

@@ -324,29 +324,19 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
                tile / group_tiles, shared);
 }
 
-// Whether a block ends at once, because its tile is not among those that the launch works on. Called by all threads of
-// a block. i: the thread's site of n.
-template <class Body> __device__ __forceinline__ bool left_out(const Body &body, const TileOrder &order, int i, int n) {
-    const Tiles &tiles = order.tiles;
-    if (tiles.which == Tiles::Which::all)
-        return false;
-    const bool near = i < n && tiles.is_near(body.lattice.extent, body.lattice.site(body.parity, i));
-    return (__syncthreads_or(near) != 0) != (tiles.which == Tiles::Which::at_cut);
-}
-
 // Several sources without sums. A block has one tile of sites for `count` sources. The next blocks have the other
 // sources. All blocks run the same code: a mixture made 6 sources in single 1.6 times slower. So the last block of a
 // tile may compute sources once more that the block before it stores.
 template <class Body, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
     run_sources(const Body body, int n, int sources, const int *gate, const TileOrder order) {
-    wait_for_previous();
+    const AfterPrevious after(order.beside);
     if (gate != nullptr && *gate == 0)
         return;
     const int groups = (sources + count - 1) / count, turn = blockIdx.x / groups, first = blockIdx.x % groups * count;
     const int i = order.tile(turn) * tile_sites + threadIdx.x, skipped = max(first + count - sources, 0);
     const bool twice = sources < count;
-    if (!left_out(body, order, i, n) && i < n)
+    if (i < n)
         body.of(i, Sources<count>{twice ? 0 : first - skipped, skipped, twice});
 }
 // The kernels for 2, 4, ... up to Body::together sources a thread.

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
 #include "gpu_kernels/dslash/shared_links.h"
+#include <algorithm>
 #include <cmath>
 
 namespace milcgpu {
@@ -69,15 +70,13 @@ namespace cuda {
 template <class Body, class Ring, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
     run_sources_sharing_links(const Body body, int n, int sources, const int *gate, const TileOrder order) {
-    wait_for_previous();
+    const AfterPrevious after(order.beside);
     if (gate != nullptr && *gate == 0)
         return;
     __shared__ Ring ring;
     constexpr int sites = tile_sites / Ring::warps;
     const int first = threadIdx.x / sites * count, skipped = max(first + count - sources, 0);
     const int i = order.tile(blockIdx.x) * sites + threadIdx.x % sites;
-    if (left_out(body, order, i, n))
-        return;
     body.of_sharing(min(i, n - 1), i < n, Sources<count>{first - skipped, skipped, false}, ring);
 }
 } // namespace cuda
@@ -122,12 +121,13 @@ template <class Hops>
 TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int a_tile, const SpinorBlock &in,
                          const Tiles &tiles) {
     const int slices = hops.lattice.extent[3], slice = (sites / slices + a_tile / 2) / a_tile;
+    TileOrder order{(sites - 1) / a_tile + 1, 0, slice, sites / a_tile / std::max(slice, 1)};
     const double bytes = (2.0 * Hops::reach + 2) * in.sources * spinor_bytes(in.precision) * sites / slices,
                  cache = static_cast<double>(queue_of(device).cache_bytes());
-    if (bytes <= slices_fit * cache || slice < 2)
-        return {0, 0, 0, tiles};
-    const int parts = static_cast<int>(std::fmin(std::ceil(bytes / (part_of_cache * cache)), slice));
-    return {(slice - 1) / parts + 1, slice, sites / a_tile / slice, tiles};
+    if (bytes > slices_fit * cache && slice >= 2)
+        order.part = (slice - 1) / static_cast<int>(std::fmin(std::ceil(bytes / (part_of_cache * cache)), slice)) + 1;
+    order.take(tiles);
+    return order;
 }
 template <class Spinor, class Hops, class Shape>
 void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int sites, const Tiles &tiles,
@@ -141,10 +141,9 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int
     if constexpr (most > 0)
         if (queue_of(device).on_gpu() && sources > Shape::together && sources <= 2 * most) {
             using Ring = cuda::LinkRing<Hops::link_precision, Hops::long_reals>;
-            constexpr int a_block = tile_sites / Ring::warps;
-            return cuda::start(device, what, (sites - 1) / a_block + 1, tile_sites,
-                               cuda::run_sources_sharing_links<Body, Ring, most>, body, sites, sources, call.gate,
-                               order_of_tiles(device, body, sites, a_block, call.in, tiles));
+            const TileOrder order = order_of_tiles(device, body, sites, tile_sites / Ring::warps, call.in, tiles);
+            return cuda::start(device, what, order.count, tile_sites, cuda::run_sources_sharing_links<Body, Ring, most>,
+                               body, sites, sources, call.gate, order);
         }
 #endif
     launch_sources(device, sites, sources, body, call.gate,

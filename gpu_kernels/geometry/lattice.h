@@ -157,6 +157,13 @@ struct CutLattice : Lattice {
 
     MILCGPU_HD bool cut(int mu) const { return ghost[mu][0] != 0; }
     MILCGPU_HD bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
+    // Hops of up to `depth` from this site reach ghosts, and neighbours have it as a ghost.
+    bool near_cut(const Site &s) const {
+        for (int mu = 0; mu < 4; ++mu)
+            if (cut(mu) && (s.x[mu] < depth || s.x[mu] >= extent[mu] - depth))
+                return true;
+        return false;
+    }
 
     MILCGPU_HD int place(const Site &s, int mu) const {
         return (s.x[0] * across[mu][0] + s.x[1] * across[mu][1] + s.x[2] * across[mu][2] + s.x[3] * across[mu][3]) >> 1;

@@ -273,7 +273,17 @@ void Halo::check_messages(const char *phase, const unsigned char *sent, const un
     });
 }
 
-void Halo::exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active) {
+void Halo::exchange_beside(const SpinorBlock &field, int parity, const std::function<void()> &inner) {
+    if (by_peers()) {
+        exchange(field, parity, geometry_.lattice().depth, 4, {}, inner);
+        return;
+    }
+    device_.aside([&] { exchange(field, parity); }, inner);
+    device_.rejoin();
+}
+
+void Halo::exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active,
+                    const std::function<void()> &meanwhile) {
     const CutLattice &lattice = geometry_.lattice();
     const auto pieces_of = [&](int sources) {
         Pieces pieces;
@@ -289,7 +299,8 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
             count = std::min(field.sources - k, static_cast<int>(scratch / of_source));
             pass<bytes>("the halo of a vector", pieces_of(count),
                         GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride,
-                                                    field.source_bytes, count, active.from(k)});
+                                                    field.source_bytes, count, active.from(k)},
+                        k == 0 ? meanwhile : std::function<void()>());
         }
     });
 }

@@ -66,10 +66,11 @@ class Halo {
     void exchange(const SpinorBlock &field, int parity, const ActiveSources &active = {}) {
         exchange(field, parity, geometry_.lattice().depth, 4, active);
     }
-    void exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active = {});
-    // Whether this exchange is to go on while D works on the inner tiles of `parity`: where messages carry ghosts
-    // between GPUs, and enough of the tiles are inner ones. Where kernels store ghosts straight into the neighbours'
-    // memory nothing is gained (docs/design.md, Tried without gain).
+    void exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active = {},
+                  const std::function<void()> &meanwhile = {});
+    // The same, all of them, while `inner` is at work, which launches D of the other parity on the inner tiles. Only
+    // where goes_beside(that parity): on GPUs, on boxes that Tiles is for, if enough of the tiles are inner ones.
+    void exchange_beside(const SpinorBlock &field, int parity, const std::function<void()> &inner);
     bool goes_beside(int parity) const { return goes_beside_[parity]; }
     Tiles tiles(Tiles::Which) const;
     // The host has a part in these exchanges, so that no launches with them between are recorded.
@@ -89,7 +90,9 @@ class Halo {
     void fill_margin(const FullVectors &wide, const WideBox &, const MarginPart &);
 
     // Elements of `bytes` from the fields of this rank to those of its neighbours, for .cu files (pieces.h).
-    template <int bytes, class Ends> void pass(const char *phase, const Pieces &pieces, const Ends &ends);
+    // meanwhile: launches beside the first one that stores into the neighbours' memory, where kernels do that.
+    template <int bytes, class Ends>
+    void pass(const char *phase, const Pieces &pieces, const Ends &ends, const std::function<void()> &meanwhile = {});
     // What goes round a ring of ranks: `to` is what the rank ahead in mu has in `from`, both on the device, whole
     // pieces of 16 bytes.
     void from_ahead(int mu, const void *from, void *to, size_t bytes);

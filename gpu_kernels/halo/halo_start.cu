@@ -119,11 +119,7 @@ std::string Halo::how_it_travels() const {
 }
 
 Tiles Halo::tiles(Tiles::Which which) const {
-    const CutLattice &lattice = geometry_.lattice();
-    Tiles tiles{which, {}};
-    for (int mu = 0; mu < 4; ++mu)
-        tiles.near[mu] = lattice.cut(mu) ? lattice.depth : 0;
-    return tiles;
+    return {which, geometry_.lattice().depth, which == Tiles::Which::inner && by_peers()};
 }
 
 // With a smaller share of inner tiles, an exchange of several sources is not done beside D.
@@ -135,17 +131,18 @@ void Halo::make_orders() {
     // What comes over the host comes late, and what comes over a bus comes later than from GPU to GPU.
     const double others_before = peers_->relays() ? 1 : peers_->reached().by_host ? 0.6 : 0.4;
     const CutLattice &lattice = geometry_.lattice();
-    const Tiles all = tiles(Tiles::Which::all);
+    const bool in_t_alone = lattice.cut(3) && !lattice.cut(0) && !lattice.cut(1) && !lattice.cut(2);
     for (int parity = 0; parity < 2; ++parity) {
         std::vector<int> inner, near;
         for (int tile = 0; tile * tile_sites < lattice.sites(parity); ++tile) {
             bool at_boundary = false;
             for (int i = tile * tile_sites; i < std::min((tile + 1) * tile_sites, lattice.sites(parity)); ++i)
-                at_boundary |= all.is_near(lattice.extent, lattice.site(parity, i));
+                at_boundary |= lattice.near_cut(lattice.site(parity, i));
             (at_boundary ? near : inner).push_back(tile);
         }
-        goes_beside_[parity] =
-            device_.on_gpu() && !by_peers() && inner.size() > enough_inner * (inner.size() + near.size());
+        goes_beside_[parity] = device_.on_gpu() && in_t_alone &&
+                               lattice.volume() % (2 * tile_sites * lattice.extent[3]) == 0 &&
+                               inner.size() > enough_inner * (inner.size() + near.size());
         if (device_.peers() == nullptr)
             continue;
         const int before = static_cast<int>(others_before * inner.size()), near_tiles = static_cast<int>(near.size());

@@ -113,10 +113,17 @@ template <int bytes, class Ends> struct FromBuffer {
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
-constexpr int most_exchange_blocks = 264;
-inline int exchange_blocks(int n) {
-    return std::max(1, std::min(most_exchange_blocks, (n + max_block - 1) / max_block));
+// Of max_block threads. Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
+// They are all on the GPU at the same time, so each may wait for what all blocks of a neighbour store.
+// Beside D there are fewer, since each takes the place of several blocks of D.
+constexpr int most_exchange_blocks = 264, most_beside = 48, exchange_blocks_of_multiprocessor = 2;
+inline int exchange_blocks(int n, bool beside = false) {
+    int ordinal = 0, multiprocessors = 1;
+    cudaGetDevice(&ordinal);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
+    const int most = std::min(beside ? most_beside : most_exchange_blocks,
+                              exchange_blocks_of_multiprocessor * multiprocessors);
+    return std::max(1, std::min(most, (n + max_block - 1) / max_block));
 }
 
 template <class Function> __device__ void for_own(int n, const Function &function) {
@@ -141,28 +148,31 @@ __device__ void move_elements(int first, int step, int n, const Load &load, cons
     }
 }
 
-// A part of all pieces, from element `first` on; count 0: nothing.
+// A part of all pieces, from element `first` on.
 struct PartOfPieces {
     int first, count;
 };
 
-// Takes what the exchange before has brought to this rank's slot, and sends the next part straight into the neighbours'
-// slots (peers.h). There are two slots, so neither waits for the other.
+// Sends a part straight into the neighbours' slots (peers.h), waits for theirs, and takes that. All blocks are on the
+// GPU together (exchange_blocks).
 template <int bytes, class Ends>
-__global__ void __launch_bounds__(max_block)
-    pass_elements(const Ends ends, const Pieces pieces, const PartOfPieces sent, const PartOfPieces taken,
-                  Peers *peers) {
+__global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
+    pass_elements(const Ends ends, const Pieces pieces, const PartOfPieces part, Peers *peers) {
     wait_for_previous();
-    const unsigned exchange = exchanges_so_far(peers);
-    wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now, and filled this rank's
-    const size_t filled = (exchange + 1) % 2 * peers->slot_bytes;
-    const unsigned char *const slot = peers->slots + exchange % 2 * peers->slot_bytes;
+    const unsigned exchange = exchanges_so_far(peers) + 1;
+    wait_for_neighbours(peers, exchange - 1); // so all have read the slot that is filled now
+    const size_t place = exchange % 2 * peers->slot_bytes;
     const auto slot_of = [&](const Pieces::Piece &piece) {
-        return peers->face[2 * piece.mu + 1 - piece.side].slots + filled;
+        return peers->face[2 * piece.mu + 1 - piece.side].slots + place;
+    };
+    const auto arrive = [&] {
+        end_of_exchange(peers, [&](unsigned number) { tell_neighbours(peers, number); });
+        wait_for_neighbours(peers, exchange);
+        return peers->slots + place;
     };
     if constexpr (Ends::of_sources) {
         const int sources = ends.sources; // all in one part
-        for_own(sent.count / sources, [&](int j) {
+        for_own(part.count / sources, [&](int j) {
             const PlaceOfSources at(pieces, sources, j);
             const int site = ends.sent(at.piece, at.place);
             unsigned char *const to = slot_of(at.piece);
@@ -174,17 +184,18 @@ __global__ void __launch_bounds__(max_block)
                 },
                 [&](int k, const Element<bytes> &element) {
                     if (ends.wanted(k))
-                        element.store(to, sent.count, at.piece.begin + at.element(k));
+                        element.store(to, part.count, at.piece.begin + at.element(k));
                 });
         });
-        for_own(taken.count / sources, [&](int j) {
+        const unsigned char *const slot = arrive();
+        for_own(part.count / sources, [&](int j) {
             const PlaceOfSources at(pieces, sources, j);
             const int site = ends.received(at.piece, at.place);
             move_elements<bytes>(
                 0, 1, sources,
                 [&](int k, Element<bytes> &element) {
                     if (ends.wanted(k))
-                        element.load(slot, taken.count, at.piece.begin + at.element(k));
+                        element.load(slot, part.count, at.piece.begin + at.element(k));
                 },
                 [&](int k, const Element<bytes> &element) {
                     if (ends.wanted(k))
@@ -194,31 +205,32 @@ __global__ void __launch_bounds__(max_block)
     } else {
         const int first = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
         const auto with = [&](int j, const auto &function) {
-            const Pieces::Piece &piece = pieces.of(j);
-            function(piece, j - piece.begin);
+            const Pieces::Piece &piece = pieces.of(part.first + j);
+            function(piece, part.first + j - piece.begin);
         };
         move_elements<bytes>(
-            first, all, sent.count,
+            first, all, part.count,
             [&](int j, Element<bytes> &element) {
-                with(sent.first + j, [&](const auto &piece, int e) { ends.load(piece, e, element.w); });
+                with(j, [&](const auto &piece, int e) { ends.load(piece, e, element.w); });
             },
             [&](int j, const Element<bytes> &element) {
-                element.store(slot_of(pieces.of(sent.first + j)), sent.count, j);
+                element.store(slot_of(pieces.of(part.first + j)), part.count, j);
             });
+        const unsigned char *const slot = arrive();
         move_elements<bytes>(
-            first, all, taken.count, [&](int j, Element<bytes> &element) { element.load(slot, taken.count, j); },
+            first, all, part.count, [&](int j, Element<bytes> &element) { element.load(slot, part.count, j); },
             [&](int j, const Element<bytes> &element) {
-                with(taken.first + j, [&](const auto &piece, int e) { ends.store(piece, e, element.w); });
+                with(j, [&](const auto &piece, int e) { ends.store(piece, e, element.w); });
             });
     }
-    if (sent.count > 0)
-        end_of_exchange(peers, [&](unsigned number) { tell_neighbours(peers, number); });
 }
 
 } // namespace cuda
 #endif
 
-template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends) {
+template <int bytes, class Ends>
+void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends,
+                [[maybe_unused]] const std::function<void()> &meanwhile) {
     constexpr int packed = Element<bytes>::packed;
     const int n = pieces.elements_of_all();
     int threads = n; // with something to do
@@ -227,14 +239,15 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
 #if defined(MILCGPU_WITH_CUDA)
     if (by_peers()) {
         const int at_once = static_cast<int>(slot_bytes() / packed);
-        cuda::PartOfPieces sent{0, 0};
-        do {
-            const cuda::PartOfPieces taken = sent;
-            sent = {taken.first + taken.count, std::min(at_once, n - taken.first - taken.count)};
-            const int blocks = cuda::exchange_blocks(std::min(threads, std::max(sent.count, taken.count)));
-            cuda::start(device_, "exchange with the neighbours", blocks, max_block, cuda::pass_elements<bytes, Ends>,
-                        ends, pieces, sent, taken, queue_of(device_).peers());
-        } while (sent.count > 0);
+        for (int first = 0; first < n; first += at_once) {
+            const cuda::PartOfPieces part{first, std::min(at_once, n - first)};
+            const bool beside = meanwhile && first == 0;
+            cuda::start(device_, "exchange with the neighbours",
+                        cuda::exchange_blocks(std::min(threads, part.count), beside), max_block,
+                        cuda::pass_elements<bytes, Ends>, ends, pieces, part, queue_of(device_).peers());
+            if (beside)
+                meanwhile();
+        }
         return;
     }
 #endif

@@ -29,12 +29,10 @@ void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue ep
     check_call(D, epilogue);
     const DslashKernel &row = kernel(epilogue, half);
     if (halo_ != nullptr && half.in.sources > 1 && half.cg == nullptr && halo_->goes_beside(parity)) {
-        device.aside([&] { halo_->exchange(half.in, 1 - parity); },
-                     [&] {
-                         D.tiles = halo_->tiles(Tiles::Which::inner);
-                         row.whole(device, D, epilogue);
-                     });
-        device.rejoin();
+        halo_->exchange_beside(half.in, 1 - parity, [&] {
+            D.tiles = halo_->tiles(Tiles::Which::inner);
+            row.whole(device, D, epilogue);
+        });
         D.tiles = halo_->tiles(Tiles::Which::at_cut);
     } else if (halo_ != nullptr) {
         const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
