@@ -12,8 +12,8 @@ test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Three programs, which run side by side, those that take longest first: tests that start programs, tests that start
 # programs in MILC's shape, and tests of the library.
-host_tests     := $(call tests_of,milc_host)
-starting_tests := $(call tests_of,docs install milc_build mpi_ranks programs quda_calls spectrum)
+host_tests     := $(call tests_of,milc_host milc_host_md)
+starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
 # Without a GPU, tests of the library run in three parts at once that take as long: those with a tag of part_1, those of
 # the others with a tag of part_2, and the rest. Some tests wait, and others take the time.
@@ -30,7 +30,7 @@ first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
 
-# Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
+# Programs in MILC's shape, with the glue in them; test_milc_host.cpp and test_milc_host_md.cpp run them.
 # Under the sanitizers the test tagged [sanitize] runs two of them; two are for long runs.
 host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 \
                    $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 asqtad-master-P1 hisq-newer-P2 $(if $(filter 1,$(LONG)),hisq-P1 hisq-master-P2)))
@@ -62,7 +62,7 @@ $(program_tests): $(O)/mpi_flags
 seldom     := $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000000 --param=ggc-min-expand=200)
 test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE $(seldom)
 $(test_objects): private last_flags := $(test_flags)
-$(O)/obj/tests/test_milc_host.cpp.o: private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
+$(call objects,$(host_tests)): private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
 $(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')

@@ -1,0 +1,246 @@
+// Molecular dynamics of the MILC-shaped programs: on the device, by MILC's routines, and by both in turn.
+#include "tests/milc_host_support.h"
+#include <cmath>
+
+using namespace tests::milc_host;
+
+namespace {
+
+// Largest difference of two runs' numbers, which are all of the size of 1; infinite where there is one more in one.
+double worst_difference(const Run &a, const Run &b) {
+    std::istringstream ours(a.numbers()), theirs(b.numbers());
+    std::string x, y;
+    double worst = a.numbers().empty() ? INFINITY : 0;
+    while (ours >> x) {
+        char *end = nullptr;
+        if (!(theirs >> y))
+            return INFINITY;
+        const double value = std::strtod(x.c_str(), &end);
+        worst = *end == 0 ? tests::worse(worst, std::fabs(value - std::strtod(y.c_str(), nullptr)))
+                          : tests::worse(worst, x == y ? 0 : INFINITY);
+    }
+    return theirs >> y ? INFINITY : worst;
+}
+
+// Of the lattice. Megabytes are counted on one of more sites.
+const std::string few = "MILC_HOST_FEW_SITES=1 ", more;
+
+// MILC's own routines alone.
+const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
+                          const std::string &sites = few) {
+    const std::string off = sites + "MILCGPU_OFF=1";
+    const Run &own = run(program, off, arguments);
+    CHECK(own.status == 0);
+    return own;
+}
+
+double tolerance(const std::string &program) { return program.back() == '2' ? 1e-12 : 1e-5; }
+
+Run right_trajectory(const std::string &program, const std::string &environment, const std::string &fault = "",
+                     const std::string &sites = few) {
+    const Run r = run(program, sites + environment, "trajectory " + fault);
+    INFO(program << " " << environment << " " << fault << "\n" << r.output);
+    CHECK(r.status == 0);
+    CHECK(worst_difference(r, own_trajectory(program, "trajectory", sites)) <= tolerance(program));
+    return r;
+}
+
+} // namespace
+
+TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives", "[milc_host]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : programs) {
+            const Run resident = right_trajectory(program, backend, "", more);
+            const Run poisoned = right_trajectory(program, backend + " MILCGPU_TEST=nan", "", more);
+            CHECK(poisoned.numbers() == resident.numbers());
+            const Run copied = right_trajectory(program, backend + " MILCGPU_TEST=copy_back", "", more);
+            CHECK(copied.copies("update_u, the gauge field") == 9);
+            INFO(program << "\n" << resident.output);
+            CHECK_FALSE(resident.says("a copy of a member of the sites")); // which ks_ratinv makes
+            CHECK(resident.calls("update_u") == std::pair(9L, 0L));
+            CHECK(resident.calls("imp_gauge_force") == std::pair(4L, 0L));
+            CHECK(resident.calls("eo_fermion_force") == std::pair(2L, 0L));
+            CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
+            CHECK(resident.calls("imp_gauge_action") == std::pair(5L, 0L));
+            CHECK(resident.calls("d_plaquette") == std::pair(6L, 0L)); // the others are of links that MILC has
+            resident.check_tables();
+            CHECK(resident.says("copied back for\n"));
+            CHECK(resident.copies("report, the momenta") == 2); // and none for an action
+            CHECK(resident.calls("g_measure") == std::pair(2L, 0L));
+            CHECK(resident.calls("hmom_action") == std::pair(5L, 0L));
+            CHECK(resident.calls("ranmom") == std::pair(2L, 0L));
+            CHECK(resident.calls("grsource_plain_field") == std::pair(4L, 0L));
+            CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // the reports; none to make links
+            CHECK(resident.copies("gauge_field_copy, the gauge field") == 1);
+            CHECK(resident.copies("reload_lattice, the gauge field") == 1);
+            CHECK(resident.copies("rephase, the gauge field") == 1); // of a measurement, none of the actions
+            CHECK(resident.copies("update_u, the gauge field") == 0);
+            // Fermion links: of the two measurements, none of the trajectory. Those that nobody reads come back only
+            // where MILC applies D.
+            const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
+            CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
+            // The gauge field goes to the device once for each time that the host has made it; momenta, too, those of
+            // the actions by the first action.
+            for (const char *reader : {"d_plaquette", "imp_gauge_action", "eo_fermion_force"})
+                CHECK(resident.line_of(reader).to == 0);
+            const double real = 256e-6 * (std::string(program).back() == '2' ? 8 : 4); // MB of one a site
+            CHECK(resident.line_of("hmom_action").to == Approx(40 * real).margin(0.051));
+            // HISQ links are made again once, of MILC's copy.
+            CHECK(resident.line_of(links).to == Approx(program[0] == 'h' ? 72 * real : 0).margin(0.051));
+            if (program[0] == 'h') {
+                const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash", "", more);
+                CHECK(resident.megabytes_from(links) == Approx(2. / 3 * without.megabytes_from(links)).margin(0.051));
+            }
+            // Back links, fat and long, are made where a measurement reads them.
+            CHECK(resident.calls("load_fn_backlinks").first == 4);
+            // MILC's own sums of links read them, too.
+            CHECK(copied.calls("load_fn_backlinks").first == (std::string(program) == "hisq-newer-P2" ? 12 : 4));
+        }
+}
+
+TEST_CASE("milc_host: molecular dynamics between the device and routines that are MILC's own", "[milc_host]") {
+    const std::string backend = backend_settings().back();
+    for (const char *resident : {" MILCGPU_TEST=nan", " MILCGPU_COMPARE=strict"}) {
+        const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
+        CHECK(loops.calls("imp_gauge_force") == std::pair(0L, 4L));
+        CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 5L));
+        for (const char *routine : {"imp_gauge_force", "imp_gauge_action"})
+            CHECK(loops.runs_on(routine) == "MILC's own: this gauge action has other loops, or powers of them");
+        const Run unitary =
+            right_trajectory(long_tests() ? "hisq-P1" : "hisq-P2", backend + resident + " MILC_HOST_UMETHOD=other");
+        CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
+        for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
+            CHECK(unitary.runs_on(routine) == "MILC's own: this UNITARIZATION_METHOD of links is not built");
+    }
+    // Links that the device makes, and whose force it has not.
+    for (const auto &[setting, why] :
+         {std::pair("MILC_HOST_UGROUP=su3", "U(3) is built (UNITARIZATION_GROUP)"),
+          std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC is built (UNITARIZATION_METHOD)")}) {
+        const Run r = run("hisq-P2", few + setting + " " + backend, "trajectory");
+        INFO(r.output);
+        CHECK(r.status == 0);
+        CHECK(r.runs_on("create_hisq_links_milc") == r.runs_on("update_u"));
+        CHECK(r.runs_on("eo_fermion_force") == std::string("MILC's own: only the force of ") + why);
+        CHECK(r.calls("create_hisq_links_milc").first > 0);
+        CHECK(r.calls("eo_fermion_force") == std::pair(0L, 2L));
+        r.check_tables();
+    }
+    const Run shuffled = run("asqtad-P2", few + backend + " MILCGPU_TEST=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
+    const Run own = run("asqtad-P2", few + "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
+    INFO(shuffled.output);
+    CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
+}
+
+TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what happens next", "[milc_host]") {
+    const Run r = run("asqtad-P2", few + backend_settings().back(), "trajectory nan 'first lattice'");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    std::istringstream lines(r.output);
+    std::map<std::string, int> said;
+    for (std::string line; std::getline(lines, line);)
+        if (line.find("NaN or infinite") != std::string::npos) {
+            INFO(line);
+            CHECK(++said[line] == 1);
+            CHECK(line.find("MILC's own routine does this call") != std::string::npos);
+        }
+    for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
+        CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);
+    // With the numbers of the others: all calls in a row that failed.
+    CHECK(r.calls("load_fn_links") == std::pair(1L, 5L));    // the last one is of another lattice
+    CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // of the lattice, and of the links when they are updated
+    CHECK(r.says("milcgpu: load_fn_links: the same in 3 more calls\n"));
+    CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
+}
+
+TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the device and by MILC", "[milc_host]") {
+    const std::string backend = backend_settings().back();
+    for (const char *program : sampled<const char *>({"asqtad-P2", "hisq-P2", "hisq-newer-P2"}, 2)) {
+        const Run own = own_trajectory(program, "orders");
+        // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
+        for (const std::string &kind : sampled<std::string>({"orders rhmc", "orders dyn"}, program[0] == 'h' ? 2 : 1)) {
+            const Run r = run(program, backend + " MILCGPU_TEST=nan", kind);
+            INFO(program << " " << kind << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(worst_difference(r, own) <= tolerance(program));
+            for (const char *routine : {"update_u", "imp_gauge_force", "eo_fermion_force", "reunitarize_ks",
+                                        "imp_gauge_action", "ks_multicg_offset_field", "dslash_fn_field"})
+                CHECK((r.calls(routine).first > 0 || r.calls(routine).second > 0));
+        }
+    }
+    // Links that MILC still has, of a gauge field that was written without a word.
+    const Run written = run("hisq-P2", backend + " MILCGPU_TEST=nan", "orders write");
+    INFO(written.output);
+    CHECK(written.status == 1);
+    CHECK(written.says("they cannot be made again: the gauge field has changed since"));
+}
+
+TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : programs) {
+            const Run r = right_trajectory(program, backend + " MILCGPU_COMPARE=strict");
+            INFO(r.output);
+            for (const char *line : {"update_u: links", "imp_gauge_force: momenta", "eo_fermion_force: momenta",
+                                     "reunitarize_ks: links", "imp_gauge_action: value"})
+                CHECK(r.says("compare " + std::string(line) + ", difference"));
+            CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        }
+    const Run wrong = run("asqtad-P2", few + "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
+    INFO(wrong.output);
+    CHECK(wrong.status == 1);
+    CHECK(wrong.says("BEYOND TOLERANCE"));
+}
+
+TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
+    for (const std::string &backend : backend_settings()) {
+        for (const char *place : {"update", "dslash", "fermion", "action", "first links", "sum"}) {
+            const Run full =
+                right_trajectory("hisq-P2", backend + " MILCGPU_TEST=nan", "memory '" + std::string(place) + "'");
+            INFO(full.output);
+            CHECK((full.says("Trying again") || full.says("MILC's own routine does this call") ||
+                   full.says("Solutions go to the host")));
+        }
+        // Links that nobody else has, in the middle of a trajectory: they are made again.
+        for (const char *program : {"asqtad-P2", "hisq-P2"}) {
+            const Run flipped = right_trajectory(program, backend + " MILCGPU_TEST=nan", "flip links");
+            CHECK(flipped.says("links that were made on the device, and never copied, are no longer there"));
+            CHECK(flipped.calls("ks_multicg_offset_field").second == 0);
+            const Run first = right_trajectory(program, backend + " MILCGPU_TEST=nan", "device 'first links'");
+            CHECK(first.says("the GPU is gone: MILC runs on the CPU from here on"));
+        }
+        // MILC has all that it needs, or a copy of its own.
+        const std::pair<const char *, const char *> survived[] = {{" MILCGPU_AUTO=1", "another lattice"},
+                                                                  {" MILCGPU_TEST=copy_back", "fermion"},
+                                                                  {" MILCGPU_COMPARE=1", "update"}};
+        for (const auto &[setting, place] : survived) {
+            const Run lost = right_trajectory("asqtad-P1", backend + setting, "device '" + std::string(place) + "'");
+            CHECK(lost.says("the GPU is gone: MILC runs on the CPU from here on"));
+        }
+        for (const char *place : {"fermion", "links", "sum", "action", "plaquette"}) {
+            const Run lost = run("asqtad-P2", few + backend, std::string("trajectory device ") + place);
+            INFO(lost.output);
+            CHECK(lost.status == 1);
+            CHECK(lost.says("are on the GPU and lost"));
+            CHECK(lost.says("MILC cannot go on: the run ends"));
+            CHECK_FALSE(lost.says("MILC runs on the CPU from here on"));
+            CHECK(own_trajectory("asqtad-P2").numbers().size() > lost.numbers().size());
+        }
+    }
+}
+
+TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]") {
+    for (const std::string &backend : backend_settings()) {
+        const Run found = run("asqtad-P2", few + backend, "trajectory write gauge");
+        INFO(found.output);
+        CHECK(found.status == 1);
+        CHECK(found.says("the gauge field was written on the host while the newest were on the GPU"));
+        // Where both copies are the same, MILC may write.
+        for (const char *setting : {" MILCGPU_TEST=copy_back", " MILCGPU_COMPARE=1"}) {
+            const Run taken = run("asqtad-P2", few + backend + setting, "trajectory write gauge");
+            INFO(taken.output);
+            CHECK(taken.status == 0);
+            CHECK(worst_difference(taken, own_trajectory("asqtad-P2", "trajectory write gauge")) <=
+                  tolerance("asqtad-P2"));
+            CHECK(worst_difference(taken, own_trajectory("asqtad-P2")) > 1e-6);
+        }
+    }
+}
