@@ -1,0 +1,224 @@
+// Compare mode: what is beyond tolerance, and what MILC's own numbers allow.
+#include "tests/plugin_support.h"
+#include <algorithm>
+
+using namespace tests;
+
+TEST_CASE("compare mode: NaN is beyond tolerance, wherever it is", "[plugin][compared]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
+        Milc milc;
+        said_by([&] { REQUIRE((milc.start() == 1 && milc.solve() == 1)); });
+        const milcgpu_plugin_solve_call call = milc.call();
+        const std::vector<double> good = milc.x;
+        std::vector<double> other = good;
+        const auto beyond = [&](const char *what, const std::function<int()> &compare) {
+            int answer = -1;
+            const std::string text = said_by([&] { answer = compare(); });
+            INFO(what << "\n" << text);
+            CHECK(answer == 0);
+            CHECK(has(text, "BEYOND TOLERANCE"));
+        };
+        const size_t end = milc.x.size(), sites[] = {0, end / 2 - 1, end / 2, end - 1}; // of both parities
+        for (const size_t at : sites)
+            for (std::vector<double> *field : {&milc.x, &other}) {
+                INFO("real " << at << (field == &other ? " of MILC's" : ""));
+                (*field)[at] = NAN;
+                beyond("M x = b",
+                       [&] { return milcgpu_plugin_compare_invert(&call, 1, 10, 1, Milc::field(other), 10, 1); });
+                beyond("a quark field", [&] {
+                    return milcgpu_plugin_compare_quarks(MILCGPU_GAUSS_SMEAR, milc.x.data(), other.data(), 1, 1);
+                });
+                if (at < end / 2)
+                    beyond("a solve",
+                           [&] { return milcgpu_plugin_compare_solve(&call, 1, 10, 1, Milc::field(other), 10, 1); });
+                *field = good;
+            }
+        const double offsets[] = {0.64, 0.64}, tolerances[] = {1e-8, 1e-8}, relative[] = {0, 0};
+        std::vector<double> bad = good;
+        bad[3] = NAN;
+        for (const int first : {0, 1}) {
+            const milcgpu_field of_gpu[] = {Milc::field(first == 0 ? bad : milc.x),
+                                            Milc::field(first == 0 ? milc.x : bad)},
+                                of_cpu[] = {Milc::field(other), Milc::field(other)};
+            const milcgpu_plugin_multi_mass_call masses = {
+                MILCGPU_MIXED_AUTO, call.fat, call.lng, MILCGPU_EVEN, 2,     offsets, tolerances,
+                relative,           100,      5,        call.source,  of_gpu};
+            beyond("several masses", [&] { return milcgpu_plugin_compare_multi_mass(&masses, 10, 1, of_cpu, 10, 1); });
+        }
+        for (const size_t at : {size_t(0), milc.fat.size() - 1})
+            for (int field = 0; field < 4; ++field) { // two of the GPU's, two of MILC's
+                std::vector<double> bad = field % 2 == 0 ? milc.fat : milc.lng;
+                bad[at] = NAN;
+                void *links[] = {milc.fat.data(), milc.lng.data(), milc.fat.data(), milc.lng.data()};
+                links[field] = bad.data();
+                beyond("links",
+                       [&] { return milcgpu_plugin_compare_links(MILCGPU_APE_SMEAR, 2, links, links + 2, 1, 1); });
+            }
+        for (const int at : {0, 3, 5}) {
+            double numbers[6] = {1, 2, 3, 4, 5, 6}, theirs[6] = {1, 2, 3, 4, 5, 6};
+            numbers[at] = NAN;
+            beyond("correlators", [&] {
+                return milcgpu_plugin_compare_correlators(MILCGPU_MESON_CONT, 6, 3, numbers, theirs, milc.x.data(),
+                                                          milc.x.data(), 1, 1, 1, 1);
+            });
+        }
+    }
+}
+
+TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly singular links allow",
+          "[plugin][compared]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        milcgpu_plugin_solve_call call = milc.call();
+        const auto solved = [&](double tolerance, double relative, int limit) {
+            std::vector<double> before(milc.x.size(), 0);
+            milc.x.swap(before);
+            call.tolerance = tolerance, call.relative_tolerance = relative, call.max_iterations = limit;
+            call.max_restarts = 1;
+            call.solution = Milc::field(milc.x);
+            milcgpu_solve_report report;
+            said_by([&] { REQUIRE(milcgpu_plugin_solve(&call, &report) == 1); });
+            return report.iterations;
+        };
+        const auto judged = [&](int sources, int ours, std::vector<double> &theirs, int milcs) {
+            int answer = -1;
+            const std::string text = said_by(
+                [&] { answer = milcgpu_plugin_compare_solve(&call, sources, ours, 1, Milc::field(theirs), milcs, 1); });
+            UNSCOPED_INFO(text);
+            return answer == 1;
+        };
+        // MILC's may be the better one: what counts is what was asked for.
+        solved(1e-12, 0, 1000);
+        std::vector<double> better = milc.x;
+        const int iterations = solved(0, 1e-5, 1000);
+        CHECK(judged(1, iterations, better, iterations + 9));
+        call.relative_tolerance = 1e-7; // more than it was solved for
+        CHECK_FALSE(judged(1, iterations, better, iterations + 9));
+        // At the limit one source has MILC's solution. One of several may have come further, and not less far.
+        solved(1e-12, 0, 4);
+        std::vector<double> less = milc.x;
+        solved(1e-12, 0, 5);
+        call.max_iterations = 5;
+        CHECK_FALSE(judged(1, 6, less, 6));
+        CHECK(judged(3, 6, less, 6));
+        less.swap(milc.x);
+        call.solution = Milc::field(milc.x);
+        CHECK_FALSE(judged(3, 6, less, 6));
+        // V = diag(1, 1, s): rounding by the square of 1 / s; singular values know no such error.
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_defaults(&spec, sizeof spec);
+        for (const auto &[s, only, allowed] :
+             {std::tuple(1.0, 0, false), {2e-3, 0, true}, {2e-3, 1, false}, {0.0, 0, false}}) {
+            std::vector<double> v(milc.fat.size(), 0), links = milc.fat;
+            for (size_t k = 0; k < v.size(); k += 18)
+                v[k] = v[k + 8] = 1, v[k + 16] = k == 180 ? s : 1;
+            links[7] += 5e-11;
+            spec.svd_only = only;
+            void *ours[] = {links.data()}, *theirs[] = {milc.fat.data()};
+            int answer = -1;
+            const std::string text =
+                said_by([&] { answer = milcgpu_plugin_compare_hisq_links(1, ours, theirs, v.data(), &spec, 1, 1); });
+            INFO(s << " " << only << "\n" << text);
+            CHECK(answer == allowed);
+        }
+        // V of zeros: any unitary matrix is its unitary part. NaN is none.
+        std::vector<double> none(milc.fat.size(), 0), unit = none, minus_unit = none;
+        for (size_t k = 0; k < unit.size(); k += 18)
+            for (const int diagonal : {0, 8, 16})
+                unit[k + diagonal] = 1, minus_unit[k + diagonal] = -1;
+        spec.svd_only = 0;
+        const auto zeros_judged = [&](std::vector<double> &gpu) {
+            void *ours[] = {gpu.data()}, *theirs[] = {minus_unit.data()};
+            return milcgpu_plugin_compare_hisq_links(1, ours, theirs, none.data(), &spec, 1, 1);
+        };
+        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero on some links"));
+        unit[7] = NAN;
+        said_by([&] { CHECK(zeros_judged(unit) == 0); });
+    }
+}
+
+namespace {
+
+// MILC's project_su3 in its precision: hits that end when three of them gain less than 1e-5 of the trace. Their number.
+template <class Real> int project_by_hits(std::complex<Real> (&w)[3][3], const std::complex<Real> (&q)[3][3]) {
+    const auto trace = [&] {
+        Real sum = 0;
+        for (int k = 0; k < 9; ++k)
+            sum += w[k / 3][k % 3].real() * q[k / 3][k % 3].real() + w[k / 3][k % 3].imag() * q[k / 3][k % 3].imag();
+        return sum / 3;
+    };
+    Real before = trace(), gain = 1;
+    int hits = 0;
+    for (; hits < 10 && gain > Real(1e-5); ++hits) {
+        const int a = hits % 3 == 1 ? 1 : 0, b = hits % 3 == 0 ? 1 : 2;
+        std::complex<Real> of[2][2];
+        for (int i = 0; i < 2; ++i)
+            for (int j = 0; j < 2; ++j)
+                for (int k = 0; k < 3; ++k)
+                    of[i][j] += w[i == 0 ? a : b][k] * std::conj(q[j == 0 ? a : b][k]);
+        const std::complex<Real> one = std::conj(of[0][0]) + of[1][1], two = std::conj(of[1][0]) - of[0][1];
+        const Real size = std::sqrt(std::norm(one) + std::norm(two));
+        for (int k = 0; k < 3; ++k) {
+            const std::complex<Real> x = w[a][k], y = w[b][k];
+            w[a][k] = (one * x + two * y) / size;
+            w[b][k] = (std::conj(one) * y - std::conj(two) * x) / size;
+        }
+        if (hits % 3 == 2)
+            gain = (trace() - before) / before, before = trace();
+    }
+    return hits;
+}
+
+} // namespace
+
+TEST_CASE("compare mode allows in single precision for the end of an APE projection, and for no more",
+          "[plugin][compared]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}};
+    Milc milc;
+    milcgpu_milc described = milc.described();
+    described.precision = 1;
+    said_by([&] { REQUIRE(milcgpu_plugin_start(&described) == 1); });
+    const size_t links = milc.fat.size() / 18;
+    std::vector<float> in_single, in_double;
+    reference::Rng rng(5);
+    double others = 0, same = 0; // the largest difference where hits end elsewhere, and where they do not
+    for (size_t k = 0; k < 10 * links; ++k) {
+        const auto start = reference::random_su3(rng), noise = reference::random_matrix(rng);
+        std::complex<double> w[3][3], q[3][3];
+        std::complex<float> ws[3][3], qs[3][3];
+        for (int i = 0; i < 9; ++i) {
+            w[i / 3][i % 3] = start.e[i / 3][i % 3];
+            q[i / 3][i % 3] = start.e[i / 3][i % 3] + 0.1 * noise.e[i / 3][i % 3];
+            ws[i / 3][i % 3] = std::complex<float>(w[i / 3][i % 3]),
+                          qs[i / 3][i % 3] = std::complex<float>(q[i / 3][i % 3]);
+        }
+        const bool elsewhere = project_by_hits(w, q) != project_by_hits(ws, qs);
+        double d = 0;
+        for (int i = 0; i < 9; ++i)
+            d += std::norm(w[i / 3][i % 3] - std::complex<double>(ws[i / 3][i % 3])) / 3;
+        (elsewhere ? others : same) = std::max(elsewhere ? others : same, std::sqrt(d));
+        if (in_single.size() < 18 * links && (elsewhere || k >= 9 * links))
+            for (int i = 0; i < 9; ++i)
+                for (const int part : {0, 1}) {
+                    const std::complex<double> &of_double = w[i / 3][i % 3];
+                    in_double.push_back(static_cast<float>(part == 0 ? of_double.real() : of_double.imag()));
+                    in_single.push_back(part == 0 ? ws[i / 3][i % 3].real() : ws[i / 3][i % 3].imag());
+                }
+    }
+    REQUIRE(in_single.size() == 18 * links);
+    CHECK(others > 1e-4);
+    CHECK(same < 2e-5);
+    const auto judged = [&](milcgpu_routine routine) {
+        void *ours[] = {in_double.data()}, *theirs[] = {in_single.data()};
+        int answer = -1;
+        said_by([&] { answer = milcgpu_plugin_compare_links(routine, 1, ours, theirs, 1, 1); });
+        return answer;
+    };
+    CHECK(judged(MILCGPU_APE_SMEAR) == 1);
+    CHECK(judged(MILCGPU_LOAD_FN_LINKS) == 0);
+    in_double[0] += 0.01f;
+    CHECK(judged(MILCGPU_APE_SMEAR) == 0);
+}
