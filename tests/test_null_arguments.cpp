@@ -430,6 +430,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         }
         how.mass = 0.2;
         CHECK(milcgpu_vectors_sum(w.vectors, 0, 1, &not_a_number, MILCGPU_EVEN, &x) == MILCGPU_NAN_OR_INF);
+        CHECK(says("weights[0] is nan"));
         milcgpu_fatlink_spec hisq;
         milcgpu_hisq_defaults(&hisq, sizeof hisq);
         hisq.eps_naik = not_a_number;
@@ -515,5 +516,73 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         }
         CHECK(out == w.colour);
         CHECK(milcgpu_staggered_solve(k, &how, &w.b, &x, nullptr) == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("a solution that is another one, or a source; addresses between numbers; beta and verbosity out of range",
+          "[errors][null]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        milcgpu_links *const k = w.session.links;
+        const auto says = [](const char *part) { return has(milcgpu_last_error(), part); };
+        const std::vector<double> colour = w.colour, dirac = w.dirac;
+        std::vector<double> out = colour, spare = dirac;
+        const milcgpu_field x = w.session.field(out), psi = w.session.field(spare);
+        const auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+
+        const milcgpu_field twice[] = {x, x}, of_both[] = {w.b, w.b};
+        const milcgpu_field psi_twice[] = {psi, psi}, of_psi[] = {w.psi, w.psi};
+        const auto two_words = "that vector is another solution, too, or a source";
+        for (const int together : {MILCGPU_TOGETHER_AUTO, MILCGPU_BLOCK, MILCGPU_ONE_BY_ONE, MILCGPU_LOCK_STEP})
+            for (const auto *solutions : {twice, of_both}) {
+                CHECK(milcgpu_staggered_solve_sources(k, &how, together, 2, of_both, solutions, nullptr) ==
+                      MILCGPU_BAD_ARGUMENT);
+                CHECK(says(two_words));
+            }
+        const milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 0, 0, MILCGPU_WILSON_CG};
+        const auto wilson_how = solve_spec(0, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        for (const auto *solutions : {psi_twice, of_psi}) {
+            CHECK(milcgpu_wilson_solve_sources(w.wilson, &wilson, &wilson_how, MILCGPU_BLOCK, 2, of_psi, solutions,
+                                               nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(says(two_words));
+        }
+        milcgpu_laplace_solve_spec laplace;
+        milcgpu_laplace_solve_defaults(&laplace, sizeof laplace);
+        laplace.kappa = 0.1, laplace.tolerance = 1e-6;
+        const milcgpu_quarks sources{of_both, nullptr, 0};
+        for (const auto *solutions : {twice, of_both}) {
+            const milcgpu_quarks to{solutions, nullptr, 0};
+            CHECK(milcgpu_laplace_solve(w.meson, &laplace, 2, &sources, &to, nullptr) == MILCGPU_BAD_ARGUMENT);
+        }
+        const milcgpu_pole poles[] = {{1, 1e-6, 0}, {2, 1e-6, 0}};
+        auto masses = sized<milcgpu_multi_mass_spec>();
+        masses.parity = MILCGPU_EVEN, masses.max_iterations = 10, masses.max_restarts = 1;
+        masses.shared.precision = MILCGPU_DOUBLE, masses.n_shifts = 2, masses.shifts = poles;
+        CHECK(milcgpu_staggered_multi_mass(k, &masses, &w.b, twice, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says(two_words));
+        CHECK(milcgpu_wilson_multi_mass(w.wilson, &wilson, &masses, &w.psi, psi_twice, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK(says(two_words));
+
+        milcgpu_field between = x;
+        between.data = static_cast<char *>(x.data) + 4;
+        CHECK(milcgpu_staggered_solve(k, &how, &w.b, &between, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("the address must be a multiple of 8"));
+        for (const double beta : {0., -1., 1e-300})
+            CHECK(milcgpu_gauge_heat_bath(w.copy, beta, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("beta is 1e-300"));
+        CHECK(out == colour);
+        CHECK(spare == dirac);
+        CHECK(w.colour == colour);
+        CHECK(w.dirac == dirac);
+        for (const int verbosity : {-2, 3, 1000}) {
+            auto options = sized<milcgpu_options>();
+            options.verbosity = verbosity;
+            const milcgpu_layout layout = layout_of(w.lattice);
+            milcgpu_context *made = nullptr;
+            CHECK(milcgpu_context_create(&layout, &options, &made) == MILCGPU_BAD_ARGUMENT);
+            CHECK(says("options.verbosity is "));
+            CHECK(made == nullptr);
+        }
     }
 }

@@ -4,6 +4,8 @@
 #include "gpu_kernels/su3/precision.h"
 #include "milc_glue/api/milcgpu.h"
 #include "reorder/link_reorder.h"
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,8 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
     require(field, what, "the field");
     require(field->data, what, "data");
     const Precision real = host_precision_of(field->precision, format("%s: precision", what).c_str());
+    if (reinterpret_cast<uintptr_t>(field->data) % real_bytes(real) != 0)
+        refuse(format("%s: data is at %p: the address must be a multiple of %zu", what, field->data, real_bytes(real)));
     constexpr size_t longest_pitch = size_t(1) << 31; // times the sites of a rank, an int: an address
     const size_t record = reals_a_site * real_bytes(real);
     const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
@@ -50,6 +54,16 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
     if (pitch > longest_pitch)
         refuse(format("%s: pitch of %zu bytes: at most %zu", what, pitch, longest_pitch));
     return {field->data, real, pitch};
+}
+
+// Solutions may be written while sources are still read. Place: HostField, or a place with is().
+template <class Place> void require_apart(const std::vector<Place> &sources, const std::vector<Place> &solutions) {
+    for (size_t k = 0; k < solutions.size(); ++k) {
+        const auto same = [&](const Place &other) { return other.is(solutions[k]); };
+        if (std::any_of(sources.begin(), sources.end(), same) ||
+            std::any_of(solutions.begin(), solutions.begin() + k, same))
+            refuse(format("solutions[%d]: that vector is another solution, too, or a source", static_cast<int>(k)));
+    }
 }
 
 int parity_index(int parity); // 0 even, 1 odd

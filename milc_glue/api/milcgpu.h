@@ -17,9 +17,10 @@
  * process. Use a context from one thread at a time; it need not be the thread that made it.
  *
  * Callbacks (progress, message, and those of other headers) are called in the thread of the call. Inside one, calls
- * with the context of the running call are refused (BAD_ARGUMENT), and handles of it are not destroyed. An exception
- * that a callback throws does not pass through C. The callback is not called again, the call works on to its end, and
- * then returns BAD_ARGUMENT with outputs untouched. What `message` throws is dropped.
+ * with the context of the running call are refused (BAD_ARGUMENT), except those that ask what it is
+ * (milcgpu_context_backend, milcgpu_context_device_name), and handles of it are not destroyed. An exception that a
+ * callback throws does not pass through C. The callback is not called again, the call works on to its end, and then
+ * returns BAD_ARGUMENT with outputs untouched. What `message` throws is dropped.
  *
  * Solves of all headers compare checksums of links, sources and site map before they return. If a source changed on the
  * device, it is loaded and solved for a second time. If it changed again, or links changed, the status is CORRUPTED.
@@ -306,6 +307,7 @@ typedef enum {
  * Each source has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done
  * is left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
  * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
+ * So each solution has a field of its own, which is no source.
  * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
  * status is that of the first source without a solution, else that of the first that is not OK. Solutions are kept in
  * double, and residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, a
@@ -369,8 +371,9 @@ typedef struct {
     char message[400];
 } milcgpu_multi_mass_report;
 
-/* solutions: n_shifts fields; guesses are not read. What milcgpu_staggered_solve says holds for each. A shift that
- * cannot be solved does not affect the others. All solutions are copied out at the end. report may be NULL. */
+/* solutions: n_shifts fields, each its own; guesses are not read. What milcgpu_staggered_solve says holds for each. A
+ * shift that cannot be solved does not affect the others. All solutions are copied out at the end. report may be
+ * NULL. */
 milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                             const milcgpu_field *source, const milcgpu_field *solutions,
                                             milcgpu_multi_mass_report *report);

@@ -26,7 +26,11 @@ Backend choose_backend(int asked) {
     return choice == "cuda" || (choice == "auto" && Device::gpu_count() > 0) ? Backend::cuda : Backend::host;
 }
 
-int choose_verbosity(int asked) { return asked >= 0 ? asked : std::stoi(setting("MILCGPU_VERBOSE")); }
+int choose_verbosity(int asked) {
+    if (asked < -1 || asked > 2)
+        refuse(format("options.verbosity is %d: must be 0, 1 or 2, or -1 for MILCGPU_VERBOSE", asked));
+    return asked >= 0 ? asked : std::stoi(setting("MILCGPU_VERBOSE"));
+}
 
 GpuMessages choose_gpu_messages() {
     const std::string choice = setting("MILCGPU_GPU_MPI");

@@ -63,7 +63,7 @@ milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sw
                                        uint32_t *drawn) {
     return with_gauge(gauge, "milcgpu_gauge_heat_bath", [&](milcgpu_gauge &g) {
         same_on_all_ranks(*g.context, "milcgpu_gauge_heat_bath", [&](CallArguments &call) {
-            call("beta", beta, any_finite), call("sweeps", sweeps, from_to(0, 1000000));
+            call("beta", beta, from_to(1e-6, 1e6)), call("sweeps", sweeps, from_to(0, 1000000));
             call.given("generators", generators), call.given("drawn", drawn);
             need_whole_lattice(g);
         });

@@ -224,8 +224,12 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
             on = parity_index(call("parity", parity));
             call("first", first), call("count", count, one_or_more), call.given("weights", weights);
             need_filled(v, first, count, on);
-            for (int k = 0; k < count; ++k)
+            for (int k = 0; k < count; ++k) {
+                if (!std::isfinite(weights[k]))
+                    throw Error(Status::nan_or_inf,
+                                format("weights[%d] is %g: must be a finite number", k, weights[k]));
                 call.of_entries.push_back({"a weight", weights[k]});
+            }
             host = host_field(to, 6, "to");
         });
         Device &device = *v.context->device;

@@ -46,7 +46,7 @@ class VectorPlace {
                     const SpinorBlock &to) const; // the same; true if it is known as zero
     void write(milcgpu_context &, int parity, const SpinorBlock &from) const;
     bool is(const VectorPlace &other) const {
-        return vectors_ != nullptr && vectors_ == other.vectors_ && index_ == other.index_;
+        return vectors_ == other.vectors_ && (vectors_ != nullptr ? index_ == other.index_ : host_.is(other.host_));
     }
 
   private:

@@ -47,8 +47,9 @@ auto verified(milcgpu_context &context, const std::function<void()> &empty, cons
         if (again)
             break;
     }
-    throw Error(Status::corrupted, "the source on the device changed while it was solved for, twice in a row. Memory "
-                                   "of this GPU seems to be failing: use another one");
+    throw Error(Status::corrupted, format("the source on the device changed while it was solved for, twice in a row. "
+                                          "Memory of this %s seems to be failing: use another one",
+                                          context.device->on_gpu() ? "GPU" : "host"));
 }
 
 } // namespace milcgpu

@@ -368,10 +368,7 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
             task = checked(full, n);
             task->progress = progress_of(*l.context, full);
             from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
-            for (int k = 0; k < n; ++k)
-                for (int j = 0; j < n; ++j)
-                    if (to[k].is(from[j]))
-                        refuse(format("solutions[%d]: that vector is a source, too", k));
+            require_apart(from, to);
             filled = empty_reports(n);
             require_sizes(reports, n);
             look_at(call, "sources", sources), look_at(call, "solutions", solutions);

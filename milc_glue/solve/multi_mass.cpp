@@ -207,6 +207,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, con
                 require(solutions, "milcgpu_staggered_multi_mass", "solutions");
             for (int i = 0; i < full.n_shifts; ++i)
                 fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
+            require_apart({}, fields);
             return Write([context = links->context, fields, parity = parity_index(full.parity)](
                              int i, const SpinorBlock &x) { context->reorder->to_host(x, parity, fields[i]); });
         });

@@ -189,7 +189,7 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
 template <class Given, class Place>
 milcgpu_status solve_sources(const char *function, milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
                              int n, const Given *sources, const Given *solutions, milcgpu_solve_report *reports,
-                             const Place &place, const std::function<void(const Places &)> &look) {
+                             const Place &place) {
     return with_links(links, function, [&](milcgpu_context &) {
         std::vector<milcgpu_solve_report> filled;
         const auto places_of = [&] {
@@ -203,7 +203,7 @@ milcgpu_status solve_sources(const char *function, milcgpu_links *links, const m
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
             }
             require_sizes(reports, n);
-            look(places);
+            require_apart(places.sources, places.solutions);
             return places;
         };
         const Status status = solve_all(function, *links, spec, together, n, true, filled, places_of);
@@ -237,7 +237,7 @@ extern "C" milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, 
         return VectorPlace(host_field(&field, 6, what));
     };
     return solve_sources("milcgpu_staggered_solve_sources", links, spec, together, n, sources, solutions, reports,
-                         place, [](const Places &) {});
+                         place);
 }
 
 extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, const milcgpu_solve_spec *spec,
@@ -247,17 +247,8 @@ extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, 
     const auto place = [&](const milcgpu_vector &vector, const char *what) {
         return VectorPlace(links->context, vector, what);
     };
-    const auto look = [](const Places &places) {
-        const std::vector<VectorPlace> &to = places.solutions;
-        for (size_t k = 0; k < to.size(); ++k) {
-            const auto same = [&](const VectorPlace &other) { return other.is(to[k]); };
-            if (std::any_of(places.sources.begin(), places.sources.end(), same) ||
-                std::any_of(to.begin(), to.begin() + k, same))
-                refuse(format("solutions[%d]: that vector is another solution, too, or a source", static_cast<int>(k)));
-        }
-    };
     return solve_sources("milcgpu_staggered_solve_vectors", links, spec, together, n, sources, solutions, reports,
-                         place, look);
+                         place);
 }
 
 MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,

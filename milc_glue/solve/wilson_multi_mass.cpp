@@ -33,6 +33,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
             check_unused(how.shifts[k].relative_tolerance == 0, format("shifts[%d].relative_tolerance", k).c_str());
             to.push_back(host_field(&solutions[k], reals_of_vector, format("solutions[%d]", k).c_str()));
         }
+        require_apart({}, to);
         from = host_field(source, reals_of_vector, "source");
         need_links(w);
     });

@@ -263,8 +263,10 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
             to.push_back(host_field(&solutions[k], reals_of_vector, ("solution" + s).c_str()));
         }
         need_links(w);
-        if (numbered)
+        if (numbered) {
+            require_apart(from, to);
             call.of_entries = numbers_of(task.each);
+        }
     });
     if (n == 0)
         return MILCGPU_OK;
