@@ -13,6 +13,7 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -49,6 +50,9 @@ Check either(Check a, Check b);
 // What indices of sites have room for.
 constexpr double most_sites = 1 << 28;
 
+template <class> struct is_optional : std::false_type {};
+template <class Value> struct is_optional<std::optional<Value>> : std::true_type {};
+
 // The parts of a text between commas; an empty one, too.
 std::vector<std::string> between_commas(const std::string &text);
 template <class Number> bool read_number(const std::string &word, Number &value) {
@@ -69,7 +73,8 @@ class Arguments {
     Arguments(const Arguments &) = delete;
 
     // `value` holds the default and receives what the user gives; it must outlive parse(). The number of words that
-    // follow the option comes from the type: four for an array, none for a bool, else one. The last one counts of an
+    // follow the option comes from the type: four for an array, none for a bool, else one; an optional is empty where
+    // the user says nothing. The last one counts of an
     // option that is given twice. A word that is not as `check` says is refused.
     template <class Value>
     void add(const std::string &name, const std::string &placeholder, Value &value, const std::string &help,
@@ -85,7 +90,8 @@ class Arguments {
             });
         } else {
             std::ostringstream text;
-            text << value;
+            if constexpr (!is_optional<Value>::value)
+                text << value;
             add_words("--" + name, placeholder, help, check, text.str(), 1,
                       [&value, name](const Words &words) { read(name, words[0], value); });
         }
@@ -108,6 +114,10 @@ class Arguments {
                    const std::string &shown_default, int words, std::function<void(const Words &)> take);
 
     static void read(const std::string &, const std::string &word, std::string &value) { value = word; }
+    template <class Number>
+    static void read(const std::string &name, const std::string &word, std::optional<Number> &value) {
+        read(name, word, value.emplace());
+    }
     template <class Number> static void read(const std::string &name, const std::string &word, Number &value) {
         if (!read_number(word, value))
             throw ArgumentError("--" + name + ": '" + word + "' must be " +

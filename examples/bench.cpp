@@ -50,10 +50,20 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
     const reference::Lattice lattice{size};
     check_lattice(ranks, lattice, 4 * gauge_bytes); // fat, long, and a copy
     print_ranks(ranks, lattice);
+    // On large lattices this takes minutes.
+    ranks.on_first([&] {
+        std::printf("gauge field on the host: %d sweeps\n", settings.sweeps);
+        std::fflush(stdout);
+    });
     reference::Gauge gauge;
     ranks.on_first([&] { gauge = thermalized(lattice, 6.0, 5, settings.sweeps, 1); });
     const bool with_reference =
         std::any_of(chosen.begin(), chosen.end(), [](const Part &part) { return part.with_reference; });
+    if (with_reference)
+        ranks.on_first([&] {
+            std::printf("links by the reference\n");
+            std::fflush(stdout);
+        });
     System system =
         make_system(ranks, lattice, deal_links<double>(ranks, lattice, gauge), Action::asqtad, with_reference);
     if (!with_reference)
@@ -89,6 +99,8 @@ int run(BenchSettings &settings, Job &ranks) {
         sizes = {sizes.front()}; // verified in seconds, on one core
         settings.sweeps = 2, settings.reals = 13;
     }
+    settings.sweeps = settings.asked_sweeps.value_or(settings.sweeps);
+    settings.reals = settings.asked_reals.value_or(settings.reals);
     if (settings.size[0] != 0)
         sizes = {settings.size};
     // The time of a step against the volume.
@@ -116,18 +128,20 @@ int main(int argc, char **argv) {
                        "32^4; on the host 8^4",
                        true);
     Job::add_grid(arguments, settings.grid);
-    arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals, 2 sweeps");
+    arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals and 2 sweeps unless said");
     arguments.add("csv", "FILE", settings.csv, "the table", file_name());
     arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now",
                   file_name());
     arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower", from(0, 1e6));
-    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)", whole(0));
+    arguments.add("sweeps", "N", settings.asked_sweeps,
+                  "heat-bath sweeps of the gauge field, beta 6, cold start; by default 8, with --quick 2", whole(0));
     arguments.add("sweep", "", settings.sweep_shapes,
                   "dslash, gauge, mesons, operators: other launch shapes than the tables', and what they gain");
     arguments.add("block", "N", settings.block, "threads a block of every kernel; 0: its own",
                   one_of({"0", "64", "128", "256"}));
-    arguments.add("reals", "R", settings.reals,
-                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them; of a gauge link: 18, 12, 8",
+    arguments.add("reals", "R", settings.asked_reals,
+                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them, the default but for --quick; "
+                  "of a gauge link: 18, 12, 8",
                   one_of({"0", "18", "13", "12", "9", "8"}));
     arguments.add("all-rows", "", settings.all_rows, "D: all epilogues, and links in single under vectors in double");
     arguments.add("mass", "M", settings.mass, "of the solves", above(0, 1e6));

@@ -6,6 +6,7 @@
 #include "examples/timing.h"
 #include "milc_glue/api/context.h"
 #include <cmath>
+#include <optional>
 
 namespace examples {
 
@@ -13,7 +14,9 @@ struct BenchSettings {
     std::string backend = "auto", csv, pairs = "all", compare, only = "all", dense_precision = "all";
     std::array<int, 4> size = {0, 0, 0, 0}, grid = {1, 1, 1, 1};
     double mass = 0.01, tolerance = 1e-10, delta = 0, noise = 3;
-    int block = 0, reals = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
+    int block = 0;
+    std::optional<int> asked_reals, asked_sweeps;
+    int reals = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
     int hisq_terms = 30, asqtad_terms = 8;
     bool all_rows = false, quick = false, sweep_shapes = false;
 };

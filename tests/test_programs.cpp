@@ -156,6 +156,16 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(faster.count("\nslower: ") == 0);
     CHECK(faster.count(all_rows + of + " rows compared: 0 slower, " + all_rows + " faster") == 1);
 
+    // What is said counts more than --quick.
+    const Run as_said =
+        run("bench --backend host --size 4 4 4 4 --sweeps 1 --reals 18 --quick --only dslash --csv " + csv);
+    INFO(as_said.output);
+    CHECK(as_said.count("gauge field on the host: 1 sweeps\n") == 1);
+    CHECK(as_said.count("dslash 18 plain") > 0);
+    CHECK(as_said.count("dslash 13 ") == 0);
+    CHECK(all.count("dslash 13 plain") > 0);
+    CHECK(all.count("dslash 18 ") == 0);
+
     const Run sweep = run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --pairs double/single --reals 18 "
                           "--only dslash,dense --sweep --csv " +
                           csv);
