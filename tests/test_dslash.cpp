@@ -311,7 +311,8 @@ TEST_CASE("the order of tiles: each once, where slices have parts, and where the
             }
         }
     if (backends().size() > 1) // the host takes no tiles in turn
-        check_rows({{6, 6, 10, 4}}, [](const DslashKernel &row) { return row.most_sources > 1; }, 40000);
+        check_rows(
+            {{6, 6, 10, 4}, {16, 6, 10, 4}}, [](const DslashKernel &) { return true; }, 40000);
 }
 
 TEST_CASE("a smaller table check for the sanitizers", "[.][dslash][sanitize][smoke]") {
@@ -329,6 +330,8 @@ TEST_CASE("sums finished by the next launch are bitwise those that a launch fini
                     bench.device.set_parts_below(parts_below);
                     CAPTURE(name(backend), n[0], name(precision), parts_below);
                     const auto [own, r_own] = bench.iterations(precision, false);
+                    if (n[0] == 16) // on a GPU the next launches take their tiles in another order
+                        bench.device.set_cache_bytes(40000);
                     const auto [next, r_next] = bench.iterations(precision, true);
                     CHECK(own.iterations == 5);
                     CHECK(next.iterations == 5);

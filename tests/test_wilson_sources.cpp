@@ -102,7 +102,10 @@ double apart(const WilsonField &a, const WilsonField &b) {
 TEST_CASE("every row of the Wilson table on several sources: each as alone, one zero, one shut, one NaN",
           "[operators][wilson_sources]") {
     for (const Backend backend : backends()) {
-        SourcesBench bench({2, 4, 4, 6}, backend);
+        const bool on_gpu = backend == Backend::cuda;
+        SourcesBench bench(on_gpu ? std::array<int, 4>{8, 8, 4, 6} : std::array<int, 4>{2, 4, 4, 6}, backend);
+        if (on_gpu) // tiles in another order
+            bench.device.set_cache_bytes(40000);
         size_t turn = 0;
         const reference::Gauge gauge = links_on(bench.lattice);
         const LinkField as_given = bench.upload(gauge);

@@ -61,6 +61,16 @@ struct Tiles {
     bool beside = false; // the launch works beside the one before it
 };
 
+// What a stencil reads: slices of constant t, and the bytes of those from one of the furthest neighbours of a site to
+// the other, with one more for what is written meanwhile.
+struct SlicesRead {
+    int slices = 1;
+    double bytes = 0; // 0: tiles are taken as they lie
+    static SlicesRead of(int slices, int reach, double field_bytes) {
+        return {slices, (2 * reach + 2) * field_bytes / slices};
+    }
+};
+
 // The order in which blocks take the tiles of sites of a stencil. Between a site and its furthest neighbours lie whole
 // slices of constant t. Where these do not fit in the L2 cache, each slice is cut into parts, and a part is swept over
 // all t before the next one. Tiles beyond whole slices come last, as they lie.
@@ -88,6 +98,10 @@ struct TileOrder {
         count = slice * slices;
         beside = tiles.beside;
     }
+};
+
+struct AsTheyLie {
+    explicit AsTheyLie(const TileOrder &) {}
 };
 
 } // namespace milcgpu

@@ -221,14 +221,20 @@ __device__ __forceinline__ bool has_sites(const int *gate, int pending_blocks, c
     return true;
 }
 
+// The tile of a turn; turns of blocks that finish a pending sum are negative, and stay so.
+__device__ __forceinline__ int tile_of(const AsTheyLie &, int turn) { return turn; }
+__device__ __forceinline__ int tile_of(const TileOrder &order, int turn) {
+    return turn < 0 || order.part == 0 ? turn : order.tile(turn);
+}
+
 // kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
 // that computes it delayed every block: D in single precision took 1 % longer.)
-template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
+template <int N, int min_blocks, int kernel, class Body, class Last, class Before, class Order>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-            int pending_blocks, const Before pending) {
+            int pending_blocks, const Before pending, const Order order) {
     int block = static_cast<int>(blockIdx.x) - pending_blocks;
-    const int i = block * blockDim.x + threadIdx.x;
+    const int i = tile_of(order, block) * blockDim.x + threadIdx.x;
     const auto prepared = prepare(body, block >= 0 && i < n ? i : 0);
     if (!has_sites(gate, pending_blocks, pending, block))
         return;
@@ -254,10 +260,10 @@ __global__ void __launch_bounds__(max_block, min_blocks)
 // The same for lattices that are too small to fill the GPU with one thread per site: 4 threads per site, so a block of
 // 256 threads has one tile. Thread k of a site computes part k; the parts are added in order. 2 blocks per SM leave 128
 // registers to a thread, which is enough for one direction.
-template <int N, class Body, class Last, class Before>
+template <int N, class Body, class Last, class Before, class Order>
 __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-                     int pending_blocks, const Before pending) {
+                     int pending_blocks, const Before pending, const Order) {
     int block;
     if (!has_sites(gate, pending_blocks, pending, block))
         return;
@@ -289,14 +295,14 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
 
 // Sums of several sources at once. A block has a tile of sites with up to 4 threads a site, each for Body::together
 // sources, so that what they share (links) is found in L1; `groups` blocks have the sources of a tile.
-template <int N, int min_blocks, class Body, class Last>
+template <int N, int min_blocks, class Body, class Last, class Order>
 __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
     run_sum_sources(const Body body, const Last finish, int n, int sources, int groups, const GlobalSum<N> sum,
-                    bool defer) {
+                    bool defer, const Order order) {
     constexpr int together = Body::together;
     wait_for_previous();
     __shared__ Sums<N> shared[sources_a_block * tile_sites / 32];
-    const int tile = blockIdx.x / groups,
+    const int tile = tile_of(order, blockIdx.x / groups),
               first = (blockIdx.x % groups * (blockDim.x / tile_sites) + threadIdx.x / tile_sites) * together;
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
     bool open[together];

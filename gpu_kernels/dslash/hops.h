@@ -51,6 +51,7 @@ template <class Where, class Spinor, Precision link, int reals, L2Policy of_link
     using Vec = Vector<Real>;
     using Seen = typename Links::Seen;
     static constexpr bool on_host = host_takes<Where> || !std::is_same<Links, UnseenLinks>::value;
+    static constexpr int reach = 3;
 
     Where lattice;
     int parity;
@@ -170,7 +171,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks
     using typename Base::Vec;
     using Format = Spinor;
     using LongLink = Link<link, reals>;
-    static constexpr int long_reals = reals, reach = 3;
+    static constexpr int long_reals = reals;
     static constexpr Precision link_precision = link;
     static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;

@@ -2,8 +2,6 @@
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
 #include "gpu_kernels/dslash/shared_links.h"
-#include <algorithm>
-#include <cmath>
 
 namespace milcgpu {
 
@@ -112,42 +110,32 @@ void start_sources(Device &device, const HalfCall &call, int sites, SourcesStenc
     launch_sum_sources<decltype(body.first.end)::sums, min_blocks>(device, sites, call.in.sources, body, finish, what);
 }
 
-// The order of `tiles` of `a_tile` sites. The furthest neighbours of a site are Hops::reach slices away, on both sides.
-// These slices are not cut where they take at most slices_fit of the L2 cache; else each part of them takes about
-// part_of_cache of it. On an H100, whose cache has 50 MB, a step of 12 sources in single precision at 40^4 (74 MB) is
-// 10 % shorter with 5 to 8 parts, one of 4 sources (25 MB) 6 % with 3 to 6.
-constexpr double slices_fit = 0.4, part_of_cache = 0.22;
-template <class Hops>
-TileOrder order_of_tiles(const Device &device, const Hops &hops, int sites, int a_tile, const SpinorBlock &in,
-                         const Tiles &tiles) {
-    const int slices = hops.lattice.extent[3], slice = (sites / slices + a_tile / 2) / a_tile;
-    TileOrder order{(sites - 1) / a_tile + 1, 0, slice, sites / a_tile / std::max(slice, 1)};
-    const double bytes = (2.0 * Hops::reach + 2) * in.sources * spinor_bytes(in.precision) * sites / slices,
-                 cache = static_cast<double>(queue_of(device).cache_bytes());
-    if (bytes > slices_fit * cache && slice >= 2)
-        order.part = (slice - 1) / static_cast<int>(std::fmin(std::ceil(bytes / (part_of_cache * cache)), slice)) + 1;
-    order.take(tiles);
-    return order;
-}
 template <class Spinor, class Hops, class Shape>
 void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int sites, const Tiles &tiles,
                     TogetherStencil<Spinor, Hops, Shape> &body, const char *what) {
     body.source_bytes = call.in.source_bytes;
     body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
     const int sources = call.in.sources;
+    const auto order_of = [&](int a_tile) {
+        TileOrder order =
+            order_of_tiles(device, sites, a_tile,
+                           SlicesRead::of(body.lattice.extent[3], Hops::reach,
+                                          static_cast<double>(sources) * spinor_bytes(call.in.precision) * sites));
+        order.take(tiles);
+        return order;
+    };
 #if defined(MILCGPU_WITH_CUDA)
     using Body = TogetherStencil<Spinor, Hops, Shape>;
     constexpr int most = Shape::sharing; // sources of a warp
     if constexpr (most > 0)
         if (queue_of(device).on_gpu() && sources > Shape::together && sources <= 2 * most) {
             using Ring = cuda::LinkRing<Hops::link_precision, Hops::long_reals>;
-            const TileOrder order = order_of_tiles(device, body, sites, tile_sites / Ring::warps, call.in, tiles);
+            const TileOrder order = order_of(tile_sites / Ring::warps);
             return cuda::start(device, what, order.count, tile_sites, cuda::run_sources_sharing_links<Body, Ring, most>,
                                body, sites, sources, call.gate, order);
         }
 #endif
-    launch_sources(device, sites, sources, body, call.gate,
-                   order_of_tiles(device, body, sites, tile_sites, call.in, tiles), what);
+    launch_sources(device, sites, sources, body, call.gate, order_of(tile_sites), what);
 }
 
 } // namespace milcgpu

@@ -54,8 +54,14 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
         body.in = call.in.data;
         body.kept = l2_policy(device, call);
         body.end = end;
-        const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, one_source_block,
-                            call.defer};
+        const SumLaunch how{
+            "launch dslash",
+            call.cg != nullptr ? &call.cg->active : call.gate,
+            one_source_block,
+            call.defer,
+            true,
+            SlicesRead::of(call.lattice.extent[3], body.reach,
+                           static_cast<double>(call.lattice.sites(1 - call.parity)) * spinor_bytes(call.in.precision))};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
     };
     with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);

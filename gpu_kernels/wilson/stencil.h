@@ -321,6 +321,7 @@ template <class Spinor, class End> constexpr bool finds_early = Spinor::precisio
 // complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and ends a chirality.
 template <class Form, class Spinor, class End_>
 struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spinor, End_>> {
+    static constexpr bool ordered = true;
     using End = End_;
     using typename Form::Real;
     using typename Form::Vec;
@@ -364,6 +365,7 @@ struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spino
 // Several sources, for launch_sum_sources. together: 1 or 2.
 template <class Stencil, int together_> struct WilsonSources {
     static constexpr int together = together_;
+    static constexpr bool ordered = std::is_same<typename Stencil::Real, double>::value;
     using End = typename Stencil::End;
     Stencil first; // of source 0
     size_t source_bytes;
@@ -422,10 +424,20 @@ template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources
     static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
 };
 
+inline SlicesRead slices_read(const WilsonCall &call) {
+    return SlicesRead::of(call.lattice.extent[3], 1,
+                          static_cast<double>(call.lattice.sites(1 - call.parity)) * wilson_components *
+                              spinor_bytes(call.in.precision) * call.in.sources);
+}
+
 template <class Where, class Spinor, int reals, class Shape>
 void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue) {
-    const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, Shape::block,
-                        call.defer};
+    const SumLaunch how{"launch the Wilson operator",
+                        call.cg != nullptr ? &call.cg->active : call.gate,
+                        Shape::block,
+                        call.defer,
+                        true,
+                        slices_read(call)};
     const auto start = [&](auto form, const auto &end, const auto &finish, const auto &pending) {
         using End = std::decay_t<decltype(end)>;
         WilsonStencil<decltype(form), Spinor, End> body{};
@@ -474,7 +486,8 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
         body.cg = call.cg, body.gate = call.gate;
         launch_sum_sources<End::sums, Shape::min_blocks_of_sources>(
             device, call.lattice.sites(call.parity), call.in.sources, body,
-            SourcesFinish<std::decay_t<decltype(finish)>>{finish}, "launch the Wilson operator on several sources");
+            SourcesFinish<std::decay_t<decltype(finish)>>{finish}, "launch the Wilson operator on several sources",
+            slices_read(call));
     };
     const WilsonMatrixForm<Lattice, Spinor, reals, Reuse::keep> matrix{};
     if (call.form == WilsonForm::hop)
