@@ -85,6 +85,8 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
 
 int run(BenchSettings &settings, Job &ranks) {
     const std::vector<Part> chosen = parts_of(settings.only);
+    if (settings.sweep_shapes && (!settings.csv.empty() || !settings.compare.empty() || settings.block != 0))
+        throw ArgumentError("--sweep tries blocks of its own and writes no table: give no --csv, --compare or --block");
     ranks.start(settings.grid);
     const int backend = backends_of(ranks, settings.backend)[0];
     Table table(settings.csv, ranks);
@@ -128,7 +130,8 @@ int main(int argc, char **argv) {
                        "32^4; on the host 8^4",
                        true);
     Job::add_grid(arguments, settings.grid);
-    arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals and 2 sweeps unless said");
+    arguments.add("quick", "", settings.quick,
+                  "under a minute on a GPU: fewer rows, 13 reals and 2 sweeps unless said");
     arguments.add("csv", "FILE", settings.csv, "the table", file_name());
     arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now",
                   file_name());

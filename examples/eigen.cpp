@@ -49,6 +49,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
         return false;
     if (!s.from.empty() && !s.start.empty())
         throw ArgumentError("--from reads vectors and --start computes them: give one of the two");
+    if (!s.from.empty() && s.tolerance > 0)
+        throw ArgumentError("--from reads vectors as they are: give no --tolerance with it");
     return true;
 }
 

@@ -71,9 +71,13 @@ demo: $(demo_programs)
 	exit $$status
 
 bench: $(O)/bench
+ifneq ($(filter --sweep,$(BENCH)),) # which has no table
+	@$(O)/bench $(BENCH)
+else
 	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
 	$(draw) build/bench.csv || status=$$?; \
 	exit $$status
+endif
 
 dense: $(O)/gemm_ladder
 	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \

@@ -238,7 +238,8 @@ std::vector<int> backends_of(const Job &ranks, const std::string &choice) {
     ranks.on_first([&] {
         try {
             milcgpu::setting("MILCGPU_VERBOSE");
-            if (!one_of({"auto", "host", "cuda", "all"}).holds(choice)) // not an option, which was checked before
+            const char *const said = std::getenv("MILCGPU_BACKEND");
+            if (said != nullptr && choice == said) // not an option, which was checked before
                 milcgpu::setting("MILCGPU_BACKEND");
         } catch (const milcgpu::Error &error) {
             throw ArgumentError(error.what());

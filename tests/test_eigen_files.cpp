@@ -9,6 +9,7 @@
 #include "tests/source_text.h"
 #include <cstring>
 #include <fstream>
+#include <sys/stat.h>
 
 using namespace tests;
 using milcgpu::Backend;
@@ -224,6 +225,10 @@ TEST_CASE("a file of eigenvectors that cannot be written leaves the older one", 
     refused(*made.own, made.path + "/no", MILCGPU_SINGLE, "cannot be written: Not a directory");
     refused(*made.own, made.folder.path.string(), MILCGPU_SINGLE, "cannot be written: it is a folder");
     refused(*made.own, "/dev/full", MILCGPU_SINGLE, "/dev/full cannot be written: No space left on device");
+    const std::string pipe = made.path + ".pipe"; // which nobody reads
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    refused(*made.own, pipe, MILCGPU_SINGLE, "cannot be written: No such device or address");
+    std::filesystem::remove(pipe);
     Handle empty;
     REQUIRE(milcgpu_eigenvectors_create(made.session.links, MILCGPU_EVEN, 0, 2, &empty.of) == MILCGPU_OK);
     refused(*empty, made.path, MILCGPU_SINGLE, "the eigenvectors are empty");

@@ -166,6 +166,15 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath has the
                     series.push_back(before);
             }
             CHECK(*std::min_element(drawn.begin(), drawn.end()) >= 4 * 3 * 6);
+            std::vector<uint32_t> words = generators(lattice.volume(), rng);
+            for (const float factor : {0.0f, -1.0f, 1.0f, NAN}) {
+                std::memcpy(&words[15 + 13], &factor, sizeof factor);
+                std::fill(drawn.begin(), drawn.end(), 7);
+                CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
+                CHECK(std::string(milcgpu_last_error()).find("generators: the float in word 13 of site 1 is ") !=
+                      std::string::npos);
+                CHECK(drawn[0] == 7);
+            }
             auto report = sized<milcgpu_reunitarize_report>();
             REQUIRE(milcgpu_gauge_reunitarize(gauge, 0, &report) == MILCGPU_OK);
             CHECK(report.largest_deviation < 1e-12);

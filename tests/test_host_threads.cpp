@@ -1,11 +1,16 @@
 // How OpenMP threads of the host wait. A program of its own is asked, because OpenMP reads its settings once.
 #include "gpu_kernels/backend/host_threads.h"
+#include "milc_glue/api/milcgpu.h"
 #include "tests/install_support.h"
+#include "tests/sized.h"
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <omp.h>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -40,6 +45,33 @@ TEST_CASE(asked, "[.]") {
     }
     CHECK(seen == 30 * omp_get_max_threads());
     std::printf("spent %.3f ms\n", spent);
+}
+
+TEST_CASE("more threads than can be started", "[.]") {
+    rlimit memory{};
+    std::ifstream("/proc/self/statm") >> memory.rlim_cur; // pages
+    memory.rlim_cur = memory.rlim_cur * sysconf(_SC_PAGESIZE) + (size_t{256} << 20);
+    memory.rlim_max = memory.rlim_cur;
+    REQUIRE(setrlimit(RLIMIT_AS, &memory) == 0);
+    auto layout = sized<milcgpu_layout>();
+    std::fill(layout.extent, layout.extent + 4, 4);
+    auto options = sized<milcgpu_options>();
+    options.backend = MILCGPU_HOST;
+    milcgpu_context *context = nullptr;
+    CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_NO_MEMORY);
+    std::printf("said: %s\n", milcgpu_last_error());
+}
+
+TEST_CASE("threads that cannot be started: a status, not the end of the process", "[host_threads]") {
+#if defined(__SANITIZE_ADDRESS__)
+    SKIP_TEST("the address sanitizer needs all addresses");
+#endif
+    const Said r =
+        shell("OMP_NUM_THREADS=400 /proc/" + std::to_string(getpid()) + "/exe 'more threads than can be started'");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.output.find("said: milcgpu_context_create: 400 OpenMP threads cannot be started: the system's limits") !=
+          std::string::npos);
 }
 
 TEST_CASE("threads sleep while they wait, unless the user has said how they wait", "[host_threads]") {

@@ -326,6 +326,8 @@ TEST_CASE("gauge files by the C interface, with sites in another order and a pit
         REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
         CHECK(milcgpu_gauge_file_write(context, pipe.c_str(), &field, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(has(milcgpu_last_error(), pipe + " cannot be written: it is no plain file"));
+        auto seen = tests::sized<milcgpu_gauge_file>();
+        CHECK(milcgpu_gauge_file_look(pipe.c_str(), &seen) == MILCGPU_BAD_ARGUMENT); // and waits for no writer
         std::remove(pipe.c_str());
         milcgpu_context_destroy(context);
     }

@@ -235,6 +235,7 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
             const auto result = solve(session, spec, shifts, system.b_milc);
             CAPTURE(name(backend), word, result.report.message);
             CHECK(result.status == status);
+            CHECK(result.report.shifts == result.shifts.data()); // the caller's
             CHECK(result.report.status == status);
             CHECK(std::string(result.report.message).find(word) != std::string::npos);
             for (const auto &x : result.x)

@@ -2,6 +2,7 @@
 // there are more OpenMP threads than processors, a thread spins for 100 turns instead of 300 000 (the libgomp manual,
 // GOMP_SPINCOUNT). So a team of a thread of its own, which never works, makes up the number. LLVM's libomp has a call.
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/error.h"
 #include <atomic>
 #include <cstdlib>
 #include <future>
@@ -53,6 +54,20 @@ int hold(int count) {
 }
 
 } // namespace
+
+void require_threads() {
+    static std::mutex one_at_a_time;
+    static int known = 1; // so many could be started
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    const int threads = omp_get_max_threads();
+    if (threads <= known)
+        return;
+    if (!can_start(threads - 1))
+        throw Error(Status::no_memory, format("%d OpenMP threads cannot be started: the system's limits (ulimit -u, "
+                                              "ulimit -v) allow fewer; set OMP_NUM_THREADS to a smaller number",
+                                              threads));
+    known = threads;
+}
 
 void wait_passively() {
     for (const char *name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"})

@@ -16,4 +16,8 @@ constexpr size_t few_bytes = size_t{1} << 17;
 // number of threads has changed.
 void wait_passively();
 
+// Throws Error (NO_MEMORY) where the threads of a parallel loop cannot be started: libgomp would end the process. They
+// are tried once for each larger number.
+void require_threads();
+
 } // namespace milcgpu

@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/peer_memory.h"
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
@@ -337,7 +338,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
         }
         // The host, which names what is missed, gives up first where messages are its own.
         const double limit_seconds = reached_.sums ? time_limit_seconds : 1.2 * time_limit_seconds + 1;
-        peers.limit_ns = static_cast<unsigned long long>(limit_seconds * 1e9);
+        peers.limit_ns = static_cast<unsigned long long>(std::fmin(limit_seconds * 1e9, 1e19));
         peers.waits = device_.waits();
         device_.fill_zero(own_, first_slot); // ghosts of no vector; a segment of the host is filled so when it is made
         set();

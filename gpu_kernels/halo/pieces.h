@@ -115,14 +115,15 @@ namespace cuda {
 
 // Of max_block threads. Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
 // They are all on the GPU at the same time, so each may wait for what all blocks of a neighbour store.
-// Beside D there are fewer, since each takes the place of several blocks of D.
+// Beside D there are fewer, since each takes the place of several blocks of D. One place is left for a block that waits
+// for sums of the ranks meanwhile.
 constexpr int most_exchange_blocks = 264, most_beside = 48, exchange_blocks_of_multiprocessor = 2;
 inline int exchange_blocks(int n, bool beside = false) {
     int ordinal = 0, multiprocessors = 1;
     cudaGetDevice(&ordinal);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
     const int most = std::min(beside ? most_beside : most_exchange_blocks,
-                              exchange_blocks_of_multiprocessor * multiprocessors);
+                              exchange_blocks_of_multiprocessor * multiprocessors - 1);
     return std::max(1, std::min(most, (n + max_block - 1) / max_block));
 }
 

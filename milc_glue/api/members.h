@@ -117,7 +117,7 @@ TABLE(milcgpu_eigen_spec, SIZE,
 
 TABLE(milcgpu_gauge_fix_spec, SIZE,
     NUMBERS(direction, from_to(0, 3, "0 to 3 (Coulomb gauge; 3 is time) or MILCGPU_LANDAU (8)").or_also(MILCGPU_LANDAU).from(3)),
-    NUMBERS(boost, at_least(1).or_0_for(1.8)),
+    NUMBERS(boost, from_to(1, 1e6).or_0_for(1.8)),
     NUMBERS(most_steps, at_least(1).or_0_for(500)),
     NUMBERS(tolerance, any_finite.or_0_for(2e-6)),
     NUMBERS(reunitarize_every, at_least(1).or_0_for(20)),
@@ -125,7 +125,7 @@ TABLE(milcgpu_gauge_fix_spec, SIZE,
     OWN(progress), OWN(user));
 
 TABLE(milcgpu_ape_spec, SIZE,
-    NUMBERS(weight, at_least(0)),
+    NUMBERS(weight, from_to(0, 1e100)),
     NUMBERS(times, at_least(0)),
     NUMBERS(space_only, flag),
     NUMBERS(most_hits, from_to(-DBL_MAX, 10000, "at most 10000").or_0_for(10)),

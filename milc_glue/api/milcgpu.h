@@ -202,7 +202,8 @@ typedef struct {
     int restarts;   /* starts of the iteration, the first included */
     int reliable_updates;
     double source_norm;        /* |b| */
-    double true_residual;      /* |b - A x| / |b|, recomputed in double from the links as handed over */
+    double true_residual;      /* |b - A x| / |b|, recomputed in double from the links as handed over, and from x before
+                                  it is rounded to the precision of the caller's field (single: 1e-8 to 1e-7 more) */
     double relative_residual;  /* MILC's relative residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* what the iteration believed */
     int steps_in_half;         /* how many of the steps; fewer than all when the solve changed to single precision */
@@ -355,7 +356,7 @@ typedef struct {
     int status;            /* milcgpu_status of this shift */
     int shared_steps;      /* steps until it left the shared iteration */
     int iterations, steps; /* of its refinement, as in milcgpu_solve_report; steps 0: none was needed */
-    double true_residual, relative_residual; /* recomputed in double from the links as handed over */
+    double true_residual, relative_residual; /* recomputed in double, as those of milcgpu_solve_report */
 } milcgpu_shift_report;
 
 typedef struct {

@@ -20,7 +20,7 @@ typedef struct {
     size_t struct_size;
     int direction;         /* Coulomb gauge: the direction whose links are left out, 0 to 3 (MILC's TUP is 3).
                               MILCGPU_LANDAU: none is */
-    double boost;          /* of the overrelaxation, at least 1; 0: 1.8 */
+    double boost;          /* of the overrelaxation, 1 to 1e6; 0: 1.8 */
     int most_steps;        /* 0: 500 */
     double tolerance;      /* ends when a step changes the mean by less; 0: 2e-6. Negative: ends after most_steps */
     int reunitarize_every; /* so many steps; 0: 20 */

@@ -93,8 +93,9 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
  * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. A zero source gives x = 0.
  *
  * report may be NULL. true_residual and relative_residual are what the two tolerances limit, and source_norm is the
- * norm of that right-hand side, all in double from the links as handed over. recursion_residual is that of the
- * iteration, which with CG solves the normal equations. links_version is 0. */
+ * norm of that right-hand side, all in double from the links as handed over, and from x before it is rounded to the
+ * precision of the caller's field. recursion_residual is that of the iteration, which with CG solves the normal
+ * equations. links_version is 0. */
 milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report);
@@ -104,7 +105,8 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
  * one at a time, so it refuses MILCGPU_BLOCK and MILCGPU_LOCK_STEP. Each source has its own guess, status and
  * residuals. A source that is done is left out of the steps of the others. A source that cannot be solved (NaN in it or
  * in its guess) does not affect them. Sources are taken 16 at a time, or fewer where memory is short; their solutions
- * are copied out before the next ones are started. If how->sloppy is half, sources together are iterated in single.
+ * are copied out before the next ones are started. So each solution has a field of its own, which is no source. If
+ * how->sloppy is half, sources together are iterated in single.
  *
  * reports: n of them, or NULL. Seconds, bytes and rates of sources that were solved together are divided among them.
  * The status is that of the first source without a solution, else that of the first that is not OK. If the call as a

@@ -67,6 +67,7 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
     context.device->set_reclaim([&context] { return context.release_idle(); });
     omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
                                    static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
+    require_threads();
     if (!context.device->on_gpu())
         wait_passively();
     const int sites = context.geometry.volume();

@@ -13,7 +13,7 @@ namespace milcgpu {
 
 int OpenFile::open(const std::string &path, bool to_write) {
     close();
-    number_ = ::open(path.c_str(), to_write ? O_WRONLY | O_CLOEXEC : O_RDONLY | O_CLOEXEC);
+    number_ = ::open(path.c_str(), (to_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); // a pipe would wait
     return number_ < 0 ? errno : 0;
 }
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,9 +49,16 @@ void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) 
                           double(space.available) * 1e-6));
         part_ = target_ + "." + std::to_string(getpid()) + ".part";
     }
-    file_ = shares_stdout ? fdopen(dup(STDOUT_FILENO), "w") : std::fopen((part_.empty() ? path : part_).c_str(), "w");
-    if (file_ == nullptr)
-        refuse(std::strerror(errno));
+    // A pipe that nobody reads is refused; without O_NONBLOCK it would wait.
+    const int number =
+        shares_stdout ? dup(STDOUT_FILENO)
+                      : ::open((part_.empty() ? path : part_).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
+    if (number < 0 || (!shares_stdout && fcntl(number, F_SETFL, 0) != 0) || (file_ = fdopen(number, "w")) == nullptr) {
+        const int why = errno;
+        if (number >= 0)
+            ::close(number);
+        refuse(std::strerror(why));
+    }
 }
 
 void WholeFile::write(const void *data, size_t bytes) {

@@ -22,6 +22,13 @@ class Generators {
           map_(gauge.context->map.data() != nullptr ? gauge.context->map.to_host() : std::vector<int>()),
           on_device_(gauge.device(), (generator_words + 1) * sites_, "random numbers") {
         std::vector<uint32_t> turned(on_device_.size(), 0);
+        for (size_t k = 0; k < sites_; ++k) {
+            const float factor = bit_cast<float>(words[generator_words * k + 13]);
+            if (!(factor > 0 && factor <= 1.0f / (1 << 24)))
+                throw Error(Status::bad_argument, format("generators: the float in word 13 of site %zu is %g: must be "
+                                                         "above 0 and at most 2^-24, which MILC's are",
+                                                         k, double(factor)));
+        }
         for (size_t k = 0; k < sites_; ++k)
             for (int word = 0; word < generator_words; ++word)
                 turned[word * sites_ + k] = words[generator_words * place(k) + word];

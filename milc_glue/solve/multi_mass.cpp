@@ -165,6 +165,7 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
                           const milcgpu_field *source, milcgpu_multi_mass_report *report, const WriteTo &write_to) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
+    filled.shifts = shifts_of(report);
     const milcgpu_status status = with_links(links, function, [&](milcgpu_context &context) {
         Device &device = *context.device;
         const CallMeter meter(device);
@@ -175,7 +176,6 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
             spec = arguments.copy_of("spec", given);
             call.a = checked_multi_mass(spec);
             require_sizes(report, 1);
-            filled.shifts = report != nullptr ? report->shifts : nullptr;
             filled.links_version = resident(*links).generation();
             call.write = write_to(spec);
             from = host_field(source, 6, "source");

@@ -23,6 +23,11 @@ inline OperatorSpec together_spec(const MultiMassArguments &a) {
 // The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
 std::vector<OperatorSpec> stages_of(const MultiMassArguments &);
 
+// Of the caller, who keeps it whatever becomes of the call.
+inline milcgpu_shift_report *shifts_of(const milcgpu_multi_mass_report *report) {
+    return report != nullptr && is_size_of<milcgpu_multi_mass_report>(report->struct_size) ? report->shifts : nullptr;
+}
+
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const MultiMassReport &, int n_shifts, milcgpu_multi_mass_report &);
 

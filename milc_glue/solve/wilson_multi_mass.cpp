@@ -59,11 +59,9 @@ milcgpu_status milcgpu_wilson_multi_mass(milcgpu_wilson *wilson, const milcgpu_w
                                          const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
+    filled.shifts = shifts_of(report);
     const milcgpu_status status = with_wilson(wilson, "milcgpu_wilson_multi_mass", [&](milcgpu_wilson &w) {
-        w.device().collective("milcgpu_wilson_multi_mass", [&] {
-            require_sizes(report, 1);
-            filled.shifts = report != nullptr ? report->shifts : nullptr;
-        });
+        w.device().collective("milcgpu_wilson_multi_mass", [&] { require_sizes(report, 1); });
         return multi_mass(w, spec, how, source, solutions, filled);
     });
     return report_to_caller(status, filled, report);
