@@ -100,6 +100,7 @@ struct TileOrder {
     }
 };
 
+// In place of a TileOrder, for kernels without code for one.
 struct AsTheyLie {
     explicit AsTheyLie(const TileOrder &) {}
 };

@@ -214,12 +214,12 @@ struct SumLaunch {
     int block = 128;           // threads a block on the GPU
     double *defer = nullptr; // slots for a sum that the next launch gets as `pending`; nullptr: this launch finishes it
     bool starts_early = true; // false: the launch before may write what the body prepares from
-    SlicesRead read = {};     // of a body that is ordered
+    SlicesRead read = {};     // by a stencil whose tiles may be taken in another order
 };
 
 // A body can ask that its tiles are taken in another order where what it reads does not fit in the L2 cache:
-// Body::ordered. The others have no code for that: it cost D on several Wilson sources in half precision 4 %, in single
-// up to 3, D on one staggered source in half up to 1.4.
+// Body::ordered. A body with three kernels (kernels_of) has one more for that. The others have no code for it: it cost
+// D on several Wilson sources in half precision 4 %, in single up to 3, D on one staggered source in half up to 1.4.
 template <class Body, class = void> struct orders_tiles : std::false_type {};
 template <class Body> struct orders_tiles<Body, std::enable_if_t<Body::ordered>> : std::true_type {};
 template <class Body> using OrderOf = std::conditional_t<orders_tiles<Body>::value, TileOrder, AsTheyLie>;
