@@ -219,7 +219,8 @@ struct SumLaunch {
 
 // A body can ask that its tiles are taken in another order where what it reads does not fit in the L2 cache:
 // Body::ordered. A body with three kernels (kernels_of) has one more for that. The others have no code for it: it cost
-// D on several Wilson sources in half precision 4 %, in single up to 3, D on one staggered source in half up to 1.4.
+// D on several Wilson sources in half precision 4 %, in single up to 3, on one in half 1.2, in single 1; D on one
+// staggered source in half up to 1.4.
 template <class Body, class = void> struct orders_tiles : std::false_type {};
 template <class Body> struct orders_tiles<Body, std::enable_if_t<Body::ordered>> : std::true_type {};
 template <class Body> using OrderOf = std::conditional_t<orders_tiles<Body>::value, TileOrder, AsTheyLie>;

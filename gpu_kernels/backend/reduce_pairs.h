@@ -36,10 +36,10 @@ template <class Half, class Real> struct Passed {
 };
 
 // A block has one tile.
-template <int N, int min_blocks, class Body, class Last, class Before>
+template <int N, int min_blocks, class Body, class Last, class Before, class Order>
 __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-                     int pending_blocks, const Before pending, const TileOrder order) {
+                     int pending_blocks, const Before pending, const Order order) {
     int block = static_cast<int>(blockIdx.x) - pending_blocks;
     const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites,
               i = tile_of(order, block) * tile_sites + lane;
@@ -89,10 +89,11 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
         const auto start = [&](bool finish_later, const Before &before) {
             constexpr int threads = 2 * tile_sites;
             const int pending_blocks = before.blocks(threads);
-            cuda::start_as(device, how.what, pending_blocks + sum.shape.tiles, threads, 0, starts_early,
-                           cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum,
-                           finish_later, how.gate, pending_blocks, before,
-                           order_of_launch(device, n, tile_sites, how.read, finish_later || !finish.wanted()));
+            cuda::start_as(
+                device, how.what, pending_blocks + sum.shape.tiles, threads, 0, starts_early,
+                cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before, OrderOf<Body>>, body, finish, n, sum,
+                finish_later, how.gate, pending_blocks, before,
+                OrderOf<Body>(order_of_launch(device, n, tile_sites, how.read, finish_later || !finish.wanted())));
         };
         return cuda::start_sum<false>(device, sum, finish, how, pending, start);
     }

@@ -321,11 +321,11 @@ template <class Spinor, class End> constexpr bool finds_early = Spinor::precisio
 // complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and ends a chirality.
 template <class Form, class Spinor, class End_>
 struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spinor, End_>> {
-    static constexpr bool ordered = true;
     using End = End_;
     using typename Form::Real;
     using typename Form::Vec;
     using Half = HalfWilsonVector<Real>;
+    static constexpr bool ordered = std::is_same<Real, double>::value;
     End end;
     Real turn; // 1 or -1
     void fill(const WilsonCall &call, Epilogue epilogue, const End &of_first) {
@@ -365,7 +365,7 @@ struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spino
 // Several sources, for launch_sum_sources. together: 1 or 2.
 template <class Stencil, int together_> struct WilsonSources {
     static constexpr int together = together_;
-    static constexpr bool ordered = std::is_same<typename Stencil::Real, double>::value;
+    static constexpr bool ordered = Stencil::ordered;
     using End = typename Stencil::End;
     Stencil first; // of source 0
     size_t source_bytes;
