@@ -6,20 +6,23 @@ $(O)/flags: FORCE
 	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
 
 # What most sources take of the standard library, compiled once for each of two levels of optimization: it takes as long
-# to read as many a file. Not by nvcc, and not by ccache, which by default keeps nothing that comes after it.
-# $(call precompiled,FOLDER,FLAGS,OBJECTS)
+# to read as many a file. The parts of bench have bench.h with it. Not by nvcc, and not by ccache, which by default keeps
+# nothing that comes after it.
+# $(call precompiled,FOLDER,FLAGS,OBJECTS,HEADERS)
 define precompiled
 $(3): $(O)/obj/$(1)/standard.h.gch
 $(3): private cxx += -include $(O)/obj/$(1)/standard.h
 $(3): private compile_cu += -include $(O)/obj/$(1)/standard.h
-$(O)/obj/$(1)/standard.h.gch: $(O)/flags
-	@mkdir -p $$(@D); printf '#include <%s>\n' algorithm array cmath cstring functional map memory mutex string utility vector >$$(@:.gch=)
-	$$(Q)$$(cxx) $(2) -c -x c++-header $$(@:.gch=) -o $$@
+$(O)/obj/$(1)/standard.h.gch: $(4) $(O)/flags
+	@mkdir -p $$(@D); printf '#include <%s>\n' algorithm array cmath cstring functional map memory mutex string utility vector $(4) >$$(@:.gch=)
+	$$(Q)$$(cxx) $(2) -MMD -MP -MT $$@ -MF $$(@:.h.gch=.d) -c -x c++-header $$(@:.gch=) -o $$@
+-include $(O)/obj/$(1)/standard.d
 endef
 ifeq ($(findstring ccache,$(CXX)),)
 by_cxx := $(if $(filter cuda,$(variant)),$(call objects,%.cpp),%)
 $(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(filter-out $(light_helpers) $(O)/obj/examples/arguments.cpp.o,$(aside_objects))))
-$(eval $(call precompiled,milc_glue,$(light),$(calling) $(light_objects)))
+$(eval $(call precompiled,milc_glue,$(light),$(calling) $(filter-out $(bench_objects),$(light_objects))))
+$(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench.h))
 endif
 
 # How far the build is. What is compiled again, after a change, comes without numbers.

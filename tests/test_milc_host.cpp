@@ -150,18 +150,24 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
         CHECK(r.count("Plain CG inversion from zero initial guess for mass 0.08") == 0);
         return r;
     };
-    for (const char *program : {"asqtad-P1", "hisq-P2"})
-        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
-            const Run r = inverts(program, setting, "none");
-            if (std::string(setting) == "MILCGPU_OFF=1")
-                continue;
-            const bool cgz = std::string(setting) == "MILCGPU_COMPARE=0"; // in compare mode its solves are compared
-            // Condensates; M^dag of a mass; masses far apart
-            CHECK(r.calls("mat_invert").first == 14 + 2 * 2 * 3 + 9 + 3 + (cgz ? 1 + 2 : 0));
-            CHECK(r.calls("ks_congrad_parity").first == 3 * 6 + (cgz ? 0 : 2)); // several masses
-            CHECK(r.count("masses of a set that lie far apart are solved one by one") == 1);
-            CHECK(r.calls("ks_congrad_block_parity").first == (cgz ? -1 : 4)); // -1: no line
-        }
+    using Start = std::pair<const char *, std::string>;
+    for (const auto &[program, setting] : sampled<Start>({{"asqtad-P1", "MILCGPU_COMPARE=0"},
+                                                          {"hisq-P2", "MILCGPU_COMPARE=0"},
+                                                          {"hisq-P2", "MILCGPU_COMPARE=strict"},
+                                                          {"asqtad-P1", "MILCGPU_COMPARE=strict"},
+                                                          {"asqtad-P1", "MILCGPU_OFF=1"},
+                                                          {"hisq-P2", "MILCGPU_OFF=1"}},
+                                                         2)) {
+        const Run r = inverts(program, setting, "none");
+        if (setting == "MILCGPU_OFF=1")
+            continue;
+        const bool cgz = setting == "MILCGPU_COMPARE=0"; // in compare mode its solves are compared
+        // Condensates; M^dag of a mass; masses far apart
+        CHECK(r.calls("mat_invert").first == 14 + 2 * 2 * 3 + 9 + 3 + (cgz ? 1 + 2 : 0));
+        CHECK(r.calls("ks_congrad_parity").first == 3 * 6 + (cgz ? 0 : 2)); // several masses
+        CHECK(r.count("masses of a set that lie far apart are solved one by one") == 1);
+        CHECK(r.calls("ks_congrad_block_parity").first == (cgz ? -1 : 4)); // -1: no line
+    }
     // A line for each source and parity, as through the solves alone, and for all masses. A zero source has none.
     CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") ==
           2 * 13 - 2 + 2 + 4 + 2 * 2 * 2 * 3 + 3 * 8 + 3 * 2);
@@ -172,7 +178,7 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
          {"MILCGPU_PRECISION=double-half MILCGPU_TEST=nan", "MILC_HOST_LAYOUT=shuffled MILCGPU_TEST=cut=yt"})
         inverts("hisq-P2", setting, "none");
     CHECK(inverts("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
-    for (const char *program : {"hisq-P2", "asqtad-P1"}) {
+    for (const char *program : sampled<const char *>({"hisq-P2", "asqtad-P1"}, 2)) {
         const Run lost = inverts(program, "MILC_HOST_LOSE_SOLUTIONS=1", "none");
         CHECK(lost.count("solutions are on the GPU and lost: ") == 1);
         CHECK(lost.count(". They are made again") == 1);
@@ -377,15 +383,16 @@ TEST_CASE("milc_host: every precision, and sites in another order", "[milc_host]
             CHECK(r.status == 0);
         }
     for (const std::string &backend : backend_settings()) // single cannot reach 1e-9: double goes on from it
-        for (const char *setting : {"MILCGPU_PRECISION=single", "MILCGPU_PRECISION=single-half"}) {
+        for (const char *setting :
+             sampled<const char *>({"MILCGPU_PRECISION=single-half", "MILCGPU_PRECISION=single"}, 2)) {
             const Run r = run("hisq-P2", backend + " MILC_HOST_ITERATIONS=any " + setting);
             INFO(backend << " " << setting << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.count("single precision gives no more") == 1); // said once
             CHECK(r.says("Trying double-single precision"));
         }
-    for (const char *setting :
-         {"MILCGPU_PRECISION=single", "MILCGPU_PRECISION=single-half MILC_HOST_LAYOUT=shuffled"}) {
+    for (const char *setting : sampled<const char *>(
+             {"MILCGPU_PRECISION=single-half MILC_HOST_LAYOUT=shuffled", "MILCGPU_PRECISION=single"}, 2)) {
         const Run r = run("asqtad-P1", setting);
         INFO(setting << "\n" << r.output);
         CHECK(r.status == 0);

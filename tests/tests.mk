@@ -72,7 +72,7 @@ with_first := $(filter-out $(call objects,tests/main.cpp tests/failing_new.cpp),
 $(with_first): $(first)
 $(with_first): private cxx += -include $(first:.gch=)
 $(first): tests/support.h $(O)/flags
-	@mkdir -p $(@D); echo '#include "$<"' >$(@:.gch=); $(call say_compiling,CXX )
+	@mkdir -p $(@D); printf '#include <%s>\n' $< atomic complex filesystem fstream map set sstream thread >$(@:.gch=); $(call say_compiling,CXX )
 	$(Q)$(cxx) $(test_flags) -MMD -MP -MT $@ -MF $(@:.h.gch=.d) -c -x c++-header $(@:.gch=) -o $@
 endif
 

@@ -34,19 +34,19 @@ trap 'rm -f "$new"' EXIT
 # Makes a folder in the prefix; those that were not there are listed, so that they go again.
 folder() {
     [ -d "$root/$1" ] && return
-    [ "$1" = . ] || folder "$(dirname "$1")"
+    case $1 in .) ;; */*) folder "${1%/*}" ;; *) folder . ;; esac
     mkdir -p "$root/$1" || fail "$root/$1 cannot be made: give a PREFIX where you may write, or the rights (sudo)"
     echo "d $1" >>"$new"
 }
 # put MODE FILE PLACE: a copy, at PLACE in the prefix. Scripts can be run.
 put() {
-    folder "$(dirname "$3")"
+    folder "${3%/*}"
     case $3 in *.sh) mode=755 ;; *) mode=$1 ;; esac
     install -m "$mode" "$2" "$root/$3" || fail "$root/$3 cannot be written: give a PREFIX where you may write, or the rights (sudo)"
     echo "f $3" >>"$new"
 }
 link() { # link TARGET PLACE
-    folder "$(dirname "$2")"
+    folder "${2%/*}"
     ln -sf "$1" "$root/$2"
     echo "f $2" >>"$new"
 }
