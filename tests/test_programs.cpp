@@ -635,3 +635,26 @@ TEST_CASE("programs: the ladder of matrix products does not end well without a G
     CHECK(r.output == "gemm_ladder: its kernels need a build with CUDA and a GPU\n");
     CHECK(std::filesystem::is_empty(folder.path));
 }
+
+TEST_CASE("benchmarks: as_long.awk gives short solves the iterations of the long ones, and all seconds the sites",
+          "[programs]") {
+    const Folder folder;
+    const std::string length = folder.path / "long", cut = folder.path / "short";
+    const std::string check = "CONGRAD5: time = 0.25 (fn D) masses = 1 iters = 1 mflops = 7\n";
+    const auto solve = [](const std::string &time, const std::string &steps) {
+        return "CONGRAD5: time = " + time + " (multicg_offset D) masses = 9 iters = " + steps + " mflops = 7\n";
+    };
+    std::ofstream(length) << solve("9", "40") << "CONGRAD5: time = 0 (fn D) masses = 1 iters = 3 mflops = 7\n";
+    const std::string rest = "FFTIME:  time = 2 (HISQ D) terms = 37\nAggregate time to do one trajectory 4\n";
+    std::ofstream(cut) << solve("0.5", "10") << check << rest << "Time = 5 seconds\n";
+    const std::string script = "awk -v sites=2 -f examples/benchmarks/as_long.awk " + length + " ";
+    const Run right = tests::run("", "", script + cut);
+    CHECK(right.status == 0);
+    CHECK(right.output == solve("4", "40") + "CONGRAD5: time = 0.5 (fn D) masses = 1 iters = 1 mflops = 7\n" +
+                              "FFTIME: time = 4 (HISQ D) terms = 37\nAggregate time to do one trajectory 11\n"
+                              "Time = 13 seconds\n");
+    std::ofstream(cut, std::ios::app) << check;
+    const Run wrong = tests::run("", "", script + cut);
+    CHECK(wrong.status != 0);
+    CHECK(wrong.count("as_long.awk: LONG has 1 solves 'fn', SHORT 2\n") == 1);
+}
