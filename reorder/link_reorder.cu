@@ -386,8 +386,9 @@ LinkStatistics finite_statistics(Device &device, const LinkField &links, const G
         if (s.first_bad >= 0)
             throw Error(
                 Status::nan_or_inf,
-                format("%s: the first element that is NaN or infinite is in the link of site %lld (even sites first, "
-                       "then odd), direction %c. Check the gauge field, the path coefficients and eps",
+                format("%s: the first element that is NaN, infinite or too large to be squared is in the link of site "
+                       "%lld (even sites first, then odd), direction %c. Check the gauge field, the path coefficients "
+                       "and eps",
                        name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
     });
     return s;

@@ -38,8 +38,9 @@ void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) 
     if (must_be_plain && !plain)
         refuse("it is no plain file");
     if (plain) {
-        if (fs::is_symlink(fs::symlink_status(path, none)))
-            target_ = fs::weakly_canonical(path, none);
+        constexpr int most_links = 40; // as the kernel follows
+        for (int k = 0; k < most_links && fs::is_symlink(fs::symlink_status(target_, none)); ++k)
+            target_ = fs::path(target_).parent_path() / fs::read_symlink(target_, none);
         if (fs::exists(there) && access(path.c_str(), W_OK) != 0)
             refuse(std::strerror(errno));
         const fs::path folder = fs::path(target_).parent_path();
@@ -53,6 +54,8 @@ void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) 
     const int number =
         shares_stdout ? dup(STDOUT_FILENO)
                       : ::open((part_.empty() ? path : part_).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
+    if (number >= 0 && !part_.empty() && fs::exists(there)) // as the file has; not every file system can
+        fchmod(number, static_cast<mode_t>(there.permissions()));
     if (number < 0 || (!shares_stdout && fcntl(number, F_SETFL, 0) != 0) || (file_ = fdopen(number, "w")) == nullptr) {
         const int why = errno;
         if (number >= 0)

@@ -34,7 +34,8 @@ LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geom
     device.collective("a look over a gauge field", [&] {
         if (statistics.first_bad >= 0)
             throw Error(Status::nan_or_inf,
-                        format("gauge field: the first element that is NaN or infinite is in the link of %s",
+                        format("gauge field: the first element that is NaN, infinite or too large to be squared is in "
+                               "the link of %s",
                                place_of_link(statistics.first_bad).c_str()));
         if (limit == 0)
             limit = 1e-4;

@@ -252,7 +252,7 @@ milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *m
         load(g, "milcgpu_momenta_load", g.h, g.momenta_version,
              [&](CallArguments &) { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
         if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h)))
-            throw Error(Status::nan_or_inf, "momenta: there is NaN or infinity among them");
+            throw Error(Status::nan_or_inf, "momenta: one is NaN, infinite or too large to be squared");
         g.momenta_changed();
     });
 }
