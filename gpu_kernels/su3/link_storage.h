@@ -27,7 +27,13 @@ template <Precision p, int reals> struct RawLink {
 
     MILCGPU_HD Real get(int k) const {
         if constexpr (p == Precision::double_) {
+#if MILCGPU_ON_DEVICE
             return bit_cast<double>(static_cast<uint64_t>(w[2 * k + 1]) << 32 | w[2 * k]);
+#else // gcc makes two loads and a shift of the above
+            double real;
+            memcpy(&real, &w[2 * k], sizeof real);
+            return real;
+#endif
         } else if constexpr (p == Precision::single) {
             return bit_cast<float>(w[k]);
         } else {
