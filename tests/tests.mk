@@ -138,7 +138,9 @@ check: $(test_runs:%=check-%)
 
 # Last where they run at once: they then fill what the others leave.
 check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) | $(if $(word 2,$(parts)),$(if $(host_tests),check-milc_host_tests))
-	@$(foreach part,$(parts),{ $(call run_tests,$(part),$(asked_of_$(part))); } &) wait
+	@$(shared_threads)$(foreach part,$(parts),{ $(call run_tests,$(part),$(asked_of_$(part))); } &) wait
+# Parts that run at once share the processors. LONG=1: each has as many threads as there are processors.
+shared_threads = $(if $(and $(word 2,$(parts)),$(filter-out 1,$(or $(LONG),0))),export OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$((($$(nproc) + 2) / 3))}; )
 no_tag = $(subst $(space),,$(1:%=~[%]))~[.]
 ifeq ($(words $(parts)),3)
 asked_of_milcgpu_tests   := '$(subst $(space),$(comma),$(part_1:%=[%]~[.]))'
