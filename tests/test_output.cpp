@@ -44,23 +44,21 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     std::filesystem::create_symlink(path, link);
     const auto permissions = std::filesystem::perms::owner_all | std::filesystem::perms::others_read;
     std::filesystem::permissions(path, permissions);
-    OutputFile file;
-    file.open("--out", link);
-    file.write("new");
-    file.finish();
-    CHECK(tests::text_of(path) == "new");
-    CHECK(std::filesystem::is_symlink(link));
+    const auto written_by_link = [&] {
+        OutputFile file;
+        file.open("--out", link);
+        file.write("new");
+        file.finish();
+        CHECK(tests::text_of(path) == "new");
+        CHECK(std::filesystem::is_symlink(link));
+    };
+    written_by_link();
     CHECK(std::filesystem::status(path).permissions() == permissions);
     CHECK(files_in(folder.path) == 2);
     std::filesystem::remove(path); // a link to a file that is still to come
     std::filesystem::remove(link);
     std::filesystem::create_symlink("file", link);
-    OutputFile again;
-    again.open("--out", link);
-    again.write("new");
-    again.finish();
-    CHECK(tests::text_of(path) == "new");
-    CHECK(std::filesystem::is_symlink(link));
+    written_by_link();
 
     const auto refused = [](const std::string &name, double bytes) {
         return refusal<examples::ArgumentError>([&] { examples::check_writable("--out", name, bytes); });
