@@ -195,8 +195,8 @@ TEST_CASE("quda_eigen alone: deflated solves", "[.][quda_deflation]") {
     CHECK(2 * s.iterations < plain);
     CHECK(2 * solve(other, nullptr).iterations > plain);
 
-    // One vector, which saves no steps on this lattice; a few, which do; more than the lattice gives, which is said, and
-    // they are not made again.
+    // One vector, which saves no steps on this lattice; a dozen, which do; more than the lattice gives, which is said.
+    // They are not made again.
     for (const int count : {1, 12, 700}) {
         qudaCleanUpDeflationSpace();
         const QudaEigensolverArgs_t these = deflation(count);
