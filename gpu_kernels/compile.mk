@@ -48,12 +48,13 @@ ifeq ($(variant),cuda)
   private_libs := $(addprefix -L,$(wildcard $(cuda_home)/lib64)) -lcudart_static -ldl -lrt -lpthread
 else
   compile_cu := $(cxx) -x c++
-  # gcc puts reals in double precision into vectors, and the stores that it needs for that take longer than the
-  # arithmetic: D on one source takes 1.4 times as long, on several and Laplace's 1.3 to 1.5 times.
+  # gcc puts the reals of one vector into SIMD registers, and the stores and shuffles that it needs for that take longer
+  # than the arithmetic. D on one source takes 1.4 times as long with them (half 1.2), on several in double and Laplace's
+  # in double 1.3 to 1.5 times, Wilson's in single 1.1 to 1.25 times. D on several sources in single gains by them.
   $(call objects,$(wildcard gpu_kernels/dslash/double_sources*.cu gpu_kernels/laplace/double*.cu)): \
     private compile_cu += -fno-tree-slp-vectorize
-  $(call objects,$(wildcard gpu_kernels/dslash/true_residual*.cu) $(foreach of,dslash wilson,gpu_kernels/$(of)/double.cu gpu_kernels/$(of)/double_cut.cu)): \
-    private compile_cu += -fno-tree-vectorize
+  $(call objects,$(foreach file,dslash/double dslash/single dslash/half dslash/true_residual wilson/double wilson/single, \
+    gpu_kernels/$(file).cu)): private compile_cu += -fno-tree-vectorize
   link       := $(CXX) -fopenmp $(sanitizers)
   private_libs :=
 endif
