@@ -97,6 +97,14 @@ void start(const milcgpu_messages &table) {
     started(layout_of(table), MILCGPU_OK);
 }
 
+// MPI_Barrier keeps a processor busy while it waits.
+void wait_for_all() {
+    MPI_Request request;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (int here = 0; MPI_Test(&request, &here, MPI_STATUS_IGNORE), !here;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 // Where the last rank fails in work of its own, all hear of it; where it fails while it passes a message, the others
 // miss it.
 void memory(const milcgpu_messages &table) {
@@ -126,6 +134,7 @@ void memory(const milcgpu_messages &table) {
         heard += table.rank != last && status == MILCGPU_NO_MEMORY && text == agreed;
         missed += status == MILCGPU_TIMED_OUT;
         failures = tests::failed_news;
+        wait_for_all();
         MPI_Bcast(&failures, 1, MPI_LONG, last, MPI_COMM_WORLD);
         check(failures != 0 || status == MILCGPU_OK, text);
     }
