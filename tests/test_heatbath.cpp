@@ -193,6 +193,16 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath has the
             REQUIRE(milcgpu_gauge_load(gauge, &with_phases, 0) == MILCGPU_OK);
             CHECK(milcgpu_gauge_overrelax(gauge, 1) == MILCGPU_BAD_ARGUMENT);
             CHECK(has(milcgpu_last_error(), "Load links without phases"));
+            // The action does not depend on links whose staples are zero.
+            std::vector<double> zero(links.size(), 0.0);
+            const milcgpu_field of_zeros = session.field(zero);
+            REQUIRE(milcgpu_gauge_load(gauge, &of_zeros, -1) == MILCGPU_OK);
+            CHECK(milcgpu_gauge_overrelax(gauge, 1) == MILCGPU_OK);
+            words = generators(lattice.volume(), rng);
+            CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_OK);
+            zero[0] = 1;
+            CHECK(milcgpu_gauge_save(gauge, &of_zeros) == MILCGPU_OK);
+            CHECK(std::all_of(zero.begin(), zero.end(), [](double x) { return x == 0; }));
             milcgpu_gauge_destroy(gauge);
         }
     }

@@ -657,4 +657,7 @@ TEST_CASE("benchmarks: as_long.awk gives short solves the iterations of the long
     const Run wrong = tests::run("", "", script + cut);
     CHECK(wrong.status != 0);
     CHECK(wrong.count("as_long.awk: LONG has 1 solves 'fn', SHORT 2\n") == 1);
+    std::ofstream(cut) << solve("0.5", "10") << check
+                       << "CONGRAD5: time = 1 (other D) masses = 1 iters = 9 mflops = 7\n";
+    CHECK(tests::run("", "", script + cut).count("as_long.awk: LONG has 0 solves 'other', SHORT 1\n") == 1);
 }

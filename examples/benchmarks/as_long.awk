@@ -26,6 +26,7 @@ FNR == NR { if (/^CONGRAD5/) long[kind(), ++longs[kind()]] = $field("iters"); ne
 /: +time = / { $field("time") *= sites }
 { print }
 END {
+    for (name in shorts) longs[name] += 0
     for (name in longs) if (shorts[name] != longs[name]) {
         print "as_long.awk: LONG has " longs[name] " solves '" name "', SHORT " shorts[name] + 0 >"/dev/stderr"
         exit 2

@@ -125,6 +125,8 @@ template <Precision p, bool heat> struct Hits {
                     static_cast<double>(w.e[a][a].re) + w.e[b][b].re, static_cast<double>(w.e[a][b].im) + w.e[b][a].im,
                     static_cast<double>(w.e[a][b].re) - w.e[b][a].re, static_cast<double>(w.e[a][a].im) - w.e[b][b].im};
                 const double z = sqrt(v.a0 * v.a0 + v.a1 * v.a1 + v.a2 * v.a2 + v.a3 * v.a3);
+                if (z == 0) // the action does not see this subgroup
+                    continue;
                 v = {v.a0 / z, v.a1 / z, v.a2 / z, v.a3 / z};
                 Quaternion h;
                 if constexpr (heat)

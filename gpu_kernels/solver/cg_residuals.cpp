@@ -108,7 +108,7 @@ void CgSolver::note_breakdown(CgReport &report) const {
     report.message =
         format("%s at step %d: there is no solution",
                nan                      ? "NaN or infinity"
-               : sloppy_->A->sign() > 0 ? "<p, A p> = 0 (a zero mode)"
+               : sloppy_->A->sign() > 0 ? "<p, A p> = 0 (a zero mode, or a source that is too small for this precision)"
                                         : "<p, A p> is not positive: the operator has a zero or negative eigenvalue",
                report.steps);
 }

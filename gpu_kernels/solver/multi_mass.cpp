@@ -225,9 +225,11 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
     add_work_of_shifts(report);
     if (stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
         report.status = stop == CgStop::nan_or_inf ? Status::nan_or_inf : Status::not_positive;
-        report.message =
-            format("%s at step %d of the shared iteration",
-                   stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)", report.steps);
+        report.message = format("%s at step %d of the shared iteration",
+                                stop == CgStop::nan_or_inf
+                                    ? "NaN or infinity"
+                                    : "<p, A p> = 0 (a zero mode, or a source that is too small for this precision)",
+                                report.steps);
         return report;
     }
     std::vector<bool> settled(limits.shifts.size(), false);

@@ -310,10 +310,11 @@ typedef enum {
  * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
  * So each solution has a field of its own, which is no source.
  * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
- * status is that of the first source without a solution, else that of the first that is not OK. Solutions are kept in
- * double, and residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, a
- * block and MILCGPU_LOCK_STEP iterate in single, which is faster there. Eight sources and more in one Krylov space
- * start in double at very light masses (below about 0.0027), where the memory suffices for that. */
+ * status is that of the first source without a solution, else that of the first that is not OK. Several sources in a
+ * block or in lock-step have solutions in double, and residuals from the links as handed over, whatever spec.precise
+ * says; a source by itself is solved as spec says. If spec.sloppy is half, a block and MILCGPU_LOCK_STEP iterate in
+ * single, which is faster there. Eight sources and more in one Krylov space start in double at very light masses (below
+ * about 0.0027), where the memory suffices for that. */
 milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
                                                int n, const milcgpu_field *sources, const milcgpu_field *solutions,
                                                milcgpu_solve_report *reports);

@@ -62,7 +62,7 @@ typedef struct {
     int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
     /* Device memory for the Krylov space, which is 1.5 times the vectors that are asked for. 0: 95 % of what is free.
      * Where it is short, the space is smaller, down to 1.13 times, and takes some more work. Where that does not fit,
-     * fewer vectors are made. */
+     * fewer vectors are made, down to 16, which are tried whatever this says. */
     double most_bytes;
     /* NULL, or called after each block of the Krylov space, on every rank: `done` of its `of` vectors are there. */
     void (*progress)(void *user, int done, int of);

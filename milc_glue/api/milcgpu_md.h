@@ -211,8 +211,9 @@ milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order,
  * monte of MILC's pure gauge program make them, on three SU(2) subgroups of each link. Links are without phases. One
  * rank; several give NOT_BUILT. Over-relaxation keeps the action and needs no random numbers. Brown, Woch, Phys. Rev.
  * Lett. 58 (1987) 2394; heat bath: Cabibbo, Marinari, Phys. Lett. B 119 (1982) 387, Kennedy, Pendleton, Phys. Lett. B
- * 156 (1985) 393. Rounding adds up: milcgpu_gauge_reunitarize from time to time. A failure after the first sweep has
- * begun leaves the links empty. beta: 1e-6 to 1e6. */
+ * 156 (1985) 393. A subgroup on which the action does not depend is left as it is. Rounding adds up:
+ * milcgpu_gauge_reunitarize from time to time. A failure after the first sweep has begun leaves the links empty. beta:
+ * 1e-6 to 1e6. */
 milcgpu_status milcgpu_gauge_overrelax(milcgpu_gauge *gauge, int sweeps);
 /* Random numbers are those of MILC's generators, one a site, drawn in MILC's order. generators: 15 words a site, in the
  * order of the caller's sites. Words 0 to 6: the shift register, r0 to r6. 7 to 12: multiplier, addend and state of the
