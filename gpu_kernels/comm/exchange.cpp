@@ -3,6 +3,7 @@
 #include "gpu_kernels/comm/ranks.h"
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -174,17 +175,18 @@ Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &
     return end;
 }
 
-// Looks without a pause while the answer may be near, and leaves the cores to others after that: there may be more
-// ranks than cores.
+// Looks without a pause while the answer may be near, and leaves the cores to others after that, longer and longer:
+// there may be more ranks than cores. An answer is seen late by a twentieth of the wait, and a millisecond, at most.
 template <class Done> void Ranks::wait_for(const Done &done) const {
-    constexpr double near_seconds = 1e-3;
+    constexpr double near_seconds = 1e-3, longest_pause = 1e-3;
     for (const double begin = wall_seconds(); !done();) {
         if (meanwhile_)
             meanwhile_();
-        if (wall_seconds() - begin < near_seconds)
+        const double waited = wall_seconds() - begin;
+        if (waited < near_seconds)
             std::this_thread::yield();
         else
-            std::this_thread::sleep_for(std::chrono::microseconds(50));
+            std::this_thread::sleep_for(std::chrono::duration<double>(std::fmin(waited / 20, longest_pause)));
     }
 }
 
