@@ -26,9 +26,11 @@ struct Run {
     int count(const std::string &text) const;
 };
 
-// As root and with more ranks than cores, as in CI. What one MPI does not know it does not read.
+// As root and with more ranks than cores, as in CI; ranks that wait leave the cores to others, since other tests run,
+// too. What one MPI does not know it does not read.
 constexpr const char *run_environment =
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+    "OMPI_MCA_mpi_yield_when_idle=1 "
     "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMP_NUM_THREADS=1 MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 "
     "ASAN_OPTIONS=detect_leaks=0"; // of MPI's own
 
