@@ -263,6 +263,40 @@ TEST_CASE("links on ranks: new links in old addresses on one rank only go to one
     CHECK(reused == all(2, "0 1 1 "));
 }
 
+TEST_CASE("links on ranks: a sum is of the links that its parts are now, where old ones had the address on one rank",
+          "[ranks][link_cache]") {
+    const auto sums = with_links(2, 1000000, [](RankLinks &links, std::string &text) {
+        text += links.ready(0); // stays, as what rank 0 had in these addresses
+        const auto done = [&](milcgpu_status status) { text += status == MILCGPU_OK ? "" : milcgpu_last_error(); };
+        links.collective.begin_call();
+        const int here = links.collective.rank();
+        const LinkCache::Addresses part{links.fat[here].data(), links.lng[here].data()}, sum{&text, &links};
+        std::vector<double> fat = links.fat[0], other_fat = fat;
+        for (size_t i = 0; i < fat.size(); ++i)
+            fat[i] *= 2, other_fat[i] *= 3;
+        // New links, made on the device: rank 0 has the old address.
+        LinkSet *made = links.cache.slots_for({part})[0], *of_sum = nullptr;
+        const milcgpu_field new_fat = links.session.field(fat), lng = links.session.field(links.lng[0]);
+        done(milcgpu_links_create(links.session.context, &new_fat, &lng, &made->handle));
+        links.cache.keep_deferred(*made, part.first, part.second);
+        links.cache.keep_sum(sum, part, 0.5, {other_fat.data(), links.lng[0].data()});
+        done(links.cache.ready(sum.first, sum.second, of_sum));
+        milcgpu_links *wanted = nullptr, *other = nullptr;
+        const milcgpu_field third = links.session.field(other_fat);
+        done(milcgpu_links_create(links.session.context, &third, &lng, &other));
+        done(milcgpu_links_add(made->handle, 0.5, other, &wanted));
+        std::vector<double> b(6 * 256, 1.0), x[2] = {b, b};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0};
+        for (const int k : {0, 1}) {
+            const milcgpu_field from = links.session.field(b), to = links.session.field(x[k]);
+            done(milcgpu_staggered_dslash(k == 0 ? wanted : of_sum->handle, &what, MILCGPU_EVEN, &from, &to));
+        }
+        milcgpu_links_destroy(wanted), milcgpu_links_destroy(other);
+        text += x[0] == x[1] && x[0] != b ? "right" : "of other links";
+    });
+    CHECK(sums == all(2, "0 right"));
+}
+
 TEST_CASE("links on ranks: no memory on one rank is none on all, and a set goes on all", "[ranks][link_cache]") {
     const auto short_of = with_links(3, 0, [](RankLinks &links, std::string &text) {
         for (double &x : links.fat[1])

@@ -71,6 +71,9 @@ void LinkCache::hold_deferred(LinkSet &set, const void *fat, const void *lng) {
 }
 
 void LinkCache::keep_deferred(LinkSet &set, const void *fat, const void *lng) {
+    for (Deferred &known : deferred_)
+        if (known.links == Addresses(fat, lng))
+            known.links = {};
     hold_deferred(set, fat, lng);
     deferred_.push_back({{fat, lng}, {}, {}, 0});
 }
@@ -198,14 +201,9 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
     return status;
 }
 
-LinkSet *LinkCache::loaded_at(const Addresses &links) const {
-    const auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto &set) {
-        return !set->mirror.is(Mirror::Newest::host) && set->mirror.is_at(links.first, links.second);
-    });
-    return found != sets_.end() ? found->get() : nullptr;
-}
-
-// a, b and the sum itself are the newest sets, so none of them is dropped for another one.
+// Another set may have the addresses of a or b, too: one rank's allocator has given them to new links, and there the
+// content of before is still kept. So the sum is made of what ready() has found. a, b and the sum itself are the newest
+// sets, so none of them is dropped for another one, but a where memory is short for b.
 milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t had_them) {
     constexpr size_t of_sum = 3;
     LinkSet *one = nullptr, *other = nullptr;
@@ -214,12 +212,11 @@ milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t 
         status = ready(sum.b.first, sum.b.second, other);
     if (status != MILCGPU_OK)
         return status;
+    if (std::none_of(sets_.begin(), sets_.end(), [&](const auto &there) { return there.get() == one; }))
+        return MILCGPU_NO_MEMORY;
     LinkSet &slot = set_for(sum.links.first, sum.links.second, had_them);
     slot.mirror.forget_copy();
     for (;;) {
-        one = loaded_at(sum.a), other = loaded_at(sum.b);
-        if (one == nullptr || other == nullptr)
-            return MILCGPU_NO_MEMORY;
         status = collective_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
         if (status != MILCGPU_NO_MEMORY || sets_.size() <= of_sum || !drop_oldest(&slot))
             break;

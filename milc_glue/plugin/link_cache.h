@@ -100,7 +100,6 @@ class LinkCache {
     };
     const Deferred *deferred(const void *fat, const void *lng) const;
     void hold_deferred(LinkSet &set, const void *fat, const void *lng);
-    LinkSet *loaded_at(const Addresses &links) const;
     milcgpu_status make_sum(const Deferred &sum, LinkSet *&set, uint64_t had_them);
 
     Collective &collective_;
