@@ -528,6 +528,11 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     bad[84] = 1; // a list of sites
     CHECK(read(bad).says("MILC's own restore_serial of " + name));
     CHECK(read("no lattice").says("MILC's own restore_serial of " + name));
+    CHECK(read(bytes + "more").status == 0);
+    std::ofstream(name, std::ios::binary) << bytes;
+    const Run misspelled = with("hisq-P2", "MILCGPU_TEST=typo", "read");
+    CHECK(misspelled.status == 0);
+    CHECK(misspelled.says("MILC's own restore_serial of " + name));
     const Run shorter = read(bytes.substr(0, 5000));
     CHECK(shorter.status != 0);
     CHECK(shorter.says("milcgpu: lattice file: " + name +
