@@ -191,6 +191,7 @@ TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller 
 }
 
 TEST_CASE("Lanczos begins with vectors that are there: fewer applications, and the same eigenvalues", "[eigen]") {
+    LONG_TEST;
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         LanczosReport of_few;

@@ -380,6 +380,7 @@ TEST_CASE("an instanton has charge one but for the clover's a^2, and its action 
 }
 
 TEST_CASE("adaptive integrators keep their tolerance, try again, and end where asked", "[measurements]") {
+    LONG_TEST;
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge start = reference::random_gauge(lattice, 31);
     Field<double> exact(lattice, Backend::host);

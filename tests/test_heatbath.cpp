@@ -79,6 +79,7 @@ std::string argument_error(examples::Arguments &arguments, std::vector<const cha
 } // namespace
 
 TEST_CASE("heat bath: strong coupling", "[heatbath]") {
+    LONG_TEST;
     // To this order each plaquette is free: the mean of t = Re tr U / 3 with weight exp(beta t) over SU(3), where <t> =
     // 0, <t^2> = 1/18, <t^3> = 1/108, hence <t> = beta/18 + beta^2/216 and a term of order beta^4.
     const double beta = 1;

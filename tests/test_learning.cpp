@@ -120,6 +120,7 @@ TEST_CASE("links that are solved on again and again get eigenvectors, which is s
 }
 
 TEST_CASE("other links have other eigenvectors, and few solves a set of links never get any", "[eigen][learn]") {
+    LONG_TEST;
     for (const Backend backend : backends()) {
         Job job(backend);
         const int first = job.first_deflated(enough);
@@ -170,6 +171,7 @@ TEST_CASE("where eigenvectors do not pay, or are not wanted, solves have the bit
 }
 
 TEST_CASE("where memory is short there are fewer eigenvectors, or none, or they are given back", "[eigen][learn]") {
+    LONG_TEST;
     for (const Backend backend : backends()) {
         CAPTURE(milcgpu::name(backend));
         Job job(backend), fewer(backend), room(backend), fails(backend), plain(backend, Learns::never);

@@ -311,6 +311,7 @@ TEST_CASE("refined together with every reconstruction of the batch kernels", "[m
 
 TEST_CASE("multi-mass solves are bitwise the same twice and however many threads work, both ways",
           "[multi_mass][determinism]") {
+    LONG_TEST;
     const auto shifts = shifts_of({4.0, 6.0, 16.0}, 1e-7);
     for (const int parts_below : both_ways) {
         const bool many = parts_below > 0; // sites: two groups of tiles

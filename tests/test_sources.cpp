@@ -142,6 +142,7 @@ TEST_CASE("many sources of a very light mass start in double: its steps, in sing
 
 TEST_CASE("sources that gain nothing in one Krylov space are in lock-step and half from the second solve on",
           "[sources]") {
+    LONG_TEST;
     for (const Backend backend : backends()) {
         // On a GPU few sites are solved one source after the other.
         const reference::Lattice lattice{backend == Backend::cuda ? std::array<int, 4>{16, 16, 16, 32}

@@ -3,7 +3,6 @@
 #include "gpu_kernels/comm/ranks.h"
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -176,9 +175,9 @@ Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &
 }
 
 // Looks without a pause while the answer may be near, and leaves the cores to others after that, longer and longer:
-// there may be more ranks than cores. An answer is seen late by a twentieth of the wait, and a millisecond, at most.
+// there may be more ranks than cores. A pause is a hundredth of the wait so far, from 50 us to a millisecond.
 template <class Done> void Ranks::wait_for(const Done &done) const {
-    constexpr double near_seconds = 1e-3, longest_pause = 1e-3;
+    constexpr double near_seconds = 1e-3, shortest_pause = 50e-6, longest_pause = 1e-3;
     for (const double begin = wall_seconds(); !done();) {
         if (meanwhile_)
             meanwhile_();
@@ -186,7 +185,8 @@ template <class Done> void Ranks::wait_for(const Done &done) const {
         if (waited < near_seconds)
             std::this_thread::yield();
         else
-            std::this_thread::sleep_for(std::chrono::duration<double>(std::fmin(waited / 20, longest_pause)));
+            std::this_thread::sleep_for(
+                std::chrono::duration<double>(std::clamp(waited / 100, shortest_pause, longest_pause)));
     }
 }
 
