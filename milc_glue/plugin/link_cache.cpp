@@ -212,8 +212,13 @@ milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t 
         status = ready(sum.b.first, sum.b.second, other);
     if (status != MILCGPU_OK)
         return status;
-    if (std::none_of(sets_.begin(), sets_.end(), [&](const auto &there) { return there.get() == one; }))
-        return MILCGPU_NO_MEMORY;
+    // Still there, and not loaded with b?
+    const bool holds = std::any_of(sets_.begin(), sets_.end(), [&](const auto &there) {
+        return there.get() == one && one->mirror.is_at(sum.a.first, sum.a.second);
+    });
+    status = collective_(holds ? MILCGPU_OK : MILCGPU_NO_MEMORY);
+    if (status != MILCGPU_OK)
+        return status;
     LinkSet &slot = set_for(sum.links.first, sum.links.second, had_them);
     slot.mirror.forget_copy();
     for (;;) {
