@@ -240,6 +240,9 @@ void GradientFlow::ask_of_stage(const LinkField &links) {
 }
 
 double GradientFlow::try_step(double eps) {
+    // The last step was rejected. A bit that flipped in its result may be why: ask before the result is overwritten.
+    if (tried_ != nullptr && tried_ != now_ && !one_way())
+        asked_.unchanged(*tried_, "links of a flow");
     return method_.integrator->low_storage() ? low_storage_step(eps) : munthe_kaas_step(eps);
 }
 

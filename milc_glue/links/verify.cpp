@@ -24,6 +24,27 @@ std::function<void()> emptying(milcgpu_links &links) {
 
 using namespace checksum_room;
 
+void LoadedVectors::add(const SpinorField &field) {
+    if (!context_.verify)
+        return;
+    Device &device = *context_.device;
+    fields_.push_back({{field.data(), field.bytes(), 0, "source"}, {device, 2, "checksums"}});
+    const Loaded &added = fields_.back();
+    device.fill_zero(added.sums.data(), added.sums.bytes());
+    take_checksums(device, &added.region, 1, added.sums.data());
+}
+
+void LoadedVectors::must_hold() const {
+    for (const Loaded &field : fields_)
+        take_checksums(*context_.device, &field.region, 1, field.sums.data() + 1);
+    for (const Loaded &field : fields_) {
+        const std::vector<uint64_t> sums = field.sums.to_host();
+        if (sums[0] != sums[1])
+            throw Error(Status::corrupted, "the device no longer holds the fields that this call loaded: a bit "
+                                           "flipped, or other code wrote there. Nothing was written: call again");
+    }
+}
+
 Verification::Verification(milcgpu_context &context, const std::function<void()> &empty)
     : context_(context), empty_(empty) {
     if (context.verify)

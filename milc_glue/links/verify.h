@@ -27,6 +27,24 @@ class Verification {
     std::vector<SpinorBlock> loaded_;
 };
 
+// Vectors that a call reads and does not change: whether what arrived on the device was there until the last read.
+class LoadedVectors {
+  public:
+    explicit LoadedVectors(milcgpu_context &context) : context_(context) {}
+    void add(const SpinorField &field); // when it is filled: takes its checksum, does not wait
+    void forget() { fields_.clear(); }
+    // After the last read, before anything is copied out; waits. Throws Error(corrupted) if one changed.
+    void must_hold() const;
+
+  private:
+    struct Loaded {
+        Region region;
+        DeviceArray<uint64_t> sums; // at the start, then at the end
+    };
+    milcgpu_context &context_;
+    std::vector<Loaded> fields_;
+};
+
 // Empties a set of links, and forgets the solvers that read them.
 std::function<void()> emptying(milcgpu_links &links);
 

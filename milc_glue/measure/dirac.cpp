@@ -36,13 +36,14 @@ struct DiracField {
           odd(*context.device, p, context.geometry.without_ghosts(), 1, "Dirac fields", sources, spins) {}
     FullVectors vectors() const { return {even, odd}; }
     // Throws where a site holds NaN or infinity.
-    void load(SpinorReorder &reorder, const HostField &from, const char *what) const {
+    void load(SpinorReorder &reorder, const HostField &from, const char *what, LoadedVectors &loaded) const {
         for (int k = 0; k < even.sources(); ++k) {
             HostField vector = from;
             vector.data = static_cast<unsigned char *>(from.data) + k * dirac_reals * real_bytes(from.real);
             reorder.to_device(vector, 0, even[k]);
             reorder.to_device(vector, 1, odd[k]);
         }
+        loaded.add(even), loaded.add(odd);
         for (const auto &[field, parity] : {std::pair(&even, "even"), std::pair(&odd, "odd")})
             for (int k = 0; k < field->sources(); ++k) {
                 const long long bad = first_not_finite(device, (*field)[k]);
@@ -73,26 +74,30 @@ struct HostPair {
     }
 };
 
-// phi and psi on the device; one field where they are the same.
+// phi and psi on the device; one field if they are the same.
 class FieldPair {
   public:
     FieldPair(milcgpu_context &context, Precision p, int sources, bool two)
-        : reorder_(*context.device, context.map, context.geometry, spins) {
+        : reorder_(*context.device, context.map, context.geometry, spins), loaded_(context) {
         left_.emplace(context, p, sources);
         if (two)
             right_.emplace(context, p, sources);
     }
     void load(const HostField &phi, const char *left, const HostField &psi, const char *right) {
         two_ = !same(phi, psi);
-        left_->load(reorder_, phi, left);
+        loaded_.forget();
+        left_->load(reorder_, phi, left, loaded_);
         if (two_)
-            right_->load(reorder_, psi, right);
+            right_->load(reorder_, psi, right, loaded_);
     }
+    // After the last read, before anything is handed over. Throws if they are no longer what was loaded.
+    void must_hold() const { loaded_.must_hold(); }
     FullVectors phi() const { return left_->vectors(); }
     FullVectors psi() const { return (two_ ? right_ : left_)->vectors(); }
 
   private:
     SpinorReorder reorder_;
+    LoadedVectors loaded_;
     std::optional<DiracField> left_, right_;
     bool two_ = false;
 };
@@ -201,6 +206,7 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
             for (int k = 0; k < n; ++k) {
                 fields.load(plan.src1[k], format("src1[%d]", k).c_str(), plan.src2[k], format("src2[%d]", k).c_str());
                 const std::vector<Complex<double>> one = make(sums, fields.phi(), fields.psi(), plan);
+                fields.must_hold();
                 found.resize(one.size());
                 for (size_t j = 0; j < one.size(); ++j)
                     found[j] = found[j] + one[j];
@@ -317,6 +323,7 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
             else
                 gammas_of_sites(device, c.geometry, static_cast<GammaBasis>(numbers), fields->phi(), fields->psi(),
                                 places);
+            fields->must_hold();
             if (!made.finite(device))
                 throw Error(Status::nan_or_inf, "phi and psi are finite, but not their products: they are too large");
             device.copy_rows_to_host(out.data, made.data(), out.pitch_bytes, record * real_bytes(out.real), volume);
@@ -349,6 +356,7 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
         c.device->collective("contraction of Dirac fields", [&] {
             found =
                 DiracSums(*c.device, c.geometry, momenta, full.origin).of_gammas(fields->phi(), fields->psi(), pairs);
+            fields->must_hold();
         });
         const int n_t = c.geometry.lattice().extent[3], begin = c.geometry.origin()[3],
                   times = c.geometry.global_extents()[3];

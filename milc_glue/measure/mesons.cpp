@@ -48,6 +48,7 @@ void milcgpu_meson_links::look_at_used() {
         throw;
     }
     device().collective("a look at fat links", look_at_fat);
+    device().collective("a look at quark fields", [&] { loaded_vectors.must_hold(); });
 }
 
 std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) const {

@@ -5,6 +5,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/links/verify.h"
 #include "reorder/resident_links.h"
 #include <map>
 #include <memory>
@@ -18,11 +19,13 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     milcgpu::LinkStatistics statistics{}; // of u
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
-    bool busy = false;                               // in a call
+    bool busy = false;                     // in a call
+    milcgpu::LoadedVectors loaded_vectors; // that this call reads
     std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Evictable(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
-          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }) {
+          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }),
+          loaded_vectors(*of) {
         register_here();
     }
     ~milcgpu_meson_links() override { context->forget(this); }
@@ -63,9 +66,9 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     }
     // Fat links of `fat`, held by this call.
     void uses(milcgpu_links *fat, const milcgpu::HeldLinks &held) { used_fat_.emplace_back(fat, held); }
-    void uses_nothing() { used_.clear(), used_fat_.clear(); }
-    // After all that this call uses was read for the last time, before it hands anything over. Throws where it is not
-    // what was put there; it is gone then, on all ranks.
+    void uses_nothing() { used_.clear(), used_fat_.clear(), loaded_vectors.forget(); }
+    // After all that this call uses was read for the last time, before it hands anything over. Throws if it is not
+    // what was put there. Links are then gone, on all ranks.
     void look_at_used();
     // The same for a solve, which looks at `regions`: with all that this call uses.
     std::vector<milcgpu::Region> with_used(std::vector<milcgpu::Region> regions) const;
@@ -122,11 +125,11 @@ class Quarks {
     // is NaN or infinity.
     void deliver(const FullVectors &made);
     void deliver() { deliver(vectors_); }
-    void changes(); // vectors on the device are empty until they are delivered
+    void changes(); // vectors on the device are empty until they are delivered, and the host's no longer checked
     SpinorField allocate(int parity, const char *owner) const; // as many vectors
 
   private:
-    void look_at(const milcgpu_quarks *, const char *what);
+    void look_at(const milcgpu_quarks *, const char *what, const char *owner);
     milcgpu_meson_links &links_;
     int n_;
     std::vector<HostField> host_;

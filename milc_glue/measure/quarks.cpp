@@ -12,7 +12,7 @@ void milcgpu::look_at(CallArguments &call, const char *name, const milcgpu_quark
 Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what) : links_(links), n_(n) {
     if (n < 1 || n > 1000)
         refuse(format("n is %d: 1 to 1000 quark fields", n));
-    look_at(from, what);
+    look_at(from, what, "quark fields");
     if (device_ != nullptr) {
         for (const int parity : {0, 1})
             need_filled(*device_, first_, n, parity);
@@ -21,16 +21,18 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, co
     for (const int parity : {0, 1})
         for (int k = 0; k < n; ++k)
             links.context->reorder->to_device(host_[k], parity, own_[parity][k]);
+    for (const SpinorField &field : own_)
+        links.loaded_vectors.add(field);
 }
 
 Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read, const char *what)
     : links_(links), n_(read.n_) {
-    look_at(to, what);
+    look_at(to, what, "results of a measurement");
     if (device_ == nullptr)
         return;
     need_vectors(*device_, first_, n_);
     if (device_ == read.device_ && first_ < read.first_ + n_ && read.first_ < first_ + n_) {
-        own_[0] = allocate(0, "quark fields"), own_[1] = allocate(1, "quark fields");
+        own_[0] = allocate(0, "results of a measurement"), own_[1] = allocate(1, "results of a measurement");
         vectors_ = {own_[0], own_[1]};
         return;
     }
@@ -41,7 +43,7 @@ SpinorField Quarks::allocate(int parity, const char *owner) const {
     return {links_.device(), links_.precision, links_.geometry(), parity, owner, n_};
 }
 
-void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
+void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, const char *owner) {
     require(quarks, what, "the quark fields");
     if ((quarks->host == nullptr) == (quarks->device == nullptr))
         refuse(format("%s: one of host and device must be given, the other is NULL", what));
@@ -60,11 +62,12 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
             refuse(format("%s[%d] is in %s precision, the links are in %s: they must agree", what, k,
                           name(host_.back().real), name(links_.precision)));
     }
-    own_[0] = allocate(0, "quark fields"), own_[1] = allocate(1, "quark fields");
+    own_[0] = allocate(0, owner), own_[1] = allocate(1, owner);
     vectors_ = {own_[0], own_[1]};
 }
 
 void Quarks::changes() {
+    links_.loaded_vectors.forget();
     if (device_ != nullptr)
         for (const int parity : {0, 1})
             begin_filling(*device_, first_, n_, parity);

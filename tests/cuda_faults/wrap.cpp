@@ -97,6 +97,7 @@ using namespace planted;
 #define DECLARE_REAL(name) extern "C" __attribute__((weak)) decltype(name) __real_##name
 
 WRAP(begins, cudaDeviceGetAttribute, (int *v, cudaDeviceAttr a, int d), v, a, d)
+WRAP(begins, cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), least, greatest)
 WRAP(begins, cudaDeviceEnablePeerAccess, (int d, unsigned f), d, f)
 WRAP(begins, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned f), e, f)
 WRAP(ends, cudaEventDestroy, (cudaEvent_t e), e)
@@ -119,6 +120,7 @@ WRAP(begins, cudaGraphInstantiate, (cudaGraphExec_t * e, cudaGraph_t g, unsigned
 WRAP(begins, cudaGraphLaunch, (cudaGraphExec_t g, cudaStream_t s), g, s)
 WRAP(begins, cudaGraphUpload, (cudaGraphExec_t g, cudaStream_t s), g, s)
 WRAP(allocates, cudaHostAlloc, (void **p, size_t n, unsigned f), p, n, f)
+WRAP(begins, cudaHostGetDevicePointer, (void **p, void *h, unsigned f), p, h, f)
 WRAP(begins, cudaHostRegister, (void *p, size_t n, unsigned f), p, n, f)
 WRAP(ends, cudaHostUnregister, (void *p), p)
 WRAP(ends, cudaIpcCloseMemHandle, (void *p), p)
@@ -139,6 +141,7 @@ WRAP(begins, cudaMemsetAsync, (void *p, int v, size_t n, cudaStream_t s), p, v, 
 WRAP(begins, cudaPointerGetAttributes, (cudaPointerAttributes * a, const void *p), a, p)
 WRAP(begins, cudaSetDevice, (int d), d)
 WRAP(begins, cudaStreamBeginCapture, (cudaStream_t s, cudaStreamCaptureMode m), s, m)
+WRAP(begins, cudaStreamCreateWithPriority, (cudaStream_t * s, unsigned f, int p), s, f, p)
 WRAP(begins, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned f), s, f)
 WRAP(ends, cudaStreamQuery, (cudaStream_t s), s)
 WRAP(ends, cudaStreamDestroy, (cudaStream_t s), s)
