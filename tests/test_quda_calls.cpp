@@ -13,7 +13,8 @@ TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it"
                                     " -Wl,-rpath," + library + " -L" + library + " -lquda -lm";
         INFO(compile);
         REQUIRE(std::system(compile.c_str()) == 0);
-        const tests::Run child = tests::run("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0", "", program);
+        const tests::Run child = tests::run("MILCGPU_BACKEND=host MILCGPU_VERBOSE=1", "",
+                                            "sh -c 'cd " + folder.path.string() + " && exec " + program + "'");
         CAPTURE(child.output);
         CHECK(child.status == 0);
         CHECK(child.count("WRONG") == 0);
@@ -26,6 +27,15 @@ TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it"
         CHECK(child.output.substr(0, deflation).find("source 2 of 2") == std::string::npos);
         CHECK(child.count("eigensolveQuda: the lowest eigenvectors of one parity are built") == 1);
         CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes here, and struct_size is 8") == 1);
+        // Files: each is written once, for the links that it is for.
+        CHECK(child.count("the eigenvectors are in eigA, those of the links without a twist and with eps_naik 0") == 1);
+        CHECK(child.count("the eigenvectors are in eigC") == 1);
+        CHECK(child.count("the eigenvectors are in ") == 2);
+        CHECK(child.count("they are not written into eigA, which is for the first links without a twist") == 3);
+        CHECK(child.count("16 eigenvectors on even sites, from eigA") == 1);
+        CHECK(child.count("no eigenvectors were written into eigB: no solve without a twist and with eps_naik 0 was "
+                          "deflated") == 1);
+        CHECK(child.count("no eigenvectors were written into ") == 1);
     }
     CHECK(totals[0] == totals[1]);
 }

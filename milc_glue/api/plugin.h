@@ -200,8 +200,12 @@ typedef struct {
     double tolerance;     /* likewise, but at least what single precision reaches */
     const char *note;     /* NULL, or a line to be said once, when they are computed */
     /* Files of MILC's (milcgpu_eigenvectors_read), of either parity; NULL or empty: none. They are taken from
-     * read_from; where that does not fit, a line says so, and they are computed. They are then written to write_to. */
+     * read_from; where that does not fit, a line says so, and they are computed. write_to is written once, with the
+     * vectors on even sites of the first links with `saved` whose calls name it, whether these calls are deflated or
+     * not. Vectors of other links are not written, which a line says, and so does a line at the end if no such vectors
+     * were made. */
     const char *read_from, *write_to;
+    int saved; /* 1: links whose vectors MILC's own save has: without a twist, and with eps_naik 0 */
 } milcgpu_plugin_eigenvectors;
 
 /* By which eigenvectors a solve is deflated. BY_MILCS: those that milcgpu_plugin_eigen_ready() has found, whatever the
@@ -219,7 +223,7 @@ typedef struct {
     milcgpu_field source, solution;
     int deflate; /* one of milcgpu_deflation */
     /* With MILCGPU_DEFLATED_BY_KEPT: these are made first where there are none, unless the mass is so heavy that the
-     * last eigenvector of other links would not help it. NULL: none are made. */
+     * last eigenvector of other links would not help it. NULL, or count 0: none are made. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
 } milcgpu_plugin_solve_call;
 

@@ -194,15 +194,46 @@ Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) 
     return &p.eigenvectors->keep(links, parity, false, handle);
 }
 
-void write(Plugin &p, const Set &set, const char *path) {
-    const milcgpu_status status = p.collective(milcgpu_eigenvectors_write(set.handle, path, p.real(), nullptr));
-    const std::string why = status == MILCGPU_OK ? "" : reason() + ". They are not in ";
-    p.log(status == MILCGPU_OK, format("%s: %s%s%s", routine_name(MILCGPU_EIGENSOLVE), why.c_str(),
-                                       status == MILCGPU_OK ? "the eigenvectors are in " : "", path));
+// The file that these vectors are to be written to; nullptr: there is none, it is for other links, or it is written.
+// Links that once came as those of no file stay so: MILC of 2025 leaves the twist of one set of propagators in the
+// links of the next, and says that there is none.
+Plugin::EigenFile *due_file(Plugin &p, const LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted) {
+    if (!is_named(wanted.write_to))
+        return nullptr;
+    std::vector<Plugin::EigenFile> &files = p.eigen_files;
+    auto file = std::find_if(files.begin(), files.end(), [&](const auto &one) { return one.name == wanted.write_to; });
+    if (file == files.end())
+        file = files.insert(file, {wanted.write_to, {}, {}, false});
+    const uint64_t content = links.mirror.content();
+    const auto is_among = [&](const std::vector<uint64_t> &contents) {
+        uint64_t bits = 0;
+        for (size_t k = 0; k < std::min<size_t>(contents.size(), 64); ++k)
+            bits |= static_cast<uint64_t>(contents[k] == content) << k;
+        return p.collective.on_all_ranks(bits) != 0;
+    };
+    if (file->done)
+        return nullptr;
+    if (file->of.empty() && !is_among(file->not_of))
+        (wanted.saved != 0 ? file->of : file->not_of).push_back(content);
+    return parity == MILCGPU_EVEN && is_among(file->of) ? &*file : nullptr;
 }
 
-// exact: not D of those of the other parity.
-Set *made_for(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, bool exact) {
+void write(Plugin &p, const Set &set, Plugin::EigenFile &file) {
+    file.done = true;
+    const milcgpu_status status =
+        p.collective(milcgpu_eigenvectors_write(set.handle, file.name.c_str(), p.real(), nullptr));
+    const bool good = status == MILCGPU_OK;
+    const std::string begin = good ? "the eigenvectors are in " : reason() + ". They are not in ";
+    p.log(good, format("%s: %s%s%s", routine_name(MILCGPU_EIGENSOLVE), begin.c_str(), file.name.c_str(),
+                       good ? ", those of the links without a twist and with eps_naik 0" : ""));
+}
+
+// exact: to the tolerance, and not D of those of the other parity, as those for a file are in any case.
+Set *made_for(Plugin &p, LinkSet &links, int parity, milcgpu_plugin_eigenvectors wanted, bool exact) {
+    Plugin::EigenFile *const due = due_file(p, links, parity, wanted);
+    exact = exact || due != nullptr;
+    if (!exact)
+        wanted.tolerance = 0;
     const int other_parity = other_than(parity);
     Set *made = nullptr, *other = exact ? nullptr : p.eigenvectors->of(links, other_parity);
     if (is_named(wanted.read_from) && !has(other, 1)) {
@@ -215,8 +246,12 @@ Set *made_for(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenv
     if (!has(made, 1))
         made = has(other, 1) ? turn(p, links, parity, *other, of_links)
                              : compute(p, links, parity, wanted, of_links, report);
-    if (made != nullptr && is_named(wanted.write_to) && !has(other, 1))
-        write(p, *made, wanted.write_to);
+    if (made != nullptr && due != nullptr)
+        write(p, *made, *due);
+    else if (made != nullptr && is_named(wanted.write_to) && !has(other, 1))
+        p.log(1, format("%s: they are not written into %s, which is for the first links without a twist and with "
+                        "eps_naik 0 that name it",
+                        routine_name(MILCGPU_EIGENSOLVE), wanted.write_to));
     return made;
 }
 
@@ -247,14 +282,15 @@ template <class Work> int with_links(const void *fat, const void *lng, const Wor
 
 Set *milcgpu::eigenvectors_of(Plugin &p, RoutineAccount &account, LinkSet &links,
                               const milcgpu_plugin_solve_call &call) {
+    const bool due = call.eigenvectors != nullptr && due_file(p, links, call.parity, *call.eigenvectors) != nullptr;
     if (call.deflate == MILCGPU_UNDEFLATED)
         return nullptr;
     const bool of_milcs = call.deflate == MILCGPU_DEFLATED_BY_MILCS;
     Set *set = of_milcs ? p.eigenvectors->of_fields(call.parity) : p.eigenvectors->of(links, call.parity);
     const double begin = wall_seconds();
-    if (set == nullptr && call.eigenvectors != nullptr && call.eigenvectors->count > 0) {
+    if ((set == nullptr || (due && has(set, 1))) && call.eigenvectors != nullptr && call.eigenvectors->count > 0) {
         const double shift = 4 * call.mass * call.mass, last = p.eigenvectors->last_value(call.parity);
-        if (last > 0 && shift >= last)
+        if (!due && last > 0 && shift >= last)
             return nullptr;
         set = made_for(p, links, call.parity, *call.eigenvectors, false);
     } else if (set == nullptr && !of_milcs) {
@@ -368,7 +404,7 @@ int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity
     return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
         Set *set = p.eigenvectors->of(links, parity);
         const bool exact = values != nullptr || vectors != nullptr;
-        if (!has(set, wanted->count) || (exact && !set->exact))
+        if (!has(set, wanted->count) || (exact && !set->exact) || due_file(p, links, parity, *wanted) != nullptr)
             set = made_for(p, links, parity, *wanted, exact);
         if (set == nullptr)
             return false;

@@ -175,6 +175,7 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
     Plugin &p = plugin();
     tables_are_due = false;
     p.end_failures();
+    p.say_unwritten(true);
     const double run_seconds = wall_seconds() - loaded_at;
     const bool written =
         with_table_file([&](auto &file, auto &name) { write_table(of_ranks, run_seconds, file, name); });
@@ -319,6 +320,7 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
     const int started = common_answer_of("start", after, -1, [&] {
         p.close();
         p.site_map.clear();
+        p.eigen_files.clear();
         p.rank = milc->rank;
         p.own_routines = milc->own_routines != 0;
         const std::string mismatch = refusal_of_glue(*milc);

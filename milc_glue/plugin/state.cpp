@@ -144,9 +144,18 @@ void Plugin::close() {
 }
 
 void Plugin::lattice_changed() {
+    say_unwritten(false); // the links that they are for are gone
     known.clear();
     if (quarks != nullptr)
         quarks->drop_all();
+}
+
+void Plugin::say_unwritten(bool all) {
+    for (EigenFile &file : eigen_files)
+        if ((all || file.of.empty()) && !std::exchange(file.done, true))
+            log(0, format("%s: no eigenvectors were written into %s: no solve without a twist and with eps_naik 0 was "
+                          "deflated on its lattice; give one of them 'deflate yes'",
+                          routine_name(MILCGPU_EIGENSOLVE), file.name.c_str()));
 }
 
 void Plugin::links_made(int way, uint64_t content) {

@@ -58,6 +58,13 @@ struct Plugin {
     bool solutions_again = false, solutions_lost = false;
     KnownSolutions known;
     std::map<int, uint64_t> links_made_of; // contents of gauge fields, by the way
+    // Files that eigenvectors are to be written to (milcgpu_plugin_eigenvectors).
+    struct EigenFile {
+        std::string name;
+        std::vector<uint64_t> of, not_of; // contents of links on this rank: of is empty until they come, then one
+        bool done;
+    };
+    std::vector<EigenFile> eigen_files;
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
     double original_since = 0;
@@ -84,6 +91,7 @@ struct Plugin {
     // Links were made by this way (a number) of a gauge field with this content: where it was another one the last
     // time, the lattice has changed.
     void links_made(int way, uint64_t content);
+    void say_unwritten(bool all); // eigen_files that stay unwritten: all, or those whose links have not come
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
     LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng) {

@@ -144,14 +144,18 @@ constexpr const char *note_of_eigenvectors =
     "not "
     "below 1e-6 of the largest eigenvalue";
 
+bool twisted = false; // the links of the next call with eigenvectors
+
 // Eigenvectors as a call of MILC's wants them.
-milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args) {
+milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const QudaInvertArgs_t &of_links) {
     milcgpu_plugin_eigenvectors wanted{};
     wanted.count = std::max(args.n_ev_deflate, args.n_conv);
     wanted.precision = args.prec_eigensolver == QUDA_HALF_PRECISION ? MILCGPU_HALF : MILCGPU_SINGLE;
     wanted.tolerance = args.vec_outfile[0] != 0 ? args.tol : 0; // who reads the file may deflate as MILC does, once
     wanted.note = note_of_eigenvectors;
-    wanted.read_from = args.vec_infile, wanted.write_to = args.vec_outfile;
+    wanted.read_from = args.vec_infile;
+    wanted.write_to = wanted.count > 0 ? args.vec_outfile : nullptr;
+    wanted.saved = !std::exchange(twisted, false) && of_links.naik_epsilon == 0;
     return wanted;
 }
 
@@ -196,8 +200,10 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
         if (!is_asked(function, {tolerance, relative}))
             return false;
         milcgpu_plugin_eigenvectors wanted{};
-        if (c.eigenvectors != nullptr && c.eigenvectors->n_ev_deflate > 0)
-            wanted = wanted_by(*c.eigenvectors);
+        if (c.eigenvectors != nullptr)
+            wanted = wanted_by(*c.eigenvectors, c.args);
+        if (c.eigenvectors != nullptr && c.eigenvectors->n_ev_deflate <= 0)
+            wanted.count = 0;
         std::vector<milcgpu_plugin_solve_call> calls;
         for (int i = 0; i < c.n; ++i) {
             milcgpu_plugin_solve_call call{};
@@ -212,7 +218,7 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
             call.max_iterations = c.args.max_iter;
             call.source = packed(c.sources[i], c.precision);
             call.solution = packed(c.solutions[i], c.precision);
-            call.eigenvectors = wanted.count > 0 ? &wanted : nullptr;
+            call.eigenvectors = c.eigenvectors != nullptr ? &wanted : nullptr;
             call.deflate =
                 c.eigenvectors != nullptr && wanted.count == 0 ? MILCGPU_UNDEFLATED : MILCGPU_DEFLATED_BY_KEPT;
             calls.push_back(call);
@@ -377,7 +383,7 @@ void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, co
     guarded(__func__, [&] {
         if (!start(__func__, external_precision) || milcgpu_plugin_active() == 0)
             return false;
-        const milcgpu_plugin_eigenvectors wanted = wanted_by(eig_args);
+        const milcgpu_plugin_eigenvectors wanted = wanted_by(eig_args, inv_args);
         if (wanted.count < 1)
             return true;
         const int parity = parity_of(inv_args);
@@ -386,6 +392,8 @@ void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, co
         return milcgpu_plugin_eigenvectors_set(fatlink, longlink, parity, &wanted, vectors) != 0;
     });
 }
+
+void milcgpu_quda_twist(int is_in) { twisted = is_in != 0; }
 
 void qudaCleanUpDeflationSpace(void) { milcgpu_plugin_eigenvectors_drop(); }
 

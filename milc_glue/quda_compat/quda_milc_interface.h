@@ -32,7 +32,7 @@ typedef struct {
     int max_iter;
     QudaParity evenodd;           /* of the sites that are written */
     int mixed_precision;          /* 0: none, 1: double with single, 2: double with half */
-    double tadpole, naik_epsilon; /* in the links already; not needed here */
+    double tadpole, naik_epsilon; /* in the links already; naik_epsilon tells which a file is for */
     QudaInverterType solver_type; /* of qudaCloverInvert: BiCGstab in any case */
     double boundary_phase[4];     /* in the links already */
 } QudaInvertArgs_t;
@@ -95,7 +95,9 @@ void milcgpu_quda_invert_sources(int external_precision, int quda_precision, dou
                                  double *final_fermilab_residual, int *num_iters, int num_src);
 
 /* Eigenvectors that deflate solves. Read are struct_size, n_ev_deflate, n_conv, prec_eigensolver (double is taken as
- * single) and preserve_deflation. */
+ * single), tol, preserve_deflation and both names of files. MILC names vec_outfile in every call, also after the
+ * lattice that it is for. So it is written once, with what MILC's own would save: vectors on even sites of the first
+ * links that name it with naik_epsilon 0 and without a twist. */
 typedef struct {
     size_t struct_size;
     int n_ev_deflate; /* eigenvectors of this solve */
@@ -129,6 +131,10 @@ void qudaInvertMsrcDeflatable(int external_precision, int quda_precision, double
                               QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
                               const void *fatlink, const void *longlink, void **sources, void **solutions,
                               double *final_residual, double *final_fermilab_residual, int *num_iters, int num_src);
+
+/* 1: the links of the next call with QudaEigensolverArgs_t have a momentum twist. MILC does not say it: the macros
+ * below do. */
+void milcgpu_quda_twist(int is_in);
 
 /* Makes the n_conv lowest eigenvectors of these links on inv_args.evenodd, before the solves: computes them, takes them
  * from MILC's fields, or as D of those of the other parity. They are those of -D^2: the mass is not read. If they
@@ -285,6 +291,13 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
              : qudaInvertMsrc, default                                                                                 \
              : milcgpu_quda_invert_sources)
 #endif
+
+/* In MILC's routines that call these, fn has the links. */
+#define MILCGPU_QUDA_TWIST                                                                                             \
+    milcgpu_quda_twist(fn->phase->twist_in && (fn->phase->bdry_phase[0] != 0 || fn->phase->bdry_phase[1] != 0 ||       \
+                                               fn->phase->bdry_phase[2] != 0))
+#define qudaInvertDeflatable(...) (MILCGPU_QUDA_TWIST, qudaInvertDeflatable(__VA_ARGS__))
+#define qudaInvertMsrcDeflatable(...) (MILCGPU_QUDA_TWIST, qudaInvertMsrcDeflatable(__VA_ARGS__))
 
 /* In MILC's routine that calls it, r0 is the origin. */
 #define qudaSpinTaste(external_precision, quda_precision, links, src, dest, spin, taste, reload_links)                 \

@@ -7,7 +7,12 @@
 #include <string.h>
 
 #define _GENERIC_KS_H
-typedef struct one_set imp_ferm_links_t;
+typedef struct {
+    struct {
+        int twist_in;
+        double bdry_phase[4];
+    } * phase;
+} imp_ferm_links_t;
 typedef struct all_sets fermion_links_t;
 #ifdef SINCE_2025
 imp_ferm_links_t *get_fm_links(fermion_links_t *links, int naik_index);
@@ -65,6 +70,46 @@ static QudaEigensolverArgs_t deflation(int vectors) {
     return args;
 }
 
+static imp_ferm_links_t *fn; /* MILC's routines have it as an argument */
+
+/* A deflated solve with links f that names a file to write, and one to read. */
+static void solve_for_file(const double *f, double eps_naik, double twist, const char *to, const char *from,
+                           int deflate) {
+    QudaInvertArgs_t args;
+    QudaEigensolverArgs_t eigen = deflation(deflate ? 16 : 0);
+    memset(&args, 0, sizeof args);
+    args.max_iter = 5000;
+    args.evenodd = QUDA_EVEN_PARITY;
+    args.naik_epsilon = eps_naik;
+    fn->phase->bdry_phase[0] = twist;
+    strcpy(eigen.vec_outfile, to);
+    strcpy(eigen.vec_infile, from);
+    memset(x, 0, sizeof x);
+    qudaInvertDeflatable(2, 2, 0.02, args, eigen, 1e-8, 0, f, lng, b[0], x[0], &residual, &relative, &iterations);
+    expect(residual < 1e-8 && iterations > 0, "a solve that names a file");
+}
+
+/* MILC names the file in all calls, those of other links and of later lattices, too. */
+static void files(void) {
+    static double other[3][72 * SITES];
+    int i, k;
+    for (k = 0; k < 3; k++)
+        for (i = 0; i < 72 * SITES; i++)
+            other[k][i] = (1.1 + 0.1 * k) * fat[i];
+    qudaCleanUpDeflationSpace();
+    puts("files:");
+    fflush(stdout);
+    solve_for_file(other[0], 0, 0.3, "eigA", "", 1);
+    solve_for_file(other[0], 0, 0, "eigA", "", 0); /* MILC of 2025 says so, but the links have the twist still */
+    solve_for_file(other[1], -0.2, 0, "eigA", "", 1);
+    solve_for_file(fat, 0, 0, "eigA", "", 1);
+    solve_for_file(other[2], 0, 0, "eigA", "", 1); /* a second lattice, which says 'forget' */
+    solve_for_file(fat, 0, 0, "eigB", "", 0);
+    qudaCleanUpDeflationSpace();
+    solve_for_file(fat, 0, 0, "", "eigA", 1);
+    solve_for_file(fat, 0, 0, "eigC", "", 1); /* of vectors that are there already */
+}
+
 static void refused(const char *what) {
     expect(residual == INFINITY && relative == INFINITY, what);
     expect(iterations == 0 && isnan(x[0][0]) && isnan(x[0][REALS / 2 - 1]) && x[0][REALS / 2] == 2, what);
@@ -82,6 +127,10 @@ int main(void) {
     double values[2 * SOURCES] = {1, 1, 1, 1};
     int i, k, block;
 
+    imp_ferm_links_t links;
+    links.phase = calloc(1, sizeof *links.phase);
+    links.phase->twist_in = 1;
+    fn = &links;
     memset(&args, 0, sizeof args);
     args.max_iter = 500;
     args.evenodd = QUDA_EVEN_PARITY;
@@ -161,6 +210,7 @@ int main(void) {
     expect(isnan(values[0]) && isnan(values[1]) && isnan(x[0][0]) && isnan(x[0][REALS - 1]),
            "eigensolveQuda on both parities");
     expect(!isnan(x[1][0]), "eigensolveQuda: more vectors than were asked for");
+    files();
     qudaFinalize();
     puts(failures == 0 ? "all right" : "not right");
     return failures != 0;
