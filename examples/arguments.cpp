@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <unistd.h>
 
 namespace examples {
 
@@ -78,6 +80,13 @@ std::vector<std::string> between_commas(const std::string &text) {
         else
             parts.back() += c;
     return parts;
+}
+
+void occupy_standard_streams() {
+    // open() returns the lowest number that is free. The other way round than it is used, so that use is an error.
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (fcntl(number, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 void check_printed() {

@@ -145,6 +145,10 @@ template <class Value> std::vector<Value> list_of(const std::string &text) {
     return values;
 }
 
+// Opens /dev/null for those of stdin, stdout and stderr that the program was started without: the next file that anyone
+// opens would take their place, and what is printed would land in it. Printing still fails.
+void occupy_standard_streams();
+
 // Throws where what was printed has not reached its place, as on a full disk. Before a program ends well.
 void check_printed();
 
@@ -154,6 +158,7 @@ constexpr const char *no_memory = "there is not enough memory: take a smaller la
 // What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
 // the rest.
 template <class Body> int run_program(const Body &body) {
+    occupy_standard_streams();
     try {
         const int status = body();
         check_printed();

@@ -69,6 +69,7 @@ void Job::on_first(const std::function<void()> &work) const {
 }
 
 Job::Job() {
+    occupy_standard_streams();
     if (launched_rank() != 0)
         be_silent();
 }

@@ -1,9 +1,12 @@
 // Files that the example programs write: whole or not there; tables whose cells may have commas.
 #include "examples/arguments.h"
 #include "examples/csv.h"
+#include "gpu_kernels/backend/host_segment.h"
+#include "milc_glue/host/site_records.h"
 #include "tests/catch.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
+#include <fcntl.h>
 #include <fstream>
 #include <limits>
 #include <unistd.h>
@@ -78,6 +81,35 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     CHECK(full.failure() == ENOSPC);
     CHECK(refusal<std::runtime_error>([&] { full.finish(); }) ==
           "--out: /dev/full cannot be written: No space left on device; check the disk");
+}
+
+TEST_CASE("what a program prints never lands in its files, if it runs with stdin, stdout or stderr closed",
+          "[programs][sanitize]") {
+    const tests::Folder folder;
+    const std::string path = folder.path.string() + "/file", other = folder.path.string() + "/other";
+    std::ofstream(other) << "other";
+    std::fflush(stdout);
+    int kept[3];
+    for (int k = 0; k < 3; ++k)
+        kept[k] = fcntl(k, F_DUPFD_CLOEXEC, 3), close(k);
+    OutputFile file;
+    file.open("--out", path);
+    milcgpu::OpenFile read, write;
+    const int opened = read.open(other, false) + write.open(other, true);
+    const milcgpu::HostSegment segment(4096);
+    int free = 0;
+    for (int k = 0; k < 3; ++k)
+        free += fcntl(k, F_GETFD) < 0;
+    const ssize_t printed = ::write(STDOUT_FILENO, "printed", 7);
+    file.write("new");
+    file.finish();
+    for (int k = 0; k < 3; ++k)
+        dup2(kept[k], k), close(kept[k]);
+    CHECK(opened == 0);
+    CHECK(free == 3);
+    CHECK(printed == -1);
+    CHECK(tests::text_of(path) == "new");
+    CHECK(tests::text_of(other) == "other");
 }
 
 TEST_CASE("tables: cells come back as they were, each row has those of the heading", "[programs][sanitize]") {

@@ -593,6 +593,41 @@ TEST_CASE("programs: a table is whole or not there, and pipes take it as it come
     CHECK(out.count("\nwritten: ") == 0);
 }
 
+TEST_CASE("programs: a program without stdin, stdout or stderr writes the same files, and says that it cannot print",
+          "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string(), made = " --size 4 4 4 4 --sweeps 1 --out " + path,
+                      given = " --backend host --lattice " + path + "/lattice";
+    const auto sh = [](const std::string &words) {
+        return tests::run("", "", "sh -c 'exec " MILCGPU_PROGRAMS + words + "'");
+    };
+    REQUIRE(sh("make_lattice" + made + "/lattice").status == 0);
+    struct Writes {
+        std::string program, option;
+        size_t from; // behind what says when it was written
+    };
+    for (const auto &[program, option, from] :
+         {Writes{"make_lattice" + made + "/", "", 96}, Writes{"eigen" + given, " --count 2 --out " + path + "/", 92},
+          Writes{"solve" + given, " --mass 0.5 --pairs double/double --history " + path + "/", 0}}) {
+        const auto written = [&path, from = from](const std::string &name) {
+            const std::string text = tests::text_of(path + "/" + name);
+            return text.size() < from ? "" : text.substr(from);
+        };
+        REQUIRE(sh(program + option + "open").status == 0);
+        for (const std::string closed : {">&-", "<&-", "2>&-", "<&- >&- 2>&-"}) {
+            const Run r = sh(program + option + "closed " + closed);
+            INFO(program << closed << "\n" << r.output);
+            CHECK(r.status == (closed.find(" >&-") != closed.npos || closed == ">&-" ? 1 : 0));
+            CHECK(r.count(": what is printed cannot be written: ") == (closed == ">&-" ? 1 : 0));
+            CHECK(written("closed") != "");
+            CHECK(written("closed") == written("open"));
+            std::filesystem::remove(path + "/closed");
+        }
+        std::filesystem::remove(path + "/open");
+    }
+}
+
 TEST_CASE("programs: nothing is said to agree with a reference that was left out, and each pair says what it was asked",
           "[programs]") {
     NEED_MPIRUN;

@@ -1,11 +1,10 @@
 #include "milc_glue/host/site_records.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/open_file.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace milcgpu {
 
@@ -13,7 +12,7 @@ namespace milcgpu {
 
 int OpenFile::open(const std::string &path, bool to_write) {
     close();
-    number_ = ::open(path.c_str(), (to_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); // a pipe would wait
+    number_ = open_file(path.c_str(), (to_write ? O_WRONLY : O_RDONLY) | O_NONBLOCK); // a pipe would wait
     return number_ < 0 ? errno : 0;
 }
 

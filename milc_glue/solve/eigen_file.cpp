@@ -1,5 +1,6 @@
 #include "milc_glue/solve/eigen_file.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/open_file.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -52,7 +53,7 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     path_ = path;
     struct stat there;
     if (stat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode) ||
-        (file_ = std::fopen(path.c_str(), "rb")) == nullptr)
+        (file_ = fdopen(open_file(path.c_str(), O_RDONLY), "rb")) == nullptr)
         throw Error(Status::bad_argument,
                     path + " cannot be opened; check that it is a file, its name and its permissions");
     const size_t size = size_t(there.st_size);
