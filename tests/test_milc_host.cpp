@@ -514,6 +514,18 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     INFO(liar.output);
     CHECK(liar.says("milcgpu: lattice file: " + name + ", byte " + std::to_string(lies.find("ildg-binary-data") + 128) +
                     ": checksum "));
+    lies.replace(lies.find("<precision>64"), 13, "<precision>sp");
+    lies.replace(lies.find("<precision>D"), 12, "<precision> ");
+    std::ofstream(name, std::ios::binary) << lies;
+    for (const auto &[routines, own] : {std::pair("read_scidac", "parallel_scidac"), std::pair("read", "serial")}) {
+        const Run tried = with("hisq-P2", "", routines);
+        INFO(tried.output);
+        CHECK(tried.says("MILC's own restore_" + std::string(own) + " of " + name));
+        CHECK(tried.says("no <precision> in the record's text; the file is not SciDAC, or it is damaged. MILC's own "
+                         "routine does it") == (own == std::string("parallel_scidac")));
+    }
+    const Run by_mpi = with("hisq-P2", "", "mpiio_read"); // MILC's own takes it for one of version 5
+    CHECK(by_mpi.says("no <precision> in the record's text; the file is not SciDAC, or it is damaged. The run ends"));
     CHECK(with("hisq-P2", "", "serial").status == 0);
     // What MILC judges, and what ends the run.
     std::string bytes = tests::text_of(name);

@@ -26,6 +26,21 @@ void check_extents(const std::string &path, size_t byte, const long long (&exten
     }
 }
 
+uint32_t first_word(const FileBytes &file) {
+    uint32_t first;
+    if (file.size() < sizeof first)
+        refuse_file(file.path(), file.size(), "the file ends inside its header", file_is_truncated);
+    file.read(0, &first, sizeof first);
+    return first;
+}
+
+std::optional<FileKind> kind_of(uint32_t first) {
+    const auto is = [&](uint32_t magic) { return first == magic || __builtin_bswap32(first) == magic; };
+    return is(lime_magic)   ? std::optional(FileKind::scidac)
+           : is(milc_magic) ? std::optional(FileKind::milc)
+                            : std::nullopt;
+}
+
 // ---- version 5
 
 SiteFileHead milc_head(const FileBytes &file, bool turned) {
@@ -67,7 +82,10 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
     head.turned = 1;
     head.reals = reals;
     long long n[4] = {};
-    if (const std::optional<LimeRecord> lattice = find_record(file, "scidac-private-file-xml")) {
+    const LimeField field(file);
+    const std::optional<LimeRecord> lattice = field.find("scidac-private-file-xml"),
+                                    of_ildg = field.find("ildg-format");
+    if (lattice && !(of_ildg && !field.find("scidac-private-record-xml"))) {
         const Xml about(file, *lattice);
         const std::string dims = about("dims"), parts = about.optional("volfmt");
         int count = 0;
@@ -80,16 +98,14 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
             head.listed = 1;
             return head;
         }
-        const LimeRecord described = require_record(file, "scidac-private-record-xml");
+        const LimeRecord described = field.require("scidac-private-record-xml");
         const Xml xml(file, described);
         head.real_bytes = xml("precision") == "D" ? 8 : 4;
-        const int objects = reals == reals_of_links ? 4 : 1;
-        if (xml("datacount") != std::to_string(objects) ||
-            xml("typesize") != std::to_string(reals / objects * head.real_bytes))
-            refuse_file(path, described.at, format("not %d objects of %d reals a site", objects, reals / objects),
+        if (std::atof(xml("datacount").c_str()) * std::atof(xml("typesize").c_str()) != double(head.site_bytes()))
+            refuse_file(path, described.at, format("not %d reals of %d bytes a site", reals, head.real_bytes),
                         "use the reader of the file's own kind (gauge field or colour vector)");
     } else { // an ILDG file of another program
-        const LimeRecord described = require_record(file, "ildg-format");
+        const LimeRecord described = field.require("ildg-format");
         const Xml xml(file, described);
         for (int mu = 0; mu < 4; ++mu)
             n[mu] = std::atoll(xml(std::string{'l', "xyzt"[mu]}).c_str());
@@ -100,14 +116,14 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
             refuse_file(path, described.at, format("precision %s of a gauge field", precision.c_str()),
                         "32 and 64 bits are read");
     }
-    const LimeRecord data = require_record(file, "scidac-binary-data", "ildg-binary-data");
+    const LimeRecord data = field.data();
     if (double(data.bytes) != head.sites() * double(head.site_bytes()))
         refuse_file(path, data.at,
                     format("the data record has %zu bytes, the lattice needs %.0f", data.bytes,
                            head.sites() * double(head.site_bytes())),
                     file_is_damaged);
     head.data = data.at;
-    if (const std::optional<LimeRecord> record = find_record(file, "scidac-checksum")) {
+    if (const std::optional<LimeRecord> record = field.find("scidac-checksum")) {
         const Xml xml(file, *record);
         if (std::sscanf(xml("suma").c_str(), "%x", &head.sums.first) != 1 ||
             std::sscanf(xml("sumb").c_str(), "%x", &head.sums.second) != 1)
@@ -321,8 +337,9 @@ std::string end_of(const GaugeForm &form, const SumPair &sums) {
 
 FileTexts texts_of(const std::string &path) {
     const FileBytes file(path);
+    const LimeField field(file);
     const auto text = [&](const char *type, const char *of_others) {
-        const std::optional<LimeRecord> record = find_record(file, type);
+        const std::optional<LimeRecord> record = field.find(type);
         return record ? std::string(Xml(file, *record).text.c_str())
                       : format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<%s/>\n", of_others);
     };
@@ -335,17 +352,14 @@ double gauge_file_bytes(const std::array<int, 4> &n) {
 
 std::optional<SiteFileHead> known_head_of(const std::string &path, int reals) {
     const FileBytes file(path);
-    uint32_t first;
-    if (file.size() < sizeof first)
-        refuse_file(path, file.size(), "the file ends inside its header", file_is_truncated);
-    file.read(0, &first, sizeof first);
-    const uint32_t turned = __builtin_bswap32(first);
-    if (first == lime_magic || turned == lime_magic)
-        return lime_head(file, reals);
-    if (first == milc_magic || turned == milc_magic)
-        return milc_head(file, turned == milc_magic);
-    return {};
+    const uint32_t first = first_word(file);
+    const std::optional<FileKind> kind = kind_of(first);
+    if (!kind)
+        return {};
+    return *kind == FileKind::scidac ? lime_head(file, reals) : milc_head(file, first != milc_magic);
 }
+
+std::optional<FileKind> kind_of(const std::string &path) { return kind_of(first_word(FileBytes(path))); }
 
 SiteFileHead head_of(const std::string &path, int reals) {
     const std::optional<SiteFileHead> head = known_head_of(path, reals);

@@ -35,6 +35,8 @@ struct SiteFileHead {
 };
 constexpr int reals_of_links = 4 * 18, reals_of_vector = 6;
 
+// By the first word of the file, on this rank. Nothing, where the file is of another kind.
+std::optional<FileKind> kind_of(const std::string &path);
 // Reads the head alone, on this rank. reals: what each site is to have. Nothing, where the file is of another kind.
 std::optional<SiteFileHead> known_head_of(const std::string &path, int reals = reals_of_links);
 // Throws where it is of another kind, or listed.

@@ -13,8 +13,8 @@ namespace {
 bool is_stdout(const std::string &path) {
     struct stat own, its;
     const int mode = fcntl(STDOUT_FILENO, F_GETFL);
-    return mode >= 0 && (mode & O_ACCMODE) != O_RDONLY && fstat(STDOUT_FILENO, &own) == 0 && stat(path.c_str(), &its) == 0 && own.st_dev == its.st_dev &&
-           own.st_ino == its.st_ino;
+    return mode >= 0 && (mode & O_ACCMODE) != O_RDONLY && fstat(STDOUT_FILENO, &own) == 0 &&
+           stat(path.c_str(), &its) == 0 && own.st_dev == its.st_dev && own.st_ino == its.st_ino;
 }
 
 [[noreturn]] void refuse_to_write(const std::string &path, const std::string &why) {
@@ -51,9 +51,9 @@ void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) 
         part_ = target_ + "." + std::to_string(getpid()) + ".part";
     }
     // A pipe that nobody reads is refused; without O_NONBLOCK it would wait.
-    const int number =
-        shares_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-                      : open_file((part_.empty() ? path : part_).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
+    const int number = shares_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                                     : open_file((part_.empty() ? path : part_).c_str(),
+                                                 O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
     if (number >= 0 && !part_.empty() && fs::exists(there)) // as the file has; not every file system can
         fchmod(number, static_cast<mode_t>(there.permissions()));
     if (number < 0 || (!shares_stdout && fcntl(number, F_SETFL, 0) != 0) || (file_ = fdopen(number, "w")) == nullptr) {

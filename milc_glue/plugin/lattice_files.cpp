@@ -98,6 +98,7 @@ extern "C" {
 
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file) {
+    bool may_be_milcs = lime == 1; // until the head is understood
     return on_ranks(
         "lattice file", *milc,
         [&](Ranks &ranks) {
@@ -110,15 +111,18 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
                 OpenFile there;
                 if (ranks.rank() != 0 || there.open(name, false) != 0) // which MILC says
                     return;
-                const std::optional<SiteFileHead> head = known_head_of(name);
-                if (!head || head->listed || (head->kind == FileKind::scidac) != (lime != 0))
+                if (kind_of(name) != (lime != 0 ? FileKind::scidac : FileKind::milc))
                     return;
-                require_extents(name, *head, box.whole);
+                const std::optional<SiteFileHead> head = known_head_of(name);
+                if (!head || head->listed)
+                    return;
                 known = {*head, 1};
             });
             known = ranks.gathered("the head of a file", known)[0];
             if (!known.is_ours)
                 return 0;
+            may_be_milcs = false;
+            require_extents(name, known.head, box.whole);
             const SumPair found = read_sites(ranks, box, name, known.head, field_of(*milc, *links),
                                              serial ? Readers::able : Readers::everyone);
             if (lime != 0)
@@ -131,7 +135,7 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
                 });
             return 1;
         },
-        [](Status status) { return status == Status::no_memory ? 0 : -1; });
+        [&](Status status) { return status == Status::no_memory || may_be_milcs ? 0 : -1; });
 }
 
 int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form,
