@@ -1,10 +1,16 @@
 #include "examples/output_file.h"
 #include "examples/arguments.h"
+#include <set>
 
 namespace examples {
 
 void OutputFile::open(const std::string &what, const std::string &path, double bytes, bool must_be_plain) {
     what_ = what;
+    static std::set<std::string> said;
+    const std::string left = milcgpu::parts_left_of(path);
+    if (!left.empty() && said.insert(left).second)
+        std::fprintf(stderr, "%s: %s: left by runs that were killed, or still written by another host\n",
+                     program_name(), left.c_str());
     try {
         file_.open(path, bytes, must_be_plain);
     } catch (const std::runtime_error &error) {

@@ -334,6 +334,30 @@ TEST_CASE("a file that lies is refused on all ranks, with its place", "[lattice_
     bad = good;
     bad[0] = 1;
     CHECK(refused(bad, name + ", byte 0: neither a gauge file of MILC's version 5 nor"));
+    // A file that becomes shorter: sites that cannot be read are 0, not those of the piece before.
+    milcgpu::Ranks one;
+    const milcgpu::Box whole{cut.whole, cut.whole, {}, {}, 0};
+    for (const auto &grain : {own, fine, milcgpu::SiteRecords::usual}) {
+        file.set(good);
+        const auto head = milcgpu::head_of(file.name());
+        file.set(good.substr(0, good.size() / 2));
+        std::vector<float> links(72 * std::size_t(of.volume()), 7),
+            right = links_to_milc<float>(of, random_gauge(of, 9));
+        CHECK(has(refusal(
+                      [&](const std::string &path) {
+                          milcgpu::read_sites(one, whole, path, head, {links.data(), false, 288},
+                                              milcgpu::Readers::everyone, grain);
+                      },
+                      file.name()),
+                  "cannot be read (the file ends here)"));
+        std::size_t read = 0, zero = 0;
+        for (std::size_t k = 0; k < links.size(); k += 72) {
+            read += std::equal(&links[k], &links[k] + 72, &right[k]);
+            zero += std::all_of(&links[k], &links[k] + 72, [](float x) { return x == 0; });
+        }
+        CHECK(read + zero == links.size() / 72);
+        CHECK(zero >= links.size() / 144);
+    }
     CHECK(refused(good, "rank 2 of 4: /nowhere cannot be opened (No such file or directory); put it where", 2));
 }
 

@@ -8,6 +8,7 @@
 #include "tests/source_text.h"
 #include <fcntl.h>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <unistd.h>
 
@@ -81,6 +82,51 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     CHECK(full.failure() == ENOSPC);
     CHECK(refusal<std::runtime_error>([&] { full.finish(); }) ==
           "--out: /dev/full cannot be written: No space left on device; check the disk");
+}
+
+TEST_CASE("an output file never opens what exists beside it, and stays where its name cannot be given",
+          "[programs][sanitize]") {
+    const tests::Folder folder;
+    const std::string path = folder.path.string() + "/file", victim = folder.path.string() + "/victim",
+                      part = path + "." + std::to_string(getpid());
+    std::ofstream(victim) << "precious";
+    std::filesystem::create_symlink(victim, part + ".part");
+    std::ofstream(part + ".1.part") << "of another run";
+    const auto write = [&](const std::function<void()> &before_the_end) {
+        OutputFile file;
+        file.open("--out", path);
+        file.write("new");
+        before_the_end();
+        file.finish();
+    };
+    write([] {});
+    CHECK(tests::text_of(path) == "new");
+    CHECK_FALSE(std::filesystem::is_symlink(path));
+    CHECK(tests::text_of(victim) == "precious");
+    CHECK(tests::text_of(part + ".1.part") == "of another run");
+    CHECK(files_in(folder.path) == 4);
+    std::filesystem::remove(path);
+    CHECK(refusal<std::runtime_error>([&] { write([&] { std::filesystem::create_directory(path); }); }) ==
+          "--out: " + path + " cannot be replaced (Is a directory); the new file is whole and stays as " + part +
+              ".2.part: move it");
+    CHECK(tests::text_of(part + ".2.part") == "new");
+    // Of a process that is gone. Those of this one are not left over.
+    const pid_t gone = fork();
+    if (gone == 0)
+        _exit(0);
+    waitpid(gone, nullptr, 0);
+    const std::string left = path + "." + std::to_string(gone) + ".part";
+    std::ofstream(left) << "n";
+    std::ofstream(path + ".x.part") << "n";
+    std::filesystem::create_symlink("file", folder.path / "link");
+    CHECK(milcgpu::parts_left_of(path) == left);
+    CHECK(milcgpu::parts_left_of(folder.path / "link") == left);
+    CHECK(milcgpu::parts_left_of(victim) == "");
+    CHECK(milcgpu::parts_left_of(path + "/none/none") == "");
+    // A disk that does not know its size has room.
+    const std::string sizeless = refusal<examples::ArgumentError>([] { OutputFile().open("--out", "/proc/x", 1e6); });
+    CHECK(sizeless.find("cannot be written: ") != sizeless.npos);
+    CHECK(sizeless.find("it takes") == sizeless.npos);
 }
 
 TEST_CASE("what a program prints never lands in its files, if it runs with stdin, stdout or stderr closed",

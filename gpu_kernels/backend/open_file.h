@@ -18,4 +18,10 @@ inline int open_file(const char *path, int flags, mode_t mode = 0) {
     return above;
 }
 
+// fsync(2): 0, or errno. Not every file system can.
+inline int sync_file(int number) {
+    const int why = ::fsync(number) == 0 ? 0 : errno;
+    return why == EINVAL || why == ENOSYS || why == EOPNOTSUPP ? 0 : why;
+}
+
 } // namespace milcgpu

@@ -423,7 +423,9 @@ void require_sums(const std::string &path, const SiteFileHead &head, const SumPa
 }
 
 SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, const SiteField &links,
-                         const GaugeForm &form, Readers writers, const SiteRecords::Grain &grain) {
+                         const GaugeForm &form, Readers writers, const SiteRecords::Grain &grain, bool *disk_failed) {
+    bool unused;
+    bool &is_begun = *(disk_failed != nullptr ? disk_failed : &unused) = false;
     const bool scidac = form.kind == FileKind::scidac;
     const size_t bytes = size_t(form.real_bytes) * reals_of_links;
     const double data_bytes = double(bytes) * box.whole_sites();
@@ -440,6 +442,7 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
         whole.open(path, all + double(end_of(form, {}).size()), true);
         if (whole.part().size() >= sizeof start.name)
             throw Error(Status::bad_argument, path + " is too long a name");
+        is_begun = true;
         whole.extend(size_t(all));
         std::snprintf(start.name, sizeof start.name, "%s", whole.part().c_str());
     });
@@ -476,9 +479,9 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
     if (!scidac)
         form.time.copy(head.time, time_bytes - 1);
     ranks.collective("a file that is written", [&] {
-        const int code = file.close();
-        if (code != 0)
-            throw fault_of(ranks, part, "written")(code, 0);
+        const int synced = file.sync(), closed = file.close();
+        if (synced != 0 || closed != 0)
+            throw fault_of(ranks, part, "written")(synced != 0 ? synced : closed, 0);
     });
     ranks.collective("a file that is written", [&] {
         if (ranks.rank() != 0)
@@ -492,6 +495,8 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
         if (code != 0 || closed != 0)
             throw fault_of(ranks, part, "written")(code != 0 ? code : closed, behind);
         whole.write(front.data(), front.size());
+        whole.complete();
+        is_begun = false;
         whole.finish();
     });
     return head;
