@@ -7,10 +7,10 @@
 //         return 0;
 #pragma once
 
+#include "gpu_kernels/backend/quoted.h"
 #include <array>
 #include <cerrno>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -149,6 +149,9 @@ template <class Value> std::vector<Value> list_of(const std::string &text) {
 // opens would take their place, and what is printed would land in it. Printing still fails.
 void occupy_standard_streams();
 
+// A line on stderr, with the name of the program.
+void say_error(const std::string &error);
+
 // Throws where what was printed has not reached its place, as on a full disk. Before a program ends well.
 void check_printed();
 
@@ -164,13 +167,13 @@ template <class Body> int run_program(const Body &body) {
         check_printed();
         return status;
     } catch (const ArgumentError &error) {
-        std::cerr << program_name() << ": " << error.what() << "\n";
+        say_error(error.what());
         return 2;
     } catch (const std::bad_alloc &) {
-        std::cerr << program_name() << ": " << no_memory << "\n";
+        say_error(no_memory);
         return 1;
     } catch (const std::exception &error) {
-        std::cerr << program_name() << ": " << error.what() << "\n";
+        say_error(error.what());
         return 1;
     }
 }

@@ -2,6 +2,7 @@
 #include "examples/arguments.h"
 #include "examples/csv.h"
 #include "gpu_kernels/backend/host_segment.h"
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/host/site_records.h"
 #include "tests/catch.h"
 #include "tests/run_support.h"
@@ -156,6 +157,20 @@ TEST_CASE("what a program prints never lands in its files, if it runs with stdin
     CHECK(printed == -1);
     CHECK(tests::text_of(path) == "new");
     CHECK(tests::text_of(other) == "other");
+}
+
+TEST_CASE("messages quote what others have written without control characters, and briefly", "[programs][sanitize]") {
+    using milcgpu::quoted;
+    CHECK(quoted("plain 1.5") == "plain 1.5");
+    CHECK(quoted("\x1b[2J\x07\t\n\r\x7f") == "\\x1b[2J\\x07\\t\\n\\x0d\\x7f");
+    CHECK(quoted("\u00e9\u4e2d\U0001f600") == "\u00e9\u4e2d\U0001f600");
+    CHECK(quoted("\xc2\x9b"
+                 "2J\xe2\x80\xae") == "\\xc2\\x9b2J\\xe2\\x80\\xae");     // C1, and writing from right to left
+    CHECK(quoted("\xff\xc0\x80\xe4\xb8") == "\\xff\\xc0\\x80\\xe4\\xb8"); // no UTF-8
+    CHECK(quoted(std::string("a\0b", 3)) == "a\\x00b");
+    CHECK(quoted(std::string(1 << 20, 'x')) == std::string(80, 'x') + "...");
+    CHECK(milcgpu::quoted_name(std::string(1 << 20, 'x')).size() < 5000);
+    CHECK(milcgpu::printable("a\nb\x1b") == "a\nb\\x1b");
 }
 
 TEST_CASE("tables: cells come back as they were, each row has those of the heading", "[programs][sanitize]") {

@@ -1,11 +1,13 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
 #include "examples/lattice_file.h"
 #include "milc_glue/api/milcgpu.h"
+#include "milc_glue/host/lime.h"
 #include "tests/program_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/source_text.h"
 #include <algorithm>
 #include <cstdlib>
+#include <sys/stat.h>
 
 using tests::Folder;
 using tests::Run;
@@ -522,6 +524,51 @@ TEST_CASE("programs: files that cannot be lattices, and memory that is not there
         CHECK(r.count("a lattice of 64 x 64 x 64 x 64 sites needs at least ") == 1);
         CHECK(r.count(" GB of memory, and there are 4.1 GB") == 1);
     }
+}
+
+TEST_CASE("programs: no byte of a file or a name reaches the terminal as it is, and no pipe is waited for",
+          "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string(),
+                      heading = "kind,what,precision,sources,lattice,grid,ranks,us,gflops,"
+                                "gbytes_per_second\n",
+                      red = "\x1b[31m", long_text(1 << 20, 'x'), name = path + "/\x1b[2J\nname";
+    const auto xml = [](const std::string &type, const std::string &text) {
+        return milcgpu::lime_record(type, text, {true, false});
+    };
+    const std::string data = xml("ildg-binary-data", "");
+    const std::pair<std::string, std::string> lattices[] = {
+        {xml("scidac-private-file-xml", "<dims>" + red + "</dims>") + data, "dims '\\x1b[31m' are not four numbers"},
+        {xml("scidac-private-file-xml", "<dims>" + long_text + "</dims>") + data, "dims 'xxxxxxxxx"},
+        {xml("ildg-format", "<lx>4</lx><ly>4</ly><lz>4</lz><lt>4</lt><precision>" + red + "</precision>") + data,
+         "precision '\\x1b[31m' of a gauge field"},
+        {milcgpu::lime_header(red, 1000, {true, false}), "record '\\x1b[31m' of 1000 bytes runs past the end"}};
+    const auto said = [&](const std::string &words, const std::string &why) {
+        const Run r = run(words);
+        INFO(r.output.substr(0, 2000));
+        CHECK((r.status == 1 || r.status == 2)); // 124: it has waited
+        CHECK(r.count(why) == 1);
+        CHECK(r.output.size() < 1000);
+        CHECK(std::none_of(r.output.begin(), r.output.end(), [](char c) { return c != '\n' && (c < ' ' || c > '~'); }));
+        CHECK(r.count("\n") == 1);
+    };
+    for (const auto &[bytes, why] : lattices) {
+        std::ofstream(name, std::ios::binary) << bytes;
+        said("flow --backend host --lattice '" + name + "'", "/\\x1b[2J\\nname, byte ");
+        said("flow --backend host --lattice '" + name + "'", why);
+    }
+    for (const std::string &line : {red, long_text}) {
+        std::ofstream(name) << heading << line << "\n";
+        said("bench --quick --backend host --compare '" + name + "'",
+             "cells or its numbers: '" + std::string(line == red ? "\\x1b[31m'" : "xxxx"));
+    }
+    REQUIRE(mkfifo((path + "/pipe").c_str(), 0600) == 0);
+    said("bench --quick --backend host --compare " + path + "/pipe", "is no table of this program");
+    said("flow --backend host --lattice " + path + "/pipe", "cannot be opened; check that it is a file");
+    said("flow --backend host --lattice '" + red + "'", "\\x1b[31m cannot be opened");
+    said("flow --backend host '--" + red + "'", "unknown option '--\\x1b[31m'");
+    said("flow --backend host --csv '" + path + "/" + red + "/x'", "/\\x1b[31m/x cannot be written: No such file");
 }
 
 TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong settings are said before any work",

@@ -1,5 +1,6 @@
 #include "milc_glue/host/gauge_file.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
@@ -91,7 +92,7 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
         int count = 0;
         if (std::sscanf(dims.c_str(), "%lld %lld %lld %lld %n", &n[0], &n[1], &n[2], &n[3], &count) != 4 ||
             dims[size_t(count)] != '\0')
-            refuse_file(path, lattice->at, format("dims '%s' are not four numbers", dims.c_str()),
+            refuse_file(path, lattice->at, format("dims '%s' are not four numbers", quoted(dims).c_str()),
                         "only four-dimensional lattices are read");
         check_extents(path, lattice->at, n, head);
         if (parts != "" && parts != "0") {
@@ -113,7 +114,7 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
         const std::string precision = xml("precision");
         head.real_bytes = precision == "64" ? 8 : 4;
         if (reals != reals_of_links || (precision != "32" && precision != "64"))
-            refuse_file(path, described.at, format("precision %s of a gauge field", precision.c_str()),
+            refuse_file(path, described.at, format("precision '%s' of a gauge field", quoted(precision).c_str()),
                         "32 and 64 bits are read");
     }
     const LimeRecord data = field.data();
@@ -248,7 +249,7 @@ class PassingSums {
 SiteRecords::Fault fault_of(const Ranks &ranks, const std::string &path, const char *verb) {
     return [&ranks, path, verb](int code, size_t byte) {
         return Error(Status::bad_argument,
-                     format("%s, byte %zu: cannot be %s%s (%s); %s", path.c_str(), byte, verb,
+                     format("%s, byte %zu: cannot be %s%s (%s); %s", quoted_name(path).c_str(), byte, verb,
                             ranks.size() > 1 ? " on this rank" : "",
                             code < 0 ? "the file ends here" : std::strerror(code),
                             code < 0 ? "copy it again, and see that nothing writes it meanwhile" : "check the disk"));
@@ -270,7 +271,8 @@ bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers w
     ranks.collective("a file that is opened", [&] {
         if ((who == Readers::everyone || ranks.rank() == 0) && !same)
             throw Error(Status::bad_argument,
-                        format("%s %s; put it where the hosts of all ranks have it under this name", path.c_str(),
+                        format("%s %s; put it where the hosts of all ranks have it under this name",
+                               quoted_name(path).c_str(),
                                mine.code != 0
                                    ? format("cannot be opened (%s)", std::strerror(mine.code)).c_str()
                                    : format("has %zu bytes here, and %zu on rank 0", mine.bytes, first.bytes).c_str()));
@@ -441,7 +443,7 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
         const double all = double(start.data) + data_bytes;
         whole.open(path, all + double(end_of(form, {}).size()), true);
         if (whole.part().size() >= sizeof start.name)
-            throw Error(Status::bad_argument, path + " is too long a name");
+            throw Error(Status::bad_argument, quoted_name(path) + " is too long a name");
         is_begun = true;
         whole.extend(size_t(all));
         std::snprintf(start.name, sizeof start.name, "%s", whole.part().c_str());
@@ -471,7 +473,7 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
             throw Error(Status::nan_or_inf,
                         format("%s is not written: the links of x y z t = %s have NaN or infinity, or more than a "
                                "number of %d bytes holds",
-                               path.c_str(), place_in(box, lost).c_str(), form.real_bytes));
+                               quoted_name(path).c_str(), place_in(box, lost).c_str(), form.real_bytes));
     });
     SiteFileHead head{
         form.kind, box.whole, form.real_bytes, reals_of_links, int(scidac), 0, start.data, 1, sums.of_all_ranks(ranks),

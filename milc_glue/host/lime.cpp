@@ -1,4 +1,5 @@
 #include "milc_glue/host/lime.h"
+#include "gpu_kernels/backend/quoted.h"
 #include <cstring>
 #include <set>
 
@@ -20,15 +21,16 @@ std::string big_endian(uint64_t value, int size) {
 } // namespace
 
 void refuse_file(const std::string &path, size_t byte, const std::string &what, const std::string &remedy) {
-    throw Error(Status::bad_argument, format("%s, byte %zu: %s; %s", path.c_str(), byte, what.c_str(), remedy.c_str()));
+    throw Error(Status::bad_argument,
+                format("%s, byte %zu: %s; %s", quoted_name(path).c_str(), byte, what.c_str(), remedy.c_str()));
 }
 
 FileBytes::FileBytes(const std::string &path) : path_(path) {
     const int code = file_.open(path, false);
     if (code != 0 || !file_.is_plain())
         throw Error(Status::bad_argument,
-                    format("%s cannot be opened%s; check that it is a file, its name and its permissions", path.c_str(),
-                           code != 0 ? format(" (%s)", std::strerror(code)).c_str() : ""));
+                    format("%s cannot be opened%s; check that it is a file, its name and its permissions",
+                           quoted_name(path).c_str(), code != 0 ? format(" (%s)", std::strerror(code)).c_str() : ""));
     size_ = file_.bytes();
 }
 
@@ -72,9 +74,10 @@ LimeField::LimeField(const FileBytes &file) : file_(file) {
         if (bytes > file.size() - at - header_bytes) {
             if (message_ended && !is_sum)
                 return;
-            refuse_file(file.path(), at,
-                        format("record '%s' of %llu bytes runs past the end", text, (unsigned long long)bytes),
-                        file_is_truncated);
+            refuse_file(
+                file.path(), at,
+                format("record '%s' of %llu bytes runs past the end", quoted(type).c_str(), (unsigned long long)bytes),
+                file_is_truncated);
         }
         at += header_bytes;
         if (is_sum || fields.count(type) > 0)

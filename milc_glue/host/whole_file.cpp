@@ -1,6 +1,7 @@
 #include "milc_glue/host/whole_file.h"
 #include "gpu_kernels/backend/error.h"
 #include "gpu_kernels/backend/open_file.h"
+#include "gpu_kernels/backend/quoted.h"
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -36,7 +37,7 @@ std::string without_links(std::string path) {
 }
 
 [[noreturn]] void refuse_to_write(const std::string &path, const std::string &why) {
-    throw Error(Status::bad_argument, path + " cannot be written: " + why);
+    throw Error(Status::bad_argument, quoted_name(path) + " cannot be written: " + why);
 }
 
 } // namespace
@@ -123,8 +124,9 @@ void WholeFile::finish() {
         return;
     is_whole_ = false;
     if (std::rename(part_.c_str(), target_.c_str()) != 0)
-        throw Error(Status::bad_argument, path_ + " cannot be replaced (" + std::strerror(errno) +
-                                              "); the new file is whole and stays as " + part_ + ": move it");
+        throw Error(Status::bad_argument, quoted_name(path_) + " cannot be replaced (" + std::strerror(errno) +
+                                              "); the new file is whole and stays as " + quoted_name(part_) +
+                                              ": move it");
     const int folder = open_file(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY); // which has the name
     if (folder < 0)
         return;
@@ -157,7 +159,7 @@ std::string parts_left_of(const std::string &path) {
             continue;
         const long process = std::strtol(file.c_str() + name.size(), nullptr, 10);
         if (process > 0 && process <= INT_MAX && kill(pid_t(process), 0) != 0 && errno == ESRCH)
-            left += (left.empty() ? "" : ", ") + entry.path().string();
+            left += (left.empty() ? "" : ", ") + quoted_name(entry.path().string());
     }
     return left;
 }
