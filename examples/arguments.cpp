@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <iostream>
+#include <unistd.h>
 
 namespace examples {
 
@@ -78,6 +81,17 @@ std::vector<std::string> between_commas(const std::string &text) {
         else
             parts.back() += c;
     return parts;
+}
+
+void say_error(const std::string &error) {
+    std::fprintf(stderr, "%s: %s\n", program_name(), milcgpu::printable(error).c_str());
+}
+
+void occupy_standard_streams() {
+    // open() returns the lowest number that is free. The other way round than it is used, so that use is an error.
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (fcntl(number, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 void check_printed() {
@@ -174,13 +188,16 @@ void Arguments::refuse_shared_files() const {
     const auto are_one = [](const std::string &a, const std::string &b) {
         std::error_code none;
         const bool plain = !fs::exists(a, none) || fs::is_regular_file(a, none);
-        const auto whole = [&](const std::string &name) { return fs::weakly_canonical(fs::absolute(name, none), none); };
+        const auto whole = [&](const std::string &name) {
+            return fs::weakly_canonical(fs::absolute(name, none), none);
+        };
         return plain && (whole(a) == whole(b) || fs::equivalent(a, b, none));
     };
     for (const auto &[option, name] : files_)
         for (const auto &[other, its] : files_)
             if (option < other && are_one(name, its))
-                throw ArgumentError(option + " and " + other + " name the same file, " + name + ": give each its own");
+                throw ArgumentError(option + " and " + other + " name the same file, " + milcgpu::quoted_name(name) +
+                                    ": give each its own");
 }
 
 std::string Arguments::help() const { return app_->help(); }

@@ -7,10 +7,10 @@
 //         return 0;
 #pragma once
 
+#include "gpu_kernels/backend/quoted.h"
 #include <array>
 #include <cerrno>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -145,6 +145,13 @@ template <class Value> std::vector<Value> list_of(const std::string &text) {
     return values;
 }
 
+// Opens /dev/null for those of stdin, stdout and stderr that the program was started without: the next file that anyone
+// opens would take their place, and what is printed would land in it. Printing still fails.
+void occupy_standard_streams();
+
+// A line on stderr, with the name of the program.
+void say_error(const std::string &error);
+
 // Throws where what was printed has not reached its place, as on a full disk. Before a program ends well.
 void check_printed();
 
@@ -154,18 +161,19 @@ constexpr const char *no_memory = "there is not enough memory: take a smaller la
 // What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
 // the rest.
 template <class Body> int run_program(const Body &body) {
+    occupy_standard_streams();
     try {
         const int status = body();
         check_printed();
         return status;
     } catch (const ArgumentError &error) {
-        std::cerr << program_name() << ": " << error.what() << "\n";
+        say_error(error.what());
         return 2;
     } catch (const std::bad_alloc &) {
-        std::cerr << program_name() << ": " << no_memory << "\n";
+        say_error(no_memory);
         return 1;
     } catch (const std::exception &error) {
-        std::cerr << program_name() << ": " << error.what() << "\n";
+        say_error(error.what());
         return 1;
     }
 }

@@ -15,4 +15,4 @@ anew in the precision of the solution, it is larger than the iteration had it (f
 A step in half moves 0.3 of the bytes of a step in double." at screen 0.02, screen 0.075 left font ",10"
 set bmargin 7
 plot for [k=1:words(labels)] curve(k) using 2:3 with linespoints linetype k pointinterval 5 pointsize 0.8 \
-    title system("echo ".word(labels, k)." | tr '_' ' '")
+    title system("echo '".word(labels, k)."' | tr '_' ' '")

@@ -12,7 +12,8 @@ void Csv::open(const std::string &what, const std::string &path, const Cells &he
     columns_ = heading.size();
     file_.write(csv_line(heading));
     if (file_.failure() != 0)
-        throw ArgumentError(what + ": " + path + " cannot be written: " + std::strerror(file_.failure()));
+        throw ArgumentError(what + ": " + milcgpu::quoted_name(path) +
+                            " cannot be written: " + std::strerror(file_.failure()));
 }
 
 void Csv::write(const Cells &cells) {

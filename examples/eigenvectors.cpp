@@ -19,11 +19,11 @@ Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const
         return;
     const auto start = std::chrono::steady_clock::now();
     if (!choice.from.empty()) {
-        must(milcgpu_eigenvectors_read(connection.links(), choice.from.c_str(), choice.precision, choice.count,
-                                       &vectors_));
+        must(milcgpu_eigenvectors_read(connection.links(), milcgpu::quoted_name(choice.from).c_str(), choice.precision,
+                                       choice.count, &vectors_));
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        std::printf("%d eigenvectors of %s read in %.2f s\n", milcgpu_eigenvectors_count(vectors_), choice.from.c_str(),
-                    ranks.slowest(seconds));
+        std::printf("%d eigenvectors of %s read in %.2f s\n", milcgpu_eigenvectors_count(vectors_),
+                    milcgpu::quoted_name(choice.from).c_str(), ranks.slowest(seconds));
     } else {
         milcgpu_eigen_spec spec;
         milcgpu_eigen_defaults(&spec, sizeof spec);
@@ -71,7 +71,7 @@ void Eigenvectors::write(const std::string &file, int precision) const {
     const auto start = std::chrono::steady_clock::now();
     must(milcgpu_eigenvectors_write(vectors_, file.c_str(), precision, nullptr));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::printf("written in %.2f s: %s\n", seconds, file.c_str());
+    std::printf("written in %.2f s: %s\n", seconds, milcgpu::quoted_name(file).c_str());
 }
 
 } // namespace examples

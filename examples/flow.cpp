@@ -170,7 +170,7 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const s
     must(milcgpu_gauge_save(field.gauge, &host));
     must(milcgpu_gauge_file_write(field.context, s.out.c_str(), &host, nullptr, nullptr));
     if (ranks.is_first())
-        std::printf("written: %s\n", s.out.c_str());
+        std::printf("written: %s\n", milcgpu::quoted_name(s.out).c_str());
 }
 
 int run(const Settings &s, examples::Job &ranks) {

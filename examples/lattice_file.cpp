@@ -1,5 +1,6 @@
 #include "examples/lattice_file.h"
 #include "examples/memory.h"
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/whole_file.h"
 
@@ -19,9 +20,10 @@ milcgpu::Box whole_box(const Lattice &lattice) { return {lattice.n, lattice.n, {
 // All numbers of a file, in MILC's order of the sites.
 std::vector<double> reals_of(const std::string &path, const milcgpu::SiteFileHead &head, const Lattice &lattice) {
     if (head.sites() > 1 << 28)
-        throw std::runtime_error(path + ": a lattice of more than 2^28 sites, which this program does not take");
+        throw std::runtime_error(milcgpu::quoted_name(path) +
+                                 ": a lattice of more than 2^28 sites, which this program does not take");
     const double field = 8.0 * head.reals * head.sites();
-    need_memory(path, 2 * field); // and in the order of the reference
+    need_memory(milcgpu::quoted_name(path), 2 * field); // and in the order of the reference
     std::vector<double> reals(std::size_t(head.reals) * lattice.volume());
     milcgpu::Ranks one;
     milcgpu::require_sums(
@@ -52,8 +54,9 @@ FermionFile read_scidac_fermion(const std::string &path) {
 void write_milc_gauge(const std::string &path, const Lattice &lattice, const Gauge &links,
                       const std::string &time_stamp) {
     if (links.size() != 4 * std::size_t(lattice.volume()))
-        throw std::runtime_error(path + ": " + std::to_string(links.size()) + " links for a lattice of " +
-                                 std::to_string(lattice.volume()) + " sites; four a site are needed");
+        throw std::runtime_error(milcgpu::quoted_name(path) + ": " + std::to_string(links.size()) +
+                                 " links for a lattice of " + std::to_string(lattice.volume()) +
+                                 " sites; four a site are needed");
     std::vector<float> reals = reference::links_to_milc<float>(lattice, links);
     milcgpu::Ranks one;
     milcgpu::write_gauge(one, whole_box(lattice), path, {reals.data(), false, 288},
@@ -81,7 +84,7 @@ void UnitaryLinks::check(const std::string &path) const {
         "|det U - 1| = %.2g, at most %g are rounding; %zu of %zu links are like this. The checksum is right, so "
         "it was written so: gauge fields have unitary links without phases; save it again with MILC",
         first_[0], first_[1], first_[2], first_[3], "xyzt"[dir_], product_, determinant_, most, count_, all_);
-    throw std::runtime_error(path + text);
+    throw std::runtime_error(milcgpu::quoted_name(path) + text);
 }
 
 } // namespace examples

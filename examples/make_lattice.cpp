@@ -44,7 +44,7 @@ void make(const Settings &settings, const examples::Job &ranks) {
     std::printf("final plaquette %.8f (space-space %.8f, space-time %.8f)\n", (space + time) / 2, space, time);
     if (!settings.out.empty()) {
         examples::write_box(ranks, lattice, box.own(), settings.out);
-        std::printf("written: %s\n", settings.out.c_str());
+        std::printf("written: %s\n", milcgpu::quoted_name(settings.out).c_str());
     }
 }
 

@@ -21,9 +21,9 @@ void need_memory(const std::string &what, double bytes) {
     if (bytes <= has)
         return;
     char text[200];
-    std::snprintf(text, sizeof text, "%s needs at least %.3g GB of memory, and there are %.3g GB", what.c_str(),
-                  bytes * 1e-9, has * 1e-9);
-    throw std::runtime_error(text + std::string(": take a smaller lattice, or a machine with more"));
+    std::snprintf(text, sizeof text, " needs at least %.3g GB of memory, and there are %.3g GB", bytes * 1e-9,
+                  has * 1e-9);
+    throw std::runtime_error(what + text + ": take a smaller lattice, or a machine with more");
 }
 
 } // namespace examples

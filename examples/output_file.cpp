@@ -1,10 +1,15 @@
 #include "examples/output_file.h"
 #include "examples/arguments.h"
+#include <set>
 
 namespace examples {
 
 void OutputFile::open(const std::string &what, const std::string &path, double bytes, bool must_be_plain) {
     what_ = what;
+    static std::set<std::string> said;
+    const std::string left = milcgpu::parts_left_of(path);
+    if (!left.empty() && said.insert(left).second)
+        say_error(left + ": left by runs that were killed, or still written by another host");
     try {
         file_.open(path, bytes, must_be_plain);
     } catch (const std::runtime_error &error) {
@@ -25,7 +30,7 @@ OutputFile::~OutputFile() {
         return;
     const std::string part = file_.leave();
     if (!part.empty())
-        std::fprintf(stderr, "%s: the rows so far are in %s\n", program_name(), part.c_str());
+        say_error("the rows so far are in " + milcgpu::quoted_name(part));
 }
 
 } // namespace examples

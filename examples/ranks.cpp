@@ -69,6 +69,7 @@ void Job::on_first(const std::function<void()> &work) const {
 }
 
 Job::Job() {
+    occupy_standard_streams();
     if (launched_rank() != 0)
         be_silent();
 }
@@ -170,9 +171,9 @@ void Job::swap(const void *out, void *in, std::size_t bytes, int to, int from) c
 int Job::end(int status, const char *error) {
     const auto say = [&](int rank) {
         if (error != nullptr && size_ > 1 && rank != 0)
-            std::fprintf(stderr, "%s: rank %d of %d: %s\n", program_name(), rank, size_, error);
+            say_error("rank " + std::to_string(rank) + " of " + std::to_string(size_) + ": " + error);
         else if (error != nullptr)
-            std::fprintf(stderr, "%s: %s\n", program_name(), error);
+            say_error(error);
     };
     if (!mpi_) {
         if (launched_rank() == 0)
@@ -218,7 +219,7 @@ void Job::swap(const void *, void *, std::size_t, int, int) const {}
 
 int Job::end(int status, const char *error) {
     if (error != nullptr && launched_rank() == 0)
-        std::fprintf(stderr, "%s: %s\n", program_name(), error);
+        say_error(error);
     return status;
 }
 

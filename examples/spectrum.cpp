@@ -76,7 +76,8 @@ class GaugeFields {
   private:
     std::vector<double> from_file(int k) {
         if (examples::lattice_of(ranks_, files_[k]).n != lattice_.n)
-            throw std::runtime_error(files_[k] + " has other extents than " + files_[0]);
+            throw std::runtime_error(milcgpu::quoted_name(files_[k]) + " has other extents than " +
+                                     milcgpu::quoted_name(files_[0]));
         return examples::read_box(ranks_, lattice_, files_[k]);
     }
     std::vector<double> by_heat_bath(int k) {

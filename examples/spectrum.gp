@@ -6,7 +6,7 @@ load "examples/style.gp"
 series = system("tail -n +2 '".csv."' | cut -d, -f1,2 | uniq | awk '!seen[$0]++'")
 hadrons = "pion rho nucleon"
 rows(k, h) = "< grep '^".word(series, k).",".word(hadrons, h).",' '".csv."'"
-label(k, h) = word(hadrons, h).", m ".system("echo ".word(series, k)." | tr ',' ' '")
+label(k, h) = word(hadrons, h).", m ".system("echo '".word(series, k)."' | tr ',' ' '")
 known(x) = x == x ? x : 0
 good(mass, error) = known(error) < mass / 3 ? mass : NaN
 kind(k, h) = 3 * (k - 1) + h

@@ -42,13 +42,16 @@ Table::Table(const std::string &csv, const Job &ranks) : ranks_(ranks) {
 }
 
 void Table::compare_with(const std::string &file, double noise) {
-    std::ifstream stream(file);
+    std::ifstream stream;
+    if (std::filesystem::is_regular_file(file)) // opening a pipe would wait
+        stream.open(file);
+    const std::string shown = milcgpu::quoted_name(file);
     std::string line;
-    const bool readable = std::filesystem::is_regular_file(file) && std::getline(stream, line);
+    const bool readable = stream.is_open() && std::getline(stream, line);
     const Cells columns = csv_cells(line);
     if (!readable || columns.size() < compared ||
         !std::equal(heading.begin(), heading.begin() + compared, columns.begin()))
-        throw ArgumentError("--compare: " + file + " is no table of this program");
+        throw ArgumentError("--compare: " + shown + " is no table of this program");
     noise_ = noise;
     double copy = 0; // of the lattice whose rows follow
     std::string device;
@@ -56,15 +59,15 @@ void Table::compare_with(const std::string &file, double noise) {
         const Cells row = csv_cells(line);
         double us, bandwidth;
         if (row.size() != columns.size() || !read_number(row[naming], us) || !read_number(row[naming + 2], bandwidth))
-            throw ArgumentError("--compare: " + file + ": a row without its " + std::to_string(columns.size()) +
-                                " cells or its numbers: '" + line + "'");
+            throw ArgumentError("--compare: " + shown + ": a row without its " + std::to_string(columns.size()) +
+                                " cells or its numbers: '" + milcgpu::quoted(line) + "'");
         if (row[0] == "copy")
             copy = bandwidth * 1e9, device = row[1];
         else if (copy > 0)
             old_[Cells(row.begin(), row.begin() + naming)] = {us * 1e-6, copy, device};
     }
     if (old_.empty())
-        throw ArgumentError("--compare: " + file + " has no rows");
+        throw ArgumentError("--compare: " + shown + " has no rows");
 }
 
 void Table::begin(milcgpu::Device &device, const std::array<int, 4> &n) {

@@ -630,3 +630,61 @@ TEST_CASE("pictures: a line says where gnuplot is missing; one that is not drawn
     CHECK(full.status == 1);
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2); // the tables
 }
+
+TEST_CASE("pictures: no table and no name of a folder runs a command", "[docs]") {
+    if (!tests::has_gnuplot())
+        SKIP_TEST("gnuplot is not installed");
+    const tests::Folder folder;
+    const std::string mark = folder.path.string() + "/MARK";
+    const auto drawn = [&](const std::string &name, const std::string &text, const std::string &sub = "") {
+        const auto place = folder.path / "tables" / sub;
+        std::filesystem::create_directories(place);
+        std::ofstream(place / name) << text;
+        // By a name without a folder in front, from a copy of the scripts' folder.
+        const tests::Run r =
+            tests::run("", "",
+                       "sh -c 'ln -sfn \"$PWD/examples\" \"$0/tables/examples\"; cd \"$0/tables\"; "
+                       "exec sh examples/draw.sh \"$1\"' " +
+                           folder.path.string() + " \"" + (sub.empty() ? "" : sub + "/") + name + "\"");
+        INFO(name << " in '" << sub << "'\n" << r.output);
+        CHECK_FALSE(std::filesystem::exists(mark));
+        CHECK(r.status != 124); // it ends
+        CHECK(std::all_of(r.output.begin(), r.output.end(), [](char c) { return c == '\n' || (c >= ' ' && c < 127); }));
+        return r.status;
+    };
+    const std::string good = text_of("docs/scaling.csv");
+    CHECK(drawn("scaling.csv", good, "a=b") == 0);
+    CHECK(std::filesystem::exists(folder.path / "tables/a=b/scaling.png"));
+    CHECK(drawn("scaling.csv", good, "-n") == 0);
+    CHECK(drawn("scaling.csv", good, "q'.system('touch " + std::string("MARK") + "').'") == 0);
+    CHECK_FALSE(std::filesystem::exists(folder.path / "tables/MARK"));
+    CHECK(drawn("scaling.csv", good, "\x1b[2J") == 0);
+    CHECK(drawn("x'; touch MARK; '.csv", good) == 0); // no script of this name
+    // Each cell of each table in turn, as a command in all ways.
+    for (const auto &file : std::filesystem::directory_iterator("docs")) {
+        const std::string name = file.path().stem();
+        if (file.path().extension() != ".csv" || !std::filesystem::exists("examples/" + name + ".gp"))
+            continue;
+        std::ifstream lines(file.path());
+        std::string text, line;
+        for (int row = 0; std::getline(lines, line) && row < 9; ++row) {
+            examples::Cells cells = examples::csv_cells(line);
+            for (std::string &cell : cells)
+                if (row > 0 && cell.find_first_not_of("0123456789.e+-") != cell.npos)
+                    cell += "$(touch${IFS}" + mark + ")`touch " + mark + "`';touch " + mark + ";'|touch " + mark +
+                            "&\\\");system(\"touch " + mark + "\");(\"\x1b[2J";
+            text += examples::csv_line(cells);
+        }
+        drawn(name + ".csv", text);
+    }
+    drawn("demo_history.csv", "label,step,residual,lattice,card,date\n$(touch${IFS}" + mark + "),1,0.1,4x4x4x4,h,d\n");
+    // A picture's part that exists is not written into.
+    std::ofstream(folder.path / "victim") << "precious";
+    const tests::Run planted = tests::run("", "",
+                                          "sh -c 'ln -s victim \"$0/scaling.png.$$.part\"; cp docs/scaling.csv \"$0\"; "
+                                          "exec sh examples/draw.sh \"$0/scaling.csv\"' " +
+                                              folder.path.string());
+    INFO(planted.output);
+    CHECK(planted.status == 1);
+    CHECK(text_of(folder.path / "victim") == "precious");
+}

@@ -11,6 +11,7 @@
 #include "examples/lattice_file.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/host/gauge_file.h"
+#include "milc_glue/host/lime.h"
 #include "tests/ranks_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/su3.h"
@@ -228,6 +229,75 @@ TEST_CASE("SciDAC and ILDG files of ranks have the bytes that one rank writes", 
     }
 }
 
+TEST_CASE("SciDAC and ILDG files of other programs are read as QIO reads them", "[lattice_file][smoke][sanitize]") {
+    using milcgpu::lime_header;
+    const TemporaryFile file;
+    const Gauge links = random_gauge(lattice, 11);
+    std::vector<double> reals = links_to_milc<double>(lattice, links);
+    milcgpu::Ranks one;
+    const milcgpu::Box box{lattice.n, lattice.n, {}, {}, 0};
+    const auto written = milcgpu::write_gauge(one, box, file.name(), {reals.data(), true, 576},
+                                              {milcgpu::FileKind::scidac, "now", 8, "<a/>", "<b/>"});
+    const std::string data = file.bytes().substr(written.data, reals.size() * 8);
+    const auto record = [](const char *type, std::string text, milcgpu::LimePlace place) {
+        const std::string head = lime_header(type, text.size(), place);
+        text.resize((text.size() + 7) / 8 * 8);
+        return head + text;
+    };
+    const auto ildg = [&](const std::string &open = "<ildgFormat>", const std::string &n = "> 2 </lx>") {
+        return record("ildg-format",
+                      "<?xml version=\"1.0\"?><!-- <lx>8</lx> -->" + open +
+                          "<version> 1.0 </version><precision>\n64\t" + "</precision><lx" + n +
+                          "<ly>4</ly> <lz>6</lz><lt> 4</lt></ildgFormat>",
+                      {true, false});
+    };
+    const auto field = [&](bool last) { return record("ildg-binary-data", data, {false, last}); };
+    const auto sum = [&](unsigned a, bool first) {
+        return record("scidac-checksum",
+                      milcgpu::format("<c><suma> %x </suma><sumb>%x</sumb></c>", a, written.sums.second),
+                      {first, true});
+    };
+    const unsigned right = written.sums.first;
+    const auto scidac = [&](const std::string &size, const std::string &text) {
+        return record("scidac-private-file-xml", "<f><dims> 2 4 6 4 </dims><volfmt> 0 </volfmt></f>", {true, false}) +
+               record("scidac-file-xml", text, {false, true}) +
+               record("scidac-private-record-xml", "<r><precision> D </precision>" + size + "</r>", {true, false}) +
+               record("scidac-binary-data", data, {false, false});
+    };
+    const std::string plain = ildg() + field(true), size = "<typesize> 144 </typesize><datacount> 4 </datacount>",
+                      other = record("ildg-format", "<precision>32</precision>", {true, false});
+    const auto reads = [&](const std::string &bytes, bool has_sums) {
+        file.set(bytes);
+        std::string said = refusal(examples::read_gauge, file.name());
+        if (said.empty() && links_to_milc<double>(lattice, examples::read_gauge(file.name()).links) != reals)
+            said = "other links";
+        if (said.empty() && (milcgpu::head_of(file.name()).has_sums != 0) != has_sums)
+            said = "sums";
+        return said;
+    };
+    CHECK(reads(plain, false) == "");
+    CHECK(reads(ildg("<i:ildgFormat xmlns:i=\"a>b\">", " unit=\"1\">2</lx>") + field(true), false) == "");
+    CHECK(reads(ildg("<e/><f></f>", "\n>2</lx>") + field(false) + sum(right, false), true) == "");
+    CHECK(reads(ildg() + field(true) + sum(right, true), true) == "");       // in a message of its own
+    CHECK(reads(plain + other + field(false) + sum(1, false), false) == ""); // of the next field
+    CHECK(reads(record("x", "y", {true, true}) + plain, false) == "");
+    CHECK(reads(scidac(size, "<x/>") + sum(right, false), true) == "");
+    CHECK(reads(scidac("<datacount>1</datacount><typesize>576</typesize>", "<x/>") + sum(right, false), true) == "");
+    CHECK(reads(scidac(size, std::string(3 << 20, 'x')) + sum(right, false), true) == "");
+    CHECK(milcgpu::texts_of(file.name()).about.size() == 3 << 20);
+    for (const std::string &tail : {std::string(512, '\0'), std::string("more"), sum(right, false).substr(0, 100),
+                                    lime_header("x", 1 << 20, {true, false})}) {
+        CHECK(reads(ildg() + field(false) + sum(right, false) + tail, true) == "");
+        CHECK(reads(plain + tail, false) == "");
+        CHECK(has(reads(ildg() + field(false) + tail, false), file.name() + ", byte ")); // the message goes on
+    }
+    CHECK(has(reads(ildg() + field(false) + sum(1, false), true), "but the file says 1 "));
+    CHECK(has(reads(plain + sum(1, true), true), "but the file says 1 "));
+    CHECK(has(reads(plain + sum(1, true).substr(0, 150), true), "runs past the end"));
+    CHECK(has(reads(ildg("<ildgFormat>", "></lx>") + field(true), false), "no <lx> in the record's text"));
+    CHECK(has(reads(ildg("<ildgFormat>", "/>") + field(true), false), "no <lx> in the record's text"));
+}
+
 TEST_CASE("a file that lies is refused on all ranks, with its place", "[lattice_file][ranks][smoke][sanitize]") {
     const TemporaryFile file;
     const Cut &cut = cuts[2];
@@ -264,6 +334,30 @@ TEST_CASE("a file that lies is refused on all ranks, with its place", "[lattice_
     bad = good;
     bad[0] = 1;
     CHECK(refused(bad, name + ", byte 0: neither a gauge file of MILC's version 5 nor"));
+    // A file that becomes shorter: sites that cannot be read are 0, not those of the piece before.
+    milcgpu::Ranks one;
+    const milcgpu::Box whole{cut.whole, cut.whole, {}, {}, 0};
+    for (const auto &grain : {own, fine, milcgpu::SiteRecords::usual}) {
+        file.set(good);
+        const auto head = milcgpu::head_of(file.name());
+        file.set(good.substr(0, good.size() / 2));
+        std::vector<float> links(72 * std::size_t(of.volume()), 7),
+            right = links_to_milc<float>(of, random_gauge(of, 9));
+        CHECK(has(refusal(
+                      [&](const std::string &path) {
+                          milcgpu::read_sites(one, whole, path, head, {links.data(), false, 288},
+                                              milcgpu::Readers::everyone, grain);
+                      },
+                      file.name()),
+                  "cannot be read (the file ends here)"));
+        std::size_t read = 0, zero = 0;
+        for (std::size_t k = 0; k < links.size(); k += 72) {
+            read += std::equal(&links[k], &links[k] + 72, &right[k]);
+            zero += std::all_of(&links[k], &links[k] + 72, [](float x) { return x == 0; });
+        }
+        CHECK(read + zero == links.size() / 72);
+        CHECK(zero >= links.size() / 144);
+    }
     CHECK(refused(good, "rank 2 of 4: /nowhere cannot be opened (No such file or directory); put it where", 2));
 }
 

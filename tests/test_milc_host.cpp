@@ -514,7 +514,35 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     INFO(liar.output);
     CHECK(liar.says("milcgpu: lattice file: " + name + ", byte " + std::to_string(lies.find("ildg-binary-data") + 128) +
                     ": checksum "));
+    lies.replace(lies.find("<precision>64"), 13, "<precision>sp");
+    lies.replace(lies.find("<precision>D"), 12, "<precision> ");
+    std::ofstream(name, std::ios::binary) << lies;
+    for (const auto &[routines, own] : {std::pair("read_scidac", "parallel_scidac"), std::pair("read", "serial")}) {
+        const Run tried = with("hisq-P2", "", routines);
+        INFO(tried.output);
+        CHECK(tried.says("MILC's own restore_" + std::string(own) + " of " + name));
+        CHECK(tried.says("no <precision> in the record's text; the file is not SciDAC, or it is damaged. MILC's own "
+                         "routine does it") == (own == std::string("parallel_scidac")));
+    }
+    const Run by_mpi = with("hisq-P2", "", "mpiio_read"); // MILC's own takes it for one of version 5
+    CHECK(by_mpi.says("no <precision> in the record's text; the file is not SciDAC, or it is damaged. The run ends"));
     CHECK(with("hisq-P2", "", "serial").status == 0);
+    // A disk that is full: an older file stays, which MILC's own would have lost.
+    const std::string before = tests::text_of(name), tried = "MILC's own save_serial of " + name;
+    const auto on_full_disk = [&] {
+        return tests::run("MILCGPU_BACKEND=host", "sh -c 'trap \"\" XFSZ; ulimit -f 20; exec \"$@\"' sh",
+                          MILC_HOST_PROGRAMS "hisq-P2/program lattice_file serial " + name);
+    };
+    const tests::Run full = on_full_disk();
+    INFO(full.output);
+    CHECK(full.status != 0);
+    CHECK(full.count(name + " cannot be written: File too large. The run ends") == 1);
+    CHECK(full.count(tried) == 0);
+    CHECK(tests::text_of(name) == before);
+    std::remove(name.c_str());
+    CHECK(on_full_disk().count(tried) == 1); // nothing is lost
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 0);
+    std::ofstream(name, std::ios::binary) << before;
     // What MILC judges, and what ends the run.
     std::string bytes = tests::text_of(name);
     const auto read = [&](const std::string &changed) {

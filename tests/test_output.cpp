@@ -1,10 +1,15 @@
 // Files that the example programs write: whole or not there; tables whose cells may have commas.
 #include "examples/arguments.h"
 #include "examples/csv.h"
+#include "gpu_kernels/backend/host_segment.h"
+#include "gpu_kernels/backend/quoted.h"
+#include "milc_glue/host/site_records.h"
 #include "tests/catch.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
+#include <fcntl.h>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <unistd.h>
 
@@ -78,6 +83,94 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     CHECK(full.failure() == ENOSPC);
     CHECK(refusal<std::runtime_error>([&] { full.finish(); }) ==
           "--out: /dev/full cannot be written: No space left on device; check the disk");
+}
+
+TEST_CASE("an output file never opens what exists beside it, and stays where its name cannot be given",
+          "[programs][sanitize]") {
+    const tests::Folder folder;
+    const std::string path = folder.path.string() + "/file", victim = folder.path.string() + "/victim",
+                      part = path + "." + std::to_string(getpid());
+    std::ofstream(victim) << "precious";
+    std::filesystem::create_symlink(victim, part + ".part");
+    std::ofstream(part + ".1.part") << "of another run";
+    const auto write = [&](const std::function<void()> &before_the_end) {
+        OutputFile file;
+        file.open("--out", path);
+        file.write("new");
+        before_the_end();
+        file.finish();
+    };
+    write([] {});
+    CHECK(tests::text_of(path) == "new");
+    CHECK_FALSE(std::filesystem::is_symlink(path));
+    CHECK(tests::text_of(victim) == "precious");
+    CHECK(tests::text_of(part + ".1.part") == "of another run");
+    CHECK(files_in(folder.path) == 4);
+    std::filesystem::remove(path);
+    CHECK(refusal<std::runtime_error>([&] { write([&] { std::filesystem::create_directory(path); }); }) ==
+          "--out: " + path + " cannot be replaced (Is a directory); the new file is whole and stays as " + part +
+              ".2.part: move it");
+    CHECK(tests::text_of(part + ".2.part") == "new");
+    // Of a process that is gone. Those of this one are not left over.
+    const pid_t gone = fork();
+    if (gone == 0)
+        _exit(0);
+    waitpid(gone, nullptr, 0);
+    const std::string left = path + "." + std::to_string(gone) + ".part";
+    std::ofstream(left) << "n";
+    std::ofstream(path + ".x.part") << "n";
+    std::filesystem::create_symlink("file", folder.path / "link");
+    CHECK(milcgpu::parts_left_of(path) == left);
+    CHECK(milcgpu::parts_left_of(folder.path / "link") == left);
+    CHECK(milcgpu::parts_left_of(victim) == "");
+    CHECK(milcgpu::parts_left_of(path + "/none/none") == "");
+    // A disk that does not know its size has room.
+    const std::string sizeless = refusal<examples::ArgumentError>([] { OutputFile().open("--out", "/proc/x", 1e6); });
+    CHECK(sizeless.find("cannot be written: ") != sizeless.npos);
+    CHECK(sizeless.find("it takes") == sizeless.npos);
+}
+
+TEST_CASE("what a program prints never lands in its files, if it runs with stdin, stdout or stderr closed",
+          "[programs][sanitize]") {
+    const tests::Folder folder;
+    const std::string path = folder.path.string() + "/file", other = folder.path.string() + "/other";
+    std::ofstream(other) << "other";
+    std::fflush(stdout);
+    int kept[3];
+    for (int k = 0; k < 3; ++k)
+        kept[k] = fcntl(k, F_DUPFD_CLOEXEC, 3), close(k);
+    OutputFile file;
+    file.open("--out", path);
+    milcgpu::OpenFile read, write;
+    const int opened = read.open(other, false) + write.open(other, true);
+    const milcgpu::HostSegment segment(4096);
+    int free = 0;
+    for (int k = 0; k < 3; ++k)
+        free += fcntl(k, F_GETFD) < 0;
+    const ssize_t printed = ::write(STDOUT_FILENO, "printed", 7);
+    file.write("new");
+    file.finish();
+    for (int k = 0; k < 3; ++k)
+        dup2(kept[k], k), close(kept[k]);
+    CHECK(opened == 0);
+    CHECK(free == 3);
+    CHECK(printed == -1);
+    CHECK(tests::text_of(path) == "new");
+    CHECK(tests::text_of(other) == "other");
+}
+
+TEST_CASE("messages quote what others have written without control characters, and briefly", "[programs][sanitize]") {
+    using milcgpu::quoted;
+    CHECK(quoted("plain 1.5") == "plain 1.5");
+    CHECK(quoted("\x1b[2J\x07\t\n\r\x7f") == "\\x1b[2J\\x07\\t\\n\\x0d\\x7f");
+    CHECK(quoted("\u00e9\u4e2d\U0001f600") == "\u00e9\u4e2d\U0001f600");
+    CHECK(quoted("\xc2\x9b"
+                 "2J\xe2\x80\xae") == "\\xc2\\x9b2J\\xe2\\x80\\xae");     // C1, and writing from right to left
+    CHECK(quoted("\xff\xc0\x80\xe4\xb8") == "\\xff\\xc0\\x80\\xe4\\xb8"); // no UTF-8
+    CHECK(quoted(std::string("a\0b", 3)) == "a\\x00b");
+    CHECK(quoted(std::string(1 << 20, 'x')) == std::string(80, 'x') + "...");
+    CHECK(milcgpu::quoted_name(std::string(1 << 20, 'x')).size() < 5000);
+    CHECK(milcgpu::printable("a\nb\x1b") == "a\nb\\x1b");
 }
 
 TEST_CASE("tables: cells come back as they were, each row has those of the heading", "[programs][sanitize]") {

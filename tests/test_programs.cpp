@@ -1,11 +1,13 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
 #include "examples/lattice_file.h"
 #include "milc_glue/api/milcgpu.h"
+#include "milc_glue/host/lime.h"
 #include "tests/program_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/source_text.h"
 #include <algorithm>
 #include <cstdlib>
+#include <sys/stat.h>
 
 using tests::Folder;
 using tests::Run;
@@ -524,6 +526,51 @@ TEST_CASE("programs: files that cannot be lattices, and memory that is not there
     }
 }
 
+TEST_CASE("programs: no byte of a file or a name reaches the terminal as it is, and no pipe is waited for",
+          "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string(),
+                      heading = "kind,what,precision,sources,lattice,grid,ranks,us,gflops,"
+                                "gbytes_per_second\n",
+                      red = "\x1b[31m", long_text(1 << 20, 'x'), name = path + "/\x1b[2J\nname";
+    const auto xml = [](const std::string &type, const std::string &text) {
+        return milcgpu::lime_record(type, text, {true, false});
+    };
+    const std::string data = xml("ildg-binary-data", "");
+    const std::pair<std::string, std::string> lattices[] = {
+        {xml("scidac-private-file-xml", "<dims>" + red + "</dims>") + data, "dims '\\x1b[31m' are not four numbers"},
+        {xml("scidac-private-file-xml", "<dims>" + long_text + "</dims>") + data, "dims 'xxxxxxxxx"},
+        {xml("ildg-format", "<lx>4</lx><ly>4</ly><lz>4</lz><lt>4</lt><precision>" + red + "</precision>") + data,
+         "precision '\\x1b[31m' of a gauge field"},
+        {milcgpu::lime_header(red, 1000, {true, false}), "record '\\x1b[31m' of 1000 bytes runs past the end"}};
+    const auto said = [&](const std::string &words, const std::string &why) {
+        const Run r = run(words);
+        INFO(r.output.substr(0, 2000));
+        CHECK((r.status == 1 || r.status == 2)); // 124: it has waited
+        CHECK(r.count(why) == 1);
+        CHECK(r.output.size() < 1000);
+        CHECK(std::none_of(r.output.begin(), r.output.end(), [](char c) { return c != '\n' && (c < ' ' || c > '~'); }));
+        CHECK(r.count("\n") == 1);
+    };
+    for (const auto &[bytes, why] : lattices) {
+        std::ofstream(name, std::ios::binary) << bytes;
+        said("flow --backend host --lattice '" + name + "'", "/\\x1b[2J\\nname, byte ");
+        said("flow --backend host --lattice '" + name + "'", why);
+    }
+    for (const std::string &line : {red, long_text}) {
+        std::ofstream(name) << heading << line << "\n";
+        said("bench --quick --backend host --compare '" + name + "'",
+             "cells or its numbers: '" + std::string(line == red ? "\\x1b[31m'" : "xxxx"));
+    }
+    REQUIRE(mkfifo((path + "/pipe").c_str(), 0600) == 0);
+    said("bench --quick --backend host --compare " + path + "/pipe", "is no table of this program");
+    said("flow --backend host --lattice " + path + "/pipe", "cannot be opened; check that it is a file");
+    said("flow --backend host --lattice '" + red + "'", "\\x1b[31m cannot be opened");
+    said("flow --backend host '--" + red + "'", "unknown option '--\\x1b[31m'");
+    said("flow --backend host --csv '" + path + "/" + red + "/x'", "/\\x1b[31m/x cannot be written: No such file");
+}
+
 TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong settings are said before any work",
           "[programs]") {
     NEED_MPIRUN;
@@ -591,6 +638,41 @@ TEST_CASE("programs: a table is whole or not there, and pipes take it as it come
     CHECK(out.status == 2);
     CHECK(out.count("/dev/full cannot be written: it is no plain file") == 1);
     CHECK(out.count("\nwritten: ") == 0);
+}
+
+TEST_CASE("programs: a program without stdin, stdout or stderr writes the same files, and says that it cannot print",
+          "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string(), made = " --size 4 4 4 4 --sweeps 1 --out " + path,
+                      given = " --backend host --lattice " + path + "/lattice";
+    const auto sh = [](const std::string &words) {
+        return tests::run("", "", "sh -c 'exec " MILCGPU_PROGRAMS + words + "'");
+    };
+    REQUIRE(sh("make_lattice" + made + "/lattice").status == 0);
+    struct Writes {
+        std::string program, option;
+        size_t from; // behind what says when it was written
+    };
+    for (const auto &[program, option, from] :
+         {Writes{"make_lattice" + made + "/", "", 96}, Writes{"eigen" + given, " --count 2 --out " + path + "/", 92},
+          Writes{"solve" + given, " --mass 0.5 --pairs double/double --history " + path + "/", 0}}) {
+        const auto written = [&path, from = from](const std::string &name) {
+            const std::string text = tests::text_of(path + "/" + name);
+            return text.size() < from ? "" : text.substr(from);
+        };
+        REQUIRE(sh(program + option + "open").status == 0);
+        for (const std::string closed : {">&-", "<&-", "2>&-", "<&- >&- 2>&-"}) {
+            const Run r = sh(program + option + "closed " + closed);
+            INFO(program << closed << "\n" << r.output);
+            CHECK(r.status == (closed.find(" >&-") != closed.npos || closed == ">&-" ? 1 : 0));
+            CHECK(r.count(": what is printed cannot be written: ") == (closed == ">&-" ? 1 : 0));
+            CHECK(written("closed") != "");
+            CHECK(written("closed") == written("open"));
+            std::filesystem::remove(path + "/closed");
+        }
+        std::filesystem::remove(path + "/open");
+    }
 }
 
 TEST_CASE("programs: nothing is said to agree with a reference that was left out, and each pair says what it was asked",

@@ -1,11 +1,10 @@
 #include "gpu_kernels/backend/host_segment.h"
 #include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/backend/open_file.h"
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <random>
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace milcgpu {
 
@@ -21,7 +20,7 @@ namespace {
 HostSegment::HostSegment(size_t bytes) : bytes_(bytes) {
     std::random_device random;
     name_ = format("/dev/shm/milcgpu-%d-%08x%08x", static_cast<int>(getpid()), random(), random());
-    const int file = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int file = open_file(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     if (file < 0)
         refuse("make", name_, bytes, errno);
     named_ = true;
@@ -36,7 +35,7 @@ HostSegment::HostSegment(size_t bytes) : bytes_(bytes) {
 }
 
 HostSegment::HostSegment(const std::string &name, size_t bytes) : name_(name), bytes_(bytes) {
-    const int file = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+    const int file = open_file(name.c_str(), O_RDWR);
     if (file < 0)
         refuse("open", name_, bytes, errno);
     map(file);

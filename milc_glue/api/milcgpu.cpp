@@ -1,4 +1,5 @@
 // The C interface: errors, contexts, the caller's memory. See milcgpu.h.
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
@@ -13,7 +14,7 @@ thread_local const char *error_shown = "";
 
 void milcgpu::set_last_error(const char *function, const char *what) noexcept {
     try {
-        error_text = format("%s: %s", function, what);
+        error_text = format("%s: %s", function, printable(what).c_str());
         error_shown = error_text.c_str();
     } catch (const std::bad_alloc &) {
         error_shown = "host memory is exhausted: there was none for the message of what failed";

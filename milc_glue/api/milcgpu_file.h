@@ -7,9 +7,9 @@
  * Every rank must see the file under this name.
  *
  * A damaged or foreign file gives BAD_ARGUMENT on all ranks, with its name, the byte, what is wrong and what to do: too
- * short or too long, extents of another lattice, no known format, sites in an order of their own (MILC's
- * save_checkpoint), checksums that are not those of the data. What its head shows leaves `links` untouched; after a
- * wrong checksum, or a disk that fails, `links` holds what was read.
+ * short, extents of another lattice, no known format, sites in an order of their own (MILC's
+ * save_checkpoint), checksums that are not those of the data. What its head shows leaves `links` untouched. After a
+ * wrong checksum `links` holds what was read; where the disk failed, or the file became shorter meanwhile, it holds 0.
  */
 #ifndef MILCGPU_FILE_H
 #define MILCGPU_FILE_H
@@ -40,8 +40,10 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
                                        milcgpu_gauge_file *file);
 
 /* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: the time of
- * writing as the file shall name it, up to 63 characters; NULL: now. The file gets its name when it is whole; until
- * then an older one of that name stays. BAD_ARGUMENT where it cannot be written, is no plain file, or the disk is full.
+ * writing as the file shall name it, up to 63 characters; NULL: now. The file gets its name when it is whole and
+ * on the disk; until then it is beside it (NAME.<process>.part), and an older one of that name stays. BAD_ARGUMENT if it
+ * cannot be written, is no plain file, or the disk is full; if the name cannot be given, as to a mount point, the whole
+ * file stays beside it, and the message names it.
  * NAN_OR_INF: a number is NaN, or is infinite in single precision, with the place. file may be NULL. */
 milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                         const char *time, milcgpu_gauge_file *file);

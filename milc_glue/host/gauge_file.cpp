@@ -1,5 +1,6 @@
 #include "milc_glue/host/gauge_file.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
@@ -24,6 +25,21 @@ void check_extents(const std::string &path, size_t byte, const long long (&exten
             refuse_file(path, byte, format("extent %lld in direction %c", extents[mu], "xyzt"[mu]), file_is_damaged);
         head.extents[mu] = int(extents[mu]);
     }
+}
+
+uint32_t first_word(const FileBytes &file) {
+    uint32_t first;
+    if (file.size() < sizeof first)
+        refuse_file(file.path(), file.size(), "the file ends inside its header", file_is_truncated);
+    file.read(0, &first, sizeof first);
+    return first;
+}
+
+std::optional<FileKind> kind_of(uint32_t first) {
+    const auto is = [&](uint32_t magic) { return first == magic || __builtin_bswap32(first) == magic; };
+    return is(lime_magic)   ? std::optional(FileKind::scidac)
+           : is(milc_magic) ? std::optional(FileKind::milc)
+                            : std::nullopt;
 }
 
 // ---- version 5
@@ -67,29 +83,30 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
     head.turned = 1;
     head.reals = reals;
     long long n[4] = {};
-    if (const std::optional<LimeRecord> lattice = find_record(file, "scidac-private-file-xml")) {
+    const LimeField field(file);
+    const std::optional<LimeRecord> lattice = field.find("scidac-private-file-xml"),
+                                    of_ildg = field.find("ildg-format");
+    if (lattice && !(of_ildg && !field.find("scidac-private-record-xml"))) {
         const Xml about(file, *lattice);
         const std::string dims = about("dims"), parts = about.optional("volfmt");
         int count = 0;
         if (std::sscanf(dims.c_str(), "%lld %lld %lld %lld %n", &n[0], &n[1], &n[2], &n[3], &count) != 4 ||
             dims[size_t(count)] != '\0')
-            refuse_file(path, lattice->at, format("dims '%s' are not four numbers", dims.c_str()),
+            refuse_file(path, lattice->at, format("dims '%s' are not four numbers", quoted(dims).c_str()),
                         "only four-dimensional lattices are read");
         check_extents(path, lattice->at, n, head);
         if (parts != "" && parts != "0") {
             head.listed = 1;
             return head;
         }
-        const LimeRecord described = require_record(file, "scidac-private-record-xml");
+        const LimeRecord described = field.require("scidac-private-record-xml");
         const Xml xml(file, described);
         head.real_bytes = xml("precision") == "D" ? 8 : 4;
-        const int objects = reals == reals_of_links ? 4 : 1;
-        if (xml("datacount") != std::to_string(objects) ||
-            xml("typesize") != std::to_string(reals / objects * head.real_bytes))
-            refuse_file(path, described.at, format("not %d objects of %d reals a site", objects, reals / objects),
+        if (std::atof(xml("datacount").c_str()) * std::atof(xml("typesize").c_str()) != double(head.site_bytes()))
+            refuse_file(path, described.at, format("not %d reals of %d bytes a site", reals, head.real_bytes),
                         "use the reader of the file's own kind (gauge field or colour vector)");
     } else { // an ILDG file of another program
-        const LimeRecord described = require_record(file, "ildg-format");
+        const LimeRecord described = field.require("ildg-format");
         const Xml xml(file, described);
         for (int mu = 0; mu < 4; ++mu)
             n[mu] = std::atoll(xml(std::string{'l', "xyzt"[mu]}).c_str());
@@ -97,17 +114,17 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
         const std::string precision = xml("precision");
         head.real_bytes = precision == "64" ? 8 : 4;
         if (reals != reals_of_links || (precision != "32" && precision != "64"))
-            refuse_file(path, described.at, format("precision %s of a gauge field", precision.c_str()),
+            refuse_file(path, described.at, format("precision '%s' of a gauge field", quoted(precision).c_str()),
                         "32 and 64 bits are read");
     }
-    const LimeRecord data = require_record(file, "scidac-binary-data", "ildg-binary-data");
+    const LimeRecord data = field.data();
     if (double(data.bytes) != head.sites() * double(head.site_bytes()))
         refuse_file(path, data.at,
                     format("the data record has %zu bytes, the lattice needs %.0f", data.bytes,
                            head.sites() * double(head.site_bytes())),
                     file_is_damaged);
     head.data = data.at;
-    if (const std::optional<LimeRecord> record = find_record(file, "scidac-checksum")) {
+    if (const std::optional<LimeRecord> record = field.find("scidac-checksum")) {
         const Xml xml(file, *record);
         if (std::sscanf(xml("suma").c_str(), "%x", &head.sums.first) != 1 ||
             std::sscanf(xml("sumb").c_str(), "%x", &head.sums.second) != 1)
@@ -232,7 +249,7 @@ class PassingSums {
 SiteRecords::Fault fault_of(const Ranks &ranks, const std::string &path, const char *verb) {
     return [&ranks, path, verb](int code, size_t byte) {
         return Error(Status::bad_argument,
-                     format("%s, byte %zu: cannot be %s%s (%s); %s", path.c_str(), byte, verb,
+                     format("%s, byte %zu: cannot be %s%s (%s); %s", quoted_name(path).c_str(), byte, verb,
                             ranks.size() > 1 ? " on this rank" : "",
                             code < 0 ? "the file ends here" : std::strerror(code),
                             code < 0 ? "copy it again, and see that nothing writes it meanwhile" : "check the disk"));
@@ -254,7 +271,8 @@ bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers w
     ranks.collective("a file that is opened", [&] {
         if ((who == Readers::everyone || ranks.rank() == 0) && !same)
             throw Error(Status::bad_argument,
-                        format("%s %s; put it where the hosts of all ranks have it under this name", path.c_str(),
+                        format("%s %s; put it where the hosts of all ranks have it under this name",
+                               quoted_name(path).c_str(),
                                mine.code != 0
                                    ? format("cannot be opened (%s)", std::strerror(mine.code)).c_str()
                                    : format("has %zu bytes here, and %zu on rank 0", mine.bytes, first.bytes).c_str()));
@@ -321,8 +339,9 @@ std::string end_of(const GaugeForm &form, const SumPair &sums) {
 
 FileTexts texts_of(const std::string &path) {
     const FileBytes file(path);
+    const LimeField field(file);
     const auto text = [&](const char *type, const char *of_others) {
-        const std::optional<LimeRecord> record = find_record(file, type);
+        const std::optional<LimeRecord> record = field.find(type);
         return record ? std::string(Xml(file, *record).text.c_str())
                       : format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<%s/>\n", of_others);
     };
@@ -335,17 +354,14 @@ double gauge_file_bytes(const std::array<int, 4> &n) {
 
 std::optional<SiteFileHead> known_head_of(const std::string &path, int reals) {
     const FileBytes file(path);
-    uint32_t first;
-    if (file.size() < sizeof first)
-        refuse_file(path, file.size(), "the file ends inside its header", file_is_truncated);
-    file.read(0, &first, sizeof first);
-    const uint32_t turned = __builtin_bswap32(first);
-    if (first == lime_magic || turned == lime_magic)
-        return lime_head(file, reals);
-    if (first == milc_magic || turned == milc_magic)
-        return milc_head(file, turned == milc_magic);
-    return {};
+    const uint32_t first = first_word(file);
+    const std::optional<FileKind> kind = kind_of(first);
+    if (!kind)
+        return {};
+    return *kind == FileKind::scidac ? lime_head(file, reals) : milc_head(file, first != milc_magic);
 }
+
+std::optional<FileKind> kind_of(const std::string &path) { return kind_of(first_word(FileBytes(path))); }
 
 SiteFileHead head_of(const std::string &path, int reals) {
     const std::optional<SiteFileHead> head = known_head_of(path, reals);
@@ -409,7 +425,9 @@ void require_sums(const std::string &path, const SiteFileHead &head, const SumPa
 }
 
 SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, const SiteField &links,
-                         const GaugeForm &form, Readers writers, const SiteRecords::Grain &grain) {
+                         const GaugeForm &form, Readers writers, const SiteRecords::Grain &grain, bool *disk_failed) {
+    bool unused;
+    bool &is_begun = *(disk_failed != nullptr ? disk_failed : &unused) = false;
     const bool scidac = form.kind == FileKind::scidac;
     const size_t bytes = size_t(form.real_bytes) * reals_of_links;
     const double data_bytes = double(bytes) * box.whole_sites();
@@ -425,7 +443,8 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
         const double all = double(start.data) + data_bytes;
         whole.open(path, all + double(end_of(form, {}).size()), true);
         if (whole.part().size() >= sizeof start.name)
-            throw Error(Status::bad_argument, path + " is too long a name");
+            throw Error(Status::bad_argument, quoted_name(path) + " is too long a name");
+        is_begun = true;
         whole.extend(size_t(all));
         std::snprintf(start.name, sizeof start.name, "%s", whole.part().c_str());
     });
@@ -454,7 +473,7 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
             throw Error(Status::nan_or_inf,
                         format("%s is not written: the links of x y z t = %s have NaN or infinity, or more than a "
                                "number of %d bytes holds",
-                               path.c_str(), place_in(box, lost).c_str(), form.real_bytes));
+                               quoted_name(path).c_str(), place_in(box, lost).c_str(), form.real_bytes));
     });
     SiteFileHead head{
         form.kind, box.whole, form.real_bytes, reals_of_links, int(scidac), 0, start.data, 1, sums.of_all_ranks(ranks),
@@ -462,9 +481,9 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
     if (!scidac)
         form.time.copy(head.time, time_bytes - 1);
     ranks.collective("a file that is written", [&] {
-        const int code = file.close();
-        if (code != 0)
-            throw fault_of(ranks, part, "written")(code, 0);
+        const int synced = file.sync(), closed = file.close();
+        if (synced != 0 || closed != 0)
+            throw fault_of(ranks, part, "written")(synced != 0 ? synced : closed, 0);
     });
     ranks.collective("a file that is written", [&] {
         if (ranks.rank() != 0)
@@ -478,6 +497,8 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
         if (code != 0 || closed != 0)
             throw fault_of(ranks, part, "written")(code != 0 ? code : closed, behind);
         whole.write(front.data(), front.size());
+        whole.complete();
+        is_begun = false;
         whole.finish();
     });
     return head;

@@ -35,6 +35,8 @@ struct SiteFileHead {
 };
 constexpr int reals_of_links = 4 * 18, reals_of_vector = 6;
 
+// By the first word of the file, on this rank. Nothing, where the file is of another kind.
+std::optional<FileKind> kind_of(const std::string &path);
 // Reads the head alone, on this rank. reals: what each site is to have. Nothing, where the file is of another kind.
 std::optional<SiteFileHead> known_head_of(const std::string &path, int reals = reals_of_links);
 // Throws where it is of another kind, or listed.
@@ -81,7 +83,8 @@ enum class Readers { everyone, able, first };
 
 // The head, on all ranks, of the file that rank 0 sees; throws where it is not of these extents.
 SiteFileHead common_head(Ranks &ranks, const std::string &path, const std::array<int, 4> &whole, int reals);
-// Reads all sites. The answer is the checksum of what was read. Where it throws, the field has a part of the file.
+// Reads all sites. The answer is the checksum of what was read. If it throws, the field has a part of the file,
+// and 0 where it could not be read.
 SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const SiteFileHead &head,
                    const SiteField &field, Readers readers = Readers::everyone,
                    const SiteRecords::Grain &grain = SiteRecords::usual);
@@ -96,11 +99,12 @@ struct GaugeForm {
     std::string about = {}, record = {}; // scidac: the texts (XML) of the file and of the field
     std::optional<std::string> lfn = {}; // scidac: ILDG, with this name
 };
-// The file has its name when it is whole; until then an older one of that name stays. Returns what it says of itself.
-// Throws Error(nan_or_inf) where a number is not finite, as the file has it.
+// The file has its name when it is whole and on the disk; until then an older one of that name stays. Returns what it
+// says of itself. Throws Error(nan_or_inf) if a number is not finite, as the file has it.
+// disk_failed (out), on rank 0: if it throws, whether the file was begun and is not whole.
 SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, const SiteField &links,
                          const GaugeForm &form, Readers writers = Readers::everyone,
-                         const SiteRecords::Grain &grain = SiteRecords::usual);
+                         const SiteRecords::Grain &grain = SiteRecords::usual, bool *disk_failed = nullptr);
 // Of version 5.
 double gauge_file_bytes(const std::array<int, 4> &extents);
 

@@ -1,6 +1,7 @@
 // Files of records, LIME, as SciDAC and ILDG have them: headers of 144 bytes and data padded to 8 bytes, big endian.
 #pragma once
 #include "milc_glue/host/site_records.h"
+#include <map>
 #include <optional>
 #include <string>
 
@@ -31,15 +32,29 @@ class FileBytes {
 struct LimeRecord {
     size_t at, bytes; // of the data
 };
-// The first of a type; nullopt: there is none. Throws where the file is no chain of records until there.
-std::optional<LimeRecord> find_record(const FileBytes &file, const std::string &type, const std::string &other = "");
-LimeRecord require_record(const FileBytes &file, const std::string &type, const std::string &other = "");
 
-// The text of a record, and what is between <tag> and </tag>.
+// The records of a file's first field, as QIO and other programs write them: descriptions, data, checksum. Each
+// description is the last of its type in front of the data. The checksum is the one that follows the data before any
+// other field, in the same message or in one of its own. Nothing behind that is read.
+class LimeField {
+  public:
+    // Throws if the file is no chain of records until there.
+    explicit LimeField(const FileBytes &file);
+    std::optional<LimeRecord> find(const std::string &type) const;
+    LimeRecord require(const std::string &type) const; // throws if there is none
+    LimeRecord data() const;                           // likewise
+
+  private:
+    const FileBytes &file_;
+    std::map<std::string, LimeRecord> records_;
+};
+
+// The text of a record, and what is between <tag> and </tag>, without blanks around it. The tag may have attributes and
+// a prefix (<p:tag a="b">); comments are skipped.
 struct Xml {
     Xml(const FileBytes &file, const LimeRecord &record);
     std::string optional(const std::string &tag) const;   // empty: there is no such tag
-    std::string operator()(const std::string &tag) const; // throws where there is none
+    std::string operator()(const std::string &tag) const; // throws if there is none
     std::string path, text;
     size_t at;
 };

@@ -1,11 +1,10 @@
 #include "milc_glue/host/site_records.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/open_file.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace milcgpu {
 
@@ -13,9 +12,11 @@ namespace milcgpu {
 
 int OpenFile::open(const std::string &path, bool to_write) {
     close();
-    number_ = ::open(path.c_str(), (to_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); // a pipe would wait
+    number_ = open_file(path.c_str(), (to_write ? O_WRONLY | O_NOFOLLOW : O_RDONLY) | O_NONBLOCK); // a pipe would wait
     return number_ < 0 ? errno : 0;
 }
+
+int OpenFile::sync() { return is_open() ? sync_file(number_) : 0; }
 
 int OpenFile::close() {
     const int number = number_;
@@ -240,6 +241,13 @@ void SiteRecords::Trouble::keep(int now, size_t at) {
         code = now, byte = at;
 }
 
+void SiteRecords::Trouble::read(const OpenFile &file, size_t at, void *to, size_t bytes) {
+    const int now = file.read(at, to, bytes);
+    if (now != 0)
+        std::memset(to, 0, bytes); // not what was read before
+    keep(now, at);
+}
+
 std::vector<SiteRecords::Run> SiteRecords::runs_of(const Span &sites) {
     const Box &box = boxes_[ranks_.rank()];
     const size_t row = sites_in_a_row(box), most = std::max((size_t{1} << 20) / record_, size_t{1});
@@ -262,7 +270,7 @@ void SiteRecords::read_own(const OpenFile &file, const Pass &pass, const Body &t
 #pragma omp parallel for schedule(static) if (sites.count() * record_ >= few_bytes)
         for (size_t k = 0; k < runs.size(); ++k) {
             const size_t at = begin_ + runs[k].place * record_;
-            trouble.keep(file.read(at, runs[k].records, runs[k].count * record_), at);
+            trouble.read(file, at, runs[k].records, runs[k].count * record_);
         }
         pass(runs);
         take(sites.from, sites.count(), buffers_->own.data());
@@ -307,7 +315,7 @@ void SiteRecords::read_shares(const OpenFile &file, const Pass &pass, const Body
         });
         if (here.count() > 0) {
             const size_t at = begin_ + here.from * record_;
-            trouble.keep(file.read(at, buffers_->raw.data(), buffers_->raw.size()), at);
+            trouble.read(file, at, buffers_->raw.data(), buffers_->raw.size());
             pass({{here.from, here.count(), buffers_->raw.data()}});
         }
         if (is_all_mine) {

@@ -23,6 +23,7 @@ class OpenFile {
     OpenFile(const OpenFile &) = delete;
     ~OpenFile() { close(); }
     int open(const std::string &path, bool to_write); // errno; 0: it is open
+    int sync();                                       // to the disk: likewise
     int close();                                      // likewise
     bool is_open() const { return number_ >= 0; }
     // All of it, or errno; -1: the file ends before.
@@ -56,7 +57,8 @@ class SiteRecords {
     // sites `first` to first + count, x fastest, in the box and of the caller.
     using Pass = std::function<void(const std::vector<Run> &)>;
     using Body = std::function<void(size_t first, size_t count, unsigned char *records)>;
-    // Throws, on all ranks, the Error that fault(errno or -1, byte) makes where a rank cannot read or write.
+    // Throws, on all ranks, the Error that fault(errno or -1, byte) makes if a rank cannot read or write. Records that
+    // could not be read are taken as 0.
     using Fault = std::function<Error(int code, size_t byte)>;
     void read(const OpenFile &file, const Pass &pass, const Body &take, const Fault &fault);
     void write(const OpenFile &file, const Body &give, const Pass &pass, const Fault &fault);
@@ -88,6 +90,7 @@ class SiteRecords {
         int code = 0;
         size_t byte = 0;
         void keep(int now, size_t at);
+        void read(const OpenFile &file, size_t at, void *to, size_t bytes);
     };
     void read_shares(const OpenFile &file, const Pass &pass, const Body &take, Trouble &trouble);
     void write_shares(const OpenFile &file, const Body &give, const Pass &pass, Trouble &trouble);

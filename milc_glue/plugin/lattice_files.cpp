@@ -6,6 +6,7 @@
 #include "milc_glue/plugin/state.h"
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
 
 using namespace milcgpu;
@@ -69,7 +70,7 @@ GaugeForm form_of(const milcgpu_plugin_form &form) {
     return scidac;
 }
 
-// work(ranks) on all ranks; on_error(status): the answer where it throws, which is said.
+// work(ranks) on all ranks; on_error(ranks, status): the answer if it throws, which is said.
 template <class Work, class OnError>
 int on_ranks(const char *what, const milcgpu_milc &milc, const Work &work, const OnError &on_error) noexcept {
     return answer_of(what, "MILC's own routine does it", 0, [&] {
@@ -84,12 +85,26 @@ int on_ranks(const char *what, const milcgpu_milc &milc, const Work &work, const
             return work(*ranks);
         } catch (const Error &error) {
             const bool lost = error.status() == Status::comm || error.status() == Status::timed_out;
-            const int answer = lost ? -1 : on_error(error.status());
+            const int answer = lost ? -1 : on_error(*ranks, error.status());
             plugin().log(0, format("%s: %s%s", what, error.what(),
                                    answer == 0 ? ". MILC's own routine does it" : ". The run ends"));
             return answer;
         }
     });
+}
+
+double bytes_of(const milcgpu_milc &milc, const milcgpu_plugin_form &form) {
+    const int real_bytes = form.about != nullptr && form.precision == MILCGPU_DOUBLE ? 8 : 4;
+    return gauge_file_bytes({milc.whole[0], milc.whole[1], milc.whole[2], milc.whole[3]}) * real_bytes / 4;
+}
+
+// Whether there is a file, and it is lost if that many bytes are written over it.
+bool is_lost(const char *name, double bytes, bool disk_failed) {
+    namespace fs = std::filesystem;
+    std::error_code none;
+    const double older = fs::is_regular_file(name, none) ? double(fs::file_size(name, none)) : 0;
+    const fs::space_info space = fs::space(name, none);
+    return older > 0 && (disk_failed || (!none && space.capacity > 0 && double(space.available) + older < bytes));
 }
 
 } // namespace
@@ -98,6 +113,7 @@ extern "C" {
 
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file) {
+    bool may_be_milcs = lime == 1; // until the head is understood
     return on_ranks(
         "lattice file", *milc,
         [&](Ranks &ranks) {
@@ -110,15 +126,18 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
                 OpenFile there;
                 if (ranks.rank() != 0 || there.open(name, false) != 0) // which MILC says
                     return;
-                const std::optional<SiteFileHead> head = known_head_of(name);
-                if (!head || head->listed || (head->kind == FileKind::scidac) != (lime != 0))
+                if (kind_of(name) != (lime != 0 ? FileKind::scidac : FileKind::milc))
                     return;
-                require_extents(name, *head, box.whole);
+                const std::optional<SiteFileHead> head = known_head_of(name);
+                if (!head || head->listed)
+                    return;
                 known = {*head, 1};
             });
             known = ranks.gathered("the head of a file", known)[0];
             if (!known.is_ours)
                 return 0;
+            may_be_milcs = false;
+            require_extents(name, known.head, box.whole);
             const SumPair found = read_sites(ranks, box, name, known.head, field_of(*milc, *links),
                                              serial ? Readers::able : Readers::everyone);
             if (lime != 0)
@@ -131,20 +150,34 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
                 });
             return 1;
         },
-        [](Status status) { return status == Status::no_memory ? 0 : -1; });
+        [&](Ranks &, Status status) { return status == Status::no_memory || may_be_milcs ? 0 : -1; });
 }
 
 int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form,
                                  int serial, const milcgpu_field *links, milcgpu_plugin_file *file) {
+    bool disk_failed = false;
     return on_ranks(
         "lattice file", *milc,
         [&](Ranks &ranks) {
-            const SiteFileHead head = write_gauge(ranks, box_of_milc(*milc), name, field_of(*milc, *links),
-                                                  form_of(*form), serial ? Readers::first : Readers::everyone);
+            const std::string left = ranks.rank() == 0 ? parts_left_of(name) : "";
+            if (!left.empty())
+                plugin().log(1,
+                             format("lattice file: %s: left by runs that were killed, or still written by another host",
+                                    left.c_str()));
+            const SiteFileHead head =
+                write_gauge(ranks, box_of_milc(*milc), name, field_of(*milc, *links), form_of(*form),
+                            serial ? Readers::first : Readers::everyone, SiteRecords::usual, &disk_failed);
             tell(head, head.sums, *file);
             return 1;
         },
-        [](Status) { return 0; });
+        // MILC's own writes over an older file from its first byte on. If that cannot end well, the older one is to
+        // stay.
+        [&](Ranks &ranks, Status status) {
+            const bool is_of_disk = status != Status::nan_or_inf && status != Status::no_memory;
+            const bool would_lose =
+                ranks.rank() == 0 && is_of_disk && is_lost(name, bytes_of(*milc, *form), disk_failed);
+            return ranks.gathered("an older file", char(would_lose))[0] != 0 ? -1 : 0;
+        });
 }
 
 } // extern "C"

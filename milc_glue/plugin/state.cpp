@@ -1,4 +1,5 @@
 #include "milc_glue/plugin/state.h"
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include <algorithm>
@@ -65,9 +66,10 @@ milcgpu_status Plugin::with_idle_given_back(const std::function<milcgpu_status()
 void Plugin::log(int level, const std::string &text) const {
     if (verbosity < level || rank != 0)
         return;
-    for (size_t at = 0; at < text.size();) {
-        const size_t end = std::min(text.find('\n', at), text.size());
-        std::fprintf(stderr, "milcgpu: %.*s\n", static_cast<int>(end - at), text.c_str() + at);
+    const std::string shown = printable(text);
+    for (size_t at = 0; at < shown.size();) {
+        const size_t end = std::min(shown.find('\n', at), shown.size());
+        std::fprintf(stderr, "milcgpu: %.*s\n", static_cast<int>(end - at), shown.c_str() + at);
         at = end + 1;
     }
 }

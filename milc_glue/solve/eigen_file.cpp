@@ -1,5 +1,7 @@
 #include "milc_glue/solve/eigen_file.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/open_file.h"
+#include "gpu_kernels/backend/quoted.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,7 +41,7 @@ EigenFileReader::~EigenFileReader() {
 }
 
 void EigenFileReader::fail(size_t byte, const std::string &what, Status status) const {
-    throw Error(status, format("%s, byte %zu: %s", path_.c_str(), byte, what.c_str()));
+    throw Error(status, format("%s, byte %zu: %s", quoted_name(path_).c_str(), byte, what.c_str()));
 }
 
 void EigenFileReader::read(void *to, size_t bytes) {
@@ -52,9 +54,9 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     path_ = path;
     struct stat there;
     if (stat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode) ||
-        (file_ = std::fopen(path.c_str(), "rb")) == nullptr)
+        (file_ = fdopen(open_file(path.c_str(), O_RDONLY | O_NONBLOCK), "rb")) == nullptr)
         throw Error(Status::bad_argument,
-                    path + " cannot be opened; check that it is a file, its name and its permissions");
+                    quoted_name(path) + " cannot be opened; check that it is a file, its name and its permissions");
     const size_t size = size_t(there.st_size);
     const char *const truncated = "it is truncated or damaged: copy it again";
     if (size < head_.values_at())

@@ -1,4 +1,5 @@
 // Eigenvectors from files and into them, over ranks: rank 0 has the file and one whole vector, each rank its box of it.
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/eigen.h"
@@ -125,7 +126,7 @@ void compare_values(const std::string &path, Eigenvectors &set, const std::vecto
         if (off > near_l * l + near_zero && set.residuals[k] > good_vector * l + good_zero)
             refuse(format("%s: vector %d is not one of these links: l is %.4e with them, |B v - l v| is %.1e, and the "
                           "file says l = %.4e; give links of the same gauge field, action and phases",
-                          path.c_str(), k, l, set.residuals[k], values[k]));
+                          quoted_name(path).c_str(), k, l, set.residuals[k], values[k]));
         if (off <= same_l * l)
             set.values[k] = values[k];
     }

@@ -84,7 +84,7 @@ static gauge_file *restore(milcgpu_file_name name, way how) {
 static gauge_file *restore_scidac(su3_matrix *field, milcgpu_file_name name, way how) {
     milcgpu_plugin_file file;
     gauge_file *gf;
-    if (!read_links(name, 1, how == SERIALLY, links_of(field), &file))
+    if (!read_links(name, how == BY_MPI_IO ? 2 : 1, how == SERIALLY, links_of(field), &file))
         return NULL;
     gf = milcgpu_there(setup_input_gauge_file)(name);
     gf->filename = name;

@@ -123,7 +123,7 @@ static gauge_file *read_links(const char *routines, file_name name, su3_matrix *
     if (strcmp(routines, "ildg") == 0)
         return restore_serial_scidac(field, name);
 #endif
-    return (strcmp(routines, "mpiio") == 0      ? restore_mpiio
+    return (strncmp(routines, "mpiio", 5) == 0  ? restore_mpiio
             : strcmp(routines, "parallel") == 0 ? restore_parallel
                                                 : restore_serial)(name);
 }
@@ -141,7 +141,7 @@ void try_lattice_file(const char *routines, const char *name) {
         *x = (float)*x;
     }
     links = create_G_from_site(), field = create_G_from_site();
-    written = strncmp(routines, "read", 4) == 0 ? NULL : write_links(routines, (file_name)name, field);
+    written = strstr(routines, "read") != NULL ? NULL : write_links(routines, (file_name)name, field);
     if (written != NULL)
         for (i = 0; i < sites_on_node; i++) {
             memset(lattice[i].link, 0, sizeof lattice[i].link);
