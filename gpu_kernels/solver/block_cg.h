@@ -19,15 +19,6 @@ namespace milcgpu {
 
 enum class Together { block, lock_step };
 
-// Whether x holds a solution, or the best one so far.
-inline bool is_answer(Status s) {
-    return s == Status::ok || s == Status::not_converged || s == Status::precision_floor;
-}
-// Of two sources: whether the status `second` is to be reported instead of `first`.
-inline bool is_graver(Status second, Status first) {
-    return is_answer(first) && (!is_answer(second) || (first == Status::ok && second != Status::ok));
-}
-
 struct SourcesLimits {
     double shift; // of A
     Together together = Together::block;

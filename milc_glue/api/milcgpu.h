@@ -362,7 +362,7 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    int status;     /* OK only when every shift is */
+    int status;     /* of the first shift without a solution, else of the first that is not OK */
     int iterations; /* as MILC counts the shared iteration: steps + 1 */
     int steps;      /* of the shared iteration */
     double source_norm;
@@ -374,8 +374,9 @@ typedef struct {
 } milcgpu_multi_mass_report;
 
 /* solutions: n_shifts fields, each its own; guesses are not read. What milcgpu_staggered_solve says holds for each. A
- * shift that cannot be solved does not affect the others. All solutions are copied out at the end. report may be
- * NULL. */
+ * shift that cannot be solved (NAN_OR_INF, NOT_POSITIVE) does not affect the others; its solution is untouched. A
+ * solution depends on the other offsets of the call, not on other sources. All solutions are copied out at the end.
+ * report may be NULL. */
 milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                             const milcgpu_field *source, const milcgpu_field *solutions,
                                             milcgpu_multi_mass_report *report);
