@@ -165,7 +165,7 @@ typedef struct {
     size_t struct_size;
     int parity;                /* milcgpu_parity: the sites that x and b live on */
     double mass;               /* m of M = 2m + D; 4 m^2 is finite; zero is legal */
-    double tolerance;          /* stop when |b - A x| / |b| < tolerance; 0: not tested */
+    double tolerance;          /* stop when |b - A x| / |b| < tolerance; at least 1e-150; 0: not tested */
     double relative_tolerance; /* and MILC's relative ("Fermilab") residual is below this; 0: not tested. One must be
                                   set */
     int max_iterations;        /* between restarts, > 0 */

@@ -233,16 +233,21 @@ class LaplaceSources : public SourcesOfCall {
                     sources_[group.first + k].read(*links_.context, on, b_[on][k]);
             }
         });
-        for (int k = 0; k < count; ++k)
-            look_for_nan(group, k);
-        for (const SpinorField &b : b_)
-            verification.loaded(b.block());
         for (int k = 0; k < count; ++k) {
+            look_for_nan(group, k);
             for (const int on : {0, 1})
                 norm_squared(device(), b_[on][k], sums_.data() + on);
             const std::vector<double> norms = sums_.to_host();
             norm_[k] = std::sqrt(norms[0] + norms[1]);
+            leave_out_if(group, k, [&] {
+                if (!(norm_[k] < INFINITY))
+                    throw Error(Status::nan_or_inf,
+                                "source: its norm is too large for double precision to square. Multiply source, guess "
+                                "and solution by a power of two");
+            });
         }
+        for (const SpinorField &b : b_)
+            verification.loaded(b.block());
         full(group).add_neighbours(device(), 0, b_[0], b_[1], group.b);
         verification.loaded(group.b);
         for (int k = 0; k < count; ++k) {
@@ -301,11 +306,15 @@ class LaplaceSources : public SourcesOfCall {
     }
     void look_for_nan(Group &group, int k) {
         const int number = group.first + k;
-        group.look(k, [&] {
+        leave_out_if(group, k, [&] {
             for (const int on : {0, 1})
                 require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
             require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
         });
+    }
+    // Source k, if the look at it throws.
+    template <class Look> void leave_out_if(Group &group, int k, const Look &look) {
+        group.look(k, look);
         if (group.of[k].ended)
             for (const SpinorBlock &field : {b_[0][k], b_[1][k], group.x[k]})
                 device().fill_zero(field.data, field.bytes());
