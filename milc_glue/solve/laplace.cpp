@@ -2,6 +2,7 @@
 // alone is inside agreed() or agree().
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/mesons.h"
 #include "milc_glue/solve/kept_solver.h"
@@ -196,6 +197,7 @@ SolveTask checked(const milcgpu_laplace_solve_spec &spec, int n) {
     a.limits.max_restarts = spec.max_restarts;
     a.limits.reliable_delta = spec.reliable_delta, a.limits.jump_limit = spec.jump_limit;
     task.each.tolerances.assign(n, spec.tolerance), task.each.max_iterations.assign(n, spec.max_iterations);
+    task.each.loose = ladder::is_loose(spec.tolerance) ? n : 0;
     return task;
 }
 
@@ -399,9 +401,10 @@ extern "C" milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const
         require(spec, function, "spec");
         CallArguments()("n", n, from_to(1, 1000));
         const milcgpu_laplace_solve_spec full = checked_copy("spec", *spec);
-        const SolveArguments a = checked(full, n).a;
+        const SolveTask task = checked(full, n);
+        const SolveArguments &a = task.a;
         const Geometry &geometry = links->geometry();
-        const int sources = full.together == MILCGPU_ONE_BY_ONE ? 1 : sources_at_once(n);
+        const int sources = sources_at_once(n, full.together, task.each.loose > 0);
         const PlannedSolver solver = planned_solver(geometry, in_double, a.precise, a.sloppy, sources);
         ResidentField::Versions versions;
         for (const OperatorSpec &of : solver.operators)
