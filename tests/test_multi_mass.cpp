@@ -209,6 +209,8 @@ TEST_CASE("zero source, iteration limit, a tolerance out of reach", "[multi_mass
         CHECK(limited.status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.shifts[0].status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.report.steps == 20);
+        CHECK(has(limited.report.message,
+                  "offset 0.01: 21 iterations with 1 restarts did not reach the tolerance 1.0e-10"));
         for (int i = 0; i < 2; ++i) {
             const double residual = system.residual(limited.x[i], i == 0 ? 0.01 : 3.0);
             CHECK(residual == Approx(limited.shifts[i].true_residual).epsilon(1e-6));

@@ -350,6 +350,8 @@ TEST_CASE("each source has a tolerance and a limit of its own, and stops on its 
                     CHECK(report.status == MILCGPU_NOT_CONVERGED);
                     CHECK(report.steps >= limits[k] * spec.max_restarts - 1);
                     CHECK(report.steps <= limits[k] * spec.max_restarts + 1);
+                    CHECK(has(report.message, milcgpu::format("%d iterations with %d restarts did", report.iterations,
+                                                              report.restarts)));
                     CHECK(std::fabs(report.true_residual - residual(lattice, links, mass, fields[k],
                                                                     limited.solution(k))) <= times_measured * 4e-16);
                 }

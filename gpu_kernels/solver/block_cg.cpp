@@ -481,6 +481,8 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
     own.steps_in_precise += before.steps_in_precise, own.steps_in_half += before.steps_in_half;
     own.reliable_updates += before.reliable_updates;
     own.deflations += before.deflations, own.deflation_off = own.deflation_off || before.deflation_off;
+    if (own.status == Status::not_converged) // of all its iterations
+        own.message = why_it_ended_early(own, limits.tolerance, limits.relative_tolerance, full_->spec().spinor);
 }
 
 SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress &progress) {

@@ -162,6 +162,11 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
     report.flops += cg.flops;
     report.bytes += cg.bytes;
     cg.steps += steps_before, cg.iterations += iterations_before;
+    if (cg.status == Status::not_converged) { // of all its iterations, the shared ones among them
+        CgReport all = cg;
+        all.iterations += report.shifts[s].shared_steps, ++all.restarts;
+        cg.message = why_it_ended_early(all, limits.tolerance, limits.relative_tolerance, full_->spec().spinor);
+    }
 }
 
 } // namespace milcgpu
