@@ -38,9 +38,9 @@ namespace {
 std::string row_of(const Table &table) {
     std::string row;
     for (const Member &m : table) {
-        const std::string may = m.kind == Member::numbers && (m.may.checked || m.may.words == flag.words) ? m.may.text()
-                                : m.kind == Member::given                                                 ? "not NULL"
-                                                                                                          : "";
+        const std::string may = m.kind == Member::numbers && m.may.checked ? m.may.text()
+                                : m.kind == Member::given                  ? "not NULL"
+                                                                           : "";
         row += may.empty() ? "" : format("%s`%s` %s", row.empty() ? "" : "; ", m.name, may.c_str());
     }
     return format("| `%s` | %s |\n", table.name, row.c_str());
@@ -295,9 +295,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
             return milcgpu_staggered_multi_mass(here.links, &masses, &x, into_solutions, nullptr);
         };
         walk("spec", masses, several,
-             {{"spec.shared.reconstruct", 12},
-              {"spec.precise.reconstruct", 12},
-              {"spec.sloppy.reconstruct", 12}});
+             {{"spec.shared.reconstruct", 12}, {"spec.precise.reconstruct", 12}, {"spec.sloppy.reconstruct", 12}});
         milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 1, 0, 0};
         milcgpu_storage what{MILCGPU_DOUBLE, 18};
         const auto matrix = [&] {
@@ -310,16 +308,14 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         const auto apply = [&] {
             return milcgpu_laplace_apply(to.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &quarks, &into_host);
         };
-        walk("spec", laplace, apply,
-             {{"spec.kappa", 0.05}, {"spec.what.reconstruct", 12}});
+        walk("spec", laplace, apply, {{"spec.kappa", 0.05}, {"spec.what.reconstruct", 12}});
         auto poisson = sized<milcgpu_laplace_solve_spec>();
         poisson.directions = 3, poisson.kappa = 0.1, poisson.tolerance = 1e-4, poisson.max_iterations = 100;
         poisson.max_restarts = 2, poisson.precise = what, poisson.reliable_delta = 0.1;
         const auto solve_poisson = [&] {
             return milcgpu_laplace_solve(to.meson, &poisson, 1, &quarks, &into_host, nullptr);
         };
-        walk("spec", poisson, solve_poisson,
-             {{"spec.kappa", 0.05}, {"spec.precise.reconstruct", 12}});
+        walk("spec", poisson, solve_poisson, {{"spec.kappa", 0.05}, {"spec.precise.reconstruct", 12}});
 
         // milcgpu_md.h, milcgpu_mesons.h: what is handed in by value or with a host's pointer
         milcgpu_vector a{to.vectors, 0}, b{to.vectors, 1}, sum{to.vectors, 2};
@@ -363,8 +359,41 @@ TEST_CASE("what functions _defaults fill in is legal, but for what only the call
     CHECK(to_be_set(milcgpu_dirac_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
     CHECK(to_be_set(milcgpu_dirac_meson_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
     CHECK(to_be_set(milcgpu_laplace_defaults).empty());
-    CHECK(to_be_set(milcgpu_laplace_solve_defaults) == "spec.tolerance is 0: must be above 0");
+    CHECK(to_be_set(milcgpu_laplace_solve_defaults) == "spec.tolerance is 0: must be at least 1e-150");
     CHECK(to_be_set(milcgpu_wilson_defaults) == "spec.kappa is 0: must be above 0 and below 1");
+}
+
+TEST_CASE("members that are 0 or 1 are refused as any other number", "[errors]") {
+    int flags = 0;
+    const auto walk = [&](const Table &table) {
+        for (const Member &m : table) {
+            if (m.kind != Member::numbers || m.may.text() != flag.words)
+                continue;
+            ++flags;
+            CAPTURE(table.name, m.name);
+            for (const double number : {-1.0, 2.0, 1e9, double(NAN)})
+                CHECK_FALSE(m.may.holds(number));
+            CHECK((m.may.holds(0) && m.may.holds(1)));
+        }
+    };
+    for (const Table *table :
+         {&members_of<milcgpu_fatlink_spec>, &members_of<milcgpu_loops>, &members_of<milcgpu_gauge_fix_spec>,
+          &members_of<milcgpu_ape_spec>, &members_of<milcgpu_hyp_spec>, &members_of<milcgpu_flow_spec>,
+          &members_of<milcgpu_stout_spec>, &members_of<milcgpu_meson_links_spec>, &members_of<milcgpu_wilson_spec>})
+        walk(*table);
+    CHECK(flags == 15);
+    // By name, before anything is done.
+    milcgpu_fatlink_spec spec;
+    milcgpu_hisq_defaults(&spec, sizeof spec);
+    spec.hisq = 2;
+    CHECK(thrown_by([&] { checked_copy("spec", spec); }) == "spec.hisq is 2: must be 0 or 1");
+    auto table = sized<milcgpu_messages>();
+    table.size = table.node_size = 1, table.gpu_memory = 7;
+    auto layout = layout_of({{4, 4, 4, 4}});
+    layout.messages = &table;
+    milcgpu_context *context = nullptr;
+    CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_BAD_ARGUMENT);
+    CHECK(has(milcgpu_last_error(), "gpu_memory is 7: must be 0 or 1"));
 }
 
 TEST_CASE("a struct of an older header is taken whole, with 0 for members that it ends before", "[errors]") {

@@ -650,8 +650,20 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
         refused(with([](auto &s) { s.directions = 3, s.kappa = 1.0 / 6; }), "below 1 / 6");
         for (const int directions : {0, 2, 5, -1})
             refused(with([&](auto &s) { s.directions = directions; }), "directions");
-        for (const double tolerance : {0.0, -1e-8, double(NAN), double(INFINITY)})
+        for (const double tolerance : {0.0, -1e-8, 1e-160, double(NAN), double(INFINITY)})
             refused(with([&](auto &s) { s.tolerance = tolerance; }), "tolerance");
+        // One whose norm double precision cannot square does not affect another.
+        for (const double size : {1e160, 1e-170})
+            for (const int together : {MILCGPU_ONE_BY_ONE, MILCGPU_BLOCK}) {
+                const auto spec = with([&](auto &s) { s.together = together; });
+                const auto s = m.solve(spec, {scaled(size, b[0]), b[0]}, {guess[0], guess[0]});
+                CAPTURE(size, together, s.error);
+                CHECK(s.status == MILCGPU_NAN_OR_INF);
+                CHECK(has(s.error, "source 0: source: its norm is"));
+                CHECK(!has(s.error, "nan"));
+                CHECK(reference::relative_difference(s.x[0], guess[0]) == 0);
+                CHECK((s.reports[1].status == MILCGPU_OK && s.reports[1].true_residual < 1e-8));
+            }
         refused(with([](auto &s) { s.max_iterations = 0; }), "max_iterations");
         refused(with([](auto &s) { s.max_restarts = -2; }), "max_restarts");
         refused(with([](auto &s) { s.reliable_delta = 1; }), "reliable_delta");

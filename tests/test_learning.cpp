@@ -37,6 +37,7 @@ const Links &links_of(unsigned long seed) {
 }
 
 struct Job : Session<double> {
+    double tolerance = 1e-10;
     explicit Job(Backend backend, Learns learns = Learns::soon, unsigned long seed = 3) : Session(small, backend) {
         context->learns = learns;
         CHECK(put(seed));
@@ -53,7 +54,7 @@ struct Job : Session<double> {
     // Of n sources, the first with this number.
     std::vector<milcgpu_solve_report> solve(int number, double mass = 0.002, int n = 1, int parity = MILCGPU_EVEN,
                                             milcgpu_eigenvectors *with = nullptr) {
-        auto spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        auto spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, MILCGPU_SINGLE);
         spec.parity = parity, spec.eigenvectors = with;
         std::vector<milcgpu_solve_report> reports(n, sized<milcgpu_solve_report>());
         std::vector<std::vector<double>> b(n);
@@ -68,7 +69,7 @@ struct Job : Session<double> {
         CHECK(milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, from.data(), to.data(),
                                               reports.data()) == MILCGPU_OK);
         for (const milcgpu_solve_report &report : reports)
-            CHECK(report.true_residual < 1e-10);
+            CHECK(report.true_residual < tolerance);
         return reports;
     }
     // The number of the first of so many solves that has vectors; -1: none has.
@@ -116,6 +117,13 @@ TEST_CASE("links that are solved on again and again get eigenvectors, which is s
         CHECK(job.solve(30, 0.002, 4)[3].eigenvectors == with.eigenvectors);
         CHECK(job.solve(30, 4.0)[0].eigenvectors == 0);
         CHECK(job.solve(30, 0.002, 1, MILCGPU_ODD)[0].eigenvectors == 0);
+        // Loose solutions are those of before, and teach nothing.
+        job.tolerance = plain.tolerance = again.tolerance = 1e-3;
+        CHECK(job.solve(30)[0].eigenvectors == 0);
+        plain.solve(30);
+        CHECK(job.solutions == plain.solutions);
+        again.put(4);
+        CHECK(again.first_deflated(enough) == -1);
     }
 }
 

@@ -1,7 +1,9 @@
 // Multi-mass conjugate gradient through the C interface.
 #include "examples/heatbath.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_md.h"
 #include "tests/support.h"
+#include <map>
 
 using namespace milcgpu;
 using namespace tests;
@@ -207,6 +209,8 @@ TEST_CASE("zero source, iteration limit, a tolerance out of reach", "[multi_mass
         CHECK(limited.status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.shifts[0].status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.report.steps == 20);
+        CHECK(has(limited.report.message,
+                  "offset 0.01: 21 iterations with 1 restarts did not reach the tolerance 1.0e-10"));
         for (int i = 0; i < 2; ++i) {
             const double residual = system.residual(limited.x[i], i == 0 ? 0.01 : 3.0);
             CHECK(residual == Approx(limited.shifts[i].true_residual).epsilon(1e-6));
@@ -220,6 +224,77 @@ TEST_CASE("zero source, iteration limit, a tolerance out of reach", "[multi_mass
         CHECK(floor.shifts[1].status == MILCGPU_OK); // not held back
         CHECK(system.residual(floor.x[0], 0.0001) == Approx(floor.shifts[0].true_residual).epsilon(0.2));
         CHECK(system.residual(floor.x[1], 0.1) < 1e-10);
+    }
+}
+
+TEST_CASE("a shift that fails leaves the others as they are without it", "[multi_mass][errors]") {
+    const Thermalized &system = thermalized();
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        // Which of these shifts have no solution, and with what status. The others are as in a call without them.
+        const auto failing = [&](const milcgpu_multi_mass_spec &spec, const std::vector<milcgpu_pole> &shifts,
+                                 const std::map<int, milcgpu_status> &fail, const std::vector<double> &b) {
+            const auto all = solve(session, spec, shifts, b);
+            std::vector<milcgpu_pole> well;
+            for (int i = 0; i < int(shifts.size()); ++i)
+                if (fail.count(i) == 0)
+                    well.push_back(shifts[i]);
+            const auto without = solve(session, spec, well, b);
+            const auto &[first, status] = *fail.begin();
+            CAPTURE(name(backend), all.report.message, without.report.message);
+            CHECK(all.status == status);
+            CHECK(all.report.status == status);
+            CHECK(has(all.report.message, milcgpu::format("offset %g: ", shifts[first].offset)));
+            CHECK(has(milcgpu_last_error(), without.report.message));
+            for (int i = 0, k = 0; i < int(shifts.size()); ++i) {
+                CAPTURE(i, all.shifts[i].status, all.shifts[i].true_residual);
+                if (fail.count(i) == 1) {
+                    CHECK(all.shifts[i].status == fail.at(i));
+                    CHECK(all.x[i] == std::vector<double>(b.size(), -7.0));
+                    continue;
+                }
+                CHECK(all.shifts[i].status == without.shifts[k].status);
+                CHECK(all.shifts[i].true_residual < std::fmax(shifts[i].tolerance, 1e-14));
+                CHECK(largest_difference(all.x[i], without.x[k]) < 1e-6);
+                ++k;
+            }
+        };
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        // What single precision cannot hold fails where the iteration has it, or in the refinement.
+        for (const int sloppy : {0, int(MILCGPU_HALF)}) {
+            const auto spec = multi_mass_spec(MILCGPU_SINGLE, sloppy);
+            failing(spec, shifts_of({0.1, 1e39, 0.02}, 1e-10), {{1, MILCGPU_NAN_OR_INF}}, system.b_milc);
+            failing(spec, shifts_of({2e39, 0.1, 1e39}, 1e-10), {{0, MILCGPU_NAN_OR_INF}, {2, MILCGPU_NAN_OR_INF}},
+                    system.b_milc);
+            CHECK(solve(session, spec, shifts_of({1e39, 2e39}, 1e-10), system.b_milc).status == MILCGPU_NAN_OR_INF);
+        }
+        // Graver than one that is not reached.
+        failing(multi_mass_spec(MILCGPU_SINGLE), {{0.1, 1e-18, 0}, {1e39, 1e-10, 0}}, {{1, MILCGPU_NAN_OR_INF}},
+                system.b_milc);
+        // On the device: the vector of a shift that fails keeps its content.
+        milcgpu_vectors *vectors = nullptr;
+        REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, 3, &vectors) == MILCGPU_OK);
+        std::vector<double> b = system.b_milc, back(b.size(), 0.0);
+        const milcgpu_field from = session.field(b), to = session.field(back);
+        REQUIRE(milcgpu_vectors_load(vectors, 1, MILCGPU_EVEN, &from) == MILCGPU_OK);
+        const auto shifts = shifts_of({0.1, 1e39, 0.02}, 1e-10);
+        auto spec = multi_mass_spec(MILCGPU_SINGLE);
+        spec.n_shifts = 3, spec.shifts = shifts.data();
+        CHECK(milcgpu_staggered_multi_mass_vectors(session.links, &spec, &from, vectors, 0, nullptr) ==
+              MILCGPU_NAN_OR_INF);
+        for (const int i : {0, 1, 2}) {
+            CHECK(milcgpu_vectors_save(vectors, i, MILCGPU_EVEN, &to) == MILCGPU_OK);
+            if (i == 1)
+                CHECK(std::equal(back.begin(), back.begin() + back.size() / 2, b.begin()));
+            else
+                CHECK(system.residual(back, shifts[i].offset) < 1e-10);
+        }
+        milcgpu_vectors_destroy(vectors);
+        // Without links an offset whose inverse single precision cannot hold. It is the base of the iteration.
+        REQUIRE(session.load(reference::Gauge(system.links.fat.size()), reference::Gauge(system.links.fat.size())) ==
+                MILCGPU_OK);
+        failing(multi_mass_spec(MILCGPU_SINGLE), shifts_of({3, 1e-60, 1, 1e-60}, 1e-10),
+                {{1, MILCGPU_NAN_OR_INF}, {3, MILCGPU_NAN_OR_INF}}, system.b_milc);
     }
 }
 

@@ -79,7 +79,7 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
                         CHECK(std::fabs(all.reports[k].true_residual - truth) <= times_measured * 4e-16);
                         CHECK(all.reports[k].gflops > 0);
                         CHECK(all.reports[k].steps_in_half == 0); // asked for by name they iterate in single
-                        if (count > 1) // a guess of zero does not travel
+                        if (count > 1)                            // a guess of zero does not travel
                             CHECK(all.reports[k].bytes_to_device < 1.5 * (all.b[k].size() / 2 * sizeof(double)));
                     }
                     steps[together == MILCGPU_LOCK_STEP] = all.reports[0].steps;
@@ -350,6 +350,8 @@ TEST_CASE("each source has a tolerance and a limit of its own, and stops on its 
                     CHECK(report.status == MILCGPU_NOT_CONVERGED);
                     CHECK(report.steps >= limits[k] * spec.max_restarts - 1);
                     CHECK(report.steps <= limits[k] * spec.max_restarts + 1);
+                    CHECK(has(report.message, milcgpu::format("%d iterations with %d restarts did", report.iterations,
+                                                              report.restarts)));
                     CHECK(std::fabs(report.true_residual - residual(lattice, links, mass, fields[k],
                                                                     limited.solution(k))) <= times_measured * 4e-16);
                 }
@@ -530,6 +532,32 @@ TEST_CASE("few sources are solved one by one where that is faster", "[sources]")
         CHECK(all.solve(session, spec, MILCGPU_TOGETHER_AUTO) == MILCGPU_OK);
         CHECK((milcgpu::kept_solvers(*session.context).all.front().block != nullptr) == block);
     }
+}
+
+TEST_CASE("a tolerance whose square is 0 is refused, and one that nothing reaches ends where double precision does",
+          "[sources][errors]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 65);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF})
+            for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+                auto spec = solve_spec(0.3, 1e-150, MILCGPU_DOUBLE, sloppy);
+                Sources all(lattice, random_sources(lattice, 3));
+                CHECK(all.solve(session, spec, together) == MILCGPU_PRECISION_FLOOR);
+                CAPTURE(milcgpu::name(backend), sloppy, together, milcgpu_last_error());
+                for (int k = 0; k < 3; ++k)
+                    CHECK(residual(lattice, links, 0.3, random_fermion(lattice, 62 + k), all.solution(k)) < 1e-14);
+                spec.tolerance = 1e-160;
+                CHECK(all.solve(session, spec, together) == MILCGPU_BAD_ARGUMENT);
+                CHECK(has(milcgpu_last_error(), "spec.tolerance is 1e-160: must be 0, or at least 1e-150"));
+            }
+    }
+    milcgpu::CgReport report;
+    report.status = milcgpu::Status::not_converged;
+    CHECK(has(milcgpu::why_it_ended_early(report, 0, 1e-3, milcgpu::Precision::double_),
+              "did not reach the tolerance relative 1.0e-03;"));
 }
 
 TEST_CASE("what several sources are refused with", "[sources]") {

@@ -633,6 +633,16 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
                     CHECK(std::fabs(residual - each[k].true_residual) < times_measured * 1e-15);
                     CHECK(difference(lattice, got, b, 1 - parity) == 0);
                 }
+                if (sloppy != MILCGPU_SINGLE)
+                    continue;
+                // One that single precision cannot hold leaves the others as they are.
+                milcgpu_pole with_one[] = {shifts[0], {1e39, 1e-10, 0}, shifts[2]};
+                how.shifts = with_one, how.shared = operator_in(MILCGPU_SINGLE), how.sloppy = {};
+                const auto untouched = x[1] = w.to_milc(b);
+                CHECK(milcgpu_wilson_multi_mass(w.wilson, &w.spec, &how, &from, to, &report) == MILCGPU_NAN_OR_INF);
+                CHECK((each[0].status == MILCGPU_OK && each[0].true_residual < 1e-10));
+                CHECK((each[2].status == MILCGPU_OK && each[2].true_residual < 1e-11));
+                CHECK((each[1].status == MILCGPU_NAN_OR_INF && x[1] == untouched));
             }
     }
 }

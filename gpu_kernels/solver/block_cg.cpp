@@ -246,7 +246,7 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     const auto tolerance = [&](int k) { return down * limits_.tolerances[k]; };
     const bool differ =
         std::any_of(open.begin(), open.end(), [&](int k) { return tolerance(k) != tolerance(open[0]); });
-    head.leave = differ && level_ == sloppy_.get() ? far_from_target : INFINITY;
+    head.leave = differ && level_ == sloppy_.get() && !separately() ? far_from_target : INFINITY;
     head.shift = limits_.shift;
     head.sign = level_->A->sign();
     head.stall = stall_after(level_->A->lowest(limits_.shift));
@@ -260,7 +260,8 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
         : deflation_ != nullptr
             ? ladder::reliable_delta_with(full_->rounding(Precision::half) / deflation_->lowest(limits_.shift))
             : ladder::reliable_delta_of_several(p, over_target);
-    head.reliable_factor = level_->A->spec() == full_->spec() && deflation_ == nullptr ? 0 : delta * delta;
+    const bool in_full = level_->A->spec() == full_->spec() && deflation_ == nullptr;
+    head.reliable_factor = in_full || separately() ? 0 : delta * delta;
     for (int j = 0; j < head.sources; ++j) {
         const int k = open[j];
         const double target = tolerance(k) / scale_[k];
@@ -480,6 +481,8 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
     own.steps_in_precise += before.steps_in_precise, own.steps_in_half += before.steps_in_half;
     own.reliable_updates += before.reliable_updates;
     own.deflations += before.deflations, own.deflation_off = own.deflation_off || before.deflation_off;
+    if (own.status == Status::not_converged) // of all its iterations
+        own.message = why_it_ended_early(own, limits.tolerance, limits.relative_tolerance, full_->spec().spinor);
 }
 
 SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress &progress) {
@@ -505,7 +508,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
             return gain_[k].is_over() || !(scale_[k] > 0) || !(gain_[k].best_rr < INFINITY);
         });
-        if (stuck || stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
+        if (stuck || stop == CgStop::nan_or_inf || stop == CgStop::not_positive || (separately() && !first)) {
             alone.insert(alone.end(), open.begin(), open.end());
             open.clear();
         } else if (!open.empty()) {

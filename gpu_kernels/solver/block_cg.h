@@ -4,6 +4,10 @@
 //              the lighter the mass
 //   lock_step  each source in its own; the steps of a solve for each
 //
+// In lock-step where all sources are loose (ladder::is_loose) each iterates to its own target and stops there, without
+// a reliable update on the way, whose time depends on the others. Where rounding keeps the true residual above the
+// tolerance, the source goes on alone.
+//
 // The sloppy precision iterates; many sources of a very light mass start in double (precision_ladder.h). When all
 // residuals have fallen by reliable_delta, they are recomputed in double from the links as handed over. The iteration
 // goes on in directions that are conjugate to the last ones. A source that has reached its tolerance or its limit of
@@ -19,18 +23,10 @@ namespace milcgpu {
 
 enum class Together { block, lock_step };
 
-// Whether x holds a solution, or the best one so far.
-inline bool is_answer(Status s) {
-    return s == Status::ok || s == Status::not_converged || s == Status::precision_floor;
-}
-// Of two sources: whether the status `second` is to be reported instead of `first`.
-inline bool is_graver(Status second, Status first) {
-    return is_answer(first) && (!is_answer(second) || (first == Status::ok && second != Status::ok));
-}
-
 struct SourcesLimits {
     double shift; // of A
     Together together = Together::block;
+    bool all_are_loose = false;
     std::vector<double> tolerances;            // of |b - A x| / |b|, one a source; 0 = not tested
     std::vector<int> max_iterations;           // as CgLimits', one a source
     double relative_tolerance = 0;             // of MILC's relative residual; 0 = not tested
@@ -106,6 +102,7 @@ class BlockCgSolver {
     void products(const SpinorBlock &x, Complex<double> *x_x);
     void products(const SpinorBlock &x, const SpinorBlock &y, const ProductsTo &);
     bool lock_step() const { return limits_.together == Together::lock_step; }
+    bool separately() const { return lock_step() && limits_.all_are_loose; }
     ChunkLoop &chunks();
     void add_work(int steps, SourcesReport &) const;
     SpinorBlock some(const SpinorField &field) const { return field.block().first(int(open_.size())); }

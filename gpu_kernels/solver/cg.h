@@ -70,6 +70,15 @@ struct CgReport {
     std::string message;         // empty when all is well
 };
 
+// Whether x holds a solution, or the best one so far.
+inline bool is_answer(Status s) {
+    return s == Status::ok || s == Status::not_converged || s == Status::precision_floor;
+}
+// Of two sources or masses: whether the status `second` is to be reported instead of `first`.
+inline bool is_graver(Status second, Status first) {
+    return is_answer(first) && (!is_answer(second) || (first == Status::ok && second != Status::ok));
+}
+
 // NaN or infinity in one source gives that source its status. The others go on.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
     try {

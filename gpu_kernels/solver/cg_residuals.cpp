@@ -114,10 +114,11 @@ void CgSolver::note_breakdown(CgReport &report) const {
 }
 
 std::string why_it_ended_early(const CgReport &report, double tolerance, double relative_tolerance, Precision precise) {
-    std::string residual = format("%.1e of |source|", report.true_residual), asked = format("%.1e", tolerance);
+    std::string residual = format("%.1e of |source|", report.true_residual),
+                asked = tolerance > 0 ? format("%.1e", tolerance) : "";
     if (relative_tolerance > 0) {
         residual += format(", the relative one at %.1e", report.relative_residual);
-        asked += format(", relative %.1e", relative_tolerance);
+        asked += format("%srelative %.1e", tolerance > 0 ? ", " : "", relative_tolerance);
     }
     if (report.status == Status::precision_floor)
         return format(

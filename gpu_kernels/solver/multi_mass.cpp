@@ -87,10 +87,20 @@ ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
     return *stage.loop;
 }
 
+// Returns false if no shift is left.
+bool MultiMassSolver::choose_base() {
+    base_ = -1;
+    for (int s = 0; s < static_cast<int>(lost_.size()); ++s)
+        if (!lost_[s] && (base_ < 0 || limits_.shifts[s].offset < limits_.shifts[base_].offset))
+            base_ = s;
+    return base_ >= 0;
+}
+
 double MultiMassSolver::tightest() const {
     double tightest = INFINITY;
-    for (const ShiftLimits &shift : limits_.shifts)
-        tightest = std::fmin(tightest, limits_.end_of(shift));
+    for (size_t s = 0; s < lost_.size(); ++s)
+        if (!lost_[s])
+            tightest = std::fmin(tightest, limits_.end_of(limits_.shifts[s]));
     return tightest;
 }
 
@@ -123,12 +133,12 @@ bool MultiMassSolver::start(MultiMassReport &report) {
         shift.sigma = limits_.shifts[s].offset - limits_.shifts[base_].offset;
         shift.target_rr = leave * leave * unit;
         shift.zeta = shift.ratio = shift.alpha_before = 1;
-        shift.active = 1;
-        const double target = end * end * unit;
-        base.target_rr = s == 0 ? target : std::fmin(base.target_rr, target); // the base goes on for all
+        shift.active = !lost_[s];
     }
-    for (int s = 0; s < shifts.count; ++s) // the base must not leave before the others
-        shifts.shift[base_].target_rr = std::fmin(shifts.shift[base_].target_rr, shifts.shift[s].target_rr);
+    base.target_rr = finest * finest * unit; // the base goes on for all
+    for (int s = 0; s < shifts.count; ++s)   // and must not leave before the others
+        if (!lost_[s])
+            shifts.shift[base_].target_rr = std::fmin(shifts.shift[base_].target_rr, shifts.shift[s].target_rr);
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);
     const Stage &first = stages_[first_];
@@ -201,7 +211,8 @@ CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgPro
     const CgState &base = *loop.last<CgState>(0); // the chunk that was already queued may have gone further
     report.steps = base.iterations;
     for (size_t s = 0; s < report.shifts.size(); ++s)
-        report.shifts[s].shared_steps = loop.last<ShiftState>(1)->shift[s].steps;
+        if (!lost_[s])
+            report.shifts[s].shared_steps = loop.last<ShiftState>(1)->shift[s].steps;
     return base.stop;
 }
 
@@ -212,32 +223,39 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
     report.shifts.resize(limits.shifts.size());
     if (limits.shifts.empty())
         return report;
-    base_ = 0;
-    for (size_t s = 1; s < limits.shifts.size(); ++s)
-        if (limits.shifts[s].offset < limits.shifts[base_].offset)
-            base_ = static_cast<int>(s);
-    device_.empty_sum_slots();
-    if (!start(report))
-        return report;
-    const CgStop stop = iterate(progress, report);
+    lost_.assign(limits.shifts.size(), false);
+    while (choose_base()) {
+        device_.empty_sum_slots();
+        report.steps = 0;
+        if (!start(report))
+            return report;
+        const CgStop stop = iterate(progress, report);
+        if (stop != CgStop::nan_or_inf && stop != CgStop::not_positive)
+            break;
+        CgReport &cg = report.shifts[base_].cg;
+        const bool nan = stop == CgStop::nan_or_inf;
+        cg.status = nan ? Status::nan_or_inf : Status::not_positive;
+        cg.message = format("%s at step %d of the shared iteration",
+                            nan ? "NaN or infinity"
+                                : "<p, A p> = 0 (a zero mode, or a source that is too small for this precision)",
+                            report.steps);
+        lost_[base_] = true;
+    }
     report.iterations = report.steps + 1;
     report.shared_seconds = wall_seconds() - begin;
     add_work_of_shifts(report);
-    if (stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
-        report.status = stop == CgStop::nan_or_inf ? Status::nan_or_inf : Status::not_positive;
-        report.message = format("%s at step %d of the shared iteration",
-                                stop == CgStop::nan_or_inf
-                                    ? "NaN or infinity"
-                                    : "<p, A p> = 0 (a zero mode, or a source that is too small for this precision)",
-                                report.steps);
-        return report;
-    }
-    std::vector<bool> settled(limits.shifts.size(), false);
+    std::vector<bool> settled = lost_;
     if (single_ != nullptr && limits.max_restarts > 0 && report.steps < limits.max_iterations)
         refine_together(settled, progress, report);
-    for (int s = 0; s < static_cast<int>(limits.shifts.size()); ++s)
+    for (size_t s = 0; s < limits.shifts.size(); ++s) {
         if (!settled[s])
-            refine(s, progress, report);
+            refine(static_cast<int>(s), progress, report);
+        const CgReport &cg = report.shifts[s].cg;
+        if (is_graver(cg.status, report.status)) {
+            report.status = cg.status;
+            report.message = format("offset %g: %s", limits.shifts[s].offset, cg.message.c_str());
+        }
+    }
     report.seconds = wall_seconds() - begin;
     return report;
 }

@@ -12,6 +12,9 @@
 // The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision for all shifts that are not
 // done, at the same time. Links are loaded once for four of them. True residuals follow. Shifts that are still not done
 // are solved by conjugate gradient (cg.h) one by one.
+//
+// The shared iteration ends without a solution where that of its base does, the shift with the smallest offset. It then
+// begins again without this shift.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -44,7 +47,7 @@ struct ShiftReport {
 };
 
 struct MultiMassReport {
-    Status status = Status::ok; // the worst of the shifts'
+    Status status = Status::ok; // of the first shift without a solution, else of the first that is not ok
     int steps = 0;              // of the shared iteration
     int iterations = 0;         // as MILC counts the shared iteration: steps + 1
     double source_norm = 0, seconds = 0, shared_seconds = 0;
@@ -94,6 +97,7 @@ class MultiMassSolver {
     };
     void step(Stage &, int k);
     ChunkLoop &chunks(Stage &);
+    bool choose_base();
     double tightest() const; // the residual at which the last shift leaves
     bool start(MultiMassReport &);
     CgStop iterate(const CgProgress &, MultiMassReport &);
@@ -122,8 +126,9 @@ class MultiMassSolver {
     SpinorField residual_, full_between_; // double
     DeviceArray<double> sum_;
     MultiMassLimits limits_;
-    int base_ = 0;     // the shift with the smallest offset
-    size_t first_ = 0; // the stage that this solve starts in
+    std::vector<bool> lost_; // shifts that the shared iteration goes on without
+    int base_ = 0;           // of the others that with the smallest offset
+    size_t first_ = 0;       // the stage that this solve starts in
     double scale_ = 1;
 };
 

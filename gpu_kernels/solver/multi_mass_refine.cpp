@@ -156,15 +156,16 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
     device_.copy_on_device(x.data(), x_[s].data, x.bytes());
     CgReport &cg = report.shifts[s].cg;
     const int steps_before = cg.steps, iterations_before = cg.iterations;
-    cg = refiner_.solve(limits, progress);
-    if (cg.status == Status::ok || cg.status == Status::not_converged || cg.status == Status::precision_floor)
+    note_not_finite(cg, [&] { cg = refiner_.solve(limits, progress); });
+    if (is_answer(cg.status))
         device_.copy_on_device(x_[s].data, x.data(), x.bytes());
     report.flops += cg.flops;
     report.bytes += cg.bytes;
     cg.steps += steps_before, cg.iterations += iterations_before;
-    if (report.status == Status::ok && cg.status != Status::ok) {
-        report.status = cg.status;
-        report.message = format("offset %g: %s", shift.offset, cg.message.c_str());
+    if (cg.status == Status::not_converged) { // of all its iterations, the shared ones among them
+        CgReport all = cg;
+        all.iterations += report.shifts[s].shared_steps, ++all.restarts;
+        cg.message = why_it_ended_early(all, limits.tolerance, limits.relative_tolerance, full_->spec().spinor);
     }
 }
 

@@ -21,7 +21,7 @@ struct May {
     std::string text() const;
 };
 constexpr May any_finite{}, not_nan{-INFINITY, INFINITY, "a number"}, positive{DBL_TRUE_MIN, DBL_MAX, "above 0"},
-    unchecked{0, 0, "as the call says", false}, flag{0, 0, "0 or 1", false};
+    unchecked{0, 0, "as the call says", false}, flag{0, 1, "0 or 1"};
 constexpr May from_to(double least, double most, const char *words = nullptr) { return {least, most, words}; }
 constexpr May at_least(double least) { return from_to(least, DBL_MAX); }
 

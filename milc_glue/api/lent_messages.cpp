@@ -74,6 +74,9 @@ std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *given, size_t most_bytes
     if (table->size > 1 && (table->start == nullptr || table->test == nullptr))
         refuse(format("layout.messages of rank %d of %d: %s is NULL", table->rank, table->size,
                       table->start == nullptr ? "start" : "test"));
+    if (table->gpu_memory != 0 && table->gpu_memory != 1)
+        refuse(format("layout.messages of rank %d of %d: gpu_memory is %d: must be 0 or 1", table->rank, table->size,
+                      table->gpu_memory));
     return std::make_unique<Ranks>(table->rank, table->size, std::make_unique<LentMessages>(*table, most_bytes));
 }
 

@@ -8,6 +8,8 @@ namespace milcgpu {
 
 constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
 constexpr May in_or_out = from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_OUT, "0 or 1");
+constexpr May a_tolerance = at_least(1e-150), // its square is a number of full precision
+              no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
 constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 
 // clang-format off
@@ -45,7 +47,7 @@ constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
 TABLE(milcgpu_solve_spec, SIZE,
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
     NUMBERS(mass, unchecked),
-    NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)),
+    NUMBERS(tolerance, no_or_a_tolerance), NUMBERS(relative_tolerance, no_or_a_tolerance),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
@@ -54,7 +56,7 @@ TABLE(milcgpu_solve_spec, SIZE,
     ALIKE(eigenvectors));
 
 TABLE(milcgpu_pole,
-    NUMBERS(offset, positive), NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)));
+    NUMBERS(offset, positive), NUMBERS(tolerance, no_or_a_tolerance), NUMBERS(relative_tolerance, no_or_a_tolerance));
 
 TABLE(milcgpu_multi_mass_spec, SIZE,
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
@@ -216,7 +218,7 @@ TABLE(milcgpu_laplace_spec, SIZE,
 TABLE(milcgpu_laplace_solve_spec, SIZE,
     NUMBERS(directions, from_to(3, 4).from(3)),
     NUMBERS(kappa, unchecked),
-    NUMBERS(tolerance, positive),
+    NUMBERS(tolerance, a_tolerance),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
@@ -227,7 +229,7 @@ TABLE(milcgpu_laplace_solve_spec, SIZE,
 TABLE(milcgpu_wilson_spec, SIZE,
     NUMBERS(kappa, from_to(DBL_TRUE_MIN, 1 - DBL_EPSILON / 2, "above 0 and below 1")),
     NUMBERS(clover, from_to(-1e6, 1e6, "of the size of 1 (0: Wilson fermions)")),
-    NUMBERS(even_odd, from_to(0, 1, "0 or 1")),
+    NUMBERS(even_odd, flag),
     NUMBERS(method, from_to(0, 1, "MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)")));
 // clang-format on
 

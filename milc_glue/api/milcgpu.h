@@ -165,7 +165,7 @@ typedef struct {
     size_t struct_size;
     int parity;                /* milcgpu_parity: the sites that x and b live on */
     double mass;               /* m of M = 2m + D; 4 m^2 is finite; zero is legal */
-    double tolerance;          /* stop when |b - A x| / |b| < tolerance; 0: not tested */
+    double tolerance;          /* stop when |b - A x| / |b| < tolerance; at least 1e-150; 0: not tested */
     double relative_tolerance; /* and MILC's relative ("Fermilab") residual is below this; 0: not tested. One must be
                                   set */
     int max_iterations;        /* between restarts, > 0 */
@@ -298,7 +298,7 @@ milcgpu_status milcgpu_memory_unpin(milcgpu_context *context, void *address);
 /* How several sources are solved. */
 typedef enum {
     MILCGPU_TOGETHER_AUTO = 0, /* block or one by one, by number of sources, lattice and precision; lock-step in half
-                                  where a block on these links has saved no steps */
+                                  where a block on these links has saved no steps. Loose solutions one by one: below */
     MILCGPU_BLOCK = 1,     /* one Krylov space for all: fewer steps, the more so with many sources and light masses */
     MILCGPU_LOCK_STEP = 2, /* at once, each in a Krylov space of its own, with the steps of a solve by itself */
     MILCGPU_ONE_BY_ONE = 3 /* milcgpu_staggered_solve for each */
@@ -309,6 +309,17 @@ typedef enum {
  * is left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
  * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
  * So each solution has a field of its own, which is no source.
+ *
+ * Loose solutions. A tolerance above 1e-5 is loose. In a block the error of a loose solution depends on the other
+ * sources of the call. All-mode averaging and truncated solvers need a loose solution that is a function of its own
+ * source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if the tolerance of any source is loose: a
+ * solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In MILCGPU_LOCK_STEP, if all
+ * tolerances are loose, solutions do not depend on the other sources either, to rounding of the iteration, but differ
+ * from those of solves by themselves. If max_iterations ends the solves (a truncated solver of so many steps), or if
+ * the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE. Eigenvectors of the library's
+ * own (milcgpu_options.learn) do not deflate a call with a loose source. milcgpu_laplace_solve and
+ * milcgpu_wilson_solve_sources do the same.
+ *
  * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
  * status is that of the first source without a solution, else that of the first that is not OK. Several sources in a
  * block or in lock-step have solutions in double, and residuals from the links as handed over, whatever spec.precise
@@ -362,7 +373,7 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    int status;     /* OK only when every shift is */
+    int status;     /* of the first shift without a solution, else of the first that is not OK */
     int iterations; /* as MILC counts the shared iteration: steps + 1 */
     int steps;      /* of the shared iteration */
     double source_norm;
@@ -374,8 +385,9 @@ typedef struct {
 } milcgpu_multi_mass_report;
 
 /* solutions: n_shifts fields, each its own; guesses are not read. What milcgpu_staggered_solve says holds for each. A
- * shift that cannot be solved does not affect the others. All solutions are copied out at the end. report may be
- * NULL. */
+ * shift that cannot be solved (NAN_OR_INF, NOT_POSITIVE) does not affect the others; its solution is untouched. A
+ * solution depends on the other offsets of the call, not on other sources. All solutions are copied out at the end.
+ * report may be NULL. */
 milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                             const milcgpu_field *source, const milcgpu_field *solutions,
                                             milcgpu_multi_mass_report *report);

@@ -35,7 +35,8 @@
  * numbers. By the same rule a later call makes twice as many or more. A solve uses them where it gains;
  * report.eigenvectors then has their number. While they are made they take at most nine tenths of the free memory of a
  * GPU, or half of the host's. They are dropped when the content of the links changes, and where another allocation does
- * not fit. Solves of several masses do not count, and are not deflated. A context in which
+ * not fit. Solves of several masses, and solves with a loose source (milcgpu.h), do not count and are not deflated: the
+ * error of a loose solution would change when vectors are made. A context in which
  * milcgpu_eigenvectors_compute, _create or _read was called does not learn from then on.
  *
  * Solutions have the tolerance that was asked for, but not the bits of solves without vectors. When vectors are made

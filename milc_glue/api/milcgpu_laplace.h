@@ -55,7 +55,7 @@ typedef struct {
     size_t struct_size;
     int directions; /* as above */
     double kappa;
-    double tolerance;        /* stop when |b - M x| / |b| < tolerance, norms over all sites; > 0 */
+    double tolerance;        /* stop when |b - M x| / |b| < tolerance, norms over all sites; at least 1e-150 */
     int max_iterations;      /* between restarts, > 0 */
     int max_restarts;        /* how often the iteration may start, the first time included; > 0 */
     milcgpu_storage precise; /* as in milcgpu_solve_spec: residuals are recomputed in this */

@@ -225,6 +225,8 @@ typedef struct {
     /* With MILCGPU_DEFLATED_BY_KEPT: these are made first where there are none, unless the mass is so heavy that the
      * last eigenvector of other links would not help it. NULL, or count 0: none are made. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
+    int one_by_one; /* several sources, each as if it were alone; 0: as the library finds it fastest for this tolerance
+                     */
 } milcgpu_plugin_solve_call;
 
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)

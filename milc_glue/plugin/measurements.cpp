@@ -301,8 +301,8 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
             reports[k] = {}, reports[k].struct_size = sizeof reports[k];
         }
         const auto once = [&](milcgpu_links *handle, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            return milcgpu_staggered_solve_vectors(handle, &spec, MILCGPU_TOGETHER_AUTO, n, b.data(), x.data(),
-                                                   of_sources);
+            const int together = call->one_by_one != 0 ? MILCGPU_ONE_BY_ONE : MILCGPU_TOGETHER_AUTO;
+            return milcgpu_staggered_solve_vectors(handle, &spec, together, n, b.data(), x.data(), of_sources);
         };
         if (solve_until_done(p, account, {*call, n, reports, once, true, links->mirror.content(), nullptr}) !=
             Outcome::done)

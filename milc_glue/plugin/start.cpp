@@ -42,7 +42,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     const std::string device = milcgpu_context_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
     const std::string wilson_dslash =
-        p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is as fast here";
+        p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is no slower here";
     const std::string dslash = wilson_dslash + (milc.keeps_solutions == 0 || p.settings.asks_for("copy_back")
                                                     ? ""
                                                     : ", but for solutions that a trajectory keeps on the device");

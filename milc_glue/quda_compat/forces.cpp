@@ -216,7 +216,7 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
         links.eps_naik = terms.eps_naik;
         links.svd_relative = hisq_parameters.reunit_svd_rel_error;
         links.svd_absolute = hisq_parameters.reunit_svd_abs_error;
-        links.svd_only = hisq_parameters.reunit_svd_only;
+        links.svd_only = hisq_parameters.reunit_svd_only != 0;
         milcgpu_force_spec spec{};
         spec.struct_size = sizeof spec;
         spec.links = &links;

@@ -509,7 +509,7 @@ void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t, const double path_
     spec.fat7 = paths_of(path_coeff);
     spec.svd_relative = hisq_parameters.reunit_svd_rel_error;
     spec.svd_absolute = hisq_parameters.reunit_svd_abs_error;
-    spec.svd_only = hisq_parameters.reunit_svd_only;
+    spec.svd_only = hisq_parameters.reunit_svd_only != 0;
     load_links(__func__, precision, MILCGPU_HISQ_LINKS, spec, inlink, 0, nullptr, nullptr, fatlink, ulink);
 }
 

@@ -2,6 +2,7 @@
 // alone is inside agreed() or agree().
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/mesons.h"
 #include "milc_glue/solve/kept_solver.h"
@@ -196,6 +197,7 @@ SolveTask checked(const milcgpu_laplace_solve_spec &spec, int n) {
     a.limits.max_restarts = spec.max_restarts;
     a.limits.reliable_delta = spec.reliable_delta, a.limits.jump_limit = spec.jump_limit;
     task.each.tolerances.assign(n, spec.tolerance), task.each.max_iterations.assign(n, spec.max_iterations);
+    task.each.loose = ladder::is_loose(spec.tolerance) ? n : 0;
     return task;
 }
 
@@ -233,16 +235,21 @@ class LaplaceSources : public SourcesOfCall {
                     sources_[group.first + k].read(*links_.context, on, b_[on][k]);
             }
         });
-        for (int k = 0; k < count; ++k)
-            look_for_nan(group, k);
-        for (const SpinorField &b : b_)
-            verification.loaded(b.block());
         for (int k = 0; k < count; ++k) {
+            look_for_nan(group, k);
             for (const int on : {0, 1})
                 norm_squared(device(), b_[on][k], sums_.data() + on);
             const std::vector<double> norms = sums_.to_host();
             norm_[k] = std::sqrt(norms[0] + norms[1]);
+            leave_out_if(group, k, [&] {
+                if (!(norm_[k] < INFINITY))
+                    throw Error(Status::nan_or_inf,
+                                "source: its norm is too large for double precision to square. Multiply source, guess "
+                                "and solution by a power of two");
+            });
         }
+        for (const SpinorField &b : b_)
+            verification.loaded(b.block());
         full(group).add_neighbours(device(), 0, b_[0], b_[1], group.b);
         verification.loaded(group.b);
         for (int k = 0; k < count; ++k) {
@@ -301,11 +308,15 @@ class LaplaceSources : public SourcesOfCall {
     }
     void look_for_nan(Group &group, int k) {
         const int number = group.first + k;
-        group.look(k, [&] {
+        leave_out_if(group, k, [&] {
             for (const int on : {0, 1})
                 require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
             require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
         });
+    }
+    // Source k, if the look at it throws.
+    template <class Look> void leave_out_if(Group &group, int k, const Look &look) {
+        group.look(k, look);
         if (group.of[k].ended)
             for (const SpinorBlock &field : {b_[0][k], b_[1][k], group.x[k]})
                 device().fill_zero(field.data, field.bytes());
@@ -390,9 +401,10 @@ extern "C" milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const
         require(spec, function, "spec");
         CallArguments()("n", n, from_to(1, 1000));
         const milcgpu_laplace_solve_spec full = checked_copy("spec", *spec);
-        const SolveArguments a = checked(full, n).a;
+        const SolveTask task = checked(full, n);
+        const SolveArguments &a = task.a;
         const Geometry &geometry = links->geometry();
-        const int sources = full.together == MILCGPU_ONE_BY_ONE ? 1 : sources_at_once(n);
+        const int sources = sources_at_once(n, full.together, task.each.loose > 0);
         const PlannedSolver solver = planned_solver(geometry, in_double, a.precise, a.sloppy, sources);
         ResidentField::Versions versions;
         for (const OperatorSpec &of : solver.operators)

@@ -104,13 +104,16 @@ Status milcgpu::solve(OperatorFamily &family, MassesOfCall &call, const CallMete
         },
         [&](const MultiMassReport &of) { return solver.checked_regions(of.status == Status::ok); });
     fill_report(r, n, report);
-    const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
     if (r.status != Status::ok)
         set_last_error(call.function, r.message.c_str());
+    std::vector<int> solved;
+    for (int k = 0; k < n; ++k)
+        if (is_answer(r.shifts[k].cg.status))
+            solved.push_back(k);
     // From here on nothing but the copies themselves can fail.
     family.device().collective("the copy of solutions", [&] {
-        for (int k = 0; k < n && !nothing; ++k)
-            call.write(k, solver.solution(k));
+        for (const int k : solved)
+            call.write(k, solver.solution(k), k == solved.back());
     });
     meter.fill(report);
     family.context.log(2, [&] {
@@ -130,15 +133,11 @@ void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_
     report.shared_seconds = r.shared_seconds;
     fill_rates(r.seconds, r.flops, r.bytes, report);
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
-    const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
     for (int i = 0; i < n_shifts && report.shifts != nullptr; ++i) {
         const CgReport &cg = r.shifts[i].cg;
-        report.shifts[i] = {static_cast<int>(nothing ? r.status : cg.status),
-                            r.shifts[i].shared_steps,
-                            cg.iterations,
-                            cg.steps,
-                            cg.true_residual,
-                            cg.relative_residual};
+        report.shifts[i] = {
+            static_cast<int>(cg.status), r.shifts[i].shared_steps, cg.iterations, cg.steps, cg.true_residual,
+            cg.relative_residual};
     }
 }
 
@@ -209,7 +208,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, con
                 fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
             require_apart({}, fields);
             return Write([context = links->context, fields, parity = parity_index(full.parity)](
-                             int i, const SpinorBlock &x) { context->reorder->to_host(x, parity, fields[i]); });
+                             int i, const SpinorBlock &x, bool) { context->reorder->to_host(x, parity, fields[i]); });
         });
 }
 
@@ -223,13 +222,13 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                           if (to->context != links->context)
                               refuse("to: vectors of another context than that of the links");
                           need_vectors(*to, first, full.n_shifts);
-                          return Write([to, first, n = full.n_shifts,
-                                        parity = parity_index(full.parity)](int i, const SpinorBlock &x) {
+                          return Write([to, first, filled = std::vector<int>(), parity = parity_index(full.parity)](
+                                           int i, const SpinorBlock &x, bool last) mutable {
                               begin_filling(*to, first + i, 1, parity); // until all are there
                               convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
-                              if (i < n - 1)
-                                  return;
-                              now_filled(*to, first, n, parity, false);
+                              filled.push_back(first + i);
+                              for (size_t k = 0; last && k < filled.size(); ++k)
+                                  now_filled(*to, filled[k], 1, parity, false);
                           });
                       });
 }

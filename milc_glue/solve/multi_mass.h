@@ -37,8 +37,9 @@ struct MassesOfCall {
     MultiMassArguments a;        // what is granted, afterwards
     CgProgress progress;
     std::function<void(const SpinorBlock &b, Verification &)> load;
-    std::function<void(int shift, const SpinorBlock &x)> write; // what it throws is the call's error
-    bool keeps_solver;                                          // until the next call
+    // Of each shift with a solution; `last` of them. What it throws is the call's error.
+    std::function<void(int shift, const SpinorBlock &x, bool last)> write;
+    bool keeps_solver; // until the next call
 };
 Status solve(OperatorFamily &, MassesOfCall &, const CallMeter &, milcgpu_multi_mass_report &);
 

@@ -21,11 +21,14 @@ void check_iterations(int max_iterations, int max_restarts); // throws where the
 struct OfEachSource {
     std::vector<double> tolerances;
     std::vector<int> max_iterations;
+    int loose = 0; // so many: ladder::is_loose
 };
 SolveArguments checked_sources(const milcgpu_solve_spec &, int n, OfEachSource &);
 milcgpu_solve_spec spec_of_source(const milcgpu_solve_spec &, int k); // of source k alone
 void check_together(int together, int n);
-int sources_at_once(int n); // of n sources: groups alike, of at most most_block
+// Of n sources in a call, some of them loose or none: groups alike, of at most most_block. 1: one by one, as far as the
+// arguments say.
+int sources_at_once(int n, int together, bool some_are_loose);
 // make(most), or with half of them while memory is short.
 template <class Make> void make_for_most(int most, const Make &make) {
     for (;; most = (most + 1) / 2)

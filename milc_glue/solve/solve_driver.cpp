@@ -133,7 +133,7 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
 // Sources one after the other, whatever their number.
 bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const SolveTask &task,
                const Eigenvectors *eigenvectors, int n) {
-    if (n == 1 || task.together == MILCGPU_ONE_BY_ONE || solver.cg == nullptr)
+    if (sources_at_once(n, task.together, task.each.loose > 0) == 1 || solver.cg == nullptr)
         return true;
     if (task.together != MILCGPU_TOGETHER_AUTO)
         return false;
@@ -283,6 +283,7 @@ class GroupSolve {
         const bool lock_step = task_.together == MILCGPU_LOCK_STEP ||
                                found_faster_in_lock_step(group_.solver, task_, deflation_ != nullptr);
         limits.together = lock_step ? Together::lock_step : Together::block;
+        limits.all_are_loose = task_.each.loose == int(task_.each.tolerances.size());
         for (int k = 0; k < group_.count; ++k) {
             limits.tolerances.push_back(group_.of[k].ended ? INFINITY : group_.of[k].tolerance); // left out
             limits.max_iterations.push_back(task_.each.max_iterations[group_.first + k]);
@@ -403,7 +404,7 @@ void milcgpu::check_one_source(const milcgpu_solve_spec &spec) {
 Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask &task,
                       std::vector<milcgpu_solve_report> &reports) {
     std::optional<CallMeter> meter(family.device());
-    const int n = static_cast<int>(reports.size()), most = sources_at_once(n);
+    const int n = static_cast<int>(reports.size()), most = sources_at_once(n, task.together, task.each.loose > 0);
     std::optional<SolverInUse> in_use;
     bool alone = true;
     const Eigenvectors *eigenvectors = nullptr;

@@ -74,7 +74,9 @@ class StaggeredSources : public SourcesOfCall {
 
 } // namespace
 
-int milcgpu::sources_at_once(int n) {
+int milcgpu::sources_at_once(int n, int together, bool some_are_loose) {
+    if (n <= 1 || together == MILCGPU_ONE_BY_ONE || (together == MILCGPU_TOGETHER_AUTO && some_are_loose))
+        return 1;
     const int groups = (n + most_block - 1) / most_block;
     return (n + groups - 1) / groups;
 }
@@ -106,6 +108,7 @@ SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, O
                 arguments = own;
             of_each.tolerances.push_back(own.limits.tolerance);
             of_each.max_iterations.push_back(own.limits.max_iterations);
+            of_each.loose += ladder::is_loose(own.limits.tolerance);
         } catch (const Error &error) {
             const bool own = spec.source_tolerances != nullptr || spec.source_max_iterations != nullptr;
             throw Error(error.status(), own ? format("source %d: %s", k, error.what()) : error.what());
@@ -178,8 +181,10 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
         return Status::ok;
     task.progress = progress_of(context, spec);
     StaggeredFamily family(links, task.a.parity);
+    // Loose solutions do not change as the library learns.
+    const bool learns = spec.eigenvectors == nullptr && task.each.loose == 0;
     StaggeredSources sources(links, task.a, spec.mass, std::move(places.sources), std::move(places.solutions),
-                             spec.eigenvectors == nullptr ? learning_of(links, task.a.parity) : nullptr);
+                             learns ? learning_of(links, task.a.parity) : nullptr);
     if (spec.eigenvectors == nullptr)
         return solve(family, sources, task, reports);
     return solve_deflated(*spec.eigenvectors, links, family, sources, task, reports);
@@ -278,8 +283,9 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         require(spec, "milcgpu_sources_plan", "spec");
         check_together(together, n);
         const milcgpu_solve_spec own = full_copy(spec);
-        const SolveArguments a = checked_solve(own);
-        const int at_once = n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1;
+        OfEachSource each;
+        const SolveArguments a = checked_sources(own, n, each);
+        const int at_once = sources_at_once(n, together, each.loose > 0);
         MemoryPlan plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {},
                                      a.precise, a.sloppy, at_once);
         plan.deflation = deflation_bytes(*context, own, at_once);

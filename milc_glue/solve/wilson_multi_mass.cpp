@@ -45,7 +45,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
         });
         require_finite_vector(w.device(), b, a.parity, "source");
     };
-    call.write = [&](int k, const SpinorBlock &x) { w.reorder.to_host(x, a.parity, to[k]); };
+    call.write = [&](int k, const SpinorBlock &x, bool) { w.reorder.to_host(x, a.parity, to[k]); };
     WilsonFamily family(w, of, a.parity, MILCGPU_WILSON_CG);
     return static_cast<milcgpu_status>(solve(family, call, meter, report));
 }

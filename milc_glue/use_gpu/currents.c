@@ -30,7 +30,8 @@ typedef struct {
     int n, fields, vectors, numbers; /* masses; random fields at once; vectors of a slot; sums of a random field */
     const Real *mass, *charges;
     imp_ferm_links_t **fn;
-    int is_difference; /* of precise and sloppy solves */
+    int is_difference;                   /* of precise and sloppy solves */
+    const quark_invert_control *sloppy; /* n of these; NULL: no difference */
     double *j;         /* [index of a mass][random field][direction][time slice] */
 } measurement;
 
@@ -122,6 +123,8 @@ static int solve(const measurement *m, int from, int to, int parity, quark_inver
     qic->parity = parity;
     call = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(NULL), milcgpu_vector_field(NULL), qic,
                               mass, fn);
+    /* The difference is the error of the sloppy solution, which must not depend on other sources. */
+    call.one_by_one = m->sloppy != NULL && qic >= m->sloppy && qic < m->sloppy + m->n;
     done = milcgpu_plugin_current_solve(&call, from, to, reports);
     if (done)
         milcgpu_account_parity(parity, m->vectors, reports, qic);
@@ -228,7 +231,7 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
     int origin[4] = {0, 0, 0, 0};
     const int fields = nrand < together ? nrand : together, each = thinning * thinning * thinning * thinning / 2;
     const int slots = n == 1 ? 2 : n < 4 ? 3 : 4, Nvecs = param.eigen_param.Nvecs;
-    measurement m = {n, fields, fields * each, directions * nt, mass, charges, fn, sloppy != NULL, NULL};
+    measurement m = {n, fields, fields * each, directions * nt, mass, charges, fn, sloppy != NULL, sloppy, NULL};
     milcgpu_plugin_eigen_call vectors;
     imp_ferm_links_t *of_vectors = NULL;
     su3_vector *noise[together] = {NULL, NULL};
