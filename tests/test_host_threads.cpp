@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <omp.h>
 #include <string>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace tests;
 
@@ -60,6 +63,62 @@ TEST_CASE("more threads than can be started", "[.]") {
     milcgpu_context *context = nullptr;
     CHECK(milcgpu_context_create(&layout, &options, &context) == MILCGPU_NO_MEMORY);
     std::printf("said: %s\n", milcgpu_last_error());
+}
+
+TEST_CASE("a solve and one in a child of fork", "[.]") {
+    omp_set_num_threads(2);
+    auto layout = sized<milcgpu_layout>();
+    std::fill(layout.extent, layout.extent + 4, 8); // loops over its sites have several threads
+    auto options = sized<milcgpu_options>();
+    options.backend = MILCGPU_HOST;
+    milcgpu_context *context = nullptr;
+    REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+    std::vector<double> reals(4096 * 72);
+    for (size_t k = 0; k < reals.size(); ++k)
+        reals[k] = k % 18 % 8 == 0; // 1
+    std::vector<double> none(reals.size());
+    const milcgpu_field fat = {reals.data(), MILCGPU_DOUBLE, 0}, lng = {none.data(), MILCGPU_DOUBLE, 0};
+    milcgpu_links *links = nullptr;
+    REQUIRE(milcgpu_links_create(context, &fat, &lng, &links) == MILCGPU_OK);
+    std::vector<double> source(4096 * 6, 1), solution(4096 * 6, 7);
+    const auto solve = [&] {
+        const milcgpu_field b = {source.data(), MILCGPU_DOUBLE, 0}, x = {solution.data(), MILCGPU_DOUBLE, 0};
+        milcgpu_solve_spec spec;
+        milcgpu_solve_defaults(&spec, sizeof spec);
+        auto report = sized<milcgpu_solve_report>();
+        spec.mass = 1, spec.tolerance = 1e-8;
+        return milcgpu_staggered_solve(links, &spec, &b, &x, &report);
+    };
+    const std::vector<double> untouched = solution;
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        const auto words = [](int status) {
+            return status == MILCGPU_BAD_ARGUMENT &&
+                   std::strstr(milcgpu_last_error(), ": fork() made this process ") != nullptr;
+        };
+        milcgpu_context *own = nullptr;
+        const bool said = words(solve()) && words(milcgpu_context_create(&layout, &options, &own));
+        milcgpu_links_destroy(links);
+        milcgpu_context_destroy(context);
+        std::exit(said && own == nullptr && solution == untouched ? 3 : 4);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status)); // else by its alarm
+    CHECK(WEXITSTATUS(status) == 3);
+    INFO(milcgpu_last_error());
+    CHECK(solve() == MILCGPU_OK); // the parent's go on
+    milcgpu_links_destroy(links);
+    milcgpu_context_destroy(context);
+}
+
+TEST_CASE("a child that fork() made is told that the library is not there for it", "[host_threads]") {
+    const Said r = shell("/proc/" + std::to_string(getpid()) + "/exe 'a solve and one in a child of fork'");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.output.find("\n1 passed, 0 failed") != std::string::npos);
 }
 
 TEST_CASE("threads that cannot be started: a status, not the end of the process", "[host_threads]") {

@@ -48,6 +48,14 @@ mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
+# clang's libFuzzer on the readers of files, in long runs and where it is; test_fuzz.cpp runs it. What reads is compiled
+# with it, and comes before the library.
+fuzz_cxx     := $(if $(filter host,$(variant)),$(if $(filter 1,$(LONG)),$(shell echo 'extern "C" int LLVMFuzzerTestOneInput(void *, long) { return 0; }' | \
+                  clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o /dev/null 2>/dev/null && echo clang++)))
+fuzz_program := $(if $(fuzz_cxx),$(O)/fuzz)
+fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file lime site_records file_sums whole_file) \
+                  solve/eigen_file.cpp solve/eigen_read_write.cpp api/gauge_files.cpp)
+
 # What the tests that start programs start.
 test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
@@ -67,6 +75,7 @@ $(call objects,$(host_tests)): private last_flags := $(test_flags) -DMILC_HOST_P
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
 $(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
+$(O)/obj/tests/test_fuzz.cpp.o: private last_flags := $(test_flags) -DMILCGPU_FUZZ='"$(abspath $(O))/fuzz"'
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all $(seldom)
 ifneq ($(first),)
 with_first := $(filter-out $(call objects,tests/main.cpp tests/failing_new.cpp),$(test_objects))
@@ -88,6 +97,11 @@ $(O)/milc_host_tests $(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
 # Which tests are in the programs: linked again when others are asked for.
 $(O)/test_list: FORCE
 	@mkdir -p $(@D); echo '$(test_sources)' | cmp -s - $@ || echo '$(test_sources)' >$@
+
+$(O)/fuzz: $(fuzz_sources) tests/fuzz_support.h $(O)/libmilcgpu.a $(aside)
+	@echo '  FUZZ  $@'
+	$(Q)$(fuzz_cxx) -std=c++17 -O1 -g1 $(if $(HOST_ARCH),-march=$(HOST_ARCH)) $(cpp_flags) -w -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  $(fuzz_sources) $(filter %.a %.o,$^) $(LDFLAGS) -fno-openmp -lgomp $(private_libs) $(LDLIBS) -o $@
 
 $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
@@ -137,7 +151,7 @@ check: $(test_runs:%=check-%)
 	@cat $(patsubst %,$(O)/%.counts,$(parts) $(filter-out milcgpu_tests,$(test_runs))) | awk '$(add_counts)'
 
 # Last where they run at once: they then fill what the others leave.
-check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) | $(if $(word 2,$(parts)),$(if $(host_tests),check-milc_host_tests))
+check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) $(if $(call tests_of,fuzz),$(fuzz_program)) | $(if $(word 2,$(parts)),$(if $(host_tests),check-milc_host_tests))
 	@$(shared_threads)$(foreach part,$(parts),{ $(call run_tests,$(part),$(asked_of_$(part))); } &) wait
 # Parts that run at once share the processors. LONG=1: each has as many threads as there are processors.
 shared_threads = $(if $(and $(word 2,$(parts)),$(filter-out 1,$(or $(LONG),0))),export OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$((($$(nproc) + 2) / 3))}; )

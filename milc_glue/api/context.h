@@ -5,6 +5,7 @@
 #include "gpu_kernels/comm/boxes.h"
 #include "gpu_kernels/geometry/geometry.h"
 #include "milc_glue/api/checks.h"
+#include "milc_glue/api/forks.h"
 #include "reorder/spinor_reorder.h"
 #include <functional>
 #include <memory>
@@ -169,10 +170,14 @@ class CallMeter {
 };
 
 // For entries that only end something: makes the GPU current, which may be lost already. False: a callback asks for it,
-// and is refused.
+// or a forked child, and is refused; what the child has is freed at its end.
 inline bool may_end(milcgpu_context &context, const char *function) noexcept {
     if (context.callbacks.running()) {
         set_last_error(function, in_a_callback);
+        return false;
+    }
+    if (is_forked_child()) {
+        set_last_error(function, after_fork);
         return false;
     }
     try {
@@ -190,6 +195,8 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
             context->lost = true;
         return static_cast<milcgpu_status>(status);
     };
+    if (is_forked_child())
+        return failed(Status::bad_argument, after_fork);
     const ProfilerRange range(function);
     try {
         if (context != nullptr) {

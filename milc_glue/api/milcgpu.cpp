@@ -1,16 +1,26 @@
 // The C interface: errors, contexts, the caller's memory. See milcgpu.h.
 #include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/api/arguments.h"
+#include "milc_glue/api/forks.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
+#include <pthread.h>
 
 using namespace milcgpu;
 
 namespace {
+bool forked_child = false;
 thread_local std::string error_text;
 thread_local const char *error_shown = "";
 } // namespace
+
+void milcgpu::watch_forks() {
+    static const int unused = pthread_atfork(nullptr, nullptr, [] { forked_child = true; });
+    static_cast<void>(unused);
+}
+
+bool milcgpu::is_forked_child() noexcept { return forked_child; }
 
 void milcgpu::set_last_error(const char *function, const char *what) noexcept {
     try {
@@ -49,6 +59,7 @@ milcgpu_status milcgpu_context_create(const milcgpu_layout *layout, const milcgp
     return guarded(nullptr, "milcgpu_context_create", [&] {
         require(layout, "milcgpu_context_create", "layout");
         require(context, "milcgpu_context_create", "context");
+        watch_forks();
         auto fresh = std::make_unique<milcgpu_context>();
         start_context(full_copy(layout), options, *fresh);
         *context = fresh.release();

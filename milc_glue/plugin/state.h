@@ -2,6 +2,7 @@
 // process, on top of the C interface; the entries are in start.cpp, links.cpp, solve.cpp and comparison.cpp.
 #pragma once
 #include "gpu_kernels/backend/device.h"
+#include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
@@ -136,9 +137,11 @@ Plugin &plugin();
 void say_thrown(const char *where, const char *after) noexcept;
 
 // Runs the work of an entry. Nothing that it throws leaves it: one line says what it was, and the answer is
-// `otherwise`.
+// `otherwise`. It is in a forked child, too, without a line: there MILC's own routines work alone.
 template <class Work, class Answer>
 Answer answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
+    if (is_forked_child())
+        return otherwise;
     try {
         return static_cast<Answer>(work());
     } catch (...) {
@@ -154,6 +157,8 @@ void leave_call(const char *where, const char *after) noexcept;
 // The same for an entry that all ranks call together.
 template <class Work, class Answer>
 Answer common_answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
+    if (is_forked_child())
+        return otherwise;
     plugin().collective.begin_call();
     try {
         return static_cast<Answer>(work());
