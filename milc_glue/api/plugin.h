@@ -132,8 +132,8 @@ int milcgpu_plugin_agreed(int mine);
 void milcgpu_plugin_exit(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
-/* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
-void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
+/* A line, once a routine, on what shows only when it is called: why MILC's own does it, or how ours differs. */
+void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
  * (MILCGPU_AUTO). Says so once. */
 int milcgpu_plugin_gathers(void);

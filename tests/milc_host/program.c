@@ -153,6 +153,8 @@ int main(int argc, char **argv) {
         normal_exit(0);
     }
     if (strcmp(fault, "trajectory") == 0) {
+        if (getenv("MILC_HOST_EMPTY_SET") != NULL) /* of eps_naik */
+            n_orders_naik[0] = n_order_naik_total, n_orders_naik[1] = 0;
         trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
         normal_exit(0);
     }
