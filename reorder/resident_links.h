@@ -31,6 +31,7 @@ class ResidentLinks {
     uint64_t generation() const { return generation_; } // grows when the content changes
     uint64_t changes() const { return changes_; }       // the last generation, also of a set that is empty now
     uint64_t tag() const { return fat_links_.tag(); }   // of this content, in this process
+    uint64_t content() const { return checksum_; }      // a hash of both fields' bits, on this rank
     Precision host_real() const { return host_real_; }
 
     // A version with `reals` reals a long link, or 18 (ResidentField::version).

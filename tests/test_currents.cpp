@@ -110,7 +110,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
             REQUIRE(milcgpu_eigenvectors_save(*made, k, &to) == MILCGPU_OK);
             v[k] = with_dslash(v[k], MILCGPU_ODD);
         }
-        REQUIRE(milcgpu::project_out(*made, session.links, of.noise) == MILCGPU_OK);
+        REQUIRE(milcgpu::project_out(*made, session.links, nullptr, of.noise) == MILCGPU_OK);
         std::vector<Field> projected;
         for (int k = 0; k < n; ++k) {
             projected.push_back(on_host(of.noise, k));

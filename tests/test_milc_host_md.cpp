@@ -47,6 +47,17 @@ Run right_trajectory(const std::string &program, const std::string &environment,
 
 } // namespace
 
+TEST_CASE("milc_host: where MILC's own force is another one a line says so", "[milc_host]") {
+    const std::string line = "adds the force of the set before it once more", on_host = few + "MILCGPU_BACKEND=host ";
+    for (const auto &[setting, lines] : {std::pair("MILC_HOST_EMPTY_SET=1", 1), std::pair("MILCGPU_COMPARE=0", 0)}) {
+        const Run r = run("hisq-P2", on_host + setting, "trajectory");
+        INFO(setting << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.count(line) == lines);
+        CHECK(r.calls("eo_fermion_force").first > 0);
+    }
+}
+
 TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {

@@ -245,9 +245,9 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own, which is no slower here\n"));
     const std::string twice = said_by([] {
-        milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
-        milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
-        milcgpu_plugin_leaves(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
+        milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_says_once(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
     });
     CHECK(twice == "milcgpu: load_fn_links: a reason\n");
 }

@@ -132,8 +132,8 @@ int milcgpu_plugin_agreed(int mine);
 void milcgpu_plugin_exit(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
-/* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
-void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
+/* A line, once a routine, on what shows only when it is called: why MILC's own does it, or how ours differs. */
+void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
  * (MILCGPU_AUTO). Says so once. */
 int milcgpu_plugin_gathers(void);
@@ -250,8 +250,8 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
                           milcgpu_solve_report *odd);
 
 /* ---- eigenvectors of -D^2 that MILC's fields of all sites have, or are to have: the part of one parity is on the
- * device, one set at a time. Its state is that of the last of eigensolve, eigen_ready, eigen_need and
- * eigenvectors_drop; all ranks call these. */
+ * device, one set at a time. Its state is that of the last of eigensolve, eigen_other_parity, eigen_ready, eigen_need
+ * and eigenvectors_drop; all ranks call these. */
 typedef struct {
     const void *fat, *lng;
     int parity, count;
@@ -266,12 +266,15 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
                               milcgpu_eigen_report *report);
 /* 1: the device has these vectors; they were loaded if the host's were the newest. The tolerance is not read. */
 int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call);
-/* After that: 1: the device has D v / |D v| of them, too, for solves on the other parity. */
+/* After that: 1: the device has the part on the other parity, too, for solves there. */
+int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call);
+/* MILC asks for the part on the other parity, D v / |D v| with the links of the call. 1: the device alone has the
+ * vectors, and makes that part when it is needed, with these links as they are now. 0: MILC's own is to make it. */
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call);
 /* 1: the device alone has the newest of these vectors: MILC's fields are not filled. */
 int milcgpu_plugin_eigen_on_device(void *const *vectors);
-/* |B v - l v| / |v| and |v| of the first `count` vectors, l from `values`, on either parity: on the other one than the
- * vectors' they are D v / |D v|. */
+/* |B v - l v| / |v| and |v| of the first `count` vectors, l from `values`, on either parity. 0: not done, as on the
+ * other parity if MILC's own has made that part. */
 int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
                                double *norms);
 /* Ours beside MILC's, both in MILC's fields. An eigenvalue must not be above MILC's by more than both are off; MILC's
@@ -284,7 +287,8 @@ typedef struct {
     double seconds, cpu_seconds;
 } milcgpu_plugin_eigen_comparison;
 int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of);
-/* MILC's fields have the newest, on the vectors' parity, when this returns 1. 0: it is lost, which was said. */
+/* MILC's fields have the newest when this returns 1, on the other parity, too, if eigen_other_parity has returned 1.
+ * 0: it is lost, which was said. */
 int milcgpu_plugin_eigen_need(void);
 
 /* ---- eigenvectors that no fields of MILC's have: those of these links on this parity. They are made unless so many
@@ -328,16 +332,17 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
                          int device_only, milcgpu_fatlink_report *report);
 
-/* 1: the links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when
- * a call takes them. a and b stay as they are until milcgpu_plugin_forget_deferred(). All ranks call it. */
+/* 1: the links `fat`, `lng` are those of a plus factor times those of b, on the device alone: they are not filled. The
+ * device may make them again until milcgpu_plugin_forget_deferred(1): a and b stay as they are. All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b);
 
-/* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
-void milcgpu_plugin_forget_deferred(void);
+/* The fermion links of the last milcgpu_plugin_links() are no longer on the device alone: their fields are being
+ * filled, or are gone. sums: nor are those of milcgpu_plugin_links_sum(). */
+void milcgpu_plugin_forget_deferred(int sums);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);

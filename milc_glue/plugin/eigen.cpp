@@ -73,8 +73,10 @@ const Maker for_milc{nullptr, nullptr, false}, of_fields{"eigenvectors", "Solves
 
 // What `make` makes, which goes into the store; nullptr, and said: it could not be made. Links that are no longer what
 // they were are loaded again with the next call.
+// content: of the links that they are found by.
 template <class Make>
-Set *made_by(Plugin &p, LinkSet &links, int parity, bool exact, const Maker &maker, const Make &make) {
+Set *made_by(Plugin &p, LinkSet &links, uint64_t content, int parity, bool exact, const Maker &maker,
+             const Make &make) {
     const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
     milcgpu_eigenvectors *handle = nullptr;
     const auto attempt = [&] {
@@ -84,7 +86,7 @@ Set *made_by(Plugin &p, LinkSet &links, int parity, bool exact, const Maker &mak
         return status;
     };
     const milcgpu_status status = maker.kept ? with_room(p, MILCGPU_EIGENSOLVE, &links, attempt) : attempt();
-    Set *const made = status == MILCGPU_CORRUPTED ? nullptr : &p.eigenvectors->keep(links, parity, exact, handle);
+    Set *const made = status == MILCGPU_CORRUPTED ? nullptr : &p.eigenvectors->keep(content, parity, exact, handle);
     if (status == MILCGPU_OK) {
         p.ledger[MILCGPU_EIGENSOLVE].calls += maker.kept;
         return made;
@@ -118,7 +120,8 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     size_t bytes = 0;
     milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
     p.eigenvectors->make_room(bytes, links);
-    Set *const made = made_by(p, links, parity, wanted.tolerance > 0, maker, [&](milcgpu_eigenvectors *&handle) {
+    const bool exact = wanted.tolerance > 0;
+    Set *const made = made_by(p, links, links.content(), parity, exact, maker, [&](milcgpu_eigenvectors *&handle) {
         milcgpu_status status = p.collective(milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report));
         if (status == MILCGPU_NO_MEMORY && !maker.kept) {
             p.log(1, format("%s: %s. Trying again in 16 bytes a site and vector, without the other sets of links",
@@ -146,10 +149,10 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     return made;
 }
 
-// Those of MILC's fields.
-Set *take(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, void *const *vectors,
-          const Maker &maker) {
-    Set *const made = made_by(p, links, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
+// Those of MILC's fields, to be found by these links' content, or by another.
+Set *take(Plugin &p, LinkSet &links, uint64_t content, int parity, const milcgpu_plugin_eigenvectors &wanted,
+          void *const *vectors, const Maker &maker) {
+    Set *const made = made_by(p, links, content, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
         milcgpu_status status =
             p.collective(milcgpu_eigenvectors_create(links.handle, parity, wanted.precision, wanted.count, &handle));
         for (int k = 0; k < wanted.count && status == MILCGPU_OK; ++k) {
@@ -163,11 +166,15 @@ Set *take(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvecto
     return made;
 }
 
-// D of the vectors of the other parity, which were asked for last.
-Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &maker) {
-    Set *const made = made_by(p, links, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
-        return other_parity_of(other.handle, links.handle, &handle);
+// D of the vectors of the other parity, which were asked for last, by these links or by others.
+Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &maker,
+          milcgpu_links *by_others = nullptr) {
+    milcgpu_links *const by = by_others != nullptr ? by_others : links.handle;
+    Set *const made = made_by(p, links, other.content, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
+        return other_parity_of(other.handle, by, &handle);
     });
+    if (made == nullptr)
+        p.links->forget_copy(by); // if they were emptied
     if (made != nullptr && maker.kept)
         p.log(1, format("%s: %d eigenvectors on %s sites, by D of the others", routine_name(MILCGPU_EIGENSOLVE),
                         made->count(), sites_of(parity)));
@@ -191,7 +198,7 @@ Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) 
     const int parity = handle->set->parity() == 0 ? MILCGPU_EVEN : MILCGPU_ODD;
     p.log(1, format("%s: %d eigenvectors on %s sites, from %s", routine_name(MILCGPU_EIGENSOLVE),
                     milcgpu_eigenvectors_count(handle), sites_of(parity), wanted.read_from));
-    return &p.eigenvectors->keep(links, parity, false, handle);
+    return &p.eigenvectors->keep(links.content(), parity, false, handle);
 }
 
 // The file that these vectors are to be written to; nullptr: there is none, it is for other links, or it is written.
@@ -347,7 +354,7 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
         p.eigenvectors->drop_all();
         milcgpu_plugin_eigenvectors wanted{};
         wanted.count = call->count;
-        const Set *const set = take(p, *links, call->parity, wanted, call->vectors, of_fields);
+        const Set *const set = take(p, *links, links->content(), call->parity, wanted, call->vectors, of_fields);
         if (set != nullptr)
             p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::both);
         return set != nullptr;
@@ -356,10 +363,25 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
 
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call) {
     return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+        if (!p.eigenvectors->newest_on_device() || !p.eigenvectors->has(call->vectors, call->count, call->parity))
+            return false;
+        p.eigenvectors->make_other_parity_by(LinkCache::hold(links));
+        return true;
+    });
+}
+
+int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call) {
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+        EigenStore &store = *p.eigenvectors;
         const int parity = other_than(call->parity);
-        const Set *set = p.eigenvectors->of_fields(parity), *const own = p.eigenvectors->of_fields(call->parity);
-        if (set == nullptr && has(own, 1))
-            set = turn(p, links, parity, *own, of_other_parity);
+        const Set *set = store.of_fields(parity), *const own = store.of_fields(call->parity);
+        milcgpu_links *const made_by = store.links_of_other_parity();
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = call->count;
+        if (set == nullptr && has(own, 1) && made_by != nullptr)
+            set = turn(p, links, parity, *own, of_other_parity, made_by);
+        else if (set == nullptr && has(own, 1) && !store.newest_on_device())
+            set = take(p, links, own->content, parity, wanted, call->vectors, of_other_parity);
         return has(set, 1);
     });
 }
@@ -374,8 +396,11 @@ int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const doub
     return with_links(call->fat, call->lng, [&](Plugin &p, const LinkSet &links) {
         const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
         const Set *const set = p.eigenvectors->mirrored();
+        milcgpu_links *const made_by = p.eigenvectors->links_of_other_parity();
+        if (set == nullptr || (call->parity != set->parity && made_by == nullptr))
+            return false; // that part is in MILC's fields
         const milcgpu_status status = p.collective(look_at_eigenvectors(
-            set != nullptr ? set->handle : nullptr, links.handle, call->parity, call->count, values, residuals, norms));
+            set->handle, links.handle, made_by, call->parity, call->count, values, residuals, norms));
         if (status != MILCGPU_OK)
             p.report_failure(MILCGPU_EIGENSOLVE, status);
         return status == MILCGPU_OK;
@@ -390,7 +415,9 @@ int milcgpu_plugin_eigen_need(void) {
         if (p.eigenvectors_lost || p.eigenvectors == nullptr || !p.eigenvectors->newest_on_device())
             return !p.eigenvectors_lost;
         const Set &set = *p.eigenvectors->mirrored();
-        p.ledger[MILCGPU_EIGENSOLVE].to_host += bytes_of(p, set.parity, set.count());
+        p.ledger[MILCGPU_EIGENSOLVE].to_host +=
+            bytes_of(p, set.parity, set.count()) +
+            (p.eigenvectors->links_of_other_parity() != nullptr ? bytes_of(p, other_than(set.parity), set.count()) : 0);
         const std::string why = p.eigenvectors->to_host();
         p.eigenvectors_lost = !why.empty();
         if (p.eigenvectors_lost)
@@ -433,7 +460,7 @@ int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity
 int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, void *const *vectors) {
     return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
-        return take(p, links, parity, *wanted, vectors, of_links) != nullptr;
+        return take(p, links, links.content(), parity, *wanted, vectors, of_links) != nullptr;
     });
 }
 

@@ -28,7 +28,7 @@ EigenStore::Set *EigenStore::find(uint64_t content, int parity) {
 }
 
 EigenStore::Set *EigenStore::of(const LinkSet &links, int parity) {
-    Set *const set = find(links.mirror.content(), parity);
+    Set *const set = find(links.content(), parity);
     if (set != nullptr && set->count() > 0) // of this content, where the links were loaded again, too
         set->handle->set->links = links.handle->links->tag();
     return set;
@@ -46,12 +46,12 @@ double EigenStore::last_value(int parity) const {
     return values.back();
 }
 
-EigenStore::Set &EigenStore::keep(const LinkSet &links, int parity, bool exact, milcgpu_eigenvectors *handle) {
-    if (Set *const before = of(links, parity))
+EigenStore::Set &EigenStore::keep(uint64_t content, int parity, bool exact, milcgpu_eigenvectors *handle) {
+    if (Set *const before = find(content, parity))
         erase(*before);
     while (sets_.size() >= most_sets)
         drop_oldest(clock_);
-    sets_.push_back(std::make_unique<Set>(Set{links.mirror.content(), parity, exact, handle, ++clock_, false}));
+    sets_.push_back(std::make_unique<Set>(Set{content, parity, exact, handle, ++clock_, false}));
     return *sets_.back();
 }
 
@@ -66,22 +66,39 @@ milcgpu_status EigenStore::save(const Set &set, int count, void *const *fields) 
 
 void EigenStore::mirror(const Set &set, void *const *fields, Mirror::Newest newest) {
     mirrored_ = &set;
-    fields_.assign(fields, fields + set.count());
+    fields_.clear();
+    for (int k = 0; k < set.count(); ++k)
+        fields_.push_back({fields[k], real_, 0});
     mirror_ = Mirror({fields[0], 0, 0, 0}, Mirror::Look::told);
+    links_of_other_.reset();
     newest == Mirror::Newest::device ? mirror_.device_wrote() : mirror_.both_have();
 }
 
 bool EigenStore::has(void *const *fields, int count, int parity) const {
     const bool same = mirrored_ != nullptr && mirrored_->parity == parity && mirrored_->count() == count &&
-                      std::equal(fields_.begin(), fields_.end(), fields, fields + count);
+                      std::equal(fields_.begin(), fields_.end(), fields, fields + count,
+                                 [](const milcgpu_field &field, const void *data) { return field.data == data; });
     return !collective_(!same);
+}
+
+void EigenStore::make_other_parity_by(std::shared_ptr<milcgpu_links> links) {
+    if (Set *const made = of_fields(MILCGPU_EVEN + MILCGPU_ODD - mirrored_->parity)) // maybe by other links
+        erase(*made);
+    links_of_other_ = std::move(links);
 }
 
 std::string EigenStore::to_host() {
     if (!newest_on_device())
         return {};
-    if (save(*mirrored_, static_cast<int>(fields_.size()), fields_.data()) == MILCGPU_OK) {
+    const int count = static_cast<int>(fields_.size());
+    milcgpu_status status = MILCGPU_OK;
+    for (int k = 0; k < count && status == MILCGPU_OK; ++k)
+        status = collective_(milcgpu_eigenvectors_save(mirrored_->handle, k, &fields_[k]));
+    if (status == MILCGPU_OK && links_of_other_ != nullptr)
+        status = collective_(other_parity_to_host(mirrored_->handle, links_of_other_.get(), count, fields_.data()));
+    if (status == MILCGPU_OK) {
         mirror_.both_have();
+        links_of_other_.reset();
         return {};
     }
     const std::string why = reason();
@@ -129,6 +146,7 @@ void EigenStore::erase(const Set &set) {
     if (&set == mirrored_) {
         mirrored_ = nullptr;
         mirror_.forget_copy();
+        links_of_other_.reset();
     }
     milcgpu_eigenvectors_destroy(set.handle);
     sets_.erase(std::find_if(sets_.begin(), sets_.end(), [&](const auto &one) { return one.get() == &set; }));

@@ -1,6 +1,10 @@
 // Eigenvectors of -D^2 on the device, for solves to be deflated with: a set for links of each content and each parity.
 // One of them may be a mirror (mirror.h) of fields of MILC's. MILC says who writes these; nobody looks, because fields
 // that are not filled have no pages yet.
+//
+// MILC's fields have a part on the other parity, too: D v / |D v| with the links that MILC names when it asks for it.
+// While the device has the newest, that part is not computed before somebody reads it. So the store holds those links:
+// MILC twists them, or frees them, in the meantime. When MILC's fields have the newest, that part is read from there.
 #pragma once
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/plugin/link_cache.h"
@@ -13,7 +17,7 @@ namespace milcgpu {
 class EigenStore {
   public:
     struct Set {
-        uint64_t content; // of the links, on this rank
+        uint64_t content; // LinkSet::content() of its links, on this rank
         int parity;
         bool exact;                   // to a tolerance, not as deflation needs them
         milcgpu_eigenvectors *handle; // nullptr: they could not be made
@@ -34,8 +38,8 @@ class EigenStore {
     Set *of(const LinkSet &links, int parity);
     // l of the last vector of the newest set on this parity; 0: there is none.
     double last_value(int parity) const;
-    // Puts a set in place of what these links had.
-    Set &keep(const LinkSet &links, int parity, bool exact, milcgpu_eigenvectors *handle);
+    // Puts a set in place of what links of this content had.
+    Set &keep(uint64_t content, int parity, bool exact, milcgpu_eigenvectors *handle);
     // The first `count` vectors go into these fields of MILC's.
     milcgpu_status save(const Set &set, int count, void *const *fields);
 
@@ -43,14 +47,18 @@ class EigenStore {
     void mirror(const Set &set, void *const *fields, Mirror::Newest newest);
     // The mirror is of these, on this parity. All ranks call it.
     bool has(void *const *fields, int count, int parity) const;
-    bool is_at(void *const *fields) const { return mirrored_ != nullptr && fields_[0] == fields[0]; }
+    bool is_at(void *const *fields) const { return mirrored_ != nullptr && fields_[0].data == fields[0]; }
     // The device alone has the newest.
     bool newest_on_device() const { return mirror_.is(Mirror::Newest::device); }
     const Set *mirrored() const { return mirrored_; }
+    // The device has the newest, and these links make the part on the other parity.
+    void make_other_parity_by(std::shared_ptr<milcgpu_links> links);
+    milcgpu_links *links_of_other_parity() const { return links_of_other_.get(); } // nullptr: MILC has not asked for it
+    const std::vector<milcgpu_field> &fields() const { return fields_; }           // MILC's, on all sites
     // The mirror, or the set on the other parity of the same links, whatever the links are now; nullptr: there is none.
     // All ranks call it.
     Set *of_fields(int parity) { return mirrored_ != nullptr ? find(mirrored_->content, parity) : nullptr; }
-    // MILC's fields have what the device has. Returns why that is lost; empty: it is not.
+    // MILC's fields have what the device has, on both parities. Returns why that is lost; empty: it is not.
     std::string to_host();
 
     // Where memory is short. Vectors that the device alone has stay.
@@ -75,7 +83,8 @@ class EigenStore {
     long clock_ = 0;
     const Set *mirrored_ = nullptr;
     Mirror mirror_;
-    std::vector<void *> fields_;
+    std::vector<milcgpu_field> fields_;
+    std::shared_ptr<milcgpu_links> links_of_other_;
 };
 
 } // namespace milcgpu

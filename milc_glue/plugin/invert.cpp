@@ -27,7 +27,7 @@ class Inversion {
         const LinkSet *links = p_.links_for(call_.solve.routine, call_.solve.fat, call_.solve.lng);
         if (links == nullptr)
             return Outcome::failed;
-        made_of_ = links->mirror.content();
+        made_of_ = links->content();
         milcgpu_status status = load();
         if (call_.adjoint_last == 0)
             status = adjoint(status, links, sources_, normals_);

@@ -1,5 +1,7 @@
 #include "milc_glue/plugin/link_cache.h"
+#include "milc_glue/links/links_handle.h"
 #include <algorithm>
+#include <utility>
 
 namespace milcgpu {
 
@@ -22,6 +24,33 @@ size_t first_bit(uint64_t bits) {
 }
 
 } // namespace
+
+uint64_t LinkSet::content() const { return handle != nullptr && handle->links ? handle->links->content() : 0; }
+
+std::shared_ptr<milcgpu_links> LinkCache::hold(LinkSet &set) {
+    if (set.held == nullptr)
+        set.held = {set.handle, milcgpu_links_destroy};
+    return set.held;
+}
+
+void LinkCache::make_writable(LinkSet &set) {
+    if (set.held.use_count() > 1)
+        release(set);
+}
+
+void LinkCache::release(LinkSet &set) {
+    milcgpu_links *const handle = std::exchange(set.handle, nullptr);
+    if (set.held != nullptr)
+        set.held.reset();
+    else
+        milcgpu_links_destroy(handle);
+}
+
+void LinkCache::forget_copy(const milcgpu_links *handle) {
+    for (const auto &set : sets_)
+        if (set->handle == handle)
+            set->mirror.forget_copy();
+}
 
 uint64_t LinkCache::with_addresses(const void *fat, const void *lng) const {
     uint64_t bits = 0;
@@ -54,7 +83,7 @@ std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted
     for (const bool are_new : {false, true})
         for (size_t k = 0; k < wanted.size(); ++k)
             if (is_wanted(k) && (had_them[k] == 0) == are_new)
-                slots[k] = &set_for(wanted[k].first, wanted[k].second, had_them[k]);
+                slots[k] = &set_for(wanted[k].first, wanted[k].second, had_them[k]), make_writable(*slots[k]);
     return slots;
 }
 
@@ -75,27 +104,31 @@ void LinkCache::keep_deferred(LinkSet &set, const void *fat, const void *lng) {
         if (known.links == Addresses(fat, lng))
             known.links = {};
     hold_deferred(set, fat, lng);
-    deferred_.push_back({{fat, lng}, {}, {}, 0});
+    deferred_.push_back({{fat, lng}, {}, {}, 0, true});
 }
 
-void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b) {
+void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b, bool made_now) {
     for (Deferred &known : deferred_)
         if (known.links == links) {
-            if (known.a == a && known.b == b && known.factor == factor)
+            if (known.a == a && known.b == b && known.factor == factor && known.made_now == made_now)
                 return;
             known.links = {};
         }
     for (const auto &set : sets_)
         if (set->mirror.is_at(links.first, links.second))
             set->mirror.forget_copy();
-    deferred_.push_back({links, a, b, factor});
+    deferred_.push_back({links, a, b, factor, made_now});
 }
 
-void LinkCache::forget_deferred() {
+void LinkCache::forget_deferred(bool made_now_alone) {
+    const auto stays = [&](const Deferred &one) { return made_now_alone && !one.made_now; };
+    deferred_.erase(std::remove_if(deferred_.begin(), deferred_.end(), [&](const auto &one) { return !stays(one); }),
+                    deferred_.end());
     for (const auto &set : sets_)
-        if (set->mirror.is(Mirror::Newest::device))
+        if (set->mirror.is(Mirror::Newest::device) &&
+            std::none_of(deferred_.begin(), deferred_.end(),
+                         [&](const Deferred &one) { return set->mirror.is_at(one.links.first, one.links.second); }))
             set->mirror.forget_copy();
-    deferred_.clear();
 }
 
 const LinkCache::Deferred *LinkCache::deferred(const void *fat, const void *lng) const {
@@ -112,7 +145,7 @@ bool LinkCache::drop_oldest(const LinkSet *except) {
     });
     if (oldest == sets_.end() || oldest->get() == except)
         return false;
-    milcgpu_links_destroy((*oldest)->handle);
+    release(**oldest);
     sets_.erase(oldest);
     return true;
 }
@@ -150,7 +183,7 @@ uint64_t LinkCache::with_content(uint64_t look, uint64_t content) const {
     const uint64_t found = (look | look >> first_deferred) & any_set;
     uint64_t bits = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
-        bits |= static_cast<uint64_t>((found >> k & 1) != 0 && sets_[k]->mirror.content() == content) << k;
+        bits |= static_cast<uint64_t>((found >> k & 1) != 0 && sets_[k]->content() == content) << k;
     return bits;
 }
 
@@ -238,6 +271,7 @@ milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t 
 
 milcgpu_status LinkCache::load(LinkSet &set, const void *fat, const void *lng) {
     set.mirror.forget_copy();
+    make_writable(set);
     const milcgpu_field fat_field = field(fat), lng_field = field(lng);
     for (;;) {
         const milcgpu_status status =

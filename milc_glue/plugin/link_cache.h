@@ -23,6 +23,9 @@ struct LinkSet {
     Mirror mirror; // the device has the newest: MILC's fields are not filled (deferred links)
     milcgpu_links *handle;
     long used;
+    std::shared_ptr<milcgpu_links> held{}; // owns the handle once somebody else has held it (LinkCache::hold)
+    // A number for what the device has: the same for the same links, whether they were made there or loaded.
+    uint64_t content() const;
 };
 
 class LinkCache {
@@ -67,13 +70,19 @@ class LinkCache {
     void keep_deferred(LinkSet &set, const void *fat, const void *lng);
     // The links of these addresses are a + factor b, and are not filled: ready() makes them of the sets of a and b,
     // also where the set has gone since, until forget_deferred().
-    void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b);
+    // made_now: with a or b, by one making of links.
+    void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b, bool made_now = false);
     // Addresses that no links of MILC's have, for a derivative that it does not ask for.
     Addresses own_derivative() const { return {this, this}; }
-    void forget_deferred();
+    // made_now: links and sums of one making, which lasts until the next one; others are sums that MILC asked for
+    // later.
+    void forget_deferred(bool made_now_alone = false);
     bool are_deferred(const void *fat, const void *lng) const;
     // Why the last sum could not be made, if it is not for memory; once.
     std::string why_no_sum() { return std::exchange(why_no_sum_, {}); }
+    // The links of this set for as long as the caller holds them: what comes after them goes into another handle.
+    static std::shared_ptr<milcgpu_links> hold(LinkSet &set);
+    void forget_copy(const milcgpu_links *handle); // a bit has flipped there: it is loaded again
     bool drop_oldest(const LinkSet *except);
     void drop_all();
 
@@ -92,11 +101,14 @@ class LinkCache {
     static constexpr uint64_t any_set = (uint64_t{1} << most_link_sets) - 1,
                               deferred_bit = uint64_t{1} << 3 * most_link_sets, // MILC's fields are not filled
         whole_bit = deferred_bit << 1;                                          // all of the links were looked at
+    static void make_writable(LinkSet &set);
+    static void release(LinkSet &set);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
     // What MILC's fields do not have. A sum: a.first is not nullptr.
     struct Deferred {
         Addresses links, a, b;
         double factor;
+        bool made_now; // else a sum that MILC has asked for later
     };
     const Deferred *deferred(const void *fat, const void *lng) const;
     void hold_deferred(LinkSet &set, const void *fat, const void *lng);

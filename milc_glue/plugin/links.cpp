@@ -65,7 +65,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                     device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                 : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
-                p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links);
+                p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links, true);
             return status;
         };
         const milcgpu_status status = with_links_dropped(routine, attempt);
@@ -89,13 +89,13 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
                              milcgpu_plugin_link_fields b) {
     return done_by(MILCGPU_HISQ_LINKS, [&] {
         plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
-        return !plugin().collective(false);
+        return plugin().links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr; // made now, of what a and b are
     });
 }
 
-void milcgpu_plugin_forget_deferred(void) {
+void milcgpu_plugin_forget_deferred(int sums) {
     if (plugin().links != nullptr)
-        plugin().links->forget_deferred();
+        plugin().links->forget_deferred(sums == 0);
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

@@ -269,13 +269,22 @@ int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step,
         milcgpu_status status = p.collective(thinned_sources(vectors_of(0), n, random, step));
         account.to_device += n * field_bytes(p);
         if (status == MILCGPU_OK && of != nullptr) {
-            LinkSet *const links = p.links_for(MILCGPU_MEAS_CURRENT, of->fat, of->lng);
-            EigenStore::Set *const set = links != nullptr && milcs_eigenvectors(p, *of) != nullptr
-                                             ? p.eigenvectors->of(*links, MILCGPU_EVEN)
-                                             : nullptr;
-            if (set == nullptr)
+            const EigenStore &store = *p.eigenvectors;
+            const EigenStore::Set *const set = milcs_eigenvectors(p, *of);
+            milcgpu_links *made_by = store.newest_on_device() ? store.links_of_other_parity() : nullptr;
+            const milcgpu_field *const fields = store.newest_on_device() ? nullptr : store.fields().data();
+            if (fields != nullptr) { // any links will do
+                const LinkSet *const links = p.links_for(MILCGPU_MEAS_CURRENT, of->fat, of->lng);
+                made_by = links != nullptr ? links->handle : nullptr;
+                account.to_device += of->count * field_bytes(p) / 2;
+            }
+            if (set == nullptr || made_by == nullptr) {
+                p.log_failure(MILCGPU_MEAS_CURRENT,
+                              format("f_meas_current: the eigenvectors are not on the device%s",
+                                     set == nullptr ? "" : " on both parities: MILC has not asked for the other one"));
                 return false;
-            status = p.collective(project_out(set->handle, links->handle, vectors_of(0)));
+            }
+            status = p.collective(project_out(set->handle, made_by, fields, vectors_of(0)));
         }
         return done_or_said(p, status);
     });
@@ -304,8 +313,7 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
             const int together = call->one_by_one != 0 ? MILCGPU_ONE_BY_ONE : MILCGPU_TOGETHER_AUTO;
             return milcgpu_staggered_solve_vectors(handle, &spec, together, n, b.data(), x.data(), of_sources);
         };
-        if (solve_until_done(p, account, {*call, n, reports, once, true, links->mirror.content(), nullptr}) !=
-            Outcome::done)
+        if (solve_until_done(p, account, {*call, n, reports, once, true, links->content(), nullptr}) != Outcome::done)
             return false;
         account.calls += n;
         return true;

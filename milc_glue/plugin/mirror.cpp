@@ -15,15 +15,6 @@ uint64_t hash_whole(const HostRecords &field) {
 
 } // namespace
 
-uint64_t Mirror::content() const {
-    if (newest_ == Newest::device)
-        return version_;
-    uint64_t sum = 0;
-    for (const uint64_t part : tag_)
-        sum = 31 * sum + part;
-    return sum;
-}
-
 Mirror::Tag Mirror::tag_now() const {
     const bool two = second_.data != nullptr;
     if (look_ != Look::eighth)

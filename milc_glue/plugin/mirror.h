@@ -35,7 +35,6 @@ class Mirror {
     }
     Newest newest() const { return newest_; }
     bool is(Newest newest) const { return newest_ == newest; }
-    uint64_t content() const;                          // a number for what the device has
     unsigned long version() const { return version_; } // another one after each write that was announced or seen
 
     // The same field, where it has another address, too. The mirror's state stays.

@@ -201,7 +201,7 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
     if (status == MILCGPU_OK) {
         if ((all[2] & asks_for_content) != 0)
             head.same_content = LinkCache::found(all[0]) ? links->is_among(*head.set, all[1])
-                                                         : !collective(head.set->mirror.content() != *content);
+                                                         : !collective(head.set->content() != *content);
         return head;
     }
     head.set = nullptr;

@@ -4,6 +4,7 @@
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/links/verify.h"
 #include "milc_glue/measure/mesons.h"
 #include "milc_glue/solve/eigen.h"
 #include <algorithm>
@@ -94,7 +95,8 @@ void project_each(Device &device, const SpinorBlock &v, bool normalize, const Sp
                 Number &own = c[j * m + s]; // minus what is taken away; so far <v_j, x>
                 for (int k = j + 1; k < n; ++k)
                     own = own + g[j * n + k] * c[k * m + s];
-                own = (normalize ? -1 / g[j * n + j].re : -1.0) * own;
+                const double size = normalize ? g[j * n + j].re : 1;
+                own = (size > 0 ? -1 / size : 0.0) * own;
             }
         DeviceArray<Number> there;
         device.collective("memory for a projection", [&] { there = {device, c.size(), owner}; });
@@ -146,7 +148,8 @@ milcgpu_status milcgpu::zero_vectors(milcgpu_vectors *x, int parity) {
     });
 }
 
-milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links *links, milcgpu_vectors *x) {
+milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links *links, const milcgpu_field *fields,
+                                    milcgpu_vectors *x) {
     constexpr const char *function = "the projection of sources";
     return with_links(links, function, [&](milcgpu_context &context) {
         require(vectors, function, "eigenvectors"), require(x, function, "vectors");
@@ -155,8 +158,8 @@ milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links
         Operator A;
         SpinorField v, other, scratch[2];
         device.collective(function, [&] {
-            if (count == 0 || links->links->tag() != vectors->set->links)
-                refuse("the eigenvectors are empty, or of other links: compute or load those of these links");
+            if (count == 0)
+                refuse(empty_eigenvectors);
             for (const int parity : {0, 1})
                 need_filled(*x, 0, x->count(), parity);
             A = full_operator(*links, vectors->set->parity());
@@ -184,10 +187,22 @@ milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links
             for (int k = 0; k < n; ++k)
                 convert_spinor(device, (*vectors->set)[first + k], v[k], 1, nullptr);
             project_each(device, v.block().first(n), false, of[own]);
-            HalfCall call;
-            call.in = v.block().first(n), call.out = other.block().first(n);
-            A->first_half(device, call);
-            project_each(device, other.block().first(n), true, of[1 - own]);
+            if (fields != nullptr) {
+                device.collective("the loading of eigenvectors", [&] {
+                    for (int k = 0; k < n; ++k)
+                        context.reorder->to_device(host_field(&fields[first + k], 6, "an eigenvector"), 1 - own,
+                                                   other[k]);
+                });
+            } else {
+                HalfCall call;
+                call.in = v.block().first(n), call.out = other.block().first(n);
+                A->first_half(device, call);
+            }
+            project_each(device, other.block().first(n), fields == nullptr, of[1 - own]);
+        }
+        if (fields == nullptr) {
+            const std::function<void()> empty = emptying(*links);
+            Verification(context, empty).holds(A->checked_regions());
         }
         if (!in_double)
             converted(true);

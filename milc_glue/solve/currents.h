@@ -16,8 +16,9 @@ milcgpu_status thinned_sources(milcgpu_vectors *to, int n, const milcgpu_field *
 milcgpu_status zero_vectors(milcgpu_vectors *, int parity);
 
 // All vectors of `x` lose their parts along eigenvectors, of even or odd sites, and, on the other parity, along D v /
-// |D v|: one after the other, the last first. links: the eigenvectors'.
-milcgpu_status project_out(milcgpu_eigenvectors *, milcgpu_links *, milcgpu_vectors *x);
+// |D v| with these links, or, if `other` is not nullptr, along what these fields of the host have there, one a vector.
+// One after the other, the last first.
+milcgpu_status project_out(milcgpu_eigenvectors *, milcgpu_links *, const milcgpu_field *other, milcgpu_vectors *x);
 
 // sums[(k 4 + mu) T + t] = sum over sites of `parity` on time slice t of J_mu, summed over the k-th of `groups` groups
 // of vectors; a: `sources`, b: D of `solutions` with `fermion`, which are of this parity.

@@ -43,10 +43,12 @@ bool are_whole(milcgpu_eigenvectors &, int first, int count);
 // The same after a deflated call: of all vectors where they did harm, else of a few, others each time.
 bool are_whole_after(milcgpu_eigenvectors &, bool did_harm);
 // |B v - l v| / |v| and |v| of the first `count` vectors as they are, in double, with l from `values`. parity:
-// MILCGPU_EVEN or MILCGPU_ODD; on the other one than the vectors' they are D v / |D v|.
-milcgpu_status look_at_eigenvectors(milcgpu_eigenvectors *, milcgpu_links *, int parity, int count,
-                                    const double *values, double *residuals, double *norms);
-// Makes a handle with D v / |D v| for each vector, which are of the other parity. The links must be the vectors'.
+// MILCGPU_EVEN or MILCGPU_ODD; on the other one than the vectors' they are D v / |D v| with `links_of_other`.
+milcgpu_status look_at_eigenvectors(milcgpu_eigenvectors *, milcgpu_links *, milcgpu_links *links_of_other, int parity,
+                                    int count, const double *values, double *residuals, double *norms);
+// Makes a handle with D v / |D v| for each vector, which are of the other parity.
 milcgpu_status other_parity_of(milcgpu_eigenvectors *, milcgpu_links *, milcgpu_eigenvectors **made);
+// Those of the first `count` vectors to the host's fields, in double on the way.
+milcgpu_status other_parity_to_host(milcgpu_eigenvectors *, milcgpu_links *, int count, const milcgpu_field *fields);
 
 } // namespace milcgpu

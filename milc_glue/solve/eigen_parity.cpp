@@ -1,6 +1,7 @@
 // Eigenvectors on the other parity: D v / |D v|.
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
+#include "milc_glue/links/verify.h"
 #include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <cmath>
@@ -31,23 +32,38 @@ double size_of(Device &device, const SpinorBlock &of) {
     return std::sqrt(sum.to_host()[0]);
 }
 
+// How many there are; throws where these are too few.
+int need_vectors(const milcgpu_eigenvectors *vectors, int count, const char *function) {
+    require(vectors, function, "eigenvectors");
+    const int there = milcgpu_eigenvectors_count(vectors);
+    if (there < count)
+        refuse(format("%d eigenvectors are asked for, and there are %d", count, there));
+    return there;
+}
+
+// Throws Error(corrupted) if the links are no longer what was loaded.
+void verify(const NormalOperator &A, milcgpu_links &links) {
+    const std::function<void()> empty = emptying(links);
+    Verification(*links.context, empty).holds(A.checked_regions());
+}
+
 } // namespace
 
-milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milcgpu_links *links, int parity, int count,
-                                             const double *values, double *residuals, double *norms) {
+milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milcgpu_links *links,
+                                             milcgpu_links *links_of_other, int parity, int count, const double *values,
+                                             double *residuals, double *norms) {
     constexpr const char *function = "a look at eigenvectors";
     return with_links(links, function, [&](milcgpu_context &context) {
-        require(vectors, function, "eigenvectors");
-        if (count > milcgpu_eigenvectors_count(vectors))
-            refuse(
-                format("%d eigenvectors are asked for, and there are %d", count, milcgpu_eigenvectors_count(vectors)));
+        need_vectors(vectors, count, function);
+        if (parity_index(parity) != vectors->set->parity())
+            require(links_of_other, function, "links of the other parity");
         Device &device = *context.device;
         const int own = vectors->set->parity(), wanted = parity_index(parity);
         std::unique_ptr<Side> from, at;
         device.collective("memory for an eigenvector", [&] {
             at = std::make_unique<Side>(device, *links, wanted);
             if (wanted != own)
-                from = std::make_unique<Side>(device, *links, own);
+                from = std::make_unique<Side>(device, *links_of_other, own);
         });
         for (int k = 0; k < count; ++k) {
             convert_spinor(device, (*vectors->set)[k], from != nullptr ? from->v : at->v, 1, nullptr);
@@ -70,10 +86,7 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
                                         milcgpu_eigenvectors **made) {
     constexpr const char *function = "eigenvectors of the other parity";
     return with_links(links, function, [&](milcgpu_context &context) {
-        require(vectors, function, "eigenvectors");
-        const int count = milcgpu_eigenvectors_count(vectors);
-        if (count == 0 || links->links->tag() != vectors->set->links)
-            refuse("the eigenvectors are empty, or of other links: compute or load those of these links");
+        const int count = need_vectors(vectors, 1, function);
         Device &device = *context.device;
         std::unique_ptr<Side> from, to;
         std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, 0});
@@ -89,9 +102,37 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
             other->set->take_checksum(k);
         }
         other->set->free_scratch();
-        other->set->links = vectors->set->links;
+        other->set->links = links->links->tag();
         other->loaded.assign(count, true);
+        verify(*from->of, *links);
         *made = other.release();
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu::other_parity_to_host(milcgpu_eigenvectors *vectors, milcgpu_links *links, int count,
+                                             const milcgpu_field *fields) {
+    constexpr const char *function = "eigenvectors of the other parity";
+    return with_links(links, function, [&](milcgpu_context &context) {
+        need_vectors(vectors, count, function);
+        Device &device = *context.device;
+        std::unique_ptr<Side> from, to;
+        device.collective("memory for eigenvectors", [&] {
+            from = std::make_unique<Side>(device, *links, vectors->set->parity());
+            to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());
+        });
+        for (int k = 0; k < count; ++k) {
+            convert_spinor(device, (*vectors->set)[k], from->v, 1, nullptr);
+            from->half(device, to->v);
+            const double size = size_of(device, to->v);
+            device.collective("the copy of an eigenvector", [&] {
+                if (!std::isfinite(size))
+                    throw Error(Status::nan_or_inf, format("D of eigenvector %d is %g long", k, size));
+                convert_spinor(device, to->v, to->bv, size > 0 ? 1 / size : 0, nullptr); // 0: as MILC has it
+                context.reorder->to_host(to->bv, 1 - vectors->set->parity(), host_field(&fields[k], 6, "a field"));
+            });
+        }
+        verify(*from->of, *links);
         return Status::ok;
     });
 }

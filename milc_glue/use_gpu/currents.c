@@ -112,6 +112,19 @@ static int all_low_modes(const measurement *m, const milcgpu_plugin_eigen_call *
     }
 }
 
+static int print_low_modes(const measurement *m, const milcgpu_plugin_eigen_call *vectors) {
+    const double begin = milcgpu_plugin_seconds();
+    if (!all_low_modes(m, vectors))
+        return 0;
+#ifdef CGTIME
+    node0_printf("Time for exact low modes %g sec\n", milcgpu_plugin_seconds() - begin);
+#else
+    (void)begin;
+#endif
+    print_sums(m, "LOW", 1, -1);
+    return 1;
+}
+
 /* ---- noise ------------------------------------------------------------------------------------------------------- */
 
 static int solve(const measurement *m, int from, int to, int parity, quark_invert_control *qic, Real mass,
@@ -231,11 +244,12 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
     int origin[4] = {0, 0, 0, 0};
     const int fields = nrand < together ? nrand : together, each = thinning * thinning * thinning * thinning / 2;
     const int slots = n == 1 ? 2 : n < 4 ? 3 : 4, Nvecs = param.eigen_param.Nvecs;
+    const int with_low = Nvecs > 0 && sloppy == NULL;
     measurement m = {n, fields, fields * each, directions * nt, mass, charges, fn, sloppy != NULL, sloppy, NULL};
     milcgpu_plugin_eigen_call vectors;
     imp_ferm_links_t *of_vectors = NULL;
     su3_vector *noise[together] = {NULL, NULL};
-    int k, first = 0, done;
+    int k, first = 0, printed = 0, done;
     if (n < 1 || n > most_masses || nrand < 1 || thinning < 2 || thinning % 2 != 0 || m.vectors > 1000 ||
         ape_links == NULL || !milcgpu_offloads() || milcgpu_plugin_compare())
         return 0;
@@ -247,24 +261,13 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
     m.j = (double *)milcgpu_room((size_t)n * together * m.numbers * sizeof(double), "currents");
     for (k = 0; done && k < fields; k++)
         noise[k] = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a random field");
-    if (done && Nvecs > 0 && !m.is_difference) {
-        double seconds = -milcgpu_plugin_seconds();
-        done = all_low_modes(&m, &vectors);
-        seconds += milcgpu_plugin_seconds();
-#ifdef CGTIME
-        if (done)
-            node0_printf("Time for exact low modes %g sec\n", seconds);
-#else
-        (void)seconds;
-#endif
-        if (done)
-            print_sums(&m, "LOW", 1, -1);
-    }
     for (; done && first < nrand; first += fields) {
         double_prn *const state = random_state();
         double seconds = -milcgpu_plugin_seconds();
         done = make_noise(noise, fields, thinning, Nvecs > 0 ? &vectors : NULL);
         seconds += milcgpu_plugin_seconds();
+        if (done && first == 0 && with_low) /* not before noise is known to be made: MILC's own prints them again */
+            printed = done = print_low_modes(&m, &vectors);
 #ifdef CGTIME
         for (k = 0; done && Nvecs > 0 && k < 2 * m.vectors; k++)
             node0_printf("Time to project out low modes %g sec\n", seconds / (2 * m.vectors));
@@ -280,6 +283,11 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
         if (!done)
             break;
     }
+    if (!done && (first > 0 || printed) && this_node == 0)
+        fprintf(stderr,
+                "milcgpu: f_meas_current: %d of %d random sources are done. MILC's own routine does the others%s%s\n",
+                first, nrand, first > 0 ? ", and numbers them from 0" : "",
+                printed ? ". It prints the lines of low modes (JTMULOW) a second time" : "");
     milcgpu_plugin_current_end();
     for (k = 0; k < together; k++)
         free(noise[k]);
@@ -304,11 +312,6 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
 static int left_of_currents(int masses, int nrand, int thinning, quark_invert_control *qic,
                             quark_invert_control *sloppy, Real *mass, Real *charges, imp_ferm_links_t **fn) {
     const int done = currents(masses, nrand, thinning, qic, sloppy, mass, charges, fn);
-    if (done > 0 && done < nrand && this_node == 0)
-        fprintf(stderr,
-                "milcgpu: f_meas_current: %d of %d random sources are done, MILC's own routine does the others: its "
-                "lines number them from 0, and those of low modes come again\n",
-                done, nrand);
     if (done < nrand || nrand < 1)
         milcgpu_need_eigenvectors();
     return nrand - done;

@@ -50,7 +50,7 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
         milcgpu_make_backlinks(fn);
 }
 
-/* ---- links on the device ------------------------------------------------------------------------------------------ */
+/* ---- links on the device ----------------------------------------------------------------------------------------- */
 
 static milcgpu_deferred_links deferred;
 static int fill_sums(void);
@@ -96,7 +96,7 @@ static void fill_deferred(void) {
             milcgpu_end_of_run();
         }
     }
-    milcgpu_plugin_forget_deferred();
+    milcgpu_plugin_forget_deferred(1);
     if (d.hisq != NULL)
         milcgpu_fill_hisq(&d, links);
     else
@@ -169,7 +169,7 @@ static int fill_sums(void) {
             sums[i].fat = sums[i].lng = NULL;
     }
     if (known)
-        milcgpu_plugin_forget_deferred();
+        milcgpu_plugin_forget_deferred(1);
     for (i = 0; i < MAX_NAIK; i++)
         if (were[i].fn != NULL) {
             fill_sum(&were[i]);
@@ -206,7 +206,7 @@ static int keep_fields_of(fn_links_t *fn) {
 }
 static void forget_summed(const fn_links_t *fn) {
     int i, in_use = 0;
-    if (!is_summed(fn))
+    if (fn == NULL || !is_summed(fn))
         return;
     for (i = 0; i < MAX_NAIK; i++)
         in_use = in_use || sums[i].fn != NULL;
@@ -316,11 +316,17 @@ static void forget_deferred(const fn_links_t *fn) {
             return;
     free(deferred.made_of);
     memset(&deferred, 0, sizeof deferred);
-    milcgpu_plugin_forget_deferred();
+    milcgpu_plugin_forget_deferred(0); /* sums of others stay */
 }
-void milcgpu_forget_auxiliary(const hisq_auxiliary_t *aux) {
+static void forget_auxiliary(const hisq_auxiliary_t *aux) {
     if (deferred.aux == aux)
         deferred.aux = NULL;
+}
+void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,
+                                      const fn_links_t *derivative) {
+    forget_summed(zero);
+    forget_summed(derivative);
+    forget_auxiliary(aux);
 }
 
 void milcgpu_need(int fields, const char *who) {
@@ -397,6 +403,6 @@ hisq_auxiliary_t *__wrap_get_hisq_auxiliary(fermion_links_t *fl) {
     return milcgpu_original(get_hisq_auxiliary)(fl);
 }
 void __wrap_destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
-    milcgpu_forget_auxiliary(aux);
+    forget_auxiliary(aux);
     milcgpu_original(destroy_hisq_auxiliary_t)(aux);
 }

@@ -41,13 +41,7 @@ static milcgpu_plugin_eigen_call call_of(su3_vector **vectors, int count, int pa
 
 /* ---- MILC's fields ----------------------------------------------------------------------------------------------- */
 
-/* What MILC has asked for, and what is not made before somebody reads it: the vectors' part on the other parity, which
- * is D v / |D v|; zeros. */
-static struct {
-    su3_vector **vectors; /* NULL: none */
-    milcgpu_eigenvalue *values;
-    ks_eigen_param of;
-} other_parity;
+/* Zeros that MILC has asked for, and that are not written before somebody reads them. */
 static struct {
     su3_vector **vectors; /* NULL: none */
     int count;
@@ -62,27 +56,13 @@ static void clear_vectors(void) {
 
 /* MILC's fields are filled. 0: what belongs there is lost. */
 static int fill(void) {
-    if (other_parity.vectors == NULL)
-        clear_vectors();
-    zeros.vectors = NULL;
-    if (!milcgpu_plugin_eigen_need())
-        return 0;
-    if (other_parity.vectors != NULL) {
-        imp_ferm_links_t *fn = links_of_vectors();
-        own_other_parity(other_parity.vectors, other_parity.values, &other_parity.of, fn);
-        other_parity.vectors = NULL;
-        give_back(fn);
-    }
-    return 1;
+    clear_vectors();
+    return milcgpu_plugin_eigen_need();
 }
 /* Where the present input has none, MILC has freed those of before. */
 void milcgpu_need_eigenvectors(void) {
     if (param.eigen_param.Nvecs > 0 && !fill())
         milcgpu_end_of_run();
-}
-static void milc_writes(void) {
-    other_parity.vectors = NULL;
-    milcgpu_plugin_eigenvectors_drop();
 }
 
 static int on_device(su3_vector **vectors) {
@@ -99,7 +79,7 @@ static int on_device(su3_vector **vectors) {
 
 int __wrap_reload_ks_eigen(int flag, char *file, int *n, milcgpu_eigenvalue *values, su3_vector **vectors,
                            imp_ferm_links_t *fn, int timing) {
-    milc_writes();
+    milcgpu_plugin_eigenvectors_drop();
     zeros.vectors = NULL;
     if (flag == FRESH && MILCGPU_FRESH_IS_FOLLOWED && milcgpu_offloads()) {
         zeros.vectors = vectors;
@@ -116,14 +96,17 @@ int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values
     return milcgpu_original(save_ks_eigen)(flag, file, n, values, vectors, residuals, timing);
 }
 
+/* The vectors' part on the other parity, D v / |D v|. While the device alone has the vectors it keeps these links, and
+ * makes that part when somebody reads it: MILC twists the links before that. */
 void wrap_other_parity(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
-    if (!on_device(vectors)) {
-        own_other_parity(vectors, values, p, fn);
+    milcgpu_plugin_eigen_call call = call_of(vectors, p->Nvecs, p->parity, fn);
+    if (on_device(vectors) && milcgpu_plugin_eigen_other_parity(&call)) {
+        if (zeros.vectors == vectors && p->Nvecs >= zeros.count)
+            zeros.vectors = NULL; /* all of them will be written */
         return;
     }
-    other_parity.vectors = vectors;
-    other_parity.values = values;
-    other_parity.of = *p;
+    milcgpu_need_eigenvectors();
+    own_other_parity(vectors, values, p, fn);
 }
 
 void __wrap_check_eigres(double *residuals, su3_vector **vectors, milcgpu_eigenvalue *values, int n, int parity,
@@ -189,7 +172,7 @@ int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both) {
     milcgpu_plugin_eigen_call call = call_of(eigVec, param.eigen_param.Nvecs, EVEN, fn);
     ready = milcgpu_plugin_eigen_ready(&call);
     if (ready && both)
-        milcgpu_plugin_eigen_other_parity(&call);
+        milcgpu_plugin_eigen_both_parities(&call);
     give_back(fn);
     return ready;
 }
@@ -313,7 +296,7 @@ static int by_milc(own_solver own, su3_vector **vectors, milcgpu_eigenvalue *val
         there = 0;
     if (there > rest.Nvecs_in)
         rest.Nvecs_in = there;
-    milc_writes();
+    milcgpu_plugin_eigenvectors_drop();
     milcgpu_by_milc(MILCGPU_EIGENSOLVE, iterations = own(vectors, values, &rest, init));
     return iterations;
 }

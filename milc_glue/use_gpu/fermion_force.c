@@ -34,8 +34,9 @@ static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, mil
         sets[k].n_terms = n_orders_naik[k];
         sum += n_orders_naik[k];
         if (k > 0 && n_orders_naik[k] == 0 && eps[k] != 0)
-            *expected =
-                "for a set of eps_naik without terms MILC's routine adds the force of the set before it once more";
+            *expected = "for a set of eps_naik without terms, as of a mass that the condensate alone has, MILC's own "
+                        "routine adds the force of the set before it once more. milcgpu's is the derivative of the "
+                        "action, so trajectories differ from those of MILC alone";
     }
     *why = "MILC's own: the terms of the sets of eps_naik do not add up to all terms";
     if (sum != n_order_naik_total || sum > terms)
@@ -68,7 +69,7 @@ static int fermion_force(Real eps, const double *residues, const milcgpu_field *
     milcgpu_fatlink_spec links;
     milcgpu_force_set sets[MOST_SETS];
     const char *why;
-    int can;
+    int can, done;
     memset(&spec, 0, sizeof spec);
     spec.struct_size = sizeof spec;
     spec.links = &links;
@@ -76,8 +77,11 @@ static int fermion_force(Real eps, const double *residues, const milcgpu_field *
     spec.residues = residues;
     *expected = NULL;
     can = force_spec(&spec, &links, sets, terms, fl, &why, expected);
-    return milcgpu_offloads_sites(MILCGPU_FERMION_FORCE, can, why, "eo_fermion_force") &&
+    done = milcgpu_offloads_sites(MILCGPU_FERMION_FORCE, can, why, "eo_fermion_force") &&
            milcgpu_plugin_fermion_force(&sites, &spec, x, report);
+    if (done && *expected != NULL && !milcgpu_plugin_compare()) /* which says it */
+        milcgpu_plugin_says_once(MILCGPU_FERMION_FORCE, *expected);
+    return done;
 }
 
 void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int prec,

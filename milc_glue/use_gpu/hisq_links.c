@@ -104,3 +104,18 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * n))
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
 }
+
+/* It frees the auxiliary links in its own file, where no call is replaced. */
+#if MILCGPU_MILC >= 3
+void __wrap_destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t *fn,
+                                    fn_links_t *fn_deps) {
+    milcgpu_before_hisq_is_destroyed(aux, fn, fn_deps);
+    milcgpu_original(destroy_hisq_links_milc)(ap, aux, fn, fn_deps);
+}
+#else
+void __wrap_destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn,
+                                    fn_links_t *fn_deps) {
+    milcgpu_before_hisq_is_destroyed(aux, NULL, NULL); /* sums are of links that MILC has, too */
+    milcgpu_original(destroy_hisq_links_milc)(ap, aux, fn, fn_deps);
+}
+#endif

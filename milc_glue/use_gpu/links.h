@@ -54,6 +54,9 @@ void milcgpu_fill_hisq(const milcgpu_deferred_links *deferred, su3_matrix *links
 
 /* ---- deferred.c -------------------------------------------------------------------------------------------------- */
 
+/* MILC destroys HISQ links: a sum that is in use is made first, while all that it is made of is there. */
+void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,
+                                      const fn_links_t *derivative);
 void milcgpu_defer(const milcgpu_deferred_links *links);
 /* Back links as MILC has them, each in a field of MILC's own making, now or when MILC asks for them. */
 void milcgpu_load_backlinks(fn_links_t *fn, int want_back);

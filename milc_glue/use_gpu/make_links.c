@@ -10,7 +10,7 @@
 /* Whether the plugin can do this; said once where it cannot. */
 int milcgpu_can_offload(milcgpu_routine routine, int can, const char *why) {
     if (!can)
-        milcgpu_plugin_leaves(routine, why);
+        milcgpu_plugin_says_once(routine, why);
     return can;
 }
 

@@ -65,7 +65,7 @@ int milcgpu_offloads_sites(milcgpu_routine row, int can, const char *why, const 
     if (state.in_original || !milcgpu_offloads())
         return 0;
     if (!can) {
-        milcgpu_plugin_leaves(row, why);
+        milcgpu_plugin_says_once(row, why);
         return 0;
     }
     if (milcgpu_plugin_compare())

@@ -291,6 +291,55 @@ void waiting(const char *fault) {
     drop_sets(&milcs, &hisq);
 }
 
+/* A sum of links of one eps_naik is in use while other links that nobody has read are destroyed, and then its own. */
+void sums_of_links(void) {
+#ifdef MILC_HOST_NEWER
+    su3_vector *src = random_field(803), *ours = copy(src), *milcs = copy(src);
+    int with_aux, when;
+    for (with_aux = 0; with_aux < 2; with_aux++) {
+        fermion_links_t other;
+        fn_links_t *own[MAX_NAIK], *own_deps, *sum;
+        hisq_auxiliary_t *own_aux;
+        su3_matrix *links;
+        size_t k;
+        fermion_links_want_aux(with_aux);
+        fill_action(&fn_links->ap, &fn_links->aph);
+        fn_links->no_aux = !with_aux;
+        other = *fn_links;
+        fill_gauge_field(850);
+        restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+        sum = get_fm_links(fn_links, 1); /* of links that wait */
+        links = create_G_from_site();
+        make_by(__real_create_hisq_links_milc, own, &own_deps, &own_aux, &fn_links->aph, links, 0);
+        free(links);
+        __real_dslash_fn_field(src, milcs, EVENANDODD, own[0]);
+        __real_dslash_fn_field(src, ours, EVENANDODD, own_deps);
+        for (k = 0; k < 6 * sites_on_node; k++)
+            ((Real *)milcs)[k] += fn_links->aph.eps_naik[1] * ((Real *)ours)[k];
+        destroy_sets(&fn_links->aph, own_aux, own, own_deps);
+        for (when = 0; when < 4; when++) {
+            if (when == 1) { /* the others wait */
+                destroy_fn_links(sum);
+                fill_gauge_field(851);
+                restore_fermion_links_from_site(&other, MILC_PRECISION);
+                sum = get_fm_links(fn_links, 1);
+            } else if (when == 2)
+                invalidate_fermion_links(&other);
+            else if (when == 3)
+                invalidate_fermion_links(fn_links);
+            if (sum->fat[0].e[0][0].real != sum->fat[0].e[0][0].real) /* not filled: it may hold anything */
+                memset(sum->fat, 0, 4 * sites_on_node * sizeof(su3_matrix)),
+                    memset(sum->lng, 0, 4 * sites_on_node * sizeof(su3_matrix));
+            dslash_fn_field(src, ours, EVENANDODD, sum);
+            check(difference(ours, milcs, 6 * sites_on_node) < (MILC_PRECISION == 1 ? 1e-5 : 1e-13), "D of a sum",
+                  when);
+        }
+        destroy_fn_links(sum);
+    }
+    free(src), free(ours), free(milcs);
+#endif
+}
+
 static void hisq_step(ks_action_paths_hisq *hisq, su3_matrix *links, int step, const char *fault) {
     fn_links_t *fn[MAX_NAIK], *deps, *other[MAX_NAIK], *other_deps;
     hisq_auxiliary_t *aux, *other_aux;

@@ -2,11 +2,13 @@
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators alone]: a short sequence, in links.c
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
- *   program eigen [a fault: none, device, memory, later] [readers: of eigVec; PRIMME, ARPACK]: eigenvectors, in eigen.c
+ *   program eigen [a fault: none, device, memory, later] [readers: of eigVec; currents, twisted,
+ *     PRIMME, ARPACK]: eigenvectors, in eigen.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [pool, or glibc]: where large blocks of memory come from, in host.c
  *   program auxiliary: auxiliary links, wanted and not, in links.c
+ *   program sums: of links, in use while others are destroyed, in links.c
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads, in links.c
  *   program threads: how many OpenMP has, in host.c
  *   program pauses: processor time of pauses between loops of all threads, in host.c
@@ -30,6 +32,7 @@ void in_steps(const char *fault);
 void gauge_everything(void);
 void auxiliary(void);
 void waiting(const char *fault);
+void sums_of_links(void);
 void try_memory(int pooled);
 void try_threads(void);
 void try_pauses(void);
@@ -139,7 +142,7 @@ static void alone(const char *what, const char *fault) {
 /* What solves most has few sites. (Operators and smearing of measurements need more than two in each direction.) */
 static int is_small(const char *what) {
     return strcmp(what, "inverts") == 0 || strcmp(what, "eigen") == 0 || strcmp(what, "clover") == 0 ||
-           strcmp(what, "sets") == 0 || strcmp(what, "waiting") == 0;
+           strcmp(what, "sets") == 0 || strcmp(what, "waiting") == 0 || strcmp(what, "sums") == 0;
 }
 
 int main(int argc, char **argv) {
@@ -150,6 +153,8 @@ int main(int argc, char **argv) {
         normal_exit(0);
     }
     if (strcmp(fault, "trajectory") == 0) {
+        if (getenv("MILC_HOST_EMPTY_SET") != NULL) /* of eps_naik */
+            n_orders_naik[0] = n_order_naik_total, n_orders_naik[1] = 0;
         trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
         normal_exit(0);
     }
@@ -187,9 +192,11 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
-    if (strcmp(fault, "auxiliary") == 0 || strcmp(fault, "waiting") == 0) {
+    if (strcmp(fault, "auxiliary") == 0 || strcmp(fault, "waiting") == 0 || strcmp(fault, "sums") == 0) {
         if (strcmp(fault, "auxiliary") == 0)
             auxiliary();
+        else if (strcmp(fault, "sums") == 0)
+            sums_of_links();
         else
             waiting(argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);

@@ -141,6 +141,8 @@ int update_h_fermion(Real eps, su3_vector **x) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     for (set = 0; set < (FERM_ACTION == HISQ ? fermion_links_get_n_naiks(fn_links) : 1); set++) {
         const int n = FERM_ACTION == HISQ ? n_orders_naik[set] : n_order_naik_total;
+        if (n == 0)
+            continue;
         srand(100 + set);
         for (k = 0; k < 6 * sites_on_node; k++)
             ((Real *)source)[k] = (Real)rand() / RAND_MAX - 0.5;

@@ -475,7 +475,7 @@ void deflated(const milcgpu_plugin_solve_call &one, const std::vector<double> &b
     milcgpu_eigen_report of_vectors{};
     const milcgpu_plugin_eigen_call low{one.fat, one.lng, MILCGPU_EVEN, 4, vector, 1e-3, 1};
     check(milcgpu_plugin_eigensolve(&low, values, residuals, &of_vectors) == 1 &&
-              milcgpu_plugin_eigen_other_parity(&low) == 1,
+              milcgpu_plugin_eigen_other_parity(&low) == 1 && milcgpu_plugin_eigen_both_parities(&low) == 1,
           milcgpu_last_error());
     milcgpu_plugin_invert_call invert{};
     invert.solve = one;
