@@ -19,7 +19,7 @@ class ResidentLinks {
                   uint64_t changes = 0, Halo *halo = nullptr, const ResidentField::Warn &warn = {});
 
     // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set
-    // is then empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
+    // is then empty. Returns false when the content is what it was (by its hash): packed versions stay valid then.
     bool update(const HostField &fat, const HostField &lng);
 
     // The same for links that are made on the device: `make` fills both fields (18 reals, precision host_real).
@@ -53,7 +53,7 @@ class ResidentLinks {
     Precision host_real_;
     std::shared_ptr<LinkField> fat_, lng_; // filled again by each update
     ResidentField fat_links_, long_links_;
-    uint64_t checksum_ = 0; // of both, order-dependent
+    uint64_t content_ = 0; // of both, a hash
     uint64_t generation_ = 0, changes_;
 };
 
