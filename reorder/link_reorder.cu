@@ -1,5 +1,6 @@
 // One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
 // re-reads the packed form. Runs once when links change.
+#include "gpu_kernels/backend/content_hash.h"
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/comm/ranks.h"
@@ -96,7 +97,7 @@ template <Precision p> struct ClearPadding {
 
 struct StatisticsTotals {
     double norm, signs[3];
-    uint64_t checksum;
+    uint64_t content;
     uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that a maximum finds the first
 };
 
@@ -120,16 +121,18 @@ template <Precision p, bool with_signs> struct Look {
     LinkArray links;
     StatisticsTotals *totals;
     uint32_t first; // index of link 0 of this parity
+    uint64_t seed;
     SignsOf signs;
     MILCGPU_HD Sums<with_signs ? 4 : 1> operator()(int j) const {
         const RawLink<p, 18> raw = links.load<p, 18>(j);
-        // splitmix64 over the words, seeded by the place: equal links in other places hash differently.
-        uint64_t hash = (first + static_cast<uint64_t>(j)) * 0x9E3779B97F4A7C15ull;
-        for (const uint32_t word : raw.w) {
-            hash = (hash ^ word) * 0xBF58476D1CE4E5B9ull;
-            hash ^= hash >> 29;
-        }
-        atomic_add(&totals->checksum, hash);
+        // Seeded by the place: equal links in other places hash differently.
+        uint64_t hash = scrambled(seed + first + j);
+        constexpr int words = raw.bytes / 8;
+        const auto word = [&](int k) { return k < words ? raw.w[2 * k] | uint64_t{raw.w[2 * k + 1]} << 32 : 0; };
+        MILCGPU_UNROLL
+        for (int k = 0; k < words; k += 2)
+            hash = hash_with(hash, word(k), word(k + 1));
+        atomic_add(&totals->content, hash);
         const Matrix<double> u = convert<double>(Link<p, 18>(raw).u);
         double sum = 0, largest = 0;
         for (int k = 0; k < 9; ++k) {
@@ -354,29 +357,31 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
         for_real(links.precision(), [&](auto p) {
             constexpr Precision precision = decltype(p)::value;
             if (phases != nullptr)
-                launch_sum<4>(device, count,
-                              Look<precision, true>{array_of(links, parity), totals.data(), first, signs}, finish,
-                              {"look over links"});
+                launch_sum<4>(
+                    device, count,
+                    Look<precision, true>{array_of(links, parity), totals.data(), first, process_seed(), signs}, finish,
+                    {"look over links"});
             else
-                launch_sum<1>(device, count,
-                              Look<precision, false>{array_of(links, parity), totals.data(), first, signs}, finish,
-                              {"look over links"});
+                launch_sum<1>(
+                    device, count,
+                    Look<precision, false>{array_of(links, parity), totals.data(), first, process_seed(), signs},
+                    finish, {"look over links"});
         });
     }
     StatisticsTotals t = totals.to_host()[0]; // sums are those of all ranks already
     if (device.ranks() != nullptr) {
         const std::vector<StatisticsTotals> all = device.ranks()->gathered("a look over links", t);
-        t.checksum = 0;
+        t.content = 0;
         for (const StatisticsTotals &other : all) {
             t.largest_bits = std::max(t.largest_bits, other.largest_bits);
-            t.checksum = t.checksum * 0x9E3779B97F4A7C15ull + other.checksum;
+            t.content = hash_with(t.content, other.content);
         }
     }
     const double count = 4 * geometry.global_volume();
     const LinkSigns signs{
         0.75 * count, {t.signs[0], t.signs[1]}, geometry.global_volume() / geometry.global_extents()[3], t.signs[2]};
     return {bit_cast<float>(t.largest_bits), std::sqrt(t.norm / (3 * count)),
-            t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum,
+            t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.content,
             phases != nullptr ? signs : LinkSigns()};
 }
 

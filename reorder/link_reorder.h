@@ -35,8 +35,8 @@ struct LinkStatistics {
     double largest;   // of |re|, |im| of all elements; infinite or NaN when not finite
     double mean_norm; // sqrt(mean over links of |L|_F^2 / 3): c for links c * unitary
     long long
-        first_bad; // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
-    uint64_t checksum;    // of the bit patterns, order-dependent
+        first_bad;    // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
+    uint64_t content; // a hash of all bits (backend/content_hash.h), of this process
     LinkSigns signs = {}; // where they were asked for
 };
 // phases: of a gauge field, for its signs; nullptr: these are not asked for.

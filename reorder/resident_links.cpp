@@ -1,4 +1,5 @@
 #include "reorder/resident_links.h"
+#include "gpu_kernels/backend/content_hash.h"
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
 
@@ -47,8 +48,8 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     }
     const LinkStatistics fat = finite_statistics(device_, *fat_, geometry_, "fat links"),
                          lng = finite_statistics(device_, *lng_, geometry_, "long links");
-    const uint64_t before = std::exchange(checksum_, fat.checksum ^ (lng.checksum << 1));
-    const bool changed = !had_content || checksum_ != before;
+    const uint64_t before = std::exchange(content_, hash_with(0, fat.content, lng.content));
+    const bool changed = !had_content || content_ != before;
     if (changed) {
         fat_links_.hold(fat_, fat), long_links_.hold(lng_, lng);
         ++changes_;

@@ -19,7 +19,7 @@ class ResidentLinks {
                   uint64_t changes = 0, Halo *halo = nullptr, const ResidentField::Warn &warn = {});
 
     // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set
-    // is then empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
+    // is then empty. Returns false when the content is what it was (by its hash): packed versions stay valid then.
     bool update(const HostField &fat, const HostField &lng);
 
     // The same for links that are made on the device: `make` fills both fields (18 reals, precision host_real).
@@ -31,7 +31,7 @@ class ResidentLinks {
     uint64_t generation() const { return generation_; } // grows when the content changes
     uint64_t changes() const { return changes_; }       // the last generation, also of a set that is empty now
     uint64_t tag() const { return fat_links_.tag(); }   // of this content, in this process
-    uint64_t content() const { return checksum_; }      // a hash of both fields' bits, on this rank
+    uint64_t content() const { return content_; }       // a hash of both fields' bits, on this rank
     Precision host_real() const { return host_real_; }
 
     // A version with `reals` reals a long link, or 18 (ResidentField::version).
@@ -54,7 +54,7 @@ class ResidentLinks {
     Precision host_real_;
     std::shared_ptr<LinkField> fat_, lng_; // filled again by each update
     ResidentField fat_links_, long_links_;
-    uint64_t checksum_ = 0; // of both, order-dependent
+    uint64_t content_ = 0; // of both, a hash
     uint64_t generation_ = 0, changes_;
 };
 

@@ -1,5 +1,6 @@
 // Checksums of device memory: in a pass of its own and by the residual that reads the links anyway, and what a solve
 // makes of them.
+#include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/operators/staggered.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/verify.h"
@@ -170,6 +171,134 @@ TEST_CASE("checksums are taken only where a kernel can, of links whose padding i
     } catch (const Error &error) {
         CHECK(error.status() == Status::bad_argument);
         CHECK(std::string(error.what()).find("checksums") != std::string::npos);
+    }
+}
+
+namespace {
+
+// Edits of words in memory, and whether the checksum, and the check words of ghosts, see them.
+struct SumOfWords {
+    std::vector<uint32_t> words;
+    long edits = 0, unseen = 0, unseen_by_check_word = 0;
+    explicit SumOfWords(std::vector<uint32_t> of) : words(std::move(of)) {}
+    uint64_t weight(size_t piece) const { return weigh<4>(&words[4 * piece], static_cast<uint32_t>(piece)); }
+    template <class Edit> void edited(std::vector<size_t> at, const Edit &edit) {
+        for (size_t &piece : at)
+            piece /= 4;
+        std::sort(at.begin(), at.end());
+        at.erase(std::unique(at.begin(), at.end()), at.end());
+        constexpr size_t ghost = 12; // words
+        uint64_t before = 0, after = 0;
+        const uint64_t ghost_before = check_word<ghost>(words.data(), 7);
+        const std::vector<uint32_t> first(words.begin(), words.begin() + ghost);
+        for (const size_t piece : at)
+            before += weight(piece);
+        const bool changed = edit();
+        for (const size_t piece : at)
+            after += weight(piece);
+        edits += changed;
+        unseen += changed && before == after;
+        unseen_by_check_word += !std::equal(first.begin(), first.end(), words.begin()) &&
+                                check_word<ghost>(words.data(), 7) == ghost_before;
+        edit(); // back
+    }
+    void turn_signs(const std::vector<size_t> &of) {
+        edited(of, [&] {
+            for (const size_t k : of)
+                words[k] ^= 0x80000000u;
+            return true;
+        });
+    }
+    void swap(size_t a, size_t b, size_t count) {
+        std::vector<size_t> at;
+        for (size_t k = 0; k < count; ++k)
+            at.push_back(a + k), at.push_back(b + k);
+        edited(at, [&] {
+            const bool differ = !std::equal(&words[a], &words[a] + count, &words[b]);
+            std::swap_ranges(&words[a], &words[a] + count, &words[b]);
+            return differ;
+        });
+    }
+};
+
+} // namespace
+
+TEST_CASE("no simple edit of a field with few bits leaves its checksum as it is", "[checksums]") {
+    reference::Rng rng(6);
+    const int n = 40000;
+    long edits = 0;
+    for (const int bytes : {8, 4}) // of a real
+        for (const bool z2 : {true, false}) {
+            const size_t step = bytes / 4, reals = 6 * 2000;
+            std::vector<uint32_t> words(step * reals, 0);
+            for (size_t k = 0; k < reals; ++k) // +-1, or 1 and 0
+                words[step * k + step - 1] = z2 || k % 4 == 0 ? (bytes == 8 ? 0x3FF00000u : 0x3F800000u) : 0;
+            for (size_t k = 0; z2 && k < reals; ++k)
+                words[step * k + step - 1] ^= rng() % 2 == 0 ? 0x80000000u : 0;
+            SumOfWords sum(words);
+            const auto sign = [&](size_t real) { return step * (real % reals) + step - 1; };
+            const auto any = [&](size_t below) { return static_cast<size_t>(rng() % below); };
+            for (int k = 0; k < n; ++k) {
+                const size_t a = any(reals), gap = 1 + any(k % 2 == 0 ? 12 : reals / 16), far = 1 + any(reals / 4 - 1);
+                sum.turn_signs({sign(a), sign(a + far)});
+                sum.turn_signs({sign(a), sign(a + gap), sign(a + 2 * gap), sign(a + 3 * gap)}); // sums of two are equal
+                sum.turn_signs({sign(a), sign(a + gap), sign(a + 8 * gap), sign(a + 9 * gap)});
+                const size_t site = any(reals / 6), other = any(reals / 6), complex = 2 * any(reals / 2 - 1);
+                sum.swap(step * 6 * site, step * 6 * other, site == other ? 0 : step * 6);
+                sum.swap(step * complex, step * (complex + 1), step);
+                sum.swap(step * complex, step * (complex + 2), 2 * step);
+                const size_t in_ghost = any(12);
+                sum.turn_signs({in_ghost, (in_ghost + 1) % 12, (in_ghost + 5) % 12, (in_ghost + 6) % 12});
+            }
+            CHECK(sum.unseen == 0);
+            CHECK(sum.unseen_by_check_word == 0);
+            edits += sum.edits;
+        }
+    CHECK(edits > 900000);
+}
+
+// The content decides whether packed versions are still those of the links.
+TEST_CASE("links on the device have another content after each simple edit", "[checksums]") {
+    const auto check = [](auto real, Backend backend) {
+        using Real = decltype(real);
+        Looked looked(backend, Geometry({2, 2, 2, 4}), real);
+        const Precision precision = looked.template host_real<Real>();
+        std::vector<Real> fat(72 * 32), lng(72 * 32, 0);
+        for (size_t k = 0; k < fat.size(); ++k) // unit links, and signs
+            fat[k] = k % 18 % 8 == 0 ? (k / 18 % 5 == 0 ? -1 : 1) : 0;
+        const auto update = [&] {
+            return looked.links.update({fat.data(), precision, 72 * sizeof(Real)},
+                                       {lng.data(), precision, 72 * sizeof(Real)});
+        };
+        REQUIRE(update());
+        CHECK_FALSE(update());
+        reference::Rng rng(14);
+        for (int k = 0; k < 300; ++k) {
+            const std::vector<Real> before = fat;
+            const auto link = [&](size_t number) { return 18 * (number % 128); };
+            const auto negate = [&](size_t number) {
+                for (size_t j = link(number); j < link(number) + 18; ++j)
+                    fat[j] = -fat[j];
+            };
+            const size_t a = rng() % 128, gap = 1 + rng() % 31;
+            if (k % 4 == 0)
+                negate(a), negate(a + gap), negate(a + 2 * gap), negate(a + 3 * gap);
+            else if (k % 4 == 1)
+                negate(a), negate(a + gap);
+            else if (k % 4 == 2)
+                std::swap_ranges(&fat[link(a)], &fat[link(a)] + 18, &fat[link(a + gap)]);
+            else
+                fat.swap(lng);
+            CHECK(update() == (k % 4 == 3 || fat != before));
+            if (k % 4 == 3)
+                fat.swap(lng);
+            fat = before;
+            update();
+        }
+    };
+    for (const Backend backend : backends()) {
+        check(double(), backend);
+        check(float(), backend);
     }
 }
 

@@ -177,8 +177,8 @@ struct RankLinks {
     std::vector<double> fat[2], lng[2];
     LinkCache cache;
 
-    explicit RankLinks(int whole_below)
-        : cache(collective, session.context, lattice.volume(), MILCGPU_DOUBLE, whole_below) {
+    explicit RankLinks(bool looks_at_all)
+        : cache(collective, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all) {
         for (int s = 0; s < 2; ++s) {
             reference::Rng rng{9}; // both sets have the same content
             for (auto *links : {&fat[s], &lng[s]}) {
@@ -192,7 +192,9 @@ struct RankLinks {
     std::string ready(int s) {
         LinkSet *set = nullptr;
         collective.begin_call();
-        if (cache.ready(fat[s].data(), lng[s].data(), set) != MILCGPU_OK)
+        const uint64_t common =
+            collective.on_all_ranks(cache.look(fat[s].data(), lng[s].data(), Mirror::Look::sample));
+        if (cache.ready(fat[s].data(), lng[s].data(), set, common) != MILCGPU_OK)
             return "failed ";
         const auto found = std::find(seen.begin(), seen.end(), set);
         const long number = found - seen.begin();
@@ -204,12 +206,12 @@ struct RankLinks {
     std::vector<const LinkSet *> seen;
 };
 
-std::vector<std::string> with_links(int size, int whole_below,
+std::vector<std::string> with_links(int size, bool looks_at_all,
                                     const std::function<void(RankLinks &, std::string &)> &work) {
     tests::Mailroom room(size);
     std::vector<std::unique_ptr<RankLinks>> links;
     for (int rank = 0; rank < size; ++rank) {
-        links.push_back(std::make_unique<RankLinks>(whole_below));
+        links.push_back(std::make_unique<RankLinks>(looks_at_all));
         const milcgpu_messages table = room.table(rank);
         links.back()->collective.join(ranks_of(&table), long_limit);
     }
@@ -219,9 +221,9 @@ std::vector<std::string> with_links(int size, int whole_below,
 } // namespace
 
 TEST_CASE("links on ranks: all take the same set, also where only some have other links", "[ranks][link_cache]") {
-    for (const int whole_below : {0, 1000000}) {
+    for (const bool looks_at_all : {false, true}) {
         // The second set differs on rank 1 alone, as with a twisted boundary: rank 0 must not take the first for it.
-        const auto twisted = with_links(3, whole_below, [](RankLinks &links, std::string &text) {
+        const auto twisted = with_links(3, looks_at_all, [](RankLinks &links, std::string &text) {
             if (links.collective.rank() == 1)
                 for (double &x : links.fat[1])
                     x += 0.25;
@@ -230,7 +232,7 @@ TEST_CASE("links on ranks: all take the same set, also where only some have othe
         });
         CHECK(twisted == all(3, "0 1 0 1 1 0 "));
         // Without that there is one content, and one set of it.
-        const auto same = with_links(2, whole_below, [](RankLinks &links, std::string &text) {
+        const auto same = with_links(2, looks_at_all, [](RankLinks &links, std::string &text) {
             for (const int s : {0, 1, 0})
                 text += links.ready(s);
         });
@@ -239,7 +241,7 @@ TEST_CASE("links on ranks: all take the same set, also where only some have othe
 }
 
 TEST_CASE("links on ranks: an edit on one rank loads on all", "[ranks][link_cache]") {
-    const auto edited = with_links(3, 1000000, [](RankLinks &links, std::string &text) {
+    const auto edited = with_links(3, true, [](RankLinks &links, std::string &text) {
         text += links.ready(0);
         const LinkSet &set = *links.seen[0];
         const long before = set.used;
@@ -252,7 +254,7 @@ TEST_CASE("links on ranks: an edit on one rank loads on all", "[ranks][link_cach
 }
 
 TEST_CASE("links on ranks: new links in old addresses on one rank only go to one set on all", "[ranks][link_cache]") {
-    const auto reused = with_links(2, 0, [](RankLinks &links, std::string &text) {
+    const auto reused = with_links(2, false, [](RankLinks &links, std::string &text) {
         text += links.ready(0);
         const bool reuses = links.collective.rank() == 0; // the allocator gives rank 0 the addresses that it had
         for (double &x : links.fat[reuses ? 0 : 1])
@@ -265,7 +267,7 @@ TEST_CASE("links on ranks: new links in old addresses on one rank only go to one
 
 TEST_CASE("links on ranks: a sum is of the links that its parts are now, where old ones had the address on one rank",
           "[ranks][link_cache]") {
-    const auto sums = with_links(2, 1000000, [](RankLinks &links, std::string &text) {
+    const auto sums = with_links(2, true, [](RankLinks &links, std::string &text) {
         text += links.ready(0); // stays, as what rank 0 had in these addresses
         const auto done = [&](milcgpu_status status) { text += status == MILCGPU_OK ? "" : milcgpu_last_error(); };
         links.collective.begin_call();
@@ -298,7 +300,7 @@ TEST_CASE("links on ranks: a sum is of the links that its parts are now, where o
 }
 
 TEST_CASE("links on ranks: no memory on one rank is none on all, and a set goes on all", "[ranks][link_cache]") {
-    const auto short_of = with_links(3, 0, [](RankLinks &links, std::string &text) {
+    const auto short_of = with_links(3, false, [](RankLinks &links, std::string &text) {
         for (double &x : links.fat[1])
             x += 0.5;
         text += links.ready(0);

@@ -7,68 +7,180 @@
 
 using namespace milcgpu;
 
-TEST_CASE("hash of records: every bit, its place, the pitch, the parts", "[host_fields][sanitize]") {
+namespace {
+
+// A field, its hash, and edits of it that are taken back. Real: of the field.
+template <class Real> struct Edited {
+    std::vector<Real> field;
+    size_t record; // reals
+    long edits = 0, unseen = 0;
+    uint64_t hash;
+    Edited(std::vector<Real> of, size_t reals) : field(std::move(of)), record(reals), hash(now()) {}
+    size_t size() const { return field.size(); }
+    uint64_t now() const {
+        return record == 0
+                   ? hash_bytes(field.data(), size() * sizeof(Real))
+                   : hash_records({field.data(), size() / record, record * sizeof(Real), record * sizeof(Real)});
+    }
+    template <class Edit> void each_way(const Edit &edit) {
+        const std::vector<Real> before = field;
+        edit(field);
+        if (field != before) {
+            ++edits;
+            unseen += now() == hash;
+        }
+        field = before;
+    }
+    void swap(size_t a, size_t b, size_t count) {
+        each_way([&](auto &f) { std::swap_ranges(&f[a], &f[a] + count, &f[b]); });
+    }
+    void turn_signs(std::initializer_list<size_t> of) {
+        each_way([&](auto &f) {
+            for (const size_t k : of)
+                f[k] = -f[k];
+        });
+    }
+};
+
+// Edits that a program makes, n of each kind. reals: of a site, or of a link.
+template <class Real> void structured_edits(Edited<Real> &e, size_t reals, int n, reference::Rng &rng) {
+    const size_t size = e.size(), sites = size / reals;
+    const auto any = [&](size_t below) { return static_cast<size_t>(rng() % below); };
+    for (int k = 0; k < n; ++k) {
+        e.swap(reals * any(sites), reals * any(sites), reals);
+        const size_t a = any(size), b = any(size), c = any(size / 2), step = 1 + any(size / 8);
+        e.turn_signs({a, b == a ? (a + 1) % size : b});
+        e.turn_signs({c, c + step, c + 2 * step, c + 3 * step}); // places whose sums are equal
+        e.turn_signs({a, (a + step) % size, (a + 7 * step) % size, (a + 8 * step) % size});
+        const size_t complex = 2 * any(size / 2 - 1), site = reals * any(sites);
+        e.swap(complex, complex + 1, 1);
+        e.swap(complex, complex + 2, 2);
+        e.each_way([&](auto &f) { // a shift
+            std::rotate(f.begin(), f.begin() + static_cast<long>(reals * (1 + any(sites - 1))), f.end());
+        });
+        e.each_way([&](auto &f) { // the site's conjugate
+            for (size_t j = 1; j < reals; j += 2)
+                f[site + j] = -f[site + j];
+        });
+        e.each_way([&](auto &f) { // a site negated
+            for (size_t j = 0; j < reals; ++j)
+                f[site + j] = -f[site + j];
+        });
+        e.each_way([&](auto &f) { // a transpose
+            for (int row = 0; reals == 18 && row < 3; ++row)
+                for (int col = 0; col < row; ++col)
+                    std::swap_ranges(&f[site + 2 * (3 * row + col)], &f[site + 2 * (3 * row + col)] + 2,
+                                     &f[site + 2 * (3 * col + row)]);
+        });
+    }
+}
+
+} // namespace
+
+TEST_CASE("no simple edit of a field with few bits leaves its hash as it is", "[host_fields]") {
+    reference::Rng rng(11);
+    const int n = 14000; // of each kind and field
+    long edits = 0;
+    const auto check = [&](auto real) {
+        using Real = decltype(real);
+        const auto field_of = [&](size_t size, const auto &value) {
+            std::vector<Real> field(size);
+            for (size_t k = 0; k < size; ++k)
+                field[k] = static_cast<Real>(value(k));
+            return field;
+        };
+        const auto z2 = [&](size_t) { return rng() % 2 == 0 ? 1 : -1; };
+        const auto unit = [](size_t k) { return k % 18 % 8 == 0 ? 1 : 0; };
+        const auto few = [&](size_t) { return static_cast<int>(rng() % 5) - 2; };
+        // Of vectors in a row, of vectors that are members of sites, of links.
+        for (Edited<Real> edited : {Edited<Real>(field_of(6 * 128, z2), 0), Edited<Real>(field_of(6 * 60, few), 0),
+                                    Edited<Real>(field_of(6 * 96, z2), 6), Edited<Real>(field_of(72 * 8, unit), 72),
+                                    Edited<Real>(field_of(72 * 8, few), 72)}) {
+            structured_edits(edited, edited.record == 72 ? 18 : 6, n, rng);
+            CHECK(edited.unseen == 0);
+            edits += edited.edits;
+        }
+    };
+    check(double());
+    check(float());
+    CHECK(edits > 1000000);
+}
+
+TEST_CASE("each pair of signs and of sites of a Z2 source has a hash of its own", "[host_fields]") {
+    reference::Rng rng(12);
+    std::vector<double> source(6 * 50);
+    for (double &x : source)
+        x = rng() % 2 == 0 ? 1 : -1;
+    const auto hash = [&] { return hash_bytes(source.data(), source.size() * sizeof(double)); };
+    std::vector<uint64_t> seen{hash()};
+    for (size_t a = 0; a < source.size(); ++a)
+        for (size_t b = a; b < source.size(); ++b) {
+            source[a] = -source[a], source[b] = b != a ? -source[b] : source[b];
+            seen.push_back(hash());
+            source[a] = -source[a], source[b] = b != a ? -source[b] : source[b];
+        }
+    std::sort(seen.begin(), seen.end());
+    CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
+    CHECK(seen.size() == 1 + 300 * 301 / 2);
+}
+
+TEST_CASE("hash of records: every bit, its place, the pitch, the sample and the rest", "[host_fields][sanitize]") {
     const size_t count = 2500, words = 9, gap = 2; // two pieces and a bit, blocks that are not full
     std::vector<uint64_t> strided(count * (words + gap), 77), packed(count * words);
     reference::Rng rng(5);
     for (size_t i = 0; i < count; ++i)
         for (size_t w = 0; w < words; ++w)
             strided[i * (words + gap) + w] = packed[i * words + w] = rng();
-    const HostRecords flat{packed.data(), count, 8 * words, 8 * words};
-    const uint64_t hash = hash_records(flat);
-    const PartHashes parts = hash_all_parts(flat);
-    CHECK(hash_records({strided.data(), count, 8 * words, 8 * (words + gap)}) == hash);
-    CHECK(hash_all_parts({strided.data(), count, 8 * words, 8 * (words + gap)}) == parts);
-    const auto changed_parts = [&] {
-        const PartHashes now = hash_all_parts(flat);
-        int changed = 0;
-        for (int k = 0; k < hash_parts; ++k)
-            changed += now[k] != parts[k];
-        return changed;
-    };
-    for (const size_t at : {size_t{0}, size_t{4}, 8 * words + 3, 1500 * words, count * words - 1})
-        for (const int bit : {0, 31, 32, 63}) {
-            packed[at] ^= uint64_t{1} << bit;
-            CHECK(hash_records(flat) != hash);
-            CHECK(changed_parts() == 1); // each record is in one part
-            packed[at] ^= uint64_t{1} << bit;
-        }
-    std::swap(packed[0], packed[1]); // words of a record
-    CHECK(hash_records(flat) != hash);
-    CHECK(changed_parts() == 1);
-    std::swap(packed[0], packed[1]);
-    for (size_t w = 0; w < words; ++w) // records of one block, and of two
-        std::swap(packed[w], packed[7 * words + w]);
-    CHECK(hash_records(flat) != hash);
-    CHECK(changed_parts() == 1);
-    for (size_t w = 0; w < words; ++w)
-        std::swap(packed[w], packed[(7 + 300) * words + w]);
-    CHECK(changed_parts() >= 1);
-    for (size_t w = 0; w < words; ++w)
-        std::swap(packed[w], packed[(7 + 300) * words + w]);
-    for (size_t w = 0; w < words; ++w)
-        std::swap(packed[w], packed[7 * words + w]);
-    for (int part = 0; part < hash_parts; ++part) {
+    const HostRecords flat{packed.data(), count, 8 * words, 8 * words},
+        apart{strided.data(), count, 8 * words, 8 * (words + gap)};
+    const ContentHash hash = hash_all_and_sample(flat);
+    CHECK(hash_all_and_sample(apart) == hash);
+    CHECK(hash_records(apart) == hash.all);
+    CHECK(hash_records(flat, Share::sample) == hash.sample);
+    CHECK(hash_records(flat, Share::rest) == hash.rest());
+    for (const auto &[share, expected] :
+         {std::pair(Share::all, hash.all), {Share::sample, hash.sample}, {Share::rest, hash.rest()}}) {
         uint64_t sum = 0;
         for (size_t piece = 0; piece < hash_pieces(flat); ++piece)
-            sum += hash_piece(flat, part, piece);
-        CHECK(sum == parts[part]);
-        CHECK(hash_part(flat, part) == parts[part]);
+            sum += hash_piece(flat, share, piece);
+        CHECK(sum == expected);
     }
-    // Every part shows an edit of 128 neighbours wherever it is, and of every 8th or every 64th record.
-    const auto all_show = [&](size_t from, size_t to, size_t step) {
+    // Each record is in the sample or in the rest.
+    const auto changes_one = [&] {
+        const ContentHash now = hash_all_and_sample(flat);
+        return now.all != hash.all && (now.sample != hash.sample) != (now.rest() != hash.rest());
+    };
+    size_t sampled = 0;
+    for (size_t i = 0; i < count; ++i) {
+        packed[i * words + i % words] ^= uint64_t{1} << i % 64;
+        CHECK(changes_one());
+        sampled += hash_records(flat, Share::sample) != hash.sample;
+        packed[i * words + i % words] ^= uint64_t{1} << i % 64;
+    }
+    CHECK(sampled > count / 10);
+    CHECK(sampled < count / 6);
+    std::swap(packed[0], packed[1]); // words of a record
+    CHECK(changes_one());
+    std::swap(packed[0], packed[1]);
+    for (size_t w = 0; w < words; ++w) // records of one block
+        std::swap(packed[w], packed[7 * words + w]);
+    CHECK(changes_one());
+    for (size_t w = 0; w < words; ++w)
+        std::swap(packed[w], packed[7 * words + w]);
+    // The sample shows an edit of 128 neighbours wherever it is, and of every 8th or every 64th record.
+    const auto shows = [&](size_t from, size_t to, size_t step) {
         for (size_t i = from; i < to; i += step)
             packed[i * words] ^= 1;
-        const int changed = changed_parts();
+        const bool seen = hash_records(flat, Share::sample) != hash.sample;
         for (size_t i = from; i < to; i += step)
             packed[i * words] ^= 1;
-        return changed == hash_parts;
+        return seen;
     };
     for (size_t from = 0; from + 128 <= count; from += 60)
-        CHECK(all_show(from, from + 128, 1));
+        CHECK(shows(from, from + 128, 1));
     for (const size_t step : {8, 64})
         for (const size_t from : {0, 5})
-            CHECK(all_show(from, count, step));
+            CHECK(shows(from, count, step));
 }
 
 TEST_CASE("differences of fields and of links, NaN included", "[host_fields]") {

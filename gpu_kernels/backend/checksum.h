@@ -28,9 +28,12 @@ void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 uint64_t checksum(const DeviceArray<uint64_t> &scratch, const void *data, size_t bytes);
 uint64_t checksum(Device &, const void *data, size_t bytes);
 
-// A checksum is a sum over pieces of 16 bytes, in any order: each word of 4 bytes times an odd number of its place in
-// the piece, and the four together times an odd number of the piece's place in the region, modulo 2^64. One word that
-// changed by d changes the sum by d times an odd number, and |d| < 2^32: never by 0. Zeros add nothing.
+// A checksum is a sum over pieces of 16 bytes, in any order: each word of 4 bytes times an odd key of its place in the
+// piece, and the four together times an odd key of the piece's place in the region, modulo 2^64 (multilinear hashing:
+// Lemire, Kaser, doi 10.1093/comjnl/bxt070). One word that changed by d changes the sum by d times an odd number, and
+// |d| < 2^32: never by 0. Several words, or pieces in other places, leave it as it is with a chance of 2^-31. For that
+// the keys must not be in a progression: the keys of places p, q, r, s with p + q = r + s would cancel where four signs
+// turn. Zeros add nothing.
 
 // With zeros above it. Told so, nvcc does not multiply and add the upper halves.
 MILCGPU_HD uint64_t wide(uint32_t word) {
@@ -39,14 +42,27 @@ MILCGPU_HD uint64_t wide(uint32_t word) {
 #endif
     return word;
 }
-constexpr uint32_t of_place = 0x3C6EF372u; // and 1: the factor of a piece
-// What `count` words of a piece add to the sum, from word `first` on.
-template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t piece, uint32_t first = 0) {
+// Odd digits of pi.
+MILCGPU_HD constexpr uint32_t key_of_word(uint32_t w) {
+    return w == 0 ? 0x243F6A89u : w == 1 ? 0x85A308D3u : w == 2 ? 0x13198A2Fu : 0x03707345u;
+}
+// The key of a piece is made of its place times an odd number, which loops over pieces add up.
+constexpr uint32_t of_place = 0x9E3779B1u;
+MILCGPU_HD uint32_t key_of_place(uint32_t place_times_of_place) {
+    const uint32_t x = place_times_of_place + 0xA4093823u;
+    const uint64_t product = wide(x) * (x ^ 0x299F31D0u); // its upper half depends on all bits of x
+    return (static_cast<uint32_t>(product >> 32) ^ static_cast<uint32_t>(product)) | 1u;
+}
+template <int count> MILCGPU_HD uint64_t sum_of_words(const uint32_t *words, uint32_t first = 0) {
     uint64_t sum = 0;
     MILCGPU_UNROLL
     for (int w = 0; w < count; ++w)
-        sum += wide(words[w]) * (0x85EBCA6Bu + (first + w) * 0xC2B2AE34u);
-    return sum * (piece * of_place + 1u);
+        sum += wide(words[w]) * key_of_word(first + w);
+    return sum;
+}
+// What `count` words of a piece add to the sum, from word `first` on.
+template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t piece, uint32_t first = 0) {
+    return sum_of_words<count>(words, first) * key_of_place(piece * of_place);
 }
 
 // Of a word of 4 or 2 bytes that lies `at` bytes behind the beginning of a piece.
@@ -61,17 +77,18 @@ template <int bytes> MILCGPU_HD uint64_t weigh_short(uint32_t word, uint32_t pie
 template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, uint32_t piece, size_t stride, size_t i) {
     static_assert(bytes % 2 == 0, "elements of words of 2 bytes");
 #if MILCGPU_STRIPES
-    // The upper halves of the products are added up apart: seven instructions a piece.
+    // The upper halves of the products are added up apart: ten instructions a piece.
     constexpr int whole = bytes / 16;
     const uint32_t step = static_cast<uint32_t>(stride), at = static_cast<uint32_t>(i);
     uint64_t sum = 0;
-    uint32_t high = 0, factor = (piece + at) * of_place + 1u;
+    uint32_t high = 0, place = (piece + at) * of_place;
     MILCGPU_UNROLL
     for (int k = 0; k < whole; ++k) {
-        const uint64_t of_words = weigh<4>(words + 4 * k, 0);
-        sum += wide(static_cast<uint32_t>(of_words)) * factor;
-        high += static_cast<uint32_t>(of_words >> 32) * factor;
-        factor += step * of_place;
+        const uint64_t of_words = sum_of_words<4>(words + 4 * k);
+        const uint32_t key = key_of_place(place);
+        sum += wide(static_cast<uint32_t>(of_words)) * key;
+        high += static_cast<uint32_t>(of_words >> 32) * key;
+        place += step * of_place;
     }
     sum += static_cast<uint64_t>(high) << 32;
     if constexpr ((bytes & 8) != 0)

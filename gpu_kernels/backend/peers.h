@@ -25,6 +25,7 @@
 // All ranks start the same launches in the same order. A wait for another rank ends after `limit_ns`. The kernel notes
 // it, all later waits end soon, and the host reports it (Device::check_waits).
 #pragma once
+#include "gpu_kernels/backend/content_hash.h"
 #include "gpu_kernels/backend/launch_types.h"
 #include "gpu_kernels/backend/posted.h"
 #include <cstddef>
@@ -108,7 +109,7 @@ template <int words> MILCGPU_HD uint64_t check_word(const uint32_t *site, unsign
     uint64_t sum = uint64_t(number) * 0x9E3779B97F4A7C15ull;
     MILCGPU_UNROLL
     for (int k = 0; k < words; ++k)
-        sum += uint64_t(site[k]) * (0x85EBCA6Bu + 0x9E3779B2u * k); // odd factors
+        sum += uint64_t(site[k]) * (uint32_t(scrambled(k + 1)) | 1u); // odd factors in no progression
     return sum;
 }
 

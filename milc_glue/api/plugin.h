@@ -448,8 +448,8 @@ int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double t
 /* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
  * MILC's field of 4 links a site, with staggered phases relative to the origin of the call (`phased`), or without;
  * smearing does not mind, and shift takes them as they are. They stay on the device, and are loaded again where
- * their content is another one: seen as with fermion links, a part a call. NULL: an operator, or a contraction, that
- * takes none. */
+ * their content is another one: every call looks at all of them. NULL: an operator, or a contraction, that takes
+ * none. */
 
 /* What the caller knows of these links before the next call that takes them: are_new 1: all of them are looked at; 0:
  * what is on the device is taken, and they are not looked at. Returns whether any of this address are there. */

@@ -1,4 +1,5 @@
 #include "milc_glue/host/host_fields.h"
+#include "gpu_kernels/backend/content_hash.h"
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/links/polar.h"
 #include <algorithm>
@@ -19,40 +20,15 @@ const unsigned char *record(const HostRecords &r, size_t i) {
     return static_cast<const unsigned char *>(r.data) + i * r.pitch;
 }
 
-// Finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
-uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+uint64_t hash_record(const HostRecords &r, size_t i, uint64_t seed) {
+    return hash_row(record(r, i), r.bytes, scrambled(seed + i));
 }
 
-// A record's words in four lanes (so that the compiler can use vectors), each word with a key of its place: sums of
-// products of halves, as in UMAC's NH (Black et al., CRYPTO 1999), plus the word itself.
-uint64_t hash_words(const unsigned char *data, size_t words, uint64_t seed) {
-    constexpr uint64_t step = 0x9e3779b97f4a7c15u; // of keys, a word: kept by sums, vectors have no such product
-    uint64_t lane[4] = {seed, seed, seed, seed}, key[4] = {step, 2 * step, 3 * step, 4 * step};
-    const auto add = [&](size_t w, int l) {
-        uint64_t x;
-        std::memcpy(&x, data + 8 * w, 8);
-        const uint64_t keyed = x ^ key[l];
-        lane[l] += (keyed & 0xffffffffu) * (keyed >> 32) + ((x << 32) | (x >> 32));
-        key[l] += 4 * step;
-    };
-    size_t w = 0;
-    for (; w + 4 <= words; w += 4)
-        for (int l = 0; l < 4; ++l)
-            add(w + l, l);
-    for (int l = 0; w < words; ++w, ++l)
-        add(w, l);
-    return mix(mix(lane[0]) + 3 * mix(lane[1]) + 5 * mix(lane[2]) + 7 * mix(lane[3]));
-}
+// Of hash_piece(): microseconds of work, so that threads share few pieces evenly.
+constexpr size_t block_records = 8, sampled_of = 8, piece_records = 1024;
 
-uint64_t hash_record(const HostRecords &r, size_t i) { return hash_words(record(r, i), r.bytes / 8, mix(i + 1)); }
-
-constexpr size_t piece_records = 1024; // microseconds of work: a thread that is to stop does so soon
-
-// Which block of a group belongs to `part`: turned by a random number, so that no pattern of edits falls in one part.
-size_t member_of(size_t group, int part) { return (mix(group + 1) + part) % hash_parts; }
+// Which block of a group is in the sample: a random one, so that no pattern of edits misses all of them.
+size_t sampled_block(size_t group) { return sampled_of * group + scrambled(group + 1) % sampled_of; }
 
 template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
     const size_t reals = a.bytes / sizeof(Real), blocks = (a.count + block - 1) / block;
@@ -138,51 +114,62 @@ void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int 
 
 } // namespace
 
-uint64_t hash_records(const HostRecords &r) {
+uint64_t hash_records(const HostRecords &r, Share share) {
+    const bool several = r.count * r.bytes >= few_bytes * (share == Share::sample ? sampled_of : 1);
+    const uint64_t seed = process_seed();
     uint64_t sum = 0;
-#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes)
-    for (size_t i = 0; i < r.count; ++i)
-        sum += hash_record(r, i); // addition: any order of threads gives the same
+    if (share == Share::all) {
+#pragma omp parallel for reduction(+ : sum) if (several)
+        for (size_t i = 0; i < r.count; ++i)
+            sum += hash_record(r, i, seed);
+        return sum;
+    }
+#pragma omp parallel for reduction(+ : sum) if (several)
+    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
+        sum += hash_piece(r, share, piece);
     return sum;
 }
 
 uint64_t hash_bytes(const void *data, size_t bytes) {
     constexpr size_t piece = 4096;
     const size_t pieces = bytes / piece, rest = bytes % piece;
-    const auto *const end = static_cast<const unsigned char *>(data) + pieces * piece;
-    return hash_records({data, pieces, piece, piece}) + 3 * hash_records({end, rest > 0 ? 1u : 0u, rest, rest});
+    const uint64_t sum = hash_records({data, pieces, piece, piece});
+    return rest == 0 ? sum
+                     : sum + hash_row(static_cast<const unsigned char *>(data) + pieces * piece, rest,
+                                      scrambled(process_seed() + pieces));
 }
 
 size_t hash_pieces(const HostRecords &r) { return (r.count + piece_records - 1) / piece_records; }
 
-uint64_t hash_piece(const HostRecords &r, int part, size_t piece) {
-    constexpr size_t groups = piece_records / (hash_parts * hash_block);
+uint64_t hash_piece(const HostRecords &r, Share share, size_t piece) {
+    constexpr size_t groups = piece_records / (sampled_of * block_records);
+    const uint64_t seed = process_seed();
     uint64_t sum = 0;
+    const auto add = [&](size_t from_block, size_t to_block) {
+        const size_t end = std::min(to_block * block_records, r.count);
+        for (size_t i = from_block * block_records; i < end; ++i)
+            sum += hash_record(r, i, seed);
+    };
     for (size_t group = groups * piece; group < groups * (piece + 1); ++group) {
-        const size_t first = (hash_parts * group + member_of(group, part)) * hash_block;
-        for (size_t i = first; i < first + hash_block && i < r.count; ++i)
-            sum += hash_record(r, i);
+        const size_t sampled = sampled_block(group);
+        if (share != Share::sample)
+            add(sampled_of * group, sampled);
+        if (share != Share::rest)
+            add(sampled, sampled + 1);
+        if (share != Share::sample)
+            add(sampled + 1, sampled_of * (group + 1));
     }
     return sum;
 }
 
-uint64_t hash_part(const HostRecords &r, int part) {
-    uint64_t sum = 0;
-#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes * hash_parts)
-    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
-        sum += hash_piece(r, part, piece);
-    return sum;
-}
-
-PartHashes hash_all_parts(const HostRecords &r) {
-    uint64_t sums[hash_parts] = {};
-#pragma omp parallel for reduction(+ : sums[:hash_parts]) if (r.count * r.bytes >= few_bytes)
-    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
-        for (int part = 0; part < hash_parts; ++part)
-            sums[part] += hash_piece(r, part, piece);
-    PartHashes parts;
-    std::copy(sums, sums + hash_parts, parts.begin());
-    return parts;
+ContentHash hash_all_and_sample(const HostRecords &r) {
+    uint64_t sample = 0, rest = 0;
+#pragma omp parallel for reduction(+ : sample, rest) if (r.count * r.bytes >= few_bytes)
+    for (size_t piece = 0; piece < hash_pieces(r); ++piece) {
+        sample += hash_piece(r, Share::sample, piece);
+        rest += hash_piece(r, Share::rest, piece);
+    }
+    return {sample + rest, sample};
 }
 
 Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double) {

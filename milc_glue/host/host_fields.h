@@ -2,34 +2,36 @@
 // are over fixed blocks, so no result depends on the number of threads.
 #pragma once
 #include "gpu_kernels/links/links.h"
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 namespace milcgpu {
 
-// `count` records of `bytes` each (a multiple of 8), `pitch` bytes apart.
+// `count` records of `bytes` each, `pitch` bytes apart.
 struct HostRecords {
     const void *data;
     size_t count, bytes, pitch;
 };
 
-// 64 bits of all records and their order.
-uint64_t hash_records(const HostRecords &records);
-
-// The same of `bytes` in a row, a multiple of 8, without a look at records of less than 4 kB: as fast as the memory.
-uint64_t hash_bytes(const void *data, size_t bytes);
-
-// Records in parts, each spread over all of them: of every hash_parts neighbouring blocks of hash_block records each
-// part has one, at a random place. So a part shows an edit of a plane, and all parts together show every bit. A block
-// is as long as it takes to read at the speed of the memory.
-constexpr int hash_parts = 8, hash_block = 8;
-using PartHashes = std::array<uint64_t, hash_parts>;
-PartHashes hash_all_parts(const HostRecords &records);
-uint64_t hash_part(const HostRecords &records, int part);
-// The same piece by piece, by the calling thread alone: the sum over the pieces is hash_part().
+// Hashes of 64 bits (backend/content_hash.h), of records by their number: sums over the records, so any part of them
+// may be added by any thread. Other numbers in each process.
+//
+// The sample is an eighth that is spread over all records: of every eight neighbouring blocks of 8 records, one at a
+// random place. So it shows an edit of a plane. A block is as long as it takes to read at the speed of the memory.
+enum class Share { all, sample, rest };
+uint64_t hash_records(const HostRecords &records, Share share = Share::all);
+// Piece by piece, by the calling thread alone: hash_records() is the sum over the pieces.
 size_t hash_pieces(const HostRecords &records);
-uint64_t hash_piece(const HostRecords &records, int part, size_t piece);
+uint64_t hash_piece(const HostRecords &records, Share share, size_t piece);
+struct ContentHash {
+    uint64_t all = 0, sample = 0;
+    uint64_t rest() const { return all - sample; }
+    bool operator==(const ContentHash &other) const { return all == other.all && sample == other.sample; }
+};
+ContentHash hash_all_and_sample(const HostRecords &records);
+
+// Of `bytes` in a row, without a look at records of less than 4 kB: as fast as the memory.
+uint64_t hash_bytes(const void *data, size_t bytes);
 
 // |a - b| and |b| over all reals; records of equal size, float or double reals.
 struct Difference {

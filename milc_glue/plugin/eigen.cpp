@@ -211,7 +211,7 @@ Plugin::EigenFile *due_file(Plugin &p, const LinkSet &links, int parity, const m
     auto file = std::find_if(files.begin(), files.end(), [&](const auto &one) { return one.name == wanted.write_to; });
     if (file == files.end())
         file = files.insert(file, {wanted.write_to, {}, {}, false});
-    const uint64_t content = links.mirror.content();
+    const uint64_t content = links.content();
     const auto is_among = [&](const std::vector<uint64_t> &contents) {
         uint64_t bits = 0;
         for (size_t k = 0; k < std::min<size_t>(contents.size(), 64); ++k)

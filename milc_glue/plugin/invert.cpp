@@ -24,7 +24,9 @@ class Inversion {
         : p_(p), account_(account), call_(call), sources_(call.n), normals_(call.n), solutions_(call.n) {}
 
     Outcome run(milcgpu_solve_report *even, milcgpu_solve_report *odd) {
-        const LinkSet *links = p_.links_for(call_.solve.routine, call_.solve.fat, call_.solve.lng);
+        // The first solve looks at the rest.
+        const LinkSet *links =
+            p_.links_for(call_.solve.routine, call_.solve.fat, call_.solve.lng, Mirror::Look::sample);
         if (links == nullptr)
             return Outcome::failed;
         made_of_ = links->content();
@@ -67,7 +69,8 @@ class Inversion {
     using Fields = std::vector<std::shared_ptr<QuarkField>>;
     // After a solve: the links, if they still are what the rest was made of.
     Outcome look_again(const LinkSet *&links) {
-        const auto head = p_.links_at_head(call_.solve.routine, call_.solve.fat, call_.solve.lng, &made_of_);
+        const auto head =
+            p_.links_at_head(call_.solve.routine, call_.solve.fat, call_.solve.lng, Mirror::Look::sample, &made_of_);
         links = head.set;
         return links == nullptr ? Outcome::failed : head.same_content ? Outcome::done : Outcome::from_start;
     }
@@ -205,7 +208,7 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
         RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
         const Stopwatch watch(account.seconds);
         const int index = p.vectors.find(x.data);
-        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, nullptr,
+        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr,
                                           p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
         const bool resident = head.also;
         if (!resident)

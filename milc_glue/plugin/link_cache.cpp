@@ -11,7 +11,7 @@ HostRecords LinkCache::records(const void *links) const {
 }
 
 Mirror LinkCache::mirror_of(const void *fat, const void *lng) const {
-    return {records(fat), looks_at_all() ? Mirror::Look::whole : Mirror::Look::eighth, records(lng)};
+    return {records(fat), looks_at_all() ? Mirror::Look::whole : Mirror::Look::sample, records(lng)};
 }
 
 namespace {
@@ -166,10 +166,11 @@ uint64_t LinkCache::matching(const void *fat, const void *lng, bool all) const {
     return bits;
 }
 
-uint64_t LinkCache::look(const void *fat, const void *lng) const {
+uint64_t LinkCache::look(const void *fat, const void *lng, Mirror::Look look) const {
     const uint64_t had_them = with_addresses(fat, lng) << first_addresses;
+    const bool all = looks_at_all() || look == Mirror::Look::whole;
     if (!are_deferred(fat, lng))
-        return had_them | matching(fat, lng, looks_at_all()) | (looks_at_all() ? whole_bit : 0);
+        return had_them | matching(fat, lng, all) | (all ? whole_bit : 0);
     uint64_t bits = had_them | deferred_bit;
     for (size_t k = 0; k < sets_.size(); ++k) {
         const Mirror &mirror = sets_[k]->mirror;

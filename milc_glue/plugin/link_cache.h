@@ -1,9 +1,8 @@
 // Sets of fat and long links on the device, a mirror (mirror.h) of MILC's links each.
 //
-// How soon an edit is seen: every call looks at one part of eight before its work, each set in its own turn, and a part
-// is spread over the whole lattice. A new field, a boundary or a direction is seen at once; an edit of a few links in
-// the 8th call with that set at the latest. While a GPU solves, the threads of the host look at the parts that follow,
-// as many as they come to (LinkWatch); a solve that is long enough has seen everything when it ends.
+// An edit is seen before the call returns a result. A call looks at all of the links before its work. A solve on a GPU
+// looks at the sample then, which shows a new field, a boundary or a direction, and at the rest while the GPU works
+// (LinkWatch); where the rest has changed, the links are loaded again and the solve continues.
 #pragma once
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/plugin/collective.h"
@@ -16,7 +15,8 @@
 namespace milcgpu {
 
 constexpr size_t most_link_sets = MILCGPU_MOST_LINK_SETS;
-// Lattices below are looked at whole: there it costs less than a solve's other work on the host.
+// Below, a GPU's solve looks at all before its work, too: there that costs less than the solve's other work on the
+// host.
 constexpr int links_whole_below_sites = 16384;
 
 struct LinkSet {
@@ -30,18 +30,19 @@ struct LinkSet {
 
 class LinkCache {
   public:
-    // real: of MILC's links. Lattices of fewer sites than whole_below are looked at whole in every call. All ranks have
-    // the same sets in the same order: which of them a call finds, and where new ones go, they decide together, because
-    // a boundary is edited on some ranks only, and addresses are each rank's own.
-    LinkCache(Collective &collective, milcgpu_context *context, int sites, int real, int whole_below)
-        : collective_(collective), context_(context), sites_(sites), real_(real), whole_below_(whole_below) {}
+    // real: of MILC's links. looks_at_all: every call does, before its work. All ranks have the same sets in the same
+    // order: which of them a call finds, and where new ones go, they decide together, because a boundary is edited on
+    // some ranks only, and addresses are each rank's own.
+    LinkCache(Collective &collective, milcgpu_context *context, int sites, int real, bool looks_at_all)
+        : collective_(collective), context_(context), sites_(sites), real_(real), looks_at_all_(looks_at_all) {}
     ~LinkCache() { drop_all(); }
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
 
     // What this rank has of these addresses. What all ranks have in common, by a gather in which other questions go
-    // along (Collective::common), is for ready() and the others below; sets must be as they were.
-    uint64_t look(const void *fat, const void *lng) const;
+    // along (Collective::common), is for ready() and the others below; sets must be as they were. sample: the caller
+    // looks at the rest (LinkWatch) before it returns a result.
+    uint64_t look(const void *fat, const void *lng, Mirror::Look = Mirror::Look::whole) const;
     // Whether all ranks have a set with these, without a second look.
     static bool found(uint64_t common) { return (common & (any_set | any_set << first_deferred)) != 0; }
     // Of the sets that a look of this rank has found, those with this content; and whether one is among the common
@@ -55,7 +56,7 @@ class LinkCache {
     milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set) {
         return ready(fat, lng, set, collective_.on_all_ranks(look(fat, lng)));
     }
-    bool looks_at_all() const { return sites_ < whole_below_; }
+    bool looks_at_all() const { return looks_at_all_; }
     Mirror mirror_of(const void *fat, const void *lng) const;
 
     // Where new content of these addresses goes, of up to most_link_sets: sets that had them, unused ones, or in place
@@ -116,7 +117,8 @@ class LinkCache {
 
     Collective &collective_;
     milcgpu_context *context_;
-    int sites_, real_, whole_below_;
+    int sites_, real_;
+    bool looks_at_all_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
     std::vector<Deferred> deferred_;
     std::string why_no_sum_;

@@ -26,19 +26,27 @@ cpu_set_t allowed_processors() {
 
 } // namespace
 
-int idle_threads() { return std::min(omp_get_max_threads() - 1, most_threads); }
+int idle_threads() {
+    const cpu_set_t processors = allowed_processors();
+    return std::min(std::max(omp_get_max_threads() - 1, CPU_COUNT(&processors) > 1 ? 1 : 0), most_threads);
+}
 
 LinkWatch::LinkWatch(const LinkCache &cache, LinkSet &set, const void *fat, const void *lng, int threads)
-    : mirror_(set.mirror), fat_(cache.records(fat)), lng_(cache.records(lng)),
-      threads_(mirror_.unseen() > 0 ? threads : 0), pieces_(hash_pieces(fat_)) {}
+    : mirror_(set.mirror), fat_(cache.records(fat)), lng_(cache.records(lng)), threads_(threads) {}
+
+LinkWatch::~LinkWatch() {
+    over_ = true;
+    if (leader_.joinable())
+        leader_.join();
+}
 
 void LinkWatch::begin() {
-    if (threads_ <= 0 || leader_.joinable())
+    if (threads_ <= 0 || !mirror_.rest_is_unseen() || leader_.joinable())
         return;
     try {
         processors_ = allowed_processors();
         leader_ = std::thread([this] { lead(); });
-    } catch (const std::exception &) { // no thread or no memory for one: later calls look, in turn
+    } catch (const std::exception &) { // no thread or no memory for one: end() looks
         threads_ = 0;
     }
 }
@@ -58,27 +66,21 @@ void LinkWatch::lead() {
 }
 
 void LinkWatch::look() {
-    while (!over_) {
-        const size_t k = next_++;
-        if (k >= mirror_.unseen() * pieces_)
-            return;
-        const int turn = static_cast<int>(k / pieces_), part = (mirror_.turn() + turn) % hash_parts;
-        sum_[turn] += combined(hash_piece(fat_, part, k % pieces_), hash_piece(lng_, part, k % pieces_));
-        ++seen_[turn];
-    }
+    uint64_t sum = 0;
+    const size_t pieces = hash_pieces(fat_);
+    for (size_t k = next_++; k < pieces && !over_; k = next_++)
+        sum += combined(hash_piece(fat_, Share::rest, k), hash_piece(lng_, Share::rest, k));
+    sum_ += sum;
 }
 
 bool LinkWatch::end() {
-    if (!leader_.joinable())
+    if (!mirror_.rest_is_unseen())
         return true;
-    over_ = true;
+    if (!leader_.joinable()) // too short for threads of their own: by OpenMP's
+        return mirror_.saw_rest(combined(hash_records(fat_, Share::rest), hash_records(lng_, Share::rest)));
+    look();
     leader_.join();
-    bool same = true;
-    int whole = 0;
-    for (; whole < mirror_.unseen() && seen_[whole] == pieces_; ++whole)
-        same = same && sum_[whole] == mirror_.part((mirror_.turn() + whole) % hash_parts);
-    mirror_.saw(whole);
-    return same;
+    return mirror_.saw_rest(sum_);
 }
 
 } // namespace milcgpu

@@ -1,5 +1,5 @@
-// Looks at a set's links on the host while a GPU solves with them: the parts that the next calls would look at, one
-// after another, until all are seen or the solve is over.
+// Looks at the rest of a set's links on the host while a GPU solves with them: what the look at the head of the call,
+// at the sample, has left.
 #pragma once
 #include "milc_glue/plugin/link_cache.h"
 #include <atomic>
@@ -10,16 +10,15 @@ namespace milcgpu {
 
 class LinkWatch {
   public:
-    // fat, lng: the host's links that `set` was found to hold. threads: at most; 0: never looks.
+    // fat, lng: the host's links that `set` was found to hold. threads: at most, beside this one.
     LinkWatch(const LinkCache &cache, LinkSet &set, const void *fat, const void *lng, int threads);
-    ~LinkWatch() { end(); }
+    ~LinkWatch();
     LinkWatch(const LinkWatch &) = delete;
     LinkWatch &operator=(const LinkWatch &) = delete;
 
     // Threads of their own begin to look, once. Nothing happens where no thread can be had.
     void begin();
-    // Threads stop. The set's next turn is the first part that was not looked at whole. False: the host's links are not
-    // what was loaded.
+    // Looks at what is left, by this thread as well. False: the host's links are not what was loaded.
     bool end();
 
   private:
@@ -31,11 +30,9 @@ class LinkWatch {
     int threads_;
     cpu_set_t processors_;
     std::thread leader_;
-    std::atomic<size_t> next_{0}; // piece of the first part, then of the second
+    std::atomic<size_t> next_{0}; // piece
+    std::atomic<uint64_t> sum_{0};
     std::atomic<bool> over_{false};
-    size_t pieces_; // of a part
-    std::array<std::atomic<uint64_t>, hash_parts> sum_{};
-    std::array<std::atomic<size_t>, hash_parts> seen_{}; // pieces; by turn, as sum_
 };
 
 // Threads that can look while this one waits for a GPU.

@@ -75,8 +75,9 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             return false;
         }
         if (p.quarks->stay()) // a part of the links is enough to know another lattice
-            p.links_made(2 * routine + (spec->hisq != 0),
-                         gauge != nullptr ? hash_part(p.link_records(gauge), 0) : p.gauge->links_version());
+            p.links_made(2 * routine + (spec->hisq != 0), gauge != nullptr
+                                                              ? hash_records(p.link_records(gauge), Share::sample)
+                                                              : p.gauge->links_version());
         ++account.calls;
         account.flops += report->flops;
         account.to_device += report->bytes_to_device;

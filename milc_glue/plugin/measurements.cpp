@@ -301,7 +301,7 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
             return false;
         const int n = slots[from]->count();
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
-        const LinkSet *const links = p.links_for(call->routine, call->fat, call->lng);
+        const LinkSet *const links = p.links_for(call->routine, call->fat, call->lng, Mirror::Look::sample);
         if (links == nullptr || !done_or_said(p, p.collective(zero_vectors(solutions, call->parity))))
             return false;
         std::vector<milcgpu_vector> b, x;

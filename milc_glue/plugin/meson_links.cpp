@@ -36,17 +36,14 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     bool same = false;
     auto old = found(links, wanted, same);
     if (same) {
-        old->mirror.looked(false);
+        old->mirror.looked(true);
         old->used = ++clock_;
         handle = old->handle;
         return MILCGPU_OK;
     }
     if (old == sets_.end() && sets_.size() == most_meson_links)
         old = std::min_element(sets_.begin(), sets_.end(), [](const Set &a, const Set &b) { return a.used < b.used; });
-    Set set{{links, whole_ ? Mirror::Look::whole : Mirror::Look::eighth},
-            {wanted[0], wanted[1], wanted[2], wanted[3]},
-            nullptr,
-            ++clock_};
+    Set set{{links, Mirror::Look::whole}, {wanted[0], wanted[1], wanted[2], wanted[3]}, nullptr, ++clock_};
     if (old != sets_.end()) {
         set.handle = old->handle;
         sets_.erase(old);

@@ -1,5 +1,5 @@
-// Links of measurements on the device, a mirror (mirror.h) of MILC's each: a call looks at an eighth, or at all of them
-// on small lattices. All ranks have the same sets in the same order, and decide together which one a call finds.
+// Links of measurements on the device, a mirror (mirror.h) of MILC's each: a call looks at all of them. All ranks have
+// the same sets in the same order, and decide together which one a call finds.
 #pragma once
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/plugin/collective.h"
@@ -10,9 +10,9 @@ namespace milcgpu {
 
 class MesonLinksCache {
   public:
-    // real: of MILC's links. whole: every call looks at all of them.
-    MesonLinksCache(Collective &collective, milcgpu_context *context, int real, bool whole)
-        : collective_(collective), context_(context), real_(real), whole_(whole) {}
+    // real: of MILC's links.
+    MesonLinksCache(Collective &collective, milcgpu_context *context, int real)
+        : collective_(collective), context_(context), real_(real) {}
     ~MesonLinksCache() { drop_all(); }
     MesonLinksCache(const MesonLinksCache &) = delete;
     MesonLinksCache &operator=(const MesonLinksCache &) = delete;
@@ -35,7 +35,6 @@ class MesonLinksCache {
     Collective &collective_;
     milcgpu_context *context_;
     int real_;
-    bool whole_;
     std::vector<Set> sets_;
     milcgpu_meson_links *empty_ = nullptr;
     long clock_ = 0;

@@ -17,19 +17,14 @@ uint64_t hash_whole(const HostRecords &field) {
 
 Mirror::Tag Mirror::tag_now() const {
     const bool two = second_.data != nullptr;
-    if (look_ != Look::eighth)
+    if (look_ != Look::sample)
         return {combined(hash_whole(field_), two ? hash_whole(second_) : 0)};
-    Tag tag = hash_all_parts(field_);
-    if (two) {
-        const Tag second = hash_all_parts(second_);
-        for (int part = 0; part < hash_parts; ++part)
-            tag[part] = combined(tag[part], second[part]);
-    }
-    return tag;
+    const Tag first = hash_all_and_sample(field_), second = two ? hash_all_and_sample(second_) : Tag{};
+    return {combined(first.all, second.all), combined(first.sample, second.sample)};
 }
 
 bool Mirror::has_copy(const HostRecords &copy) const {
-    return newest_ == Newest::both && by_records(field_) == by_records(copy) && tag_[0] == hash_whole(copy);
+    return newest_ == Newest::both && by_records(field_) == by_records(copy) && tag_.all == hash_whole(copy);
 }
 
 bool Mirror::is_same() const {
@@ -40,29 +35,27 @@ bool Mirror::is_same() const {
         return true;
     case Look::whole:
         return is_untouched();
-    case Look::eighth:
+    case Look::sample:
         break;
     }
-    const uint64_t second = second_.data != nullptr ? hash_part(second_, turn_) : 0;
-    return tag_[turn_] == combined(hash_part(field_, turn_), second);
+    const uint64_t second = second_.data != nullptr ? hash_records(second_, Share::sample) : 0;
+    return tag_.sample == combined(hash_records(field_, Share::sample), second);
 }
 
 void Mirror::looked(bool all) {
-    const bool part = !all && next_ == Look::eighth;
-    turn_ = part ? (turn_ + 1) % hash_parts : turn_;
-    unseen_ = part ? hash_parts - 1 : 0;
+    rest_is_unseen_ = !all && next_ == Look::sample;
     next_ = look_;
 }
 
-void Mirror::saw(int parts) {
-    turn_ = (turn_ + parts) % hash_parts;
-    unseen_ -= parts;
+bool Mirror::saw_rest(uint64_t hash) {
+    rest_is_unseen_ = false;
+    return hash == tag_.rest();
 }
 
 void Mirror::both_have(const Tag &tag) {
     newest_ = Newest::both;
     tag_ = tag;
-    turn_ = unseen_ = 0;
+    rest_is_unseen_ = false;
     next_ = look_;
 }
 
@@ -74,7 +67,7 @@ void Mirror::host_wrote() {
 void Mirror::device_wrote(bool poison) {
     newest_ = Newest::device;
     version_ = ++versions_;
-    turn_ = unseen_ = 0;
+    rest_is_unseen_ = false;
     if (!poison)
         return;
     for (size_t k = 0; k < field_.count; ++k)

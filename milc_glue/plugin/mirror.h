@@ -2,8 +2,8 @@
 // There is one answer for all that stays on the device between calls. What a copy is made of is its owner's:
 //
 //   owner              field                     looked at           who may have the newest
-//   link_cache.h       fat and long links        an eighth a call    host, both; the device, of deferred links
-//   meson_links.h      links of measurements     an eighth, or told  host, both
+//   link_cache.h       fat and long links        whole, or a sample  host, both; the device, of deferred links
+//   meson_links.h      links of measurements     whole, or told      host, both
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   quark_fields.h     quark fields              whole               host, both
@@ -11,8 +11,9 @@
 //   known_solutions.h  source and solution       whole               both; the device, in a trajectory
 //
 // MILC makes fields anew in the same addresses and edits them in place without a word. So the content decides, by a tag
-// of hashes. An eighth is spread over the whole lattice, and is another one in the next call. A mirror knows of one
-// rank's field: its owner asks all ranks (collective.h) before it acts on an answer.
+// of hashes. All of it has been looked at before a call returns a result. The sample is an eighth that is spread over
+// the whole lattice: who looks at the sample alone looks at the rest while the device works (link_watch.h). A mirror
+// knows of one rank's field: its owner asks all ranks (collective.h) before it acts on an answer.
 #pragma once
 #include "milc_glue/host/host_fields.h"
 #include <atomic>
@@ -22,8 +23,8 @@ namespace milcgpu {
 class Mirror {
   public:
     enum class Newest { host, both, device };
-    enum class Look { whole, eighth, told }; // told: nothing is read, because the caller knows that nobody has written
-    using Tag = PartHashes;                  // what is looked at whole has one number, the first
+    enum class Look { whole, sample, told }; // told: nothing is read, because the caller knows that nobody has written
+    using Tag = ContentHash;                 // what is always looked at whole has no sample
 
     Mirror() = default;
     // second: a field that belongs to the first, as long links belong to fat links.
@@ -61,11 +62,9 @@ class Mirror {
     // What the device has is not to be trusted any more, or is gone.
     void forget_copy() { newest_ = Newest::host; }
 
-    // The parts that come next, of a field that is looked at by eighths: those that this call has not seen.
-    int turn() const { return turn_; }
-    int unseen() const { return unseen_; }
-    uint64_t part(int part) const { return tag_[part]; }
-    void saw(int parts);
+    // The last look was at the sample alone. saw_rest: whether the rest is the same, too, by its hash.
+    bool rest_is_unseen() const { return rest_is_unseen_; }
+    bool saw_rest(uint64_t hash);
 
   private:
     static inline std::atomic<unsigned long> versions_{0};
@@ -74,10 +73,10 @@ class Mirror {
     Newest newest_ = Newest::host;
     Tag tag_{}; // of the host's field when both were equal, or when the device wrote
     unsigned long version_ = ++versions_;
-    int turn_ = 0, unseen_ = 0;
+    bool rest_is_unseen_ = false;
 };
 
-// A hash of two fields that belong together.
-inline uint64_t combined(uint64_t field, uint64_t second) { return field + 3 * second; }
+// A hash of two fields that belong together, of a share of them as well: it is linear, as the hash itself.
+inline uint64_t combined(uint64_t field, uint64_t second) { return field + 0x9E3779B97F4A7C15u * second; }
 
 } // namespace milcgpu

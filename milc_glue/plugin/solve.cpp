@@ -33,7 +33,8 @@ void progress(void *user, int step, double residual) {
     solve.plugin.log(1, format("step %d, residual %.2e", step, residual));
 }
 
-// Ends the looks at the host's links. True: they are not those on the device, and are to be loaded again; it was said.
+// All of the host's links have been looked at. True: they are not those on the device, and are to be loaded again; it
+// was said.
 bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
     if (!p.collective(!looks.end()))
         return false;
@@ -42,6 +43,11 @@ bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links
                     "They are loaded again, and the solve continues",
                     routine_name(routine)));
     return true;
+}
+
+// Vectors that the solve makes first, for itself and for a file, are to be those of the links as they are.
+Mirror::Look look_before(const milcgpu_plugin_solve_call &call) {
+    return call.eigenvectors != nullptr ? Mirror::Look::whole : Mirror::Look::sample;
 }
 
 // What a solve takes on the device beside the links as handed over, which are there.
@@ -141,8 +147,8 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
     while (p.context != nullptr) {
         LinkSet *links = std::exchange(given, nullptr);
         if (links == nullptr) {
-            const auto head =
-                p.links_at_head(call.routine, call.fat, call.lng, what.on_device ? &what.made_of : nullptr);
+            const auto head = p.links_at_head(call.routine, call.fat, call.lng, look_before(call),
+                                              what.on_device ? &what.made_of : nullptr);
             links = head.set;
             if (links == nullptr)
                 return Outcome::failed;
@@ -215,7 +221,9 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
             return false; // MILC then does one iteration's worth; nothing to gain
         const KnownSolution *const k = known_for(p, *call);
-        const auto head = p.links_at_head(call->routine, call->fat, call->lng, k != nullptr ? &k->links : nullptr);
+        const auto head = p.links_at_head(call->routine, call->fat, call->lng,
+                                          k != nullptr ? Mirror::Look::whole : look_before(*call),
+                                          k != nullptr ? &k->links : nullptr);
         if (head.set == nullptr)
             return false;
         if (head.same_content) {
@@ -264,7 +272,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         // The number of the first; -1: they go to the host.
         const bool stay = p.vectors.active();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
-        const auto head = p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, nullptr, resident >= 0);
+        const auto head =
+            p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample, nullptr, resident >= 0);
         LinkSet *found = head.set;
         if (resident >= 0 && !head.also) {
             p.vectors.all_to_host();
@@ -278,7 +287,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
         Retry retry(p, MILCGPU_KS_MULTICG, call->mixed);
-        for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng)) {
+        for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample)) {
             LinkSet *const links = found;
             if (links == nullptr)
                 return false;
@@ -337,7 +346,7 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
         const bool resident =
             p.vectors.active() && index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
-        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, nullptr, resident);
+        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, Mirror::Look::whole, nullptr, resident);
         LinkSet *links = head.set;
         if (links == nullptr)
             return false;

@@ -104,9 +104,9 @@ bool Plugin::open(int backend) {
     takes_dslash =
         settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
     links = std::make_unique<LinkCache>(collective, context, sites, real(),
-                                        settings.asks_for("look_at_all") ? sites + 1 : links_whole_below_sites);
+                                        !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"));
     gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
-    meson_links = std::make_unique<MesonLinksCache>(collective, context, real(), links->looks_at_all());
+    meson_links = std::make_unique<MesonLinksCache>(collective, context, real());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
     eigenvectors = std::make_unique<EigenStore>(collective, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
@@ -118,7 +118,7 @@ bool Plugin::open(int backend) {
         [this] { return quarks != nullptr && quarks->drop_oldest(); },
         [this] { return !measuring && meson_links != nullptr && meson_links->drop_all(); },
     };
-    watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
+    watch_threads = idle_threads();
     return true;
 }
 
@@ -189,12 +189,12 @@ void Plugin::drop() {
     context = nullptr;
 }
 
-Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *fat, const void *lng,
+Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *fat, const void *lng, Mirror::Look look,
                                           const uint64_t *content, bool also) {
     constexpr uint64_t asks_for_content = 1, also_bit = 2;
-    const uint64_t look = links->look(fat, lng);
+    const uint64_t seen = links->look(fat, lng, look);
     const Collective::Words all =
-        collective.on_all_ranks({look, content != nullptr ? links->with_content(look, *content) : 0,
+        collective.on_all_ranks({seen, content != nullptr ? links->with_content(seen, *content) : 0,
                                  (content != nullptr ? asks_for_content : 0) | (also ? also_bit : 0)});
     LinksAtHead head{nullptr, false, (all[2] & also_bit) != 0};
     const milcgpu_status status = links->ready(fat, lng, head.set, all[0]);

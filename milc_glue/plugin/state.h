@@ -94,9 +94,11 @@ struct Plugin {
     void links_made(int way, uint64_t content);
     void say_unwritten(bool all); // eigen_files that stay unwritten: all, or those whose links have not come
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
-    // The device's links with the content of these; nullptr, and said, where they could not be loaded.
-    LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng) {
-        return links_at_head(routine, fat, lng).set;
+    // The device's links with the content of these; nullptr, and said, where they could not be loaded. sample: the
+    // caller looks at the rest of the host's links (LinkWatch) before it returns a result.
+    LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng,
+                       Mirror::Look look = Mirror::Look::whole) {
+        return links_at_head(routine, fat, lng, look).set;
     }
     // The same at the head of a call, with what else it asks of all ranks, in one gather (one more where links are
     // loaded). content: what something was made of, LinkSet::content().
@@ -104,7 +106,7 @@ struct Plugin {
         LinkSet *set;
         bool same_content, also; // on all ranks
     };
-    LinksAtHead links_at_head(milcgpu_routine routine, const void *fat, const void *lng,
+    LinksAtHead links_at_head(milcgpu_routine routine, const void *fat, const void *lng, Mirror::Look look,
                               const uint64_t *content = nullptr, bool also = true);
     // Whether the context is of no more use after this status.
     bool ends_context(int status) const {
