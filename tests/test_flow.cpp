@@ -3,7 +3,7 @@
 #include "examples/flow_scales.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
-#include "gpu_kernels/gauge/flow.h"
+#include "gpu_kernels/gauge/flow_integrators.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/links/gauge.h"
@@ -341,16 +341,92 @@ TEST_CASE("a field of constant flux stays; its energy, charge and automatic stop
     }
 }
 
-TEST_CASE("on unit links an automatic stop gives up", "[measurements]") {
+TEST_CASE("an automatic stop gives up where sqrt(8 t) is the largest extent", "[measurements]") {
     const reference::Lattice lattice{{2, 4, 2, 4}};
     for (const int integrator : {MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_ADAPT_BS}) {
         Field<double> f(lattice, Backend::host);
         f.load(reference::unit_gauge(lattice));
-        f.spec.integrator = integrator, f.spec.step = 5, f.spec.stop = MILCGPU_FLOW_AUTO_STOP;
+        f.spec.integrator = integrator, f.spec.step = 0.25, f.spec.stop = MILCGPU_FLOW_AUTO_STOP;
         CHECK(f.try_flow() == MILCGPU_NOT_CONVERGED);
-        CHECK(f.report.last.time > 200);
+        CHECK(f.report.last.time > 2); // sqrt(16) = 4
+        CHECK(f.points[f.points.size() - 2].time <= 2);
         CHECK(distance(f.saved(), reference::unit_gauge(lattice)) < 1e-13);
     }
+    Field<double> f(lattice, Backend::host); // half of the smallest extent is 1
+    for (const double stop : {0.124, 0.126}) {
+        f.load(smooth(lattice, 3));
+        f.flow(0.0625, stop);
+        CHECK(f.report.beyond_half_box == (stop > 0.125));
+    }
+}
+
+TEST_CASE("steps up to the longest stable one lower the action; a flow whose action rises ends in words",
+          "[measurements]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const Gauge start = examples::thermalized(lattice, 6.0, 11, 8, 1);
+    const auto says = [](const std::string &what) {
+        INFO(milcgpu_last_error());
+        CHECK(std::string(milcgpu_last_error()).find(what) != std::string::npos);
+    };
+    for (const int action : {MILCGPU_FLOW_WILSON, MILCGPU_FLOW_SYMANZIK})
+        for (const double xi : {1.0, 1.5}) {
+            if (xi != 1 && action == MILCGPU_FLOW_SYMANZIK)
+                continue; // path by path, which takes long
+            for (const int integrator :
+                 action == MILCGPU_FLOW_WILSON ? fixed : std::vector<int>{0, MILCGPU_FLOW_RKMK5}) {
+                const double longest = milcgpu::longest_stable_step(
+                    {milcgpu::flow_integrator(integrator), action == MILCGPU_FLOW_SYMANZIK, xi, {}, 0});
+                CAPTURE(action, xi, integrator, longest);
+                Field<double> f(lattice, Backend::host, false);
+                f.spec.action = action, f.spec.integrator = integrator, f.spec.anisotropy = xi;
+                f.load(start);
+                f.spec.every = 1000;
+                f.flow(0.97 * longest, 2);
+                CHECK(f.report.message[0] == 0);
+                f.load(start);
+                f.spec.step = 1.3 * longest, f.spec.stop = 6;
+                CHECK(f.try_flow() == MILCGPU_BAD_ARGUMENT);
+                says("spec.step is ");
+                says(milcgpu::format("stable up to %.3g on smooth links", longest));
+                CHECK(f.points.size() == 1); // every step was looked at
+                CHECK(distance(f.saved(), start) < 1e-15);
+                if (integrator != MILCGPU_FLOW_LUSCHER)
+                    continue;
+                f.spec.as_milc = 1; // MILC goes on
+                CHECK(f.try_flow() == MILCGPU_OK);
+                CHECK(f.report.last.time >= 6);
+                CHECK(std::string(f.report.message).find("spec.step is ") == 0);
+            }
+        }
+    CHECK(milcgpu::longest_stable_step({milcgpu::flow_integrator(MILCGPU_FLOW_LUSCHER), false, 1, {}, 0}) ==
+          Approx(0.15705).epsilon(1e-3)); // 2.5127 / 16
+    // Adaptive: MILC's sample tolerance lets steps be too long, the default one does not.
+    Field<double> f(lattice, Backend::host), exact(lattice, Backend::host);
+    f.spec.integrator = MILCGPU_FLOW_ADAPT_BS;
+    exact.load(start);
+    exact.flow(0.05, 3);
+    f.load(start);
+    f.flow(0.05, 3);
+    CHECK(distance(f.saved(), exact.saved()) < 1e-3);
+    f.load(start);
+    f.spec.tolerance = 0.01, f.spec.stop = 10;
+    CHECK(f.try_flow() == MILCGPU_BAD_ARGUMENT);
+    says("spec.tolerance is 0.01");
+    // Too long a first step, also one beyond the end or all numbers, is made again with a shorter one.
+    for (const double first : {0.4, 1e6, 1e300}) {
+        f.load(start);
+        f.spec.tolerance = 1e-4;
+        f.flow(first, 0.4);
+        CHECK(f.report.last.rejected > 0);
+        CHECK(f.report.last.time == Approx(0.4));
+        for (size_t k = 1; k < f.points.size(); ++k)
+            CHECK(f.points[k].distance <= 1e-4);
+    }
+    f.load(start);
+    f.spec.as_milc = 1; // MILC takes a step that is shortened to end there as it is
+    f.flow(0.5, 0.4);
+    CHECK(f.report.last.steps == 1);
+    CHECK(std::string(f.report.message).find("the last step, of 0.4, has a distance of ") == 0);
 }
 
 TEST_CASE("an instanton has charge one but for the clover's a^2, and its action falls along the flow",

@@ -88,6 +88,12 @@ TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links
     const Run exact = p.flow("MILCGPU_VERBOSE=0", "1 8 0.1 1 0");
     CHECK(exact.says("Number of steps = 11\n"));
     CHECK(lines(exact, "GFLOW:").size() == 13);
+    // Steps with which the action rises: as MILC, with a line.
+    const Run long_steps = p.flow("MILCGPU_VERBOSE=0", "0 8 0.25 6 0");
+    CHECK(long_steps.says("Number of steps = 24\n"));
+    CHECK(long_steps.says("milcgpu: run_gradient_flow: spec.step is 0.25, which is too long: from flow time "));
+    CHECK(long_steps.says(". It goes on, as MILC does\n"));
+    CHECK_FALSE(long_steps.says("MILC's own flow"));
     // By MILC: asked for, or because the library cannot.
     for (const auto &[environment, parameters] : {std::pair("MILCGPU_OFF=1", "0 8 0.04 0.1 0"),
                                                   {"MILCGPU_VERBOSE=0", "0 0 0.04 0.1 0"},

@@ -1,5 +1,6 @@
 #include "gpu_kernels/gauge/flow_integrators.h"
 #include <algorithm>
+#include <cmath>
 
 namespace milcgpu {
 
@@ -119,6 +120,40 @@ const FlowIntegrator *flow_integrator(int number) {
     default:
         return nullptr;
     }
+}
+
+double FlowIntegrator::amplification(double z) const {
+    double a = 1;
+    if (low_storage()) {
+        double k = 0;
+        for (int stage = 0; stage < stages(); ++stage)
+            k = a + keep[stage] * k, a -= factor[stage] * z * k;
+        return a;
+    }
+    std::vector<double> k;
+    const auto moved = [&](const std::vector<double> &by) {
+        double to = 1;
+        for (size_t j = 0; j < by.size(); ++j)
+            to -= z * by[j] * k[j];
+        return to;
+    };
+    for (const auto &row : table)
+        k.push_back(moved(row));
+    return moved(weights);
+}
+
+double longest_stable_step(const FlowMethod &method) {
+    double z = 0;
+    while (std::abs(method.integrator->amplification(z + 1e-3)) <= 1 + 1e-9)
+        z += 1e-3;
+    return z / (4 * (3 + method.anisotropy * method.anisotropy) * (method.symanzik ? 5.0 / 3 : 1));
+}
+
+double flow_action(const FlowMethod &method, const FlowObservables &o) {
+    const double of_time = method.anisotropy * method.anisotropy;
+    const double plaquettes = 3 - o.plaquette_s + of_time * (3 - o.plaquette_t),
+                 rectangles = 3 - o.rectangle_s + of_time * (3 - o.rectangle_t);
+    return 3 * (method.symanzik ? 5.0 / 3 * plaquettes - rectangles / 6 : plaquettes);
 }
 
 GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo, const LinkField &start,

@@ -149,7 +149,7 @@ TABLE(milcgpu_flow_spec, SIZE,
     NUMBERS(step, positive.from(0.0625)),
     NUMBERS(stop, from_to(0, DBL_MAX, "at least 0, or MILCGPU_FLOW_AUTO_STOP (-1)")
         .or_also(MILCGPU_FLOW_AUTO_STOP).from(MILCGPU_FLOW_AUTO_STOP)),
-    NUMBERS(tolerance, unchecked.from(0.01)),
+    NUMBERS(tolerance, unchecked.from(1e-4)),
     NUMBERS(anisotropy, positive.or_0_for(1)),
     NUMBERS(every, at_least(1).or_0_for(1)),
     NUMBERS(most_steps, at_least(1).or_0_for(100000)),

@@ -48,22 +48,26 @@ typedef struct {
     int action, integrator;
     int exp_order;     /* order of the series of the exponential, 1 to 16; 8 is usual in MILC. 0: the exponential to
                           rounding */
-    double step;       /* flow time of a step, in units of a^2; of adaptive integrators the first step. > 0 */
+    double step;       /* flow time of a step, in units of a^2; of adaptive integrators the first one that is tried.
+                          > 0. docs/guide.md has a table of steps that are safe: with LUSCHER Wilson flow is stable up to
+                          0.157, Symanzik flow up to 0.094 */
     double stop;       /* flow time of the end, in units of a^2. The last step is shortened to fit. 0: measure only.
                           MILCGPU_FLOW_AUTO_STOP: the first measurement with t^2 E > 0.45 and t d/dt (t^2 E) > 0.35,
                           which is beyond t0 and w0 (both are where these are 0.3) */
     double tolerance;  /* adaptive integrators: each step has two solutions U and V, of different order. If |U - V| / 9
                           of any link is larger than this, |.|^2 the sum over the elements, the step is made again with
-                          a shorter length. A last step that was shortened to end at `stop` is taken as it is */
+                          a shorter length */
     double anisotropy; /* xi = a_s / a_t: staples of spatial links along t get the weight xi^2. 0: 1 */
     int every;         /* measure after every so many steps, and at the end. 0: after each step */
     int most_steps;    /* 0: 100000 */
     int signs;         /* milcgpu_signs of the links */
-    int as_milc;       /* changes the last bits alone. 0: a step that ends at `stop` up to rounding is the last one. 1:
-                          MILC's loop: rounding may add a step of almost no length, and step lengths are rounded to the
-                          precision of the links */
+    int as_milc;       /* 0: a step that ends at `stop` up to rounding is the last one. 1: MILC's loop, which differs in
+                          the last bits: rounding may add a step of almost no length, and step lengths are rounded to
+                          the precision of the links. It also takes what is refused otherwise: steps that raise the
+                          action, and a last adaptive step that is shortened to end at `stop` and misses the tolerance;
+                          report->message then says so, with status OK. An automatic stop never gives up */
 } milcgpu_flow_spec;
-/* Wilson flow, LUSCHER, exp_order 8, step 0.0625, automatic stop, tolerance 0.01. */
+/* Wilson flow, LUSCHER, exp_order 8, step 0.0625, automatic stop, tolerance 1e-4. */
 void milcgpu_flow_defaults(milcgpu_flow_spec *spec, size_t size);
 
 /* What is measured: the numbers of MILC's GFLOW lines, in double. All are means over the sites, except the charge. _t
@@ -100,16 +104,22 @@ typedef struct {
     uint64_t bytes_to_device, bytes_to_host;
     double next_step;        /* the `step` with which another call would go on */
     milcgpu_flow_point last; /* the last measurement */
-    char message[400];       /* of a failure; empty when all is well */
+    char message[400];       /* of a failure, or what as_milc let pass; empty when all is well */
+    int beyond_half_box;     /* 1: at last.time sqrt(8 t) is above half of the smallest extent. What is measured from
+                                there on (t0, w0) depends on the size of the lattice */
 } milcgpu_flow_report;
 
 /* The gradient flow of the links: dV/dt = -TA(V S^dag) V, S the staples of the action,
  * TA(A) = (A - A^dag) / 2 - trace / 3 (Luescher, arXiv:1006.4518). The links of the handle become those at the end of
  * the flow. callback and report may be NULL.
  *
- * NOT_CONVERGED: most_steps were made before the end, or sqrt(8 t) is ten times the largest extent and an automatic
- * stop gives up. The links are then those at the flow time reached; another call goes on from there. NAN_OR_INF: an
- * observable or a link is not finite; the links are as before the call.
+ * A flow lowers its action (of plaquettes, or Symanzik's). If the action rises from one measurement to the next, or
+ * after a step that is longer than what is stable on smooth links, steps are too long: the call ends with BAD_ARGUMENT,
+ * which names spec.step or spec.tolerance, and the links are as before.
+ *
+ * NOT_CONVERGED: most_steps were made before the end, or sqrt(8 t) is the largest extent and an automatic stop gives
+ * up. The links are then those at the flow time reached; another call goes on from there. NAN_OR_INF: an observable or
+ * a link is not finite; the links are as before the call.
  *
  * Memory beside the handle: two sets of links (ADAPT_LUSCHER: three), and K times the size of the momenta (K: see
  * milcgpu_flow_integrator). SYMANZIK with anisotropy 1 takes one more time the size of the momenta, and what

@@ -45,9 +45,9 @@ class FlowRun {
   public:
     FlowRun(milcgpu_gauge &gauge, const milcgpu_flow_spec &spec, const FlowMethod &method, milcgpu_flow_callback call,
             void *user)
-        : gauge_(gauge), spec_(spec), adaptive_(method.integrator->adaptive()), call_(call), user_(user),
-          flow_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.u, method), step_(spec.step),
-          next_step_(spec.step) {
+        : gauge_(gauge), spec_(spec), method_(method), adaptive_(method.integrator->adaptive()), call_(call),
+          user_(user), flow_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.u, method),
+          step_(spec.step), next_step_(spec.step), stable_step_(longest_stable_step(method)) {
         point_.step = step_;
     }
 
@@ -66,10 +66,10 @@ class FlowRun {
             // A step that ends there but for rounding is a whole one.
             const double slack = spec_.as_milc != 0 ? 0 : 1e-9;
             const double left = automatic ? INFINITY : spec_.stop - point_.time, whole = step_;
-            const bool cut = step_ > left * (1 + slack);
+            bool cut = step_ > left * (1 + slack);
             if (step_ > left * (1 - slack))
                 step_ = rounded(left);
-            make_step(cut);
+            cut = make_step(cut) && cut;
             next_step_ = cut ? whole : adaptive_ ? rounded(step_ * change(point_.distance)) : step_;
             end = cut || (!automatic && spec_.stop - point_.time <= slack * step_);
             if (point_.steps % spec_.every == 0 || end) {
@@ -79,6 +79,8 @@ class FlowRun {
                 const double slope = time * (energy - before) / (time - measured_at);
                 measured_at = time;
                 end = end || (automatic && energy > 0.45 && slope > 0.35);
+            } else if (step_ > stable_step_) {
+                look();
             }
             step_ = next_step_;
         }
@@ -96,6 +98,9 @@ class FlowRun {
         report.ended_by_caller = ended_by_caller_;
         report.next_step = next_step_;
         report.last = point_;
+        const auto &n = gauge_.geometry().global_extents();
+        report.beyond_half_box = std::sqrt(8 * point_.time) > 0.5 * *std::min_element(n.begin(), n.end());
+        std::snprintf(report.message, sizeof report.message, "%s", note_.c_str());
         report.flops = flow_.flops() * gauge_.geometry().volume();
     }
 
@@ -103,33 +108,75 @@ class FlowRun {
     double rounded(double step) const { // as MILC's Real
         return spec_.as_milc != 0 && gauge_.precision == Precision::single ? static_cast<float>(step) : step;
     }
-    // Where sqrt(8 t) is ten times the largest extent.
+    // Where sqrt(8 t) is the largest extent.
     double longest_time() const {
         const auto &n = gauge_.geometry().global_extents();
         const double largest = *std::max_element(n.begin(), n.end());
-        return 100.0 / 8 * largest * largest;
+        return largest * largest / 8;
     }
     // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
-    // bits do not make a step without end.
+    // bits do not make a step without end, and two that overflow do not make one of no length.
     double change(double distance) const {
-        return std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0);
+        return std::isfinite(distance) ? std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0) : 0.1;
     }
-    void make_step(bool last) {
+    // last: shortened to end at spec.stop. False: the step became shorter than step_ was.
+    bool make_step(bool last) {
+        const double asked = step_;
         for (;;) {
             point_.distance = flow_.try_step(step_);
-            if (std::isnan(point_.distance))
-                throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
-            if (!adaptive_ || last || point_.distance <= spec_.tolerance)
+            if (!adaptive_ || point_.distance <= spec_.tolerance)
                 break;
+            if (last && spec_.as_milc != 0 && std::isfinite(point_.distance)) {
+                note(
+                    format("the last step, of %g, has a distance of %g between its two solutions, spec.tolerance is %g",
+                           step_, point_.distance, spec_.tolerance));
+                break;
+            }
+            if (!(step_ > 1e-30))
+                throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
             step_ = rounded(step_ * change(point_.distance));
             ++point_.rejected;
         }
         flow_.accept();
         point_.time += step_, point_.step = step_;
         ++point_.steps;
+        return step_ == asked;
+    }
+    // What is measured at this flow time, with a look at the action, which only too long a step raises.
+    milcgpu_observables look() {
+        const FlowObservables of = flow_.observables();
+        const milcgpu_observables found = handed_out(of);
+        const double action = flow_action(method_, of), scale = std::max(1.0, spec_.anisotropy * spec_.anisotropy),
+                     rounding = gauge_.precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
+                                                                       : std::numeric_limits<float>::epsilon();
+        if (point_.steps > 0 && action > action_ + 1000 * rounding * scale) {
+            const std::string what = too_long(action);
+            if (spec_.as_milc == 0)
+                refuse(what);
+            note(what);
+        }
+        action_ = action, looked_at_ = point_.time;
+        return found;
+    }
+    std::string too_long(double action) const {
+        const std::string stable =
+            format("%s's steps of %s flow are stable up to %.3g on smooth links", method_.integrator->name,
+                   method_.symanzik ? "Symanzik" : "Wilson", stable_step_);
+        return format(adaptive_ ? "spec.tolerance is %g, which lets steps be too long"
+                                : "spec.step is %g, which is too long",
+                      adaptive_ ? spec_.tolerance : spec_.step) +
+               format(": from flow time %g to %g the action of a site rises from %g to %g, and a flow lowers it. ",
+                      looked_at_, point_.time, action_, action) +
+               (adaptive_                   ? format("Take %.1g", spec_.tolerance / 100)
+                : spec_.step > stable_step_ ? stable
+                                            : format("Take %g, or a higher spec.exp_order", spec_.step / 2));
+    }
+    void note(const std::string &what) { // the first one
+        if (note_.empty())
+            note_ = what;
     }
     void measure() {
-        point_.of = handed_out(flow_.observables());
+        point_.of = look();
         measured_after_ = point_.steps;
         bool ends = false;
         if (call_ != nullptr) {
@@ -151,11 +198,15 @@ class FlowRun {
 
     milcgpu_gauge &gauge_;
     const milcgpu_flow_spec &spec_;
+    const FlowMethod method_;
     bool adaptive_;
     milcgpu_flow_callback call_;
     void *user_;
     GradientFlow flow_;
     double step_, next_step_;
+    const double stable_step_;
+    double action_ = 0, looked_at_ = 0; // at the flow time of the last look
+    std::string note_;
     milcgpu_flow_point point_{};
     int measured_after_ = -1; // steps
     bool ended_by_caller_ = false;
@@ -197,12 +248,15 @@ milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec 
         return status;
     return not_converged(
         *gauge, function, report,
-        format(
-            "the flow did not end in %d steps (spec.most_steps = %d); the links are at flow time %g. Call again to go "
-            "on "
-            "from there, or allow more steps. An automatic stop also gives up where sqrt(8 t) is ten times the largest "
-            "extent",
-            taken, full.most_steps, time));
+        taken == full.most_steps
+            ? format(
+                  "the flow did not end in %d steps (spec.most_steps = %d); the links are at flow time %g. Call again "
+                  "to go on from there, or allow more steps",
+                  taken, full.most_steps, time)
+            : format(
+                  "sqrt(8 t) is %.3g at flow time %g, the largest extent, and t^2 E has not come to 0.45 with a slope "
+                  "of 0.35: take a larger lattice, or give spec.stop a time",
+                  std::sqrt(8 * time), time));
 }
 
 milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int signs, milcgpu_observables *observables) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 using namespace milcgpu;
 
@@ -155,7 +156,13 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
     };
     const FlowIntegrator *const integrator = flow_integrator(spec->integrator);
     const bool widened = !plugin().in_double() && integrator != nullptr && integrator->adaptive();
-    return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [] { return true; });
+    return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [&] {
+        static double said_of = 0; // a MILC that asks for single steps makes many alike
+        if (report->message[0] != 0 && std::exchange(said_of, spec->step) != spec->step)
+            plugin().log(
+                0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
+        return true;
+    });
 }
 
 } // extern "C"

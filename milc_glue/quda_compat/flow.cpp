@@ -71,7 +71,9 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
     spec.action = wilson ? MILCGPU_FLOW_WILSON : MILCGPU_FLOW_SYMANZIK;
     spec.integrator = integrator;
     spec.exp_order = 0;
-    spec.step = flow->epsilon, spec.stop = flow->n_steps * flow->epsilon;
+    spec.step = flow->epsilon, spec.stop = 0, spec.as_milc = 1;
+    for (unsigned step = 0; step < flow->n_steps; ++step) // as the flow adds, so that rounding adds no step
+        spec.stop += spec.step;
     spec.every = flow->meas_interval;
     spec.most_steps = static_cast<int>(flow->n_steps) + 1;
     spec.signs = MILCGPU_SIGNS_OUT;

@@ -13,6 +13,7 @@ static int flow(Real duration, milcgpu_flow_report *report) {
     spec.step = stepsize;
     spec.stop = duration;
     spec.signs = MILCGPU_SIGNS_OUT;
+    spec.as_milc = 1;
     memset(report, 0, sizeof *report);
     return milcgpu_plugin_gradient_flow(links_of_sites(), &spec, NULL, NULL, report);
 }
