@@ -278,6 +278,10 @@ void waiting(const char *fault) {
     boundary_twist_fn(ours.fn[0], 1);
     boundary_twist_fn(milcs.fn[0], 1);
     solve_with(&ours, &milcs);
+    check_sets(&ours, &milcs); /* backward links, which are made now, are twisted, too */
+    boundary_twist_fn(ours.fn[0], 0);
+    boundary_twist_fn(milcs.fn[0], 0);
+    check_sets(&ours, &milcs);
     drop_sets(&ours, &hisq);
     drop_sets(&milcs, &hisq);
     make_sets(&ours, &milcs, &hisq, 830);

@@ -157,12 +157,11 @@ void boundary_twist_fn(fn_links_t *fn, int) {
     su3_matrix *const back[2] = {get_fatbacklinks(fn), get_lngbacklinks(fn)};
     if (fn->phase->bdry_phase[TUP] == 0)
         return;
-    std::free(back[0] != nullptr ? fn->fatback : nullptr);
-    std::free(back[1] != nullptr ? fn->lngback : nullptr);
-    fn->fatback = fn->lngback = nullptr;
     for (size_t i = 0; i < volume; ++i)
         for (su3_matrix *const link : {lattice[i].t == nt - 1 ? &fat[4 * i + TUP] : nullptr,
-                                       lattice[i].t >= nt - 3 ? &lng[4 * i + TUP] : nullptr})
+                                       lattice[i].t >= nt - 3 ? &lng[4 * i + TUP] : nullptr,
+                                       back[0] != nullptr && lattice[i].t == 0 ? &back[0][4 * i + TUP] : nullptr,
+                                       back[1] != nullptr && lattice[i].t <= 2 ? &back[1][4 * i + TUP] : nullptr})
             for (int k = 0; link != nullptr && k < 18; ++k)
                 reinterpret_cast<Real *>(link)[k] *= -1;
 }
