@@ -72,11 +72,13 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
     return with_links(links, function, [&](milcgpu_context &context) {
         require(vectors, function, "eigenvectors");
         const int count = milcgpu_eigenvectors_count(vectors);
-        if (count == 0 || links->links->tag() != vectors->set->links)
-            refuse("the eigenvectors are empty, or of other links: compute or load those of these links");
+        if (count == 0)
+            refuse("there are none on the device");
+        if (links->links->tag() != vectors->set->links)
+            refuse("those on the device are of other links (another gauge field, twist, boundary or eps_naik)");
         Device &device = *context.device;
         std::unique_ptr<Side> from, to;
-        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, 0});
+        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
         device.collective("memory for eigenvectors", [&] {
             from = std::make_unique<Side>(device, *links, vectors->set->parity());
             to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());
@@ -90,6 +92,7 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
         }
         other->set->free_scratch();
         other->set->links = vectors->set->links;
+        other->none = vectors->none;
         other->loaded.assign(count, true);
         *made = other.release();
         return Status::ok;
