@@ -299,6 +299,51 @@ TEST_CASE("a flipped bit that raises no residual: solutions hold, and one of the
     }
 }
 
+TEST_CASE("vectors that are loaded: in any order, independent, and held against the links that they are used with",
+          "[eigen]") {
+    constexpr int n = 12;
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3), other(backend, 4);
+        Session<double> &session = modes.session;
+        const auto spec = eigen_spec(n);
+        Handle made[2];
+        REQUIRE(milcgpu_eigenvectors_compute(session.links, &spec, &made[0].of, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_eigenvectors_compute(other.session.links, &spec, &made[1].of, nullptr) == MILCGPU_OK);
+        std::vector<double> vector(6 * session.lattice.volume());
+        const milcgpu_field there = session.field(vector);
+        const auto load = [&](Handle &to, const Handle &from, int index, int k) {
+            REQUIRE(milcgpu_eigenvectors_save(*from, k, &there) == MILCGPU_OK);
+            return milcgpu_eigenvectors_load(*to, session.links, index, &there);
+        };
+        const int plain = solve(session, nullptr, 1, MILCGPU_SINGLE).reports[0].steps,
+                  sorted = solve(session, *made[0], 1, MILCGPU_SINGLE).reports[0].steps;
+        Handle reversed, twice, of_other;
+        for (Handle *to : {&reversed, &twice, &of_other})
+            REQUIRE(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, n, &to->of) == MILCGPU_OK);
+        CAPTURE(milcgpu::name(backend), plain, sorted, milcgpu_last_error());
+        for (int k = 0; k < n; ++k) {
+            CHECK(load(reversed, made[0], k, n - 1 - k) == MILCGPU_OK);
+            CHECK(load(of_other, made[1], k, k) == MILCGPU_OK);
+            CHECK(load(twice, made[0], k, k == 7 ? 2 : k) == (k == n - 1 ? MILCGPU_BAD_ARGUMENT : MILCGPU_OK));
+        }
+        CHECK(has(milcgpu_last_error(), "the loaded vectors: vectors 2 and 7 are not orthogonal"));
+        CHECK(solve(session, *twice, 1, MILCGPU_SINGLE).status == MILCGPU_BAD_ARGUMENT); // one is empty
+        CHECK(load(twice, made[0], 7, 7) == MILCGPU_OK);
+        CHECK(load(twice, made[0], n - 1, n - 1) == MILCGPU_OK);
+        CHECK(solve(session, *twice, 1, MILCGPU_SINGLE).reports[0].steps == sorted);
+        const Solved in_reverse = solve(session, *reversed, 1, MILCGPU_SINGLE),
+                     with_others = solve(session, *of_other, 1, MILCGPU_SINGLE);
+        CHECK(in_reverse.reports[0].steps <= sorted + 2);
+        CHECK(in_reverse.reports[0].deflation_off == 0);
+        CHECK(with_others.reports[0].steps == plain);
+        CHECK(with_others.reports[0].deflation_off == 1);
+        CHECK(has(with_others.reports[0].message, "solved without deflation: eigenvector 0 is not one of these links"));
+        CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 3 * session.lattice.volume() / 2 + 1,
+                                          &reversed.of) == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), "a parity of this lattice has 768"));
+    }
+}
+
 TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     Modes modes(Backend::host, 3, {{4, 4, 4, 4}});
     Session<double> &session = modes.session;

@@ -154,6 +154,45 @@ TEST_CASE("a file of eigenvectors whose l are wrong is read, and l is computed",
     CHECK(l == Approx(made.l[0]).epsilon(1e-9));
 }
 
+TEST_CASE("a file of eigenvectors in any order gives the lowest, and its vectors must be independent", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Made made(backend);
+        const auto &n = made.session.lattice.n;
+        std::vector<double> l = made.l, first(2);
+        auto fields = made.fields;
+        CAPTURE(milcgpu::name(backend), milcgpu_last_error());
+        for (const std::vector<int> &order : {std::vector<int>{4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}}) {
+            for (int k = 0; k < vectors; ++k)
+                l[k] = made.l[order[k]], fields[k] = made.fields[order[k]];
+            write_bytes(made.path, milc_file<float>(n, MILCGPU_EVEN, l, fields));
+            Handle all, two;
+            REQUIRE(made.read(all, MILCGPU_SINGLE) == MILCGPU_OK);
+            REQUIRE(milcgpu_eigenvectors_write(*all, made.again.c_str(), MILCGPU_SINGLE, written_at) == MILCGPU_OK);
+            CHECK(text_of(made.again) == milc_file<float>(n, MILCGPU_EVEN, made.l, made.fields));
+            REQUIRE(made.read(two, MILCGPU_SINGLE, 2) == MILCGPU_OK);
+            REQUIRE(milcgpu_eigenvectors_count(*two) == 2);
+            REQUIRE(milcgpu_eigenvectors_values(*two, first.data(), nullptr) == MILCGPU_OK);
+            CHECK(first == std::vector<double>{made.l[0], made.l[1]});
+            std::vector<float> lowest(fields[0].size());
+            const milcgpu_field to = {lowest.data(), MILCGPU_SINGLE, 0};
+            REQUIRE(milcgpu_eigenvectors_save(*two, 1, &to) == MILCGPU_OK);
+            CHECK(lowest == made.fields[1]);
+        }
+        // One vector twice, and one that is the sum of two.
+        for (const bool sum : {false, true}) {
+            l = made.l, fields = made.fields;
+            for (size_t k = 0; k < fields[3].size(); ++k)
+                fields[3][k] = sum ? (fields[1][k] + fields[2][k]) / std::sqrt(2.0f) : fields[1][k];
+            l[3] = sum ? (l[1] + l[2]) / 2 : l[1];
+            write_bytes(made.path, milc_file<float>(n, MILCGPU_EVEN, l, fields));
+            Handle read;
+            CHECK(made.read(read, 0) == MILCGPU_BAD_ARGUMENT);
+            CHECK(has(milcgpu_last_error(), "are not orthogonal: |<u, v>| is "));
+            CHECK(has(milcgpu_last_error(), made.path));
+        }
+    }
+}
+
 TEST_CASE("files of eigenvectors that do not hold are refused with the byte and the reason", "[eigen]") {
     Made made(Backend::host);
     const auto &n = made.session.lattice.n;
@@ -184,6 +223,8 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     refused(with(84, 7), "byte 84: the parity is 7");
     refused(with(88, 0), "byte 88: there are 0 vectors");
     refused(with(88, vectors + 1), "the file should have 18580 bytes, or 37012 in double, for 6 vectors");
+    refused(with(88, 5000000), "byte 88: there are 5000000 vectors, and a parity of this lattice has 384");
+    refused(std::string("\x45\x67\x89\xab\0\1", 6) + whole.substr(6), "byte 0: the file is of QIO (LIME), and ");
     refused(whole.substr(0, whole.size() - 1), "it is truncated or damaged");
     refused(whole + "x", "it is truncated or damaged");
     refused(with(values + 8, double(NAN)), "byte 100: l of vector 1 is NaN or infinity", MILCGPU_NAN_OR_INF);

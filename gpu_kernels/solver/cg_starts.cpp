@@ -15,7 +15,7 @@ void CgSolver::take(const CgLimits &limits) {
     deflation_ = limits_.deflation;
     const double shift = limits_.shift;
     if (deflation_ != nullptr &&
-        !ladder::vectors_serve(full_.A->rounding(Precision::half), deflation_->vectors().values.front() + shift,
+        !ladder::vectors_serve(full_.A->rounding(Precision::half), deflation_->vectors().lowest() + shift,
                                deflation_->lowest(shift), full_.A->lowest(shift)))
         deflation_ = nullptr;
     gain_ = {};

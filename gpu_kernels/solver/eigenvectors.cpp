@@ -5,6 +5,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace milcgpu {
 
@@ -28,8 +29,9 @@ size_t most_scratch(Precision precision, int vectors, int sources) {
 }
 
 // Vectors still belong to A if |A v - l v| is at most still_fits times what it was, plus rounding times the largest
-// eigenvalue.
-constexpr double still_fits = 1.5, rounding = 1e-6;
+// eigenvalue. And at most this part of l may come from high modes, twice what Lanczos takes.
+constexpr double still_fits = 1.5, rounding = 1e-6, from_high_modes = 0.2;
+constexpr double of_value = 0.01, rounding_of_half = 1e-5; // |A v - l v| of an eigenvector relative to l, to the largest l
 } // namespace
 
 // ---- the set ------------------------------------------------------------------------------------------------------
@@ -42,10 +44,14 @@ Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision p
         throw Error(Status::bad_argument, format("%d eigenvectors in %s precision: at least 1, single or half, of "
                                                  "staggered fermions",
                                                  count, name(precision)));
-    for (int first = 0; first < count; first += most_dense)
-        groups_.emplace_back(device, precision, geometry_.without_ghosts(), parity_, owner,
-                             std::min(most_dense, count - first));
-    values.assign(count, 0), residuals.assign(count, INFINITY);
+    grow(count);
+}
+
+void Eigenvectors::grow(int more) {
+    for (int first = 0; first < more; first += most_dense)
+        groups_.emplace_back(device_, precision_, geometry_.without_ghosts(), parity_, owner,
+                             std::min(most_dense, more - first));
+    values.resize(count() + more, 0), residuals.resize(values.size(), INFINITY);
 }
 
 size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int count) {
@@ -58,6 +64,7 @@ size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int co
 
 void Eigenvectors::keep(int count) {
     values.resize(count), residuals.resize(count);
+    sums_.resize(std::min(sums_.size(), values.size()));
     groups_.resize(groups_of(count));
     const int last = (count - 1) % most_dense + 1;
     if (last == groups_.back().sources())
@@ -107,6 +114,93 @@ void Eigenvectors::look_at(int k, const NormalOperator &A) {
     values[k] = seen.value, residuals[k] = seen.residual;
 }
 
+double Eigenvectors::of_high_modes(double value, double residual, double highest) {
+    if (residual < std::fmax(of_value * value, rounding_of_half * highest))
+        return 0;
+    const double gap = highest / 2 - value;
+    return gap > 0 && value > 0 ? residual * residual * highest / (2 * gap * gap * value) : INFINITY;
+}
+
+namespace {
+// Why it is no eigenvector; empty: it is one. Nothing tells the largest l of links that are not of a usual action.
+std::string not_one(int k, const Eigenvectors::Looked &seen, double highest) {
+    const double part = Eigenvectors::of_high_modes(seen.value, seen.residual, std::fmax(highest, 4 * seen.value));
+    if (part <= from_high_modes)
+        return {};
+    return format("eigenvector %d is not one of these links: |B v - l v| is %.2g for l = %.2g", k, seen.residual,
+                  seen.value);
+}
+} // namespace
+
+std::string Eigenvectors::why_none(double highest) const {
+    std::string why;
+    for (int k = 0; k < count() && why.empty(); ++k)
+        why = not_one(k, {values[k], residuals[k]}, highest);
+    return why;
+}
+
+std::string Eigenvectors::why_not_orthogonal() const {
+    constexpr int at_once = 16;
+    constexpr double most = 0.5;
+    static_assert(most_dense % at_once == 0, "they lie in one group");
+    for (int first = 0; first < count(); first += at_once) {
+        const int n = std::min(at_once, count() - first);
+        std::vector<double> sums(n), largest(n);
+        std::vector<int> with(n);
+        for (int g = 0; g < groups(); ++g) {
+            const SpinorBlock group = groups_[g].block().first(std::min(most_dense, count() - g * most_dense));
+            const std::vector<Complex<double>> c = gram_over_ranks(device_, group, (*this)[first].first(n));
+            for (int i = 0; i < group.sources; ++i)
+                for (int j = 0; j < n; ++j) {
+                    const double size = std::sqrt(norm(c[size_t(i) * n + j]));
+                    if (g * most_dense + i == first + j)
+                        continue;
+                    sums[j] += size;
+                    if (!(size <= largest[j]))
+                        largest[j] = size, with[j] = g * most_dense + i;
+                }
+        }
+        for (int j = 0; j < n; ++j)
+            if (!(sums[j] <= most))
+                return format("vectors %d and %d are not orthogonal: |<u, v>| is %.3g, and for vector %d over all others "
+                              "it sums to %.3g, where %g is the most; eigenvectors are orthogonal, also where they "
+                              "have one l",
+                              first + j, with[j], largest[j], first + j, sums[j], most);
+    }
+    return {};
+}
+
+double Eigenvectors::lowest() const { return *std::min_element(values.begin(), values.end()); }
+double Eigenvectors::highest() const { return *std::max_element(values.begin(), values.end()); }
+
+void Eigenvectors::sort() {
+    if (std::is_sorted(values.begin(), values.end()))
+        return;
+    std::vector<int> from(count());
+    std::iota(from.begin(), from.end(), 0);
+    std::stable_sort(from.begin(), from.end(), [&](int a, int b) { return values[a] < values[b]; });
+    const std::vector<double> old_values = values, old_residuals = residuals;
+    const std::vector<uint64_t> old_sums = sums_;
+    const size_t bytes = (*this)[0].bytes();
+    DeviceArray<unsigned char> first;
+    device_.collective("memory for an eigenvector", [&] { first = DeviceArray<unsigned char>(device_, bytes, owner); });
+    std::vector<bool> done(count());
+    for (int k = 0; k < count(); ++k) {
+        if (done[k])
+            continue;
+        device_.copy_on_device(first.data(), (*this)[k].data, bytes);
+        for (int to = k; !done[to]; to = from[to]) { // a cycle
+            done[to] = true;
+            device_.copy_on_device((*this)[to].data, from[to] == k ? first.data() : (*this)[from[to]].data, bytes);
+        }
+    }
+    for (int k = 0; k < count(); ++k) {
+        values[k] = old_values[from[k]], residuals[k] = old_residuals[from[k]];
+        if (!old_sums.empty())
+            sums_[k] = old_sums[from[k]];
+    }
+}
+
 std::string Eigenvectors::why_not_of(const NormalOperator &A) const {
     const int last = count() - 1;
     for (const int k : {0, last / 4, last / 2, last}) {
@@ -116,6 +210,8 @@ std::string Eigenvectors::why_not_of(const NormalOperator &A) const {
             return format("eigenvector %d is not one of these links: |A v - l v| is %.1e, and was %.1e; l is %.3e, and "
                           "was %.3e",
                           k, seen.residual, residuals[k], seen.value, values[k]);
+        if (const std::string why = not_one(k, seen, A.highest(0)); !why.empty())
+            return why;
     }
     return {};
 }

@@ -30,6 +30,8 @@ class Eigenvectors {
     const SpinorField &group(int g) const { return groups_[g]; }
     SpinorBlock operator[](int k) const { return groups_[k / group_size()][k % group_size()]; }
     void keep(int count); // the first of them
+    void grow(int more);  // room for so many more; all groups must be full
+    void sort();          // the lowest value first
 
     // Vector k becomes `from` / |from|, in double, with value and residual as below. A norm that is 1 to rounding is
     // left.
@@ -40,8 +42,20 @@ class Eigenvectors {
         double value, residual;
     };
     Looked look(int k, const NormalOperator &A) const;
-    // Whether the vectors still belong to A: |A v - l v| of a few of them is what it was. Empty: yes, else why not.
+    // Whether the vectors belong to A: |A v - l v| of a few of them is what it was, and small enough. Empty: yes, else
+    // why not.
     std::string why_not_of(const NormalOperator &A) const;
+    // The same by values and residuals as they are, of all vectors.
+    std::string why_none(double highest) const;
+    // The part of a Rayleigh quotient that comes from high modes, where these lie around highest / 2: a part e of them
+    // makes |A v - l v| = e (highest / 2 - l), and e^2 highest / 2 of the quotient. 0: an eigenvector, to rounding or a
+    // hundredth of l.
+    static double of_high_modes(double value, double residual, double highest);
+    // Why the vectors are not orthogonal, so that they may not even be independent; empty: they are. The sum of
+    // |<u, v>| over all others is at most a half for each v (Gershgorin).
+    std::string why_not_orthogonal() const;
+    double lowest() const;  // of the values, in whatever order they are
+    double highest() const;
 
     void free_scratch() const { scratch_.reset(); } // what looking at vectors needs
 
@@ -55,7 +69,7 @@ class Eigenvectors {
     static int group_size();
     static size_t bytes(const Geometry &, Precision, int count);
 
-    std::vector<double> values, residuals; // of A at shift 0, the lowest first
+    std::vector<double> values, residuals; // of A at shift 0, the lowest first if they were computed or sorted
     uint64_t links = 0;                    // what they belong to: a tag of the caller's
 
   private:
@@ -102,7 +116,7 @@ class Deflation {
                          const std::function<std::vector<double>()> &residuals);
 
     // A lower bound of the eigenvalues that are left.
-    double lowest(double shift) const { return vectors_.values.back() + shift; }
+    double lowest(double shift) const { return vectors_.highest() + shift; }
     double flops(int sources) const;
     double bytes(int sources) const;
     static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);

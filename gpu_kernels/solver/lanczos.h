@@ -12,7 +12,10 @@
 //            assumes, also where they have not converged. They replace the basis, some sites at a time.
 //   restart  where vectors are missing: the basis begins again with those that are good, then with the others, filtered
 //            once more, then goes on with T of the last block. (Ritz vectors of A in a Krylov space of T do not go on
-//            by themselves, as in a thick restart: measured, it stalls.)
+//            by themselves, as in a thick restart: measured, it stalls.) Where the last value is not below a, a rises:
+//            the density is smeared, and on free links its a is below all eigenvalues.
+//   levels   A Krylov space of a block has 16 vectors of an eigenvalue at the most, but for rounding. Where as many
+//            agree, and on free links, random vectors are filtered until a mode that is missing would show.
 //
 // Vectors that have not converged deflate nearly as well as exact ones; those with a large part of high modes are left
 // out. Work: applications(N) = m (d + 1) of A, m = 1.13 N .. 1.5 N as memory allows, d = c sqrt(hi / l_N); 60 m^2 flops
@@ -26,7 +29,7 @@ namespace milcgpu {
 
 struct LanczosLimits {
     int count;                          // of vectors wanted
-    double tolerance = 0;               // of |A v - l v| / hi, of all; 0: what deflation needs
+    double tolerance = 0;               // of |A v - l v| / hi, of all; 0: what deflation needs, l to a tenth
     Precision stored = Precision::half; // or single
     uint64_t seed = 1;
     // Vectors that the basis begins with, in whole blocks: of fewer modes, or of links that are near. Those that are

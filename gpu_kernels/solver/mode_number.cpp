@@ -109,7 +109,7 @@ double ModeNumber::value_of(double modes) const {
         const double middle = 0.5 * (low + high);
         (below_angle(middle) < modes ? low : high) = middle;
     }
-    const double half = std::sin(0.5 * low);
+    const double half = std::fmax(std::sin(0.5 * low), modes / dimension_);
     return highest_ * half * half;
 }
 

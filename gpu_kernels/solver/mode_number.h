@@ -16,7 +16,9 @@ class ModeNumber {
     bool ended_early() const { return ended_early_; } // for want of applications
     double highest() const { return highest_; }
     double below(double value) const;
-    double value_of(double modes) const; // below this are so many
+    // Below this are so many. At least highest() times the square of their part of all, which is less by far on any
+    // lattice but those with zero modes: their value would be the resolution alone.
+    double value_of(double modes) const;
     long long applications() const { return applications_; }
 
   private:

@@ -27,6 +27,13 @@ double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
     return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
 }
 
+// What MILC's tolerance stands for, with an error of an eigenvalue that is about the square of |B v - l v|, and a largest
+// eigenvalue of about 20.
+double asked_residual(const milcgpu_plugin_eigen_call &call) {
+    const double asked = std::fabs(call.tolerance);
+    return call.of_eigenvalues != 0 ? std::sqrt(asked) : 20 * asked;
+}
+
 // Vectors in single, whose residuals MILC prints, take 24 bytes a site; those in 16 deflate as well.
 bool fits(Plugin &p, milcgpu_eigen_spec spec) {
     constexpr double of_free = 0.9;
@@ -67,8 +74,9 @@ struct Maker {
     const char *name, *otherwise;
     bool kept;
 };
-const Maker for_milc{nullptr, nullptr, false}, of_fields{"eigenvectors", "Solves go on without deflation", false},
-    of_other_parity{"eigenvectors of the other parity", "Solves there go on without deflation", false},
+const Maker for_milc{nullptr, nullptr, false},
+    of_fields{"MILC's eigenvectors", "Solves go on without deflation", false},
+    of_other_parity{routine_name(MILCGPU_EIGENSOLVE), "Solves there go on without deflation", false},
     of_links{routine_name(MILCGPU_EIGENSOLVE), "These links have no eigenvectors", true};
 
 // What `make` makes, which goes into the store; nullptr, and said: it could not be made. Links that are no longer what
@@ -334,6 +342,11 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
                             call->count, report->message));
             return false;
         }
+        const double reached = *std::max_element(residuals, residuals + report->count), asked = asked_residual(*call);
+        if (reached > asked)
+            p.log(1, format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which single precision "
+                            "does not reach",
+                            routine_name(MILCGPU_EIGENSOLVE), reached, std::fabs(call->tolerance), asked));
         ++p.ledger[MILCGPU_EIGENSOLVE].calls;
         return true;
     });

@@ -41,9 +41,7 @@ double EigenStore::last_value(int parity) const {
             newest = set.get();
     if (newest == nullptr)
         return 0;
-    std::vector<double> values(newest->count());
-    milcgpu_eigenvectors_values(newest->handle, values.data(), nullptr);
-    return values.back();
+    return newest->handle->set->highest();
 }
 
 EigenStore::Set &EigenStore::keep(uint64_t content, int parity, bool exact, milcgpu_eigenvectors *handle) {

@@ -17,6 +17,8 @@ namespace {
 struct SolveUnderWay {
     const Plugin &plugin;
     LinkWatch &links;
+    milcgpu_routine routine;
+    std::string target; // what |r| / |b| is to become
     double since = wall_seconds(), said_at = since;
 };
 
@@ -30,7 +32,12 @@ void progress(void *user, int step, double residual) {
     if (now - solve.said_at < 10)
         return;
     solve.said_at = now;
-    solve.plugin.log(1, format("step %d, residual %.2e", step, residual));
+    solve.plugin.log(1, format("%s: step %d, |r| / |b| = %.1e, %s", routine_name(solve.routine), step, residual,
+                               solve.target.c_str()));
+}
+
+std::string target_of(double tolerance, double relative) {
+    return tolerance > 0 ? format("target %.1e", tolerance) : format("target %.1e of the relative residual", relative);
 }
 
 // All of the host's links have been looked at. True: they are not those on the device, and are to be loaded again; it
@@ -156,11 +163,11 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
         }
         EigenStore::Set *const vectors = eigenvectors_of(p, account, *links, call);
-        const bool kept = vectors != nullptr && call.deflate == MILCGPU_DEFLATED_BY_KEPT;
+        const bool kept = call.deflate == MILCGPU_DEFLATED_BY_KEPT;
         if (p.context == nullptr)
             return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
-        SolveUnderWay under_way{p, looks};
+        SolveUnderWay under_way{p, looks, call.routine, target_of(call.tolerance, call.relative_tolerance)};
         milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
@@ -168,7 +175,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             spec.eigenvectors = vectors->handle;
         const milcgpu_status status =
             with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
-        if (kept && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
+        if (vectors != nullptr && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
             p.log(1, format("%s: %s", routine_name(call.routine), what.reports[0].message));
         for (int k = 0; k < what.n; ++k) {
             iterations[k] += what.reports[k].iterations;
@@ -292,7 +299,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (links == nullptr)
                 return false;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{p, looks};
+            SolveUnderWay under_way{p, looks, MILCGPU_KS_MULTICG,
+                                    target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
             milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;
             spec.user = &under_way;

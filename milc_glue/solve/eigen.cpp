@@ -67,7 +67,7 @@ std::unique_ptr<milcgpu_eigenvectors> milcgpu::lowest_of(milcgpu_links &links, i
                                                          const LanczosProgress &progress, LanczosReport &report) {
     milcgpu_context &context = *links.context;
     const Operator full = full_operator(links, parity), single = in_single(links, parity);
-    std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+    std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
     made->set = lowest_eigenvectors(*context.device, *full, *single, limits, progress, report);
     made->set->links = links.links->tag();
     made->loaded.assign(made->set->count(), true);
@@ -103,10 +103,24 @@ size_t milcgpu::deflation_bytes(const milcgpu_context &context, const milcgpu_so
     return Deflation::workspace_bytes(context.geometry, set.precision(), set.count(), sources);
 }
 
+void milcgpu::need_room_for(int count, const milcgpu_context &context) {
+    const double most = 1.5 * context.geometry.global_volume(); // 3 for each site of the parity
+    if (count > most)
+        refuse(format("%d eigenvectors: a parity of this lattice has %.0f", count, most));
+}
+
+void milcgpu::look_at_loaded(milcgpu_eigenvectors &of, const std::string &name, const NormalOperator &A) {
+    const std::string why = of.set->why_not_orthogonal();
+    if (!why.empty())
+        refuse(format("%s: %s", name.c_str(), why.c_str()));
+    of.none = of.set->why_none(A.highest(0));
+    of.tested = 0;
+}
+
 std::string milcgpu::why_not_of(milcgpu_eigenvectors &of, milcgpu_links &links) {
     const uint64_t tag = links.links->tag();
     if (tag == of.set->links)
-        return {};
+        return of.none;
     if (tag != of.tested) {
         of.wrong = of.set->why_not_of(*full_operator(links, of.set->parity()));
         of.set->free_scratch();
@@ -182,7 +196,7 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
         std::snprintf(filled.message, sizeof filled.message, "%s", of.message.c_str());
         context.log(2, [&] {
             return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s. %s",
-                          of.found, made->set->values.back(), of.basis, of.degree, filled.applications, filled.seconds,
+                          of.found, made->set->highest(), of.basis, of.degree, filled.applications, filled.seconds,
                           of.message.c_str());
         });
         *eigenvectors = made.release();
@@ -218,9 +232,10 @@ milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int
             on = parity_index(call("parity", parity));
             stored = stored_as(call("precision", precision));
             require_count(call("count", count), 1, "count");
+            need_room_for(count, context);
         });
         stop_learning(context);
-        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
         const Operator full = full_operator(*links, on);
         context.device->collective("memory for eigenvectors", [&] {
             made->set = std::make_unique<Eigenvectors>(*context.device, *full, stored, count);
@@ -258,6 +273,11 @@ milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, mil
         of.set->free_scratch();
         of.loaded[index] = true;
         of.set->take_checksum(index);
+        if (are_loaded(of)) {
+            of.loaded[index] = false; // if they are refused
+            look_at_loaded(of, "the loaded vectors", *full);
+            of.loaded[index] = true;
+        }
         return Status::ok;
     });
 }

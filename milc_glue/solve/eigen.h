@@ -11,6 +11,7 @@ struct milcgpu_eigenvectors {
     // Links of other content that were tested, and what is wrong with them; empty: nothing.
     uint64_t tested = 0;
     std::string wrong;
+    std::string none;     // why those that were loaded are no eigenvectors of their own links; empty: they are
     int next_checked = 0; // vector whose checksum is compared next
 };
 
@@ -33,6 +34,11 @@ std::unique_ptr<milcgpu_eigenvectors> lowest_of(milcgpu_links &, int parity, con
 void stop_learning(milcgpu_context &);
 // What a solve of so many sources at once takes for its deflation; 0 without eigenvectors.
 size_t deflation_bytes(const milcgpu_context &, const milcgpu_solve_spec &, int sources);
+// Throws where so many are more than a parity has.
+void need_room_for(int count, const milcgpu_context &);
+// Of vectors that all were loaded, whose values and residuals on their links are known: throws where they are not
+// orthogonal, and notes whether they are eigenvectors. name: of what they come from.
+void look_at_loaded(milcgpu_eigenvectors &, const std::string &name, const NormalOperator &A);
 // Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =

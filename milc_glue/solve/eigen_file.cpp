@@ -65,6 +65,11 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     char time[time_bytes];
     int32_t order, parity, count;
     read(&n, sizeof n), read(time, sizeof time), read(&order, 4), read(&parity, 4), read(&count, 4);
+    constexpr unsigned char lime[] = {0x45, 0x67, 0x89, 0xab};
+    if (std::memcmp(&n, lime, sizeof lime) == 0)
+        fail(0, "the file is of QIO (LIME), and the library reads files of eigenvectors without QIO alone; read it with "
+                "MILC (reload_parallel_ks_eigen or reload_serial_ks_eigen), or write it with a MILC without QIO "
+                "(save_serial_ks_eigen)");
     if (std::equal(n.begin(), n.end(), extents.begin(), [](int32_t a, int b) { return turned_round(a) == b; }))
         fail(0, "the file is of a machine with the other byte order; write it on one like this");
     if (!std::equal(n.begin(), n.end(), extents.begin()))
@@ -81,6 +86,9 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     const double values = 8.0 * count, single = double(head_.vector_bytes()) * count;
     if (count < 1)
         fail(88, format("there are %d vectors; %s", count, truncated));
+    if (size_t(count) > 3 * head_.sites())
+        fail(88, format("there are %d vectors, and a parity of this lattice has %zu; %s", count, 3 * head_.sites(),
+                        truncated));
     const double sizes[2] = {100 + values + single, 100 + values + 2 * single};
     if (double(size) != sizes[0] && double(size) != sizes[1])
         fail(size, format("the file should have %.0f bytes, or %.0f in double, for %d vectors; %s", sizes[0], sizes[1],

@@ -89,7 +89,7 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
         const int count = need_vectors(vectors, 1, function);
         Device &device = *context.device;
         std::unique_ptr<Side> from, to;
-        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, 0});
+        std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
         device.collective("memory for eigenvectors", [&] {
             from = std::make_unique<Side>(device, *links, vectors->set->parity());
             to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());
@@ -103,6 +103,7 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
         }
         other->set->free_scratch();
         other->set->links = links->links->tag();
+        other->none = vectors->none;
         other->loaded.assign(count, true);
         verify(*from->of, *links);
         *made = other.release();

@@ -120,16 +120,44 @@ constexpr double near_l = 0.01, near_zero = 1e-4, good_vector = 0.1, good_zero =
 // If l agrees with the file's to this, the file's is kept, so that a file that is written again has the same.
 constexpr double same_l = 1e-6;
 
-void compare_values(const std::string &path, Eigenvectors &set, const std::vector<double> &values) {
+// of[k]: the vector's number in the file.
+void compare_values(const std::string &path, Eigenvectors &set, const std::vector<int> &of,
+                    const std::vector<double> &values) {
     for (int k = 0; k < set.count(); ++k) {
-        const double l = set.values[k], off = std::fabs(values[k] - l);
+        const double l = set.values[k], of_file = values[of[k]], off = std::fabs(of_file - l);
         if (off > near_l * l + near_zero && set.residuals[k] > good_vector * l + good_zero)
             refuse(format("%s: vector %d is not one of these links: l is %.4e with them, |B v - l v| is %.1e, and the "
                           "file says l = %.4e; give links of the same gauge field, action and phases",
-                          quoted_name(path).c_str(), k, l, set.residuals[k], values[k]));
+                           quoted_name(path).c_str(), of[k], l, set.residuals[k], of_file));
         if (off <= same_l * l)
-            set.values[k] = values[k];
+            set.values[k] = of_file;
     }
+}
+
+// The lowest `most` vectors of a file, in whatever order it has them. of: their numbers in the file.
+void load_lowest(milcgpu_context &context, EigenFileReader &file, const EigenFileHead &head, const NormalOperator &full,
+                 int most, Eigenvectors &set, std::vector<int> &of) {
+    SpinorField vector;
+    context.device->collective("memory for an eigenvector",
+                               [&] { vector = full.vectors(*context.device, "eigenvector"); });
+    SpreadVector on_host(context, parity_index(head.parity), head.real);
+    const int room = std::min(most + 1, head.count); // one more, to look at those that are not among the lowest so far
+    int place = 0;
+    for (int k = 0; k < head.count; ++k) {
+        on_first(context, [&] { file.next(on_host.whole()); });
+        // A damaged file may claim more than it has: memory is taken for what has been read.
+        if (place == set.count())
+            context.device->collective("memory for eigenvectors",
+                                       [&] { set.grow(std::min(Eigenvectors::group_size(), room - place)); });
+        on_host.to_device(vector);
+        set.load(place, vector, full);
+        of.resize(set.count());
+        of[place] = k;
+        const auto &l = set.values;
+        place = k + 1 < room ? k + 1 : static_cast<int>(std::max_element(l.begin(), l.end()) - l.begin());
+    }
+    on_first(context, [&] { file.finish(); });
+    set.free_scratch();
 }
 
 } // namespace
@@ -158,25 +186,23 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
         values.resize(size_t(head.count));
         context.ranks->all_gather("the values of a file", values.data(), of_all.data(), head.count * sizeof(double));
         const int count = most == 0 ? head.count : std::min(most, head.count), parity = parity_index(head.parity);
-        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}});
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
         const Operator full = full_operator(*links, parity);
-        SpinorField vector;
         context.device->collective("memory for eigenvectors", [&] {
-            made->set = std::make_unique<Eigenvectors>(*context.device, *full, stored, count);
-            vector = full->vectors(*context.device, "eigenvector");
+            const size_t bytes = Eigenvectors::bytes(context.geometry, stored, count), free = context.device->free_bytes();
+            if (bytes > free)
+                throw Error(Status::no_memory, format("%s: %d eigenvectors take %.3g GB, and %.3g are free; read fewer",
+                                                      path, count, bytes * 1e-9, free * 1e-9));
+            made->set = std::make_unique<Eigenvectors>(*context.device, *full, stored,
+                                                       std::min(Eigenvectors::group_size(), std::min(count + 1, head.count)));
         });
-        SpreadVector on_host(context, parity, head.real);
-        for (int k = 0; k < head.count; ++k) {
-            on_first(context, [&] { file.next(on_host.whole()); });
-            if (k >= count)
-                continue;
-            on_host.to_device(vector);
-            made->set->load(k, vector, *full);
-            made->set->take_checksum(k);
-        }
-        on_first(context, [&] { file.finish(); });
-        made->set->free_scratch();
-        compare_values(path, *made->set, of_all);
+        std::vector<int> of;
+        load_lowest(context, file, head, *full, count, *made->set, of);
+        compare_values(path, *made->set, of, of_all);
+        made->set->sort();
+        made->set->keep(count);
+        made->set->take_checksums();
+        look_at_loaded(*made, path, *full);
         made->set->links = links->links->tag();
         made->loaded.assign(count, true);
         *eigenvectors = made.release();

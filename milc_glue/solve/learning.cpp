@@ -222,7 +222,7 @@ const Eigenvectors *Learning::before(double shift, double tolerance) {
     }
     Vectors present;
     if (vectors_)
-        present.count = vectors_->set->count(), present.last = vectors_->set->values.back();
+        present.count = vectors_->set->count(), present.last = vectors_->set->highest();
     const Vectors &with = all.wants.count > 0 ? all.wants : present;
     all.uses = with.count > 0 && gains(shift, logarithm_of(tolerance > 0 ? tolerance : 1e-8), with);
     for (const Said &there : context_.ranks->gathered("eigenvectors of these links", all)) {

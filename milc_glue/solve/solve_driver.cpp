@@ -82,7 +82,7 @@ namespace {
 bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
-    const double lowest = eigenvectors != nullptr ? eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
+    const double lowest = eigenvectors != nullptr ? eigenvectors->highest() + limits.shift : A.lowest(limits.shift);
     return A.spec().spinor == Precision::half &&
            !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
 }
@@ -100,7 +100,7 @@ bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const 
         return true;
     return eigenvectors != nullptr && half_serves(solver, task, eigenvectors) &&
            solver.operators.sloppy->rounding(Precision::half) <=
-               ladder::several_in_half_up_to * (eigenvectors->values.back() + task.a.limits.shift);
+               ladder::several_in_half_up_to * (eigenvectors->highest() + task.a.limits.shift);
 }
 
 // With room for `most` sources, or fewer where memory is short. in_half: half precision iterates.

@@ -301,8 +301,9 @@ static int by_milc(own_solver own, su3_vector **vectors, milcgpu_eigenvalue *val
     return iterations;
 }
 
-/* Lines of MILC's Ritz: an eigenvalue is off by its residual at most. */
-static void print_results(int n, const double *values, const double *residuals, const milcgpu_eigen_report *report) {
+/* Lines of MILC's Ritz: an eigenvalue is off by its residual at most, and by about the square of it. */
+static void print_results(int n, const double *values, const double *residuals, double tolerance,
+                          const milcgpu_eigen_report *report) {
     int k;
     if (prints_time)
         node0_printf("KAULKRITER: time = %e iters = %d iters/vec = %e\n", report->seconds, (int)report->applications,
@@ -310,7 +311,8 @@ static void print_results(int n, const double *values, const double *residuals, 
     node0_printf("Eigenvalues after diagonalization at iteration %i\n", 1);
     node0_printf("BEGIN RESULTS\n");
     for (k = 0; k < n; k++)
-        node0_printf("Eigenvalue(%i) = %.16g +/- %8e\t cvg? %d  \n", k, values[k], residuals[k], 1);
+        node0_printf("Eigenvalue(%i) = %.16g +/- %8e\t cvg? %d  \n", k, values[k], residuals[k],
+                     residuals[k] * residuals[k] <= fabs(tolerance));
 }
 
 static int eigensolve(own_solver own, int is_ritz, su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,
@@ -335,7 +337,7 @@ static int eigensolve(own_solver own, int is_ritz, su3_vector **vectors, milcgpu
         if (is_ritz && !drawn)
             draw_random_numbers(p);
         if (is_ritz)
-            print_results(n, l, residuals, &report);
+            print_results(n, l, residuals, p->tol, &report);
     }
     give_back(fn);
     free(l);

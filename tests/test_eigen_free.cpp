@@ -1,0 +1,123 @@
+// Eigenvectors of links whose eigenvalues are known in closed form, with levels of many vectors: free, with a twisted
+// boundary, and pure gauge.
+#include "milc_glue/api/milcgpu_eigen.h"
+#include "tests/eigen_support.h"
+#include "tests/support.h"
+#include <algorithm>
+
+using namespace tests;
+using milcgpu::Backend;
+
+namespace {
+
+// HISQ links of unit links, on which a boundary phase lies in x and, but for `periodic`, the sign of MILC's in t.
+struct Free {
+    reference::Lattice lattice;
+    double twist;
+    bool gauge, periodic;
+
+    // l of an even or odd site each, for all momenta: 4 sum over mu of (9/8 sin k - 1/24 sin 3 k)^2.
+    std::vector<double> values() const {
+        std::vector<double> all, half;
+        for (int s = 0; s < lattice.volume(); ++s) {
+            const auto x = lattice.coordinates(s);
+            double l = 0;
+            for (int mu = 0; mu < 4; ++mu) {
+                const double boundary = mu == 0 ? twist : mu == 3 && !periodic ? M_PI : 0,
+                             k = (2 * M_PI * x[mu] + boundary) / lattice.n[mu];
+                l += 4 * std::pow(9 * std::sin(k) / 8 - std::sin(3 * k) / 24, 2);
+            }
+            all.push_back(l);
+        }
+        std::sort(all.begin(), all.end());
+        for (size_t k = 0; k < all.size(); k += 2) // as many on each parity, of 3 colours
+            half.insert(half.end(), 3, all[k]);
+        return half;
+    }
+    void make(Session<double> &session) const {
+        reference::Gauge u = reference::unit_gauge(lattice);
+        std::vector<reference::Matrix> g(lattice.volume(), reference::identity());
+        reference::Rng rng(7);
+        for (reference::Matrix &one : g)
+            one = gauge ? reference::random_su3(rng) : one;
+        for (int s = 0; s < lattice.volume(); ++s) {
+            const auto x = lattice.coordinates(s);
+            if (x[0] == lattice.n[0] - 1)
+                u[4 * s] = std::polar(1.0, twist) * u[4 * s];
+            if (periodic && x[3] == lattice.n[3] - 1)
+                u[4 * s + 3] = -1.0 * u[4 * s + 3];
+            for (int mu = 0; mu < 4; ++mu)
+                u[4 * s + mu] = g[s] * u[4 * s + mu] * reference::adjoint(g[lattice.neighbour(s, mu, 1)]);
+        }
+        reference::apply_phases(lattice, u);
+        auto links = reference::links_to_milc<double>(lattice, u);
+        const milcgpu_field from = session.field(links);
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_defaults(&spec, sizeof spec);
+        const milcgpu_fatlink_set set{0, nullptr, nullptr, &session.links};
+        REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+    }
+};
+
+struct Asked {
+    int count, precision;
+    double tolerance;
+};
+
+// All that is there is right: no value is below its own, by rounding, nor above by more than asked for.
+void check_values(const Free &free, const std::vector<Asked> &all) {
+    const std::vector<double> exact = free.values();
+    for (const Backend backend : backends()) {
+        Session<double> session(free.lattice, backend);
+        free.make(session);
+        for (const Asked &asked : all) {
+            milcgpu_eigen_spec spec;
+            milcgpu_eigen_defaults(&spec, sizeof spec);
+            spec.count = asked.count, spec.precision = asked.precision, spec.tolerance = asked.tolerance;
+            EigenvectorsHandle made;
+            auto report = sized<milcgpu_eigen_report>();
+            const milcgpu_status status = milcgpu_eigenvectors_compute(session.links, &spec, &made.of, &report);
+            CAPTURE(milcgpu::name(backend), free.lattice.n, free.twist, free.gauge, asked.count, asked.precision,
+                    asked.tolerance, milcgpu_last_error(), report.message, report.restarts, report.edge);
+            REQUIRE(status == MILCGPU_OK);
+            CHECK(report.left_out <= (asked.tolerance > 0 ? 0 : asked.count / 16));
+            std::vector<double> values(report.count), residuals(report.count);
+            REQUIRE(milcgpu_eigenvectors_values(*made, values.data(), residuals.data()) == MILCGPU_OK);
+            for (int k = 0; k < report.count; ++k) {
+                CAPTURE(k, values[k], exact[k], residuals[k]);
+                CHECK(values[k] > exact[k] * (1 - 1e-6) - 1e-6);
+                CHECK(values[k] < exact[k] * (asked.tolerance > 0 ? 1 + 1e-6 : 1.1) + 1e-6);
+                if (asked.tolerance > 0)
+                    CHECK(residuals[k] < asked.tolerance * report.highest);
+            }
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("eigenvectors of free links have the values of the closed form, whole levels of them", "[eigen]") {
+    const int half = MILCGPU_HALF, single = MILCGPU_SINGLE;
+    // 48 and 144 vectors a level.
+    check_values({{{4, 4, 4, 4}}, 0, false, false},
+                 {{1, single, 0}, {16, half, 0}, {16, single, 1e-5}, {17, single, 0}, {50, half, 0}, {96, single, 1e-5}});
+    check_values({{{4, 4, 4, 4}}, 0.9, true, false}, {{1, half, 0}, {12, single, 0}, {16, single, 1e-5}, {40, half, 0}});
+    check_values({{{4, 4, 4, 6}}, 0.9, true, false},
+                 {{1, single, 0}, {12, half, 0}, {17, single, 1e-5}, {50, single, 1e-5}, {60, half, 0}});
+    check_values({{{4, 4, 4, 16}}, 0, false, false}, {{16, single, 0}, {17, single, 1e-5}});
+}
+
+TEST_CASE("eigenvectors of free links: zero modes, and lattices of two sites a direction", "[eigen]") {
+    check_values({{{4, 4, 4, 4}}, 0, true, true}, {{4, MILCGPU_SINGLE, 0}, {30, MILCGPU_HALF, 0}});
+    for (const double twist : {0.0, 0.7})
+        check_values({{{2, 2, 2, 2}}, twist, true, false},
+                     {{1, MILCGPU_SINGLE, 0}, {4, MILCGPU_HALF, 0}, {6, MILCGPU_SINGLE, 1e-5}});
+    check_values({{{2, 2, 4, 4}}, 0.4, false, false},
+                 {{1, MILCGPU_HALF, 0}, {20, MILCGPU_SINGLE, 1e-5}, {24, MILCGPU_HALF, 0}});
+}
+
+TEST_CASE("eigenvectors of free links of 8^4 sites, where the smeared density is below all", "[eigen]") {
+    check_values({{{8, 8, 8, 8}}, 0, false, false}, {{16, MILCGPU_HALF, 0}, {16, MILCGPU_SINGLE, 1e-5}});
+    if (long_tests())
+        check_values({{{8, 8, 8, 8}}, 0.4, true, false}, {{50, MILCGPU_SINGLE, 1e-5}, {64, MILCGPU_HALF, 0}});
+}
