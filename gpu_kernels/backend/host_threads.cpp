@@ -4,10 +4,14 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/error.h"
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <future>
 #include <mutex>
 #include <omp.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -41,6 +45,37 @@ bool can_start(int count) {
     return good;
 }
 
+const pid_t loaded_by = getpid();
+
+// Whether a parallel loop of this thread ends. A process of its own tries it, since one that waits cannot be ended
+// here.
+bool loops_end() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return true;
+    const pid_t tries = fork();
+    if (tries == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        std::signal(SIGALRM, SIG_DFL), sigprocmask(SIG_SETMASK, &none, nullptr);
+        alarm(2); // seconds
+        int members = 0;
+#pragma omp parallel num_threads(2) reduction(+ : members)
+        ++members;
+        _exit(write(ends[1], "", members > 0) == 1 ? 0 : 1);
+    }
+    close(ends[1]);
+    char answer;
+    ssize_t came = 0;
+    do
+        came = tries < 0 ? 1 : read(ends[0], &answer, 1);
+    while (came < 0 && errno == EINTR);
+    close(ends[0]);
+    if (tries > 0)
+        waitpid(tries, nullptr, 0);
+    return came == 1;
+}
+
 // Adds so many threads to those that libgomp counts, for as long as the process lives. Returns how many it got.
 int hold(int count) {
     std::promise<int> held;
@@ -64,6 +99,12 @@ void require_threads() {
     const int threads = omp_get_max_threads();
     if (threads <= known)
         return;
+    if (getpid() != loaded_by && !loops_end())
+        throw Error(
+            Status::bad_argument,
+            "fork() made this process after OpenMP loops of its parent, whose threads it does not have: start it "
+            "by exec (Python: multiprocessing.set_start_method('spawn')), fork before the first loop, or set "
+            "OMP_NUM_THREADS=1");
     if (!can_start(threads - 1))
         throw Error(Status::no_memory, format("%d OpenMP threads cannot be started: the system's limits (ulimit -u, "
                                               "ulimit -v) allow fewer; set OMP_NUM_THREADS to a smaller number",

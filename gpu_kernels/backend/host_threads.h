@@ -16,8 +16,9 @@ constexpr size_t few_bytes = size_t{1} << 17;
 // number of threads has changed.
 void wait_passively();
 
-// Throws Error (NO_MEMORY) where the threads of a parallel loop cannot be started: libgomp would end the process. They
-// are tried once for each larger number.
+// Throws Error (NO_MEMORY) if the threads of a parallel loop cannot be started: libgomp would end the process. They are
+// tried once for each larger number. Throws Error (BAD_ARGUMENT) in a child of fork() whose parent has the threads of
+// this thread's loops: libgomp would wait for them for ever.
 void require_threads();
 
 } // namespace milcgpu

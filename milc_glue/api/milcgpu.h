@@ -16,7 +16,8 @@
  * Every function returns a status; milcgpu_last_error() explains the last failure in this thread. No function exits the
  * process. Use a context from one thread at a time; it need not be the thread that made it. In a process that fork()
  * made after its parent had made a context, every function with a status returns BAD_ARGUMENT, and ending a handle does
- * nothing: threads and the GPU stay with the parent. After OpenMP loops of the program itself a child waits in its first.
+ * nothing: threads and the GPU stay with the parent. If the parent had OpenMP loops of its own alone, the child's first
+ * context is refused, unless loops have one thread.
  *
  * Callbacks (progress, message, and those of other headers) are called in the thread of the call. Inside one, calls
  * with the context of the running call are refused (BAD_ARGUMENT), except those that ask what it is
