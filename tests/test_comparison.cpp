@@ -1,5 +1,7 @@
 // Compare mode: what is beyond tolerance, and what MILC's own numbers allow.
 #include "tests/plugin_support.h"
+#include "tests/reference/forces.h"
+#include "tests/reference/gauge_force.h"
 #include <algorithm>
 
 using namespace tests;
@@ -137,6 +139,71 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
         CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero on some links"));
         unit[7] = NAN;
         said_by([&] { CHECK(zeros_judged(unit) == 0); });
+    }
+}
+
+// The reference takes the derivative of W from the equation of the square root. Its error grows with the singular
+// values of V as that of MILC does: to 8e-10 of the force on this random field.
+TEST_CASE("compare mode: the force of HISQ quarks on a smooth and on a random field", "[plugin][compared][md]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const size_t volume = lattice.volume();
+    for (const bool random : {false, true}) {
+        reference::Gauge u =
+            random ? reference::random_gauge(lattice, 3) : reference::near_unit_gauge(lattice, 0.02, 3);
+        reference::apply_phases(lattice, u);
+        const reference::Fermion x = tests::random_fermion(lattice, 5);
+        milcgpu_fatlink_spec links;
+        milcgpu_hisq_defaults(&links, sizeof links);
+        milcgpu_force_spec force;
+        milcgpu_force_defaults(&force, sizeof force);
+        const double residue = 1;
+        force.links = &links;
+        force.eps = 0.1;
+        force.n_terms = 1;
+        force.residues = &residue;
+        force.filter = -1;
+        // The derivative by W, by V and by the gauge field.
+        const reference::HisqLinks hisq = reference::hisq_links(lattice, u, 0);
+        const auto second = reference::hisq_asqtad_coefficients();
+        reference::Gauge q = reference::path_derivative(lattice, hisq.w, reference::fat_paths, second,
+                                                        reference::outer_products(lattice, {x}, {residue}, 1));
+        const reference::Gauge by_long = reference::path_derivative(
+            lattice, hisq.w, reference::long_path, second, reference::outer_products(lattice, {x}, {residue}, 3));
+        for (size_t k = 0; k < q.size(); ++k)
+            q[k] = reference::unitary_part_derivative(hisq.v[k], q[k] + by_long[k], 0);
+        q = reference::path_derivative(lattice, u, reference::fat_paths, reference::hisq_fat7_coefficients(), q);
+        for (size_t k = 0; k < q.size(); ++k)
+            q[k] = (2 * force.eps) * reference::traceless_antihermitian(u[k] * reference::adjoint(q[k]));
+        const std::vector<double> theirs = reference::momenta_to_milc(lattice, q),
+                                  v = reference::links_to_milc<double>(lattice, hisq.v);
+        double size = 0;
+        for (const reference::Matrix &m : q)
+            size += reference::norm2(m);
+        for (const Backend backend : tests::backends()) {
+            const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
+            Milc milc(lattice);
+            said_by([&] { REQUIRE(milc.start() == 1); });
+            std::vector<double> site_u = reference::links_to_milc<double>(lattice, u), site_h(40 * volume),
+                                site_x = reference::vector_to_milc<double>(lattice, x);
+            const milcgpu_plugin_lattice sites{Milc::field(site_u), Milc::field(site_h)};
+            const milcgpu_field source = Milc::field(site_x);
+            for (const double error : {0.0, random ? 1e-7 : 1e-12}) // of one number of MILC's
+                for (const bool knows_v : {true, false}) {
+                    site_h.assign(site_h.size(), 0);
+                    milcgpu_plugin_host_wrote(MILCGPU_LINKS | MILCGPU_MOMENTA);
+                    auto report = sized<milcgpu_force_report>();
+                    REQUIRE(milcgpu_plugin_fermion_force(&sites, &force, &source, &report) == 1);
+                    std::copy(theirs.begin(), theirs.end(), site_h.begin());
+                    site_h[13] += error * std::sqrt(size);
+                    int answer = -1;
+                    const std::string text = said_by([&] {
+                        answer = milcgpu_plugin_compare_gauge(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, nullptr,
+                                                              knows_v ? v.data() : nullptr, force.filter, 1, 1);
+                    });
+                    INFO((random ? "random " : "smooth ") << error << (knows_v ? " with V\n" : "\n") << text);
+                    CHECK(answer == (error == 0 && (knows_v || !random)));
+                }
+        }
     }
 }
 

@@ -439,9 +439,10 @@ int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phas
 
 /* One line, as those above: compares the device's newest `one` (MILCGPU_LINKS or MILCGPU_MOMENTA) with what MILC's
  * routine has made of the host's old copy. The device's then takes its place. expected: why both must differ, or NULL.
- */
-int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, double seconds,
-                                 double cpu_seconds);
+ * v: NULL, or the links V of HISQ whose unitary parts the force goes through, 4 a site; filter: as in
+ * milcgpu_force_spec. */
+int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, const void *v, double filter,
+                                 double seconds, double cpu_seconds);
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds);
 

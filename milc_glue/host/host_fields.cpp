@@ -67,14 +67,18 @@ template <class Real> double worst(const Real *a, const Real *b, size_t matrices
     return largest;
 }
 
+template <class Real> Matrix<double> matrix_of(const Real *reals) {
+    Matrix<double> m;
+    for (int k = 0; k < 9; ++k)
+        m.e[k / 3][k % 3] = {static_cast<double>(reals[2 * k]), static_cast<double>(reals[2 * k + 1])};
+    return m;
+}
+
 template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices, const UnitarizeSpec &spec) {
     double largest = 1;
 #pragma omp parallel for reduction(max : largest)
     for (size_t i = 0; i < matrices; ++i) {
-        Matrix<double> v;
-        for (int k = 0; k < 9; ++k)
-            v.e[k / 3][k % 3] = {static_cast<double>(links[18 * i + 2 * k]),
-                                 static_cast<double>(links[18 * i + 2 * k + 1])};
+        const Matrix<double> v = matrix_of(links + 18 * i);
         const polar::GramMatrix gram(v);
         if (gram.q.e[0][0].re + gram.q.e[1][1].re + gram.q.e[2][2].re == 0)
             largest = INFINITY;
@@ -82,6 +86,26 @@ template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices
             largest = std::fmax(largest, *std::max_element(gram.g, gram.g + 3) / *std::min_element(gram.g, gram.g + 3));
     }
     return largest;
+}
+
+template <class Real> DerivativeSize derivative_size(const Real *links, size_t matrices, double filter) {
+    double terms = 0, value = 0;
+#pragma omp parallel for reduction(+ : terms, value)
+    for (size_t i = 0; i < matrices; ++i) {
+        polar::Columns a, r;
+        const double scale = polar::one_sided_jacobi(matrix_of(links + 18 * i), a, r);
+        double g[3];
+        for (int k = 0; k < 3; ++k)
+            g[k] = polar::inner(a.c[k], a.c[k]).re / (scale * scale);
+        std::sort(g, g + 3);
+        const double added = g[0] < filter ? filter : 0;
+        for (double &one : g)
+            one += added;
+        const double to_least = g[2] / g[0], to_middle = g[2] / g[1], sum = std::sqrt(g[0]) + std::sqrt(g[1]);
+        terms += std::pow(to_middle, 4) * std::pow(to_least, 3) / g[2];
+        value += 1 / (sum * sum);
+    }
+    return {terms, value};
 }
 
 template <class Real>
@@ -184,6 +208,11 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
 double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
     return in_double ? eigenvalue_ratio(static_cast<const double *>(v), matrices, spec)
                      : eigenvalue_ratio(static_cast<const float *>(v), matrices, spec);
+}
+
+DerivativeSize derivative_size(const void *v, size_t matrices, bool in_double, double filter) {
+    return in_double ? derivative_size(static_cast<const double *>(v), matrices, filter)
+                     : derivative_size(static_cast<const float *>(v), matrices, filter);
 }
 
 void *host_allocate(size_t bytes) {

@@ -50,6 +50,14 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
 // V is zero: any unitary matrix is its unitary part.
 double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
 
+// Sums over these V of the squares of: the terms of MILC's derivative of the unitary part of V, and the derivative. With
+// singular values s0 >= s1 >= s2 the derivative is 1 / (s1 + s2). MILC writes it as polynomials of V^dag V with terms of
+// s0^6 / (s1^4 s2^3), which cancel. filter is added to the squares of all three where that of s2 is below it.
+struct DerivativeSize {
+    double terms, value;
+};
+DerivativeSize derivative_size(const void *v, size_t matrices, bool in_double, double filter);
+
 // Memory for free(), in large pages where it is large and the system has them. nullptr when there is none.
 void *host_allocate(size_t bytes);
 

@@ -7,8 +7,15 @@
 /* MILC's own reads all there is. */
 #define READS (MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS)
 
+#ifdef HISQ_FORCE_FILTER
+#define FILTER HISQ_FORCE_FILTER
+#else
+#define FILTER 0
+#endif
+
 #if FERM_ACTION == HISQ
 #define MOST_SETS MAX_NAIK
+#define V_OF(fl) get_hisq_auxiliary(fl)->V_link
 /* As MILC's routine does: those of all ranks. */
 static void add_counts(const milcgpu_force_report *report) {
     int svd = (int)report->svd_links, filtered = (int)report->filtered_links;
@@ -44,13 +51,12 @@ static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, mil
     spec->n_terms = sum;
     spec->n_sets = n;
     spec->sets = sets;
-#ifdef HISQ_FORCE_FILTER
-    spec->filter = HISQ_FORCE_FILTER;
-#endif
+    spec->filter = FILTER;
     return 1;
 }
 #else
 #define MOST_SETS 1
+#define V_OF(fl) NULL
 static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, milcgpu_force_set *sets, int terms,
                       fermion_links_t *fl, const char **why, const char **expected) {
     (void)sets;
@@ -120,8 +126,8 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
 #if FERM_ACTION == HISQ
     add_counts(&report);
 #endif
-    milcgpu_finish_sites(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_multi", expected, seconds,
-                         milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
+    milcgpu_finish_force(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_multi", expected, V_OF(fl), FILTER,
+                         seconds, milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
 }
 
 /* Of one or two members of the sites (ks_imp_dyn). */

@@ -54,7 +54,7 @@ static int call(const routine *r, Real eps) {
                 milcgpu_enter_original(r->row);
                 r->own(eps);
                 cpu_seconds = milcgpu_leave_original(r->row);
-                milcgpu_judge(milcgpu_plugin_compare_gauge(r->row, r->writes, NULL, seconds, cpu_seconds));
+                milcgpu_judge(milcgpu_plugin_compare_gauge(r->row, r->writes, NULL, NULL, 0, seconds, cpu_seconds));
                 return 0;
             }
             if (!milcgpu_plugin_resident() || !in_update)

@@ -53,12 +53,16 @@ void milcgpu_put_phases_back(int were_out);
 int milcgpu_offloads_sites(milcgpu_routine row, int can, const char *why, const char *who);
 int milcgpu_compares_sites(int one, const char *who);
 #define milcgpu_finish_sites(row, one, who, expected, seconds, call)                                                   \
+    milcgpu_finish_force(row, one, who, expected, NULL, 0, seconds, call)
+/* v, filter: as in milcgpu_plugin_compare_gauge, read after MILC's own. */
+#define milcgpu_finish_force(row, one, who, expected, v, filter, seconds, call)                                        \
     do {                                                                                                               \
         if (!milcgpu_compares_sites(one, who))                                                                         \
             break;                                                                                                     \
         milcgpu_enter_old_sites(row);                                                                                  \
         call;                                                                                                          \
-        milcgpu_judge(milcgpu_plugin_compare_gauge(row, one, expected, seconds, milcgpu_leave_old_sites(row)));        \
+        const double milcgpu_cpu_seconds = milcgpu_leave_old_sites(row);                                               \
+        milcgpu_judge(milcgpu_plugin_compare_gauge(row, one, expected, v, filter, seconds, milcgpu_cpu_seconds));      \
     } while (0)
 #define milcgpu_on_sites(row, reads, writes, who, call)                                                                \
     do {                                                                                                               \

@@ -92,6 +92,9 @@ void __wrap_reunitarize_ks(void) {
 
 /* MILC's own does not mind whether phases are in: its sum is then another one. The device's links have them in, so
  * the host's need not change where theirs are. */
+/* About that of a site of a random field. Without it rounding would count against the action, which may vanish. */
+#define ACTION_OF_SITE 16.
+
 static double gauge_action(int of_phases_in) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_loops loops;
@@ -112,7 +115,8 @@ static double gauge_action(int of_phases_in) {
                 if (of_phases_in)
                     rephase(ON);
                 cpu_seconds = milcgpu_leave_old_sites(MILCGPU_GAUGE_ACTION);
-                milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action, cpu, seconds, cpu_seconds));
+                milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action + ACTION_OF_SITE * volume,
+                                                            cpu + ACTION_OF_SITE * volume, seconds, cpu_seconds));
             }
             return action;
         }
@@ -203,16 +207,20 @@ static double print_measurement(const measurement *m) {
     return action;
 }
 
-/* The number that differs most. Of the loops their weighted sum, which is MILC's action. Polyakov loops are 3 at most,
- * and may vanish. */
+/* The number that differs most. Of the loops their weighted sum, which is MILC's action. All may vanish, so what a
+ * trace can be, or the action of a site, is added. */
 static void compare_measurement(const measurement *m, double action, double seconds) {
-    double ours[5] = {action, m->plaquettes[0], m->plaquettes[1], 3 + m->polyakov[0], 3 + m->polyakov[1]};
+    double ours[5] = {ACTION_OF_SITE + action, 3 + m->plaquettes[0], 3 + m->plaquettes[1], 3 + m->polyakov[0],
+                      3 + m->polyakov[1]};
     double theirs[5], cpu_seconds;
     complex loop = {m->polyakov[0], m->polyakov[1]};
     int k, worst = 0;
     milcgpu_enter_old_sites(MILCGPU_GAUGE_MEASURE);
     milcgpu_original(d_plaquette)(&theirs[1], &theirs[2]);
-    theirs[0] = milcgpu_has(imp_gauge_action) ? milcgpu_original(imp_gauge_action)() / volume : action;
+    theirs[0] =
+        ACTION_OF_SITE + (milcgpu_has(imp_gauge_action) ? milcgpu_original(imp_gauge_action)() / volume : action);
+    theirs[1] += 3;
+    theirs[2] += 3;
     if (ploop != NULL)
         loop = milcgpu_there(ploop)();
     cpu_seconds = milcgpu_leave_old_sites(MILCGPU_GAUGE_MEASURE);
