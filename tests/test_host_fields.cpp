@@ -1,4 +1,5 @@
 // Hashes, differences and copies of MILC's fields in the host's memory, and the residual that they serve.
+#include "gpu_kernels/backend/content_hash.h"
 #include "milc_glue/host/host_fields.h"
 #include "tests/support.h"
 #include <algorithm>
@@ -122,6 +123,25 @@ TEST_CASE("each pair of signs and of sites of a Z2 source has a hash of its own"
     std::sort(seen.begin(), seen.end());
     CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
     CHECK(seen.size() == 1 + 300 * 301 / 2);
+}
+
+TEST_CASE("a hash of hashes, as of ranks: each counts, and its place, from zero on", "[host_fields]") {
+    const auto of = [](std::initializer_list<uint64_t> numbers) {
+        uint64_t hash = 0;
+        for (const uint64_t number : numbers)
+            hash = hash_with(hash, number);
+        return hash;
+    };
+    reference::Rng rng(13);
+    for (int k = 0; k < 1000; ++k) {
+        const uint64_t a = k == 0 ? 0 : rng(), b = rng(), edit = rng() | 1;
+        std::vector<uint64_t> all = {of({a, a}),        of({a, b}),
+                                     of({b, a}),        of({a + edit, b}),
+                                     of({a, b + edit}), of({a + edit, b + edit}),
+                                     of({a}),           of({a + edit, a + edit})};
+        std::sort(all.begin(), all.end());
+        CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+    }
 }
 
 TEST_CASE("hash of records: every bit, its place, the pitch, the sample and the rest", "[host_fields][sanitize]") {

@@ -231,8 +231,8 @@ TEST_CASE("ranks: a device that is lost on one rank, and a rank that does not co
 
 TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ranks][sanitize]") {
     const Fields fields = fields_on(two_ranks.whole, false);
-    std::vector<std::array<int, 2>> changed(2);
-    std::vector<std::array<uint64_t, 2>> versions(2);
+    std::vector<std::array<int, 4>> changed(2);
+    std::vector<std::array<uint64_t, 4>> versions(2);
     const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
         const auto update = [&](int k) {
             const milcgpu_field f = field_of(here.fat), l = field_of(here.lng);
@@ -243,12 +243,18 @@ TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ran
         if (here.rank() == 1)
             here.fat[7] += 0.125;
         update(1);
+        std::fill(here.fat.begin(), here.fat.end(), 0.5);
+        update(2);
+        for (size_t k = 0; k < 18; ++k) // of equal links, the same on both ranks
+            here.fat[k] = -here.fat[k];
+        update(3);
     });
     CHECK(all_well(endings));
     for (int rank = 0; rank < 2; ++rank) {
-        CHECK(changed[rank] == std::array<int, 2>{0, 1});
+        CHECK(changed[rank] == std::array<int, 4>{0, 1, 1, 1});
         CHECK(versions[rank] == versions[0]);
-        CHECK(versions[rank][1] > versions[rank][0]);
+        for (int k = 1; k < 4; ++k)
+            CHECK(versions[rank][k] > versions[rank][k - 1]);
     }
 }
 

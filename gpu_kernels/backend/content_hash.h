@@ -28,9 +28,9 @@ MILCGPU_HD uint64_t folded_product(uint64_t a, uint64_t b) {
 #endif
 }
 
-// `hash` with two more words, or with one. The constant has digits of pi.
+// `hash`, 0 at first, with two more words, or with one. The constants have digits of pi: a factor must not be 0.
 MILCGPU_HD uint64_t hash_with(uint64_t hash, uint64_t first, uint64_t second = 0) {
-    return folded_product(first ^ 0x243F6A8885A308D3u, second ^ hash);
+    return folded_product(first ^ 0x243F6A8885A308D3u, second ^ hash ^ 0x13198A2E03707344u);
 }
 
 // Of bytes in a row in host memory, by the calling thread.
