@@ -269,7 +269,8 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call);
 /* After that: 1: the device has the part on the other parity, too, for solves there. */
 int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call);
 /* MILC asks for the part on the other parity, D v / |D v| with the links of the call. 1: the device alone has the
- * vectors, and makes that part when it is needed, with these links as they are now. 0: MILC's own is to make it. */
+ * vectors, and makes that part when it is needed, with these links as they are now. 0: MILC's own is to make it, and
+ * the device has that part no more. */
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call);
 /* 1: the device alone has the newest of these vectors: MILC's fields are not filled. */
 int milcgpu_plugin_eigen_on_device(void *const *vectors);

@@ -375,11 +375,17 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
 }
 
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call) {
-    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+    return done_by(MILCGPU_EIGENSOLVE, [&] {
+        Plugin &p = plugin();
+        if (p.context == nullptr)
+            return false;
+        p.eigenvectors->forget_other_parity();
         if (!p.eigenvectors->newest_on_device() || !p.eigenvectors->has(call->vectors, call->count, call->parity))
             return false;
-        p.eigenvectors->make_other_parity_by(LinkCache::hold(links));
-        return true;
+        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
+        if (links != nullptr)
+            p.eigenvectors->make_other_parity_by(LinkCache::hold(*links));
+        return links != nullptr;
     });
 }
 

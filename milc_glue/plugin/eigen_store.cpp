@@ -79,10 +79,12 @@ bool EigenStore::has(void *const *fields, int count, int parity) const {
     return !collective_(!same);
 }
 
-void EigenStore::make_other_parity_by(std::shared_ptr<milcgpu_links> links) {
-    if (Set *const made = of_fields(MILCGPU_EVEN + MILCGPU_ODD - mirrored_->parity)) // maybe by other links
+void EigenStore::forget_other_parity() {
+    links_of_other_.reset();
+    if (mirrored_ == nullptr)
+        return;
+    if (Set *const made = of_fields(MILCGPU_EVEN + MILCGPU_ODD - mirrored_->parity))
         erase(*made);
-    links_of_other_ = std::move(links);
 }
 
 std::string EigenStore::to_host() {

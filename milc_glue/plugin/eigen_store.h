@@ -52,7 +52,8 @@ class EigenStore {
     bool newest_on_device() const { return mirror_.is(Mirror::Newest::device); }
     const Set *mirrored() const { return mirrored_; }
     // The device has the newest, and these links make the part on the other parity.
-    void make_other_parity_by(std::shared_ptr<milcgpu_links> links);
+    void make_other_parity_by(std::shared_ptr<milcgpu_links> links) { links_of_other_ = std::move(links); }
+    void forget_other_parity();                                                    // it is made anew, there or here
     milcgpu_links *links_of_other_parity() const { return links_of_other_.get(); } // nullptr: MILC has not asked for it
     const std::vector<milcgpu_field> &fields() const { return fields_; }           // MILC's, on all sites
     // The mirror, or the set on the other parity of the same links, whatever the links are now; nullptr: there is none.

@@ -100,7 +100,7 @@ int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values
  * makes that part when somebody reads it: MILC twists the links before that. */
 void wrap_other_parity(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
     milcgpu_plugin_eigen_call call = call_of(vectors, p->Nvecs, p->parity, fn);
-    if (on_device(vectors) && milcgpu_plugin_eigen_other_parity(&call)) {
+    if (milcgpu_offloads() && milcgpu_plugin_eigen_other_parity(&call)) {
         if (zeros.vectors == vectors && p->Nvecs >= zeros.count)
             zeros.vectors = NULL; /* all of them will be written */
         return;
