@@ -107,8 +107,8 @@ struct Context {
 };
 
 const std::vector<Context> &contexts() {
-    static const std::vector<Context> &all = []() -> std::vector<Context> & {
-        std::vector<Context> &made = *new std::vector<Context>; // for as long as the program runs, reachable at its end
+    static const std::vector<Context> *const all = [] {
+        auto *const made = new std::vector<Context>; // for as long as the program runs, reachable at its end
         for (const std::array<int, 4> &n : sizes) {
             Context c{n};
             milcgpu_layout layout{};
@@ -124,11 +124,11 @@ const std::vector<Context> &contexts() {
                 fat[k] = normal(random) / 4, lng[k] = normal(random) / 40;
             const milcgpu_field f = {fat.data(), MILCGPU_DOUBLE, 0}, l = {lng.data(), MILCGPU_DOUBLE, 0};
             MUST(milcgpu_links_create(c.of, &f, &l, &c.links) == MILCGPU_OK);
-            made.push_back(c);
+            made->push_back(c);
         }
         return made;
     }();
-    return all;
+    return *all;
 }
 
 // Sites, sums and numbers as the head says, by one byte after the other.
