@@ -23,7 +23,9 @@ struct Free {
             const auto x = lattice.coordinates(s);
             double l = 0;
             for (int mu = 0; mu < 4; ++mu) {
-                const double boundary = mu == 0 ? twist : mu == 3 && !periodic ? M_PI : 0,
+                const double boundary = mu == 0                ? twist
+                                        : mu == 3 && !periodic ? M_PI
+                                                               : 0,
                              k = (2 * M_PI * x[mu] + boundary) / lattice.n[mu];
                 l += 4 * std::pow(9 * std::sin(k) / 8 - std::sin(3 * k) / 24, 2);
             }
@@ -99,9 +101,11 @@ void check_values(const Free &free, const std::vector<Asked> &all) {
 TEST_CASE("eigenvectors of free links have the values of the closed form, whole levels of them", "[eigen]") {
     const int half = MILCGPU_HALF, single = MILCGPU_SINGLE;
     // 48 and 144 vectors a level.
-    check_values({{{4, 4, 4, 4}}, 0, false, false},
-                 {{1, single, 0}, {16, half, 0}, {16, single, 1e-5}, {17, single, 0}, {50, half, 0}, {96, single, 1e-5}});
-    check_values({{{4, 4, 4, 4}}, 0.9, true, false}, {{1, half, 0}, {12, single, 0}, {16, single, 1e-5}, {40, half, 0}});
+    check_values(
+        {{{4, 4, 4, 4}}, 0, false, false},
+        {{1, single, 0}, {16, half, 0}, {16, single, 1e-5}, {17, single, 0}, {50, half, 0}, {96, single, 1e-5}});
+    check_values({{{4, 4, 4, 4}}, 0.9, true, false},
+                 {{1, half, 0}, {12, single, 0}, {16, single, 1e-5}, {40, half, 0}});
     check_values({{{4, 4, 4, 6}}, 0.9, true, false},
                  {{1, single, 0}, {12, half, 0}, {17, single, 1e-5}, {50, single, 1e-5}, {60, half, 0}});
     check_values({{{4, 4, 4, 16}}, 0, false, false}, {{16, single, 0}, {17, single, 1e-5}});

@@ -95,9 +95,18 @@ TEST_CASE("milc_host: eigenvectors, and solves that are deflated with them", "[m
     for (const char *program : sampled<const char *>({"hisq-P2", "asqtad-P1", "hisq-newer-P2", "hisq-master-P2"}, 2)) {
         const Run r = eigen(program, last + " MILCGPU_TEST=nan", "none");
         CHECK(r.calls("ks_eigensolve") == std::make_pair(1L, 1L)); // MILC's own, to compare with
+        // Vectors whose links changed, and those of a file of other links: a line each and parity, whatever the solves.
+        for (const char *what : {"|A v - l v| is ", "|B v - l v| is "}) {
+            const int lines =
+                r.count(std::string("solved without deflation: eigenvector 0 is not one of these links: ") + what);
+            CHECK((lines == 1 || lines == 2));
+        }
     }
     eigen("hisq-P2", host + " MILCGPU_TEST=nan", "none readers");
-    eigen("hisq-P2", host + " MILCGPU_TEST=cut=yt", "none PRIMME");
+    CHECK(eigen("hisq-P2", host + " MILCGPU_TEST=cut=yt", "none PRIMME").says("which single precision does not reach"));
+    const Run tight = eigen("hisq-P2", host, "none tight");
+    CHECK(tight.count("The tolerance of 1.0e-14 stands for 1.0e-07, which single precision does not reach") == 1);
+    CHECK(tight.count("cvg? 0") == 8);
     eigen("hisq-P2", last + " MILCGPU_COMPARE=strict", "none");
     CHECK(eigen("hisq-P2", last, "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     CHECK(eigen("hisq-P2", host, "memory").says("Trying again in 16 bytes a site and vector"));

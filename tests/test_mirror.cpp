@@ -344,12 +344,15 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
         for (int k = 0; k < n; ++k) {
             own[k].assign(milc.source.size(), 0);
             fields[k] = own[k].data();
-            read[k] = own[k];
-            read[k][6 * k] = 1; // orthonormal, and far from eigenvectors
         }
         compute();
         need();
         std::copy(own, own + n, lowest);
+        for (int k = 0; k < n; ++k) { // in another order, with another sign
+            read[k] = lowest[n - 1 - k];
+            for (double &number : read[k])
+                number = -number;
+        }
         const auto write = [&](const std::vector<double> *from) {
             for (int k = 0; k < n; ++k)
                 put(from[k], own[k]), expected[k] = from[k];
@@ -390,6 +393,12 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
                 own[k].resize(2 * even), expected[k].resize(2 * even);
             }
         });
+        // One vector twice: nothing is deflated with them.
+        need();
+        write(lowest);
+        put(lowest[0], own[1]);
+        CHECK(milcgpu_plugin_eigen_ready(&call) == 0);
+        CHECK(has(milcgpu_last_error(), "vectors 0 and 1 are not orthogonal"));
         // Without memory for them in single precision there are some in 16 bytes a site.
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
         compute();

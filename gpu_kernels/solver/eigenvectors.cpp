@@ -31,7 +31,8 @@ size_t most_scratch(Precision precision, int vectors, int sources) {
 // Vectors still belong to A if |A v - l v| is at most still_fits times what it was, plus rounding times the largest
 // eigenvalue. And at most this part of l may come from high modes, twice what Lanczos takes.
 constexpr double still_fits = 1.5, rounding = 1e-6, from_high_modes = 0.2;
-constexpr double of_value = 0.01, rounding_of_half = 1e-5; // |A v - l v| of an eigenvector relative to l, to the largest l
+constexpr double of_value = 0.01,
+                 rounding_of_half = 1e-5; // |A v - l v| of an eigenvector relative to l, to the largest l
 } // namespace
 
 // ---- the set ------------------------------------------------------------------------------------------------------
@@ -162,10 +163,11 @@ std::string Eigenvectors::why_not_orthogonal() const {
         }
         for (int j = 0; j < n; ++j)
             if (!(sums[j] <= most))
-                return format("vectors %d and %d are not orthogonal: |<u, v>| is %.3g, and for vector %d over all others "
-                              "it sums to %.3g, where %g is the most; eigenvectors are orthogonal, also where they "
-                              "have one l",
-                              first + j, with[j], largest[j], first + j, sums[j], most);
+                return format(
+                    "vectors %d and %d are not orthogonal: |<u, v>| is %.3g, and for vector %d over all others "
+                    "it sums to %.3g, where %g is the most; eigenvectors are orthogonal, also where they "
+                    "have one l",
+                    first + j, with[j], largest[j], first + j, sums[j], most);
     }
     return {};
 }

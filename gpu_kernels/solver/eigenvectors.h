@@ -54,7 +54,7 @@ class Eigenvectors {
     // Why the vectors are not orthogonal, so that they may not even be independent; empty: they are. The sum of
     // |<u, v>| over all others is at most a half for each v (Gershgorin).
     std::string why_not_orthogonal() const;
-    double lowest() const;  // of the values, in whatever order they are
+    double lowest() const; // of the values, in whatever order they are
     double highest() const;
 
     void free_scratch() const { scratch_.reset(); } // what looking at vectors needs

@@ -1,6 +1,6 @@
 #include "gpu_kernels/solver/lanczos.h"
 #include "gpu_kernels/blas/random_vector.h"
-#include "gpu_kernels/solver/lanczos_blocks.h"
+#include "gpu_kernels/solver/lanczos_restarts.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -29,48 +29,7 @@ struct Filter {
         edge = 1 + more / 2, c = (3 + 0.1 / more) / (1 + more);
     }
 };
-constexpr int least_degree = 4;
-// The part of a Rayleigh quotient that may come from high modes (Eigenvectors::of_high_modes), which holds where the
-// filter lifts the vector out of the others: below this multiple of its edge.
-constexpr double from_high_modes = 0.1, above_edge = 1.2;
-// The last vectors may not be good. Where more than this part of all is missing, Lanczos restarts.
-constexpr double may_be_missing = 1.0 / 16;
 int kept_at_restart(int wanted, int basis) { return std::min(whole_blocks(wanted), basis - block); }
-constexpr int most_restarts = 20;
-
-// The density is smeared, so that its edge may lie below all eigenvalues, as on free links. Where the last Ritz value is
-// not this far below the edge, the edge goes to the second multiple of it, and at the most to the third one of itself.
-constexpr double clear_of_edge = 1.1, edge_above_last = 1.4, most_rise = 2, below_highest = 0.9;
-
-// A Krylov space of a block has at most 16 vectors of an eigenvalue, but for rounding. So it may lack some where 16
-// values or more are one to `one_level`, and others are above, or where the last value is so far above the density's.
-constexpr double one_level = 1e-3, above_density = 1.5;
-int full_levels(const std::vector<double> &values, int count) {
-    int full = 0;
-    for (int k = 0, first = 0; k < count; ++k) {
-        if (values[k] > (1 + one_level) * values[first])
-            first = k;
-        full += k + 1 == first + block;
-    }
-    return full;
-}
-bool may_lack_some(const std::vector<double> &values, int count, double by_density) {
-    return (full_levels(values, count) > 0 && values[count - 1] > (1 + one_level) * values[0]) ||
-           values[count - 1] > above_density * by_density;
-}
-// Other vectors of full levels mix with those that are there, as long as they are not good. So where values stay, the
-// others are filtered alone, this often.
-constexpr int polish = 4;
-// Where some may be missing, random vectors follow, which are filtered until what they have of all the rest is this part of what they have of
-// a mode at `value`. Where no value falls by more than the second part, none is missing.
-constexpr double of_the_rest = 0.01, falls = 0.02;
-int passes(const Applier::Interval &filtered, int degree, double value, double dimension, double tolerance) {
-    const double rest = tolerance > 0 ? std::fmin(tolerance, of_the_rest) : of_the_rest;
-    const double of_one =
-        std::cosh(degree * std::acosh(1 + 2 * std::fmax(filtered.low - value, 0) / filtered.width()));
-    return static_cast<int>(
-        std::ceil(std::log(std::sqrt(dimension / block) / rest) / std::log(std::fmax(of_one, 3))));
-}
 
 void convert(Device &device, const SpinorBlock &from, const SpinorBlock &to) {
     for (int k = 0; k < to.sources; ++k)
@@ -294,31 +253,23 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     const ModeNumber density(device, A, static_cast<int>(modes), limits.seed);
     const Filter filter(plan.basis / modes);
     report.highest = density.highest();
-    report.edge = std::fmin(density.value_of(filter.edge * modes), 0.5 * report.highest);
-    report.degree = degree_of(filter, density, modes);
+    const double edge = std::fmin(density.value_of(filter.edge * modes), 0.5 * report.highest),
+                 dimension = dimension_of(geometry);
+    Restarts state(wanted, limits.tolerance, dimension, density.value_of(modes), {edge, report.highest},
+                   degree_of(filter, density, modes));
     report.applications = density.applications();
 
     std::unique_ptr<Workspace> space = workspace(device, A, 2);
     Basis basis(device, full, limits.stored, plan.basis, *space);
-    Applier::Interval filtered{report.edge, report.highest};
     SpinorBlock w = space->fields[0], v = space->fields[1];
-    const double dimension = dimension_of(geometry);
     int drawn = 0;
-    const auto draw = [&] {
-        random_vectors(device, geometry, A.parity(), limits.seed + (2 + drawn++) * block, 0, w);
-    };
+    const auto draw = [&] { random_vectors(device, geometry, A.parity(), limits.seed + (2 + drawn++) * block, 0, w); };
     const auto damp = [&](int times) { // the high modes of w
         for (int k = 0; k < times; ++k) {
             if (k > 0)
                 basis.clear(w);
-            space->apply.filter(filtered, report.degree, w, v);
+            space->apply.filter(state.filtered, state.degree, w, v);
         }
-    };
-    const auto is_good = [&](double residual, double value) {
-        if (limits.tolerance > 0)
-            return residual < limits.tolerance * report.highest;
-        const double part = Eigenvectors::of_high_modes(value, residual, report.highest);
-        return part == 0 || (value < above_edge * filtered.low && part < from_high_modes);
     };
     const int kept = kept_at_restart(wanted, plan.basis), given = limits.start != nullptr ? limits.start->count() : 0;
     for (int first = 0; first + block <= std::min(given, kept); first += block) {
@@ -326,7 +277,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         bool good = true;
         for (int k = first; k < first + block && good; ++k) {
             const Eigenvectors::Looked seen = limits.start->look(k, full);
-            good = is_good(seen.residual, seen.value);
+            good = state.is_good(seen.value, seen.residual);
             ++report.applications;
         }
         if (!good)
@@ -335,23 +286,18 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
             break;
     }
     draw();
-    int good = 0, largest = 0, taken = 0; // taken: of them, those behind the basis are filtered once more
-    double missed = INFINITY;             // residual of the first that is not good
-    std::vector<double> before;           // values
-    // What the basis gets besides: T of the last block; random vectors, filtered so often; nothing.
-    enum class More { chain, drawn, none } more = More::chain;
-    int times = 1, idle = 0; // idle: restarts in a row without gain
-    bool whole = false;      // drawn vectors found no other values
-    for (bool ended = false; !ended; report.restarts += !ended) {
+    using More = Restarts::More;
+    int largest = 0, taken = 0; // taken: of them, those behind the basis are filtered once more
+    for (bool ended = false; !ended;) {
         bool closed = false;
-        const double most = std::fmin(more == More::none ? whole_blocks(taken) : plan.basis, dimension);
+        const double most = std::fmin(state.more == More::none ? whole_blocks(taken) : plan.basis, dimension);
         while (!closed && basis.count() + block <= most) {
             const bool again = basis.count() < taken;
             if (again)
                 convert(device, basis.set()[basis.count()].first(block), w);
-            else if (more == More::drawn)
+            else if (state.more == More::drawn)
                 draw();
-            damp(more == More::none ? polish : again || more == More::chain ? 1 : times);
+            damp(again && state.more == More::drawn ? 1 : state.times);
             if (!basis.add(w, v)) {
                 draw();
                 damp(1);
@@ -366,58 +312,32 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         for (int k = 0; k < taken; ++k)
             basis.set().look_at(k, full);
         report.applications += taken;
-        const Eigenvectors &seen = basis.set();
-        const int good_before = good, looked = std::min(wanted, taken);
-        for (good = 0; good < looked && is_good(seen.residuals[good], seen.values[good]);)
-            ++good;
-        bool fell = before.empty();
-        for (int k = 0; k < looked && !before.empty(); ++k)
-            fell = fell || seen.values[k] < (1 - falls) * before[k];
-        before.assign(seen.values.begin(), seen.values.begin() + looked);
-        whole = !fell && (whole || more == More::drawn);
-        const bool enough = wanted - good <= (limits.tolerance > 0 ? 0 : may_be_missing * wanted);
-        const double last = before.back(), raised = std::fmin(std::fmin(edge_above_last * last, most_rise * filtered.low),
-                                                              below_highest * report.highest);
-        const bool rises = last * clear_of_edge > filtered.low && raised > filtered.low,
-                   levels = full_levels(before, looked) > 0,
-                   gains = good > good_before || good == looked || seen.residuals[good] < 0.5 * missed || rises || fell;
-        idle = gains ? 0 : idle + 1;
-        ended = (enough && (whole || !may_lack_some(before, good, density.value_of(modes)))) ||
-                idle > (levels ? 1 : 0) || report.restarts == most_restarts;
-        missed = good < looked ? seen.residuals[good] : 0;
-        if (ended)
-            continue;
-        if (rises) {
-            report.degree = std::max(
-                least_degree, static_cast<int>(std::lround(report.degree * std::sqrt(filtered.low / raised))));
-            report.edge = filtered.low = raised;
-        }
-        if (enough)
-            more = More::drawn, times = passes(filtered, report.degree, last, dimension, limits.tolerance);
-        else if (!fell || more == More::none)
-            more = levels && !fell && more != More::none ? More::none : More::chain;
-        basis.keep(more == More::none ? 0 : good / block * block);
+        ended = state.end(basis.set(), std::min(wanted, taken));
+        if (!ended)
+            basis.keep(state.more == More::none ? 0 : state.good / block * block);
     }
+    const int good = state.good;
     std::unique_ptr<Eigenvectors> found = basis.take();
     found->free_scratch();
     report.applications += space->apply.applications;
     space.reset(); // room to make the last group of vectors smaller
     report.left_out = limits.count - good;
     report.found = good;
+    report.edge = state.filtered.low, report.degree = state.degree, report.restarts = state.restarts;
     report.basis = largest;
     report.seconds = wall_seconds() - begin;
     const double sites = geometry.sites(A.parity()), m = largest;
     report.flops = report.applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites);
     if (good < wanted)
-        report.message +=
-            format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", wanted - good, wanted,
-                   limits.tolerance > 0 ? "the tolerance" : "what deflation takes");
+        report.message += format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s%s. ",
+                                 wanted - good, wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation takes",
+                                 state.missed > 0 ? "" : ", or vectors of one l were not found whole");
     if (good == 0)
         throw Error(
             Status::not_converged,
             format(
                 "no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
-                missed / report.highest,
+                state.missed / report.highest,
                 limits.tolerance > 0
                     ? format(", and a tolerance of %.1e is asked for: ask for more than that", limits.tolerance).c_str()
                     : ""));

@@ -3,16 +3,17 @@
  * B = -D_eo D_oe on even sites, or -D_oe D_eo on odd ones, with MILC's D: B v = l v, l >= 0. A solve of mass m meets
  * l + 4 m^2. A handle holds vectors of one parity, each of norm 1, the lowest l first, on the device: 24 bytes a site
  * of the parity and vector in single precision, 16 in half, which deflates as well. They belong to the links that they
- * were made of. Any number of handles may exist.
+ * were made of. Any number of handles may exist. Vectors that the host loads keep the order in which they are loaded.
  *
  * milcgpu_staggered_solve, milcgpu_staggered_solve_sources and milcgpu_staggered_solve_vectors take a handle as
  * spec.eigenvectors. At the start, and wherever the residual is recomputed, they solve the part of the error that lies
  * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
  * precision, too. Eigenvectors cannot make a solution wrong: its true residual is computed without them, and holds
  * whatever they are. With other links than theirs some vectors are looked at: if |B v - l v| is larger than it was,
- * they are not used. A deflation that raises |b - A x| by more than rounding without lessening the error of x in the
- * norm of A is taken back, and none follows in that solve. Either way the solve goes on without, and report.message
- * says so.
+ * they are not used. Nor are vectors that were loaded or read and are no eigenvectors of the links in use: where,
+ * judged by |B v - l v|, more than a fifth of an l comes from high modes. A deflation that raises |b - A x| by more
+ * than rounding without lessening the error of x in the norm of A is taken back, and none follows in that solve. Either
+ * way the solve goes on without, and report.message says so.
  *
  * A few vectors may cost more steps than they save, because rounding in half precision counts as long as low modes are
  * left. A solve of one source then goes without them, and report.deflations is 0.
@@ -58,8 +59,8 @@ typedef struct {
     size_t struct_size;
     int parity;       /* MILCGPU_EVEN or MILCGPU_ODD: that of the solves */
     int count;        /* of vectors */
-    double tolerance; /* of |B v - l v| relative to the largest l, at most 1. 0: what deflation needs, which is far less
-                         exact, and three times faster */
+    double tolerance; /* of |B v - l v| relative to the largest l, at most 1. 0: what deflation needs, l to about a
+                         tenth, which is far less exact, and three times faster */
     int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
     /* Device memory for the Krylov space, which is 1.5 times the vectors that are asked for. 0: 95 % of what is free.
      * Where it is short, the space is smaller, down to 1.13 times, and takes some more work. Where that does not fit,
@@ -92,9 +93,10 @@ void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec, size_t size);
 
 /* Makes a handle with the lowest eigenvectors of the links. Block Lanczos with a Chebyshev filter, whose bounds it
  * finds; B is applied in single precision. The Krylov space has the precision of the vectors that are kept. In half
- * precision |B v - l v| is at least 1e-6 of the largest l. At most a quarter of the modes of the parity are made. Fewer
- * vectors than asked for are OK: see report->left_out. NOT_CONVERGED: no vector is good enough. On failure
- * *eigenvectors is NULL. report may be NULL. */
+ * precision |B v - l v| is at least 1e-6 of the largest l. At most a quarter of the modes of the parity are made. All
+ * vectors of an l below that of the last one are found, however many there are, as on free links. Fewer vectors than
+ * asked for are OK: see report->left_out. NOT_CONVERGED: no vector is good enough. On failure *eigenvectors is NULL.
+ * report may be NULL. */
 milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *spec,
                                             milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report);
 /* The largest number of bytes on the device that this takes beside what is in use, with the links that are packed in
@@ -106,8 +108,9 @@ milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu
 milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
                                            milcgpu_eigenvectors **eigenvectors);
 /* Vector `index` becomes the host's field, divided by its norm if that differs from 1 by more than 1e-6. l is computed.
- * Vectors must be orthogonal, and in the order of their l. The links must be those that the handle was made for. A load
- * that fails after its arguments were accepted leaves this vector empty. */
+ * They may come in any order, and must be orthogonal: the load of the last one gives BAD_ARGUMENT, with the numbers of
+ * two, where |<u, v>| sums to more than a half over all others. (Load these again, then the last one.) The links must
+ * be the handle's. A load that fails after its arguments were accepted leaves this vector empty. */
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
                                          const milcgpu_field *from);
 /* Copies vector `index` to the host. Sites of the other parity keep their content. CORRUPTED: this vector is no longer
@@ -117,12 +120,15 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
 /* Files of MILC's, as it writes and reads them without QIO (save_serial_ks_eigen, reload_serial_ks_eigen). Rank 0 has
  * the file; each rank has one vector on its host at a time. A damaged or foreign file gives BAD_ARGUMENT, with the byte
  * and the reason: another lattice, both parities, a size that does not fit its count of vectors, wrong checksums, a
- * vector that is 0. Numbers that are not finite give NAN_OR_INF. */
+ * vector that is 0, more vectors than a parity has, or a file of QIO. Numbers that are not finite give NAN_OR_INF.
+ * Device memory is taken as vectors are read. */
 
-/* Makes a handle with the lowest `most` vectors of a file, all if most is 0. The parity is that of the file. precision:
- * of the vectors that are kept, single, half, or 0 for half. l is computed in double; where the file's is right to
- * 1e-6, that is kept. BAD_ARGUMENT also where a vector does not belong to the links: its l differs from the file's by
- * more than a hundredth, and |B v - l v| is more than a tenth of l. On failure *eigenvectors is NULL. */
+/* Makes a handle with the lowest `most` vectors of a file, all if most is 0, the lowest l first in whatever order the
+ * file has them. The parity is that of the file. precision: of the vectors that are kept, single, half, or 0 for half.
+ * l is computed in double; where the file's is right to 1e-6, that is kept. BAD_ARGUMENT also where a vector does not
+ * belong to the links: its l differs from the file's by more than a hundredth, and |B v - l v| is more than a tenth of
+ * l; and where vectors are not orthogonal, as with _load. NO_MEMORY, before the first is read, where they do not fit.
+ * On failure *eigenvectors is NULL. */
 milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path, int precision, int most,
                                          milcgpu_eigenvectors **eigenvectors);
 /* Writes all vectors. precision: of the file, MILCGPU_DOUBLE or MILCGPU_SINGLE, that of the MILC which is to read it.

@@ -27,8 +27,8 @@ double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
     return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
 }
 
-// What MILC's tolerance stands for, with an error of an eigenvalue that is about the square of |B v - l v|, and a largest
-// eigenvalue of about 20.
+// What MILC's tolerance stands for, with an error of an eigenvalue that is about the square of |B v - l v|, and a
+// largest eigenvalue of about 20.
 double asked_residual(const milcgpu_plugin_eigen_call &call) {
     const double asked = std::fabs(call.tolerance);
     return call.of_eigenvalues != 0 ? std::sqrt(asked) : 20 * asked;
@@ -344,9 +344,10 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
         }
         const double reached = *std::max_element(residuals, residuals + report->count), asked = asked_residual(*call);
         if (reached > asked)
-            p.log(1, format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which single precision "
-                            "does not reach",
-                            routine_name(MILCGPU_EIGENSOLVE), reached, std::fabs(call->tolerance), asked));
+            p.log(1,
+                  format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which single precision "
+                         "does not reach",
+                         routine_name(MILCGPU_EIGENSOLVE), reached, std::fabs(call->tolerance), asked));
         ++p.ledger[MILCGPU_EIGENSOLVE].calls;
         return true;
     });

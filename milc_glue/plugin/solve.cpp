@@ -163,7 +163,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
         }
         EigenStore::Set *const vectors = eigenvectors_of(p, account, *links, call);
-        const bool kept = call.deflate == MILCGPU_DEFLATED_BY_KEPT;
+        const bool kept = vectors != nullptr && call.deflate == MILCGPU_DEFLATED_BY_KEPT;
         if (p.context == nullptr)
             return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
@@ -175,7 +175,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             spec.eigenvectors = vectors->handle;
         const milcgpu_status status =
             with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
-        if (vectors != nullptr && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
+        if (kept && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
             p.log(1, format("%s: %s", routine_name(call.routine), what.reports[0].message));
         for (int k = 0; k < what.n; ++k) {
             iterations[k] += what.reports[k].iterations;

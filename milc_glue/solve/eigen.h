@@ -12,6 +12,7 @@ struct milcgpu_eigenvectors {
     uint64_t tested = 0;
     std::string wrong;
     std::string none;     // why those that were loaded are no eigenvectors of their own links; empty: they are
+    uint64_t said = 0;    // links for which the log says that they are not used
     int next_checked = 0; // vector whose checksum is compared next
 };
 

@@ -67,9 +67,10 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     read(&n, sizeof n), read(time, sizeof time), read(&order, 4), read(&parity, 4), read(&count, 4);
     constexpr unsigned char lime[] = {0x45, 0x67, 0x89, 0xab};
     if (std::memcmp(&n, lime, sizeof lime) == 0)
-        fail(0, "the file is of QIO (LIME), and the library reads files of eigenvectors without QIO alone; read it with "
-                "MILC (reload_parallel_ks_eigen or reload_serial_ks_eigen), or write it with a MILC without QIO "
-                "(save_serial_ks_eigen)");
+        fail(0,
+             "the file is of QIO (LIME), and the library reads files of eigenvectors without QIO alone; read it with "
+             "MILC (reload_parallel_ks_eigen or reload_serial_ks_eigen), or write it with a MILC without QIO "
+             "(save_serial_ks_eigen)");
     if (std::equal(n.begin(), n.end(), extents.begin(), [](int32_t a, int b) { return turned_round(a) == b; }))
         fail(0, "the file is of a machine with the other byte order; write it on one like this");
     if (!std::equal(n.begin(), n.end(), extents.begin()))

@@ -189,12 +189,13 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
         std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
         const Operator full = full_operator(*links, parity);
         context.device->collective("memory for eigenvectors", [&] {
-            const size_t bytes = Eigenvectors::bytes(context.geometry, stored, count), free = context.device->free_bytes();
+            const size_t bytes = Eigenvectors::bytes(context.geometry, stored, count),
+                         free = context.device->free_bytes();
             if (bytes > free)
                 throw Error(Status::no_memory, format("%s: %d eigenvectors take %.3g GB, and %.3g are free; read fewer",
                                                       path, count, bytes * 1e-9, free * 1e-9));
-            made->set = std::make_unique<Eigenvectors>(*context.device, *full, stored,
-                                                       std::min(Eigenvectors::group_size(), std::min(count + 1, head.count)));
+            made->set = std::make_unique<Eigenvectors>(
+                *context.device, *full, stored, std::min(Eigenvectors::group_size(), std::min(count + 1, head.count)));
         });
         std::vector<int> of;
         load_lowest(context, file, head, *full, count, *made->set, of);

@@ -9,6 +9,7 @@
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
+#include <utility>
 
 using namespace milcgpu;
 
@@ -123,12 +124,13 @@ struct Places {
     std::vector<VectorPlace> sources, solutions;
 };
 
-// Into the message of the report, before what stands there, and into the log.
-void put_before(const std::string &why, milcgpu_context &context, milcgpu_solve_report &report) {
+// Into the message of the report, before what stands there, and, if `logged`, into the log.
+void put_before(const std::string &why, milcgpu_context &context, milcgpu_solve_report &report, bool logged) {
     const std::string before = report.message;
     std::snprintf(report.message, sizeof report.message, "%s%s%s", why.c_str(), before.empty() ? "" : ". ",
                   before.c_str());
-    context.log(1, [&] { return why; });
+    if (logged)
+        context.log(1, [&] { return why; });
 }
 
 // Without eigenvectors that are of other links.
@@ -145,9 +147,10 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
             report.deflation_off = 1;
     }
     if (!wrong.empty())
-        put_before("solved without deflation: " + wrong, family.context, reports[0]);
+        put_before("solved without deflation: " + wrong, family.context, reports[0],
+                   std::exchange(eigenvectors.said, links.links->tag()) != links.links->tag());
     else if (!are_whole_after(eigenvectors, raised))
-        put_before(changed_eigenvectors, family.context, reports[0]);
+        put_before(changed_eigenvectors, family.context, reports[0], true);
     return status;
 }
 
