@@ -166,9 +166,9 @@ HostRecords quark_records(const Plugin &p, const void *field) { return records_o
 // value Re tr falls by |dW|^2 / 2 from |W|^2 = 3. (Measured in MILC's own single precision against its double: 4e-4.)
 constexpr double ape_gain = 1e-5;
 
-// Of MILC's unitarization, per ratio of eigenvalues (measured: a quarter), and of its derivative, per ratio of terms
-// (measured on fields of all roughness: an eighth).
-constexpr double rounding = 4 * 2.2e-16;
+// Rounding of MILC's unitarization, per ratio of eigenvalues (measured: a quarter), and of its derivative, per ratio of
+// terms (measured on fields of all roughness: a fifth at the most).
+constexpr double of_unitarization = 4 * 2.2e-16, of_derivative = 16 * 2.2e-16;
 
 double terms_to_derivative(Plugin &p, const void *v, double filter) {
     const DerivativeSize mine = derivative_size(v, 4 * static_cast<size_t>(p.sites), p.in_double(), filter);
@@ -296,16 +296,17 @@ int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu,
                                       const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds) {
     return compared_by(MILCGPU_HISQ_LINKS, [&] {
         Plugin &p = plugin();
-        const double ratio = p.collective.worst(
-            worst_eigenvalue_ratio(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec)));
-        const double of_v = 4 * (p.in_double() ? 1.1e-16 : 6e-8); // its rounding, which W multiplies by s0 / (s1 + s2)
+        const WorstV mine = worst_of_v(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec));
+        const double ratio = p.collective.worst(mine.ratio), inverse = p.collective.worst(mine.inverse);
+        const double of_v = 2 * (p.in_double() ? 1.1e-16 : 6e-8); // its rounding
         const std::string what =
             ratio < INFINITY
-                ? format("worst link (eigenvalues of V^dag V: largest to smallest %.2g)", ratio)
+                ? format("worst link (eigenvalues of V^dag V: largest to smallest %.2g; least singular value %.2g)",
+                         ratio, 1 / inverse)
                 : std::string("worst link (V is zero on some links, as the gauge field is: any unitary matrix may be W "
                               "there, so W and what is made of it are not compared)");
         return field_line(p, MILCGPU_HISQ_LINKS, what.c_str(), worst_of_links(p, n, gpu, cpu),
-                          links_allowed(p, MILCGPU_HISQ_LINKS) + rounding * ratio + of_v * std::sqrt(ratio), seconds,
+                          links_allowed(p, MILCGPU_HISQ_LINKS) + of_unitarization * ratio + of_v * inverse, seconds,
                           cpu_seconds);
     });
 }
@@ -393,7 +394,7 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
             what += format(" (MILC's derivative of W has terms %.2g times as large as itself)", of_terms);
         if (expected == nullptr)
             return field_line(p, routine, what.c_str(), relative,
-                              std::max(allowed, std::min(rounding * of_terms, 1e-5)), seconds, cpu_seconds);
+                              std::max(allowed, std::min(of_derivative * of_terms, 1e-5)), seconds, cpu_seconds);
         p.log(1, format("%s: momenta differ by %.2e from MILC's, which is expected: %s", routine_name(routine),
                         relative, expected));
         return true;
