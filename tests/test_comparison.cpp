@@ -289,3 +289,26 @@ TEST_CASE("compare mode allows in single precision for the end of an APE project
     in_double[0] += 0.01f;
     CHECK(judged(MILCGPU_APE_SMEAR) == 0);
 }
+
+TEST_CASE("compare mode: smearing that lets rounding grow", "[plugin][compared]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_COMPARE", "1"}};
+    Milc milc;
+    said_by([&] { REQUIRE(milc.start() == 1); });
+    const auto judged = [&](double moves, double differs) {
+        std::vector<double> moved = milc.fat, theirs = milc.fat;
+        moved[100] += moves, theirs[100] += differs;
+        int answer = -1;
+        const std::string text = said_by([&] {
+            answer = milcgpu_plugin_compare_smeared_links(MILCGPU_APE_SMEAR, milc.fat.data(), theirs.data(),
+                                                          moved.data(), 1, 1);
+        });
+        CHECK(has(text, "rounding of the links that are smeared grows to") == (moves > 1e-11));
+        return answer;
+    };
+    CHECK(judged(0, 1e-13) == 1);
+    CHECK(judged(0, 1e-10) == 0);
+    CHECK(judged(1e-10, 5e-10) == 1);
+    CHECK(judged(1e-10, 5e-9) == 0);
+    CHECK(judged(NAN, 1e-10) == 0);
+    CHECK(judged(1e-10, NAN) == 0);
+}

@@ -292,6 +292,19 @@ int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gp
     });
 }
 
+int milcgpu_plugin_compare_smeared_links(milcgpu_routine routine, void *gpu, void *cpu, void *moved, double seconds,
+                                         double cpu_seconds) {
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        const double by = worst_of_links(p, 1, &gpu, &moved), allowed = links_allowed(p, routine);
+        const bool grows = by > allowed && by < INFINITY;
+        const std::string what =
+            grows ? format("worst link (rounding of the links that are smeared grows to %.1e)", by) : "worst link";
+        return field_line(p, routine, what.c_str(), worst_of_links(p, 1, &gpu, &cpu),
+                          allowed + (by < INFINITY ? 10 * by : 0), seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,
                                       const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds) {
     return compared_by(MILCGPU_HISQ_LINKS, [&] {
