@@ -296,6 +296,7 @@ int milcgpu_plugin_compare_smeared_links(milcgpu_routine routine, void *gpu, voi
                                          double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
+        --p.ledger[routine].calls; // the one that made `moved`
         const double by = worst_of_links(p, 1, &gpu, &moved), allowed = links_allowed(p, routine);
         const bool grows = by > allowed && by < INFINITY;
         const std::string what =
