@@ -109,11 +109,11 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
         less.swap(milc.x);
         call.solution = Milc::field(milc.x);
         CHECK_FALSE(judged(3, 6, less, 6));
-        // V = diag(1, 1, s): rounding by the square of 1 / s; singular values know no such error.
+        // V = diag(1, 1, s): rounding by the square of 1 / s, by singular values only 1 / s times that of V.
         milcgpu_fatlink_spec spec;
         milcgpu_hisq_defaults(&spec, sizeof spec);
         for (const auto &[s, only, allowed] :
-             {std::tuple(1.0, 0, false), {2e-3, 0, true}, {2e-3, 1, false}, {0.0, 0, false}}) {
+             {std::tuple(1.0, 0, false), {2e-3, 0, true}, {2e-3, 1, false}, {1e-6, 1, true}, {0.0, 0, false}}) {
             std::vector<double> v(milc.fat.size(), 0), links = milc.fat;
             for (size_t k = 0; k < v.size(); k += 18)
                 v[k] = v[k + 8] = 1, v[k + 16] = k == 180 ? s : 1;
@@ -288,4 +288,27 @@ TEST_CASE("compare mode allows in single precision for the end of an APE project
     CHECK(judged(MILCGPU_LOAD_FN_LINKS) == 0);
     in_double[0] += 0.01f;
     CHECK(judged(MILCGPU_APE_SMEAR) == 0);
+}
+
+TEST_CASE("compare mode: smearing that lets rounding grow", "[plugin][compared]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_COMPARE", "1"}};
+    Milc milc;
+    said_by([&] { REQUIRE(milc.start() == 1); });
+    const auto judged = [&](double moves, double differs) {
+        std::vector<double> moved = milc.fat, theirs = milc.fat;
+        moved[100] += moves, theirs[100] += differs;
+        int answer = -1;
+        const std::string text = said_by([&] {
+            answer = milcgpu_plugin_compare_smeared_links(MILCGPU_APE_SMEAR, milc.fat.data(), theirs.data(),
+                                                          moved.data(), 1, 1);
+        });
+        CHECK(has(text, "rounding of the links that are smeared grows to") == (moves > 1e-11));
+        return answer;
+    };
+    CHECK(judged(0, 1e-13) == 1);
+    CHECK(judged(0, 1e-10) == 0);
+    CHECK(judged(1e-10, 5e-10) == 1);
+    CHECK(judged(1e-10, 5e-9) == 0);
+    CHECK(judged(NAN, 1e-10) == 0);
+    CHECK(judged(1e-10, NAN) == 0);
 }

@@ -368,6 +368,10 @@ int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call
 /* n fields of links, GPU's and CPU's, NULL pairs are left out. */
 int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
                                  double cpu_seconds);
+/* The same of one field whose making may let rounding grow. moved: the GPU's, made by one more call (not counted)
+ * of links that differ in their last places; ten times its distance is allowed in addition. */
+int milcgpu_plugin_compare_smeared_links(milcgpu_routine routine, void *gpu, void *cpu, void *moved, double seconds,
+                                         double cpu_seconds);
 /* The same of links made by unitarization of V, with the rounding that this had in MILC's routine: the ratio of the
  * largest eigenvalue of V^dag V to the smallest, in units of the last place. */
 int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,

@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/links/polar.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdlib>
@@ -74,36 +75,44 @@ template <class Real> Matrix<double> matrix_of(const Real *reals) {
     return m;
 }
 
-template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices, const UnitarizeSpec &spec) {
-    double largest = 1;
-#pragma omp parallel for reduction(max : largest)
+// Those of V^dag V, the least one first.
+std::array<double, 3> squares_of_singular_values(const Matrix<double> &v) {
+    polar::Columns a, r;
+    const double scale = polar::one_sided_jacobi(v, a, r);
+    std::array<double, 3> g;
+    for (int k = 0; k < 3; ++k)
+        g[k] = polar::inner(a.c[k], a.c[k]).re / (scale * scale);
+    std::sort(g.begin(), g.end());
+    return g;
+}
+
+template <class Real> WorstV worst_v(const Real *links, size_t matrices, const UnitarizeSpec &spec) {
+    double ratio = 1, inverse = 0;
+#pragma omp parallel for reduction(max : ratio, inverse)
     for (size_t i = 0; i < matrices; ++i) {
         const Matrix<double> v = matrix_of(links + 18 * i);
         const polar::GramMatrix gram(v);
-        if (gram.q.e[0][0].re + gram.q.e[1][1].re + gram.q.e[2][2].re == 0)
-            largest = INFINITY;
+        const std::array<double, 3> g = squares_of_singular_values(v);
+        if (g[2] == 0)
+            ratio = INFINITY;
         else if (gram.is_accurate(v, spec))
-            largest = std::fmax(largest, *std::max_element(gram.g, gram.g + 3) / *std::min_element(gram.g, gram.g + 3));
+            ratio = std::fmax(ratio, g[2] / g[0]);
+        if (g[0] > 0)
+            inverse = std::fmax(inverse, 1 / std::sqrt(g[0]));
     }
-    return largest;
+    return {ratio, inverse};
 }
 
 template <class Real> DerivativeSize derivative_size(const Real *links, size_t matrices, double filter) {
     double terms = 0, value = 0;
 #pragma omp parallel for reduction(+ : terms, value)
     for (size_t i = 0; i < matrices; ++i) {
-        polar::Columns a, r;
-        const double scale = polar::one_sided_jacobi(matrix_of(links + 18 * i), a, r);
-        double g[3];
-        for (int k = 0; k < 3; ++k)
-            g[k] = polar::inner(a.c[k], a.c[k]).re / (scale * scale);
-        std::sort(g, g + 3);
+        std::array<double, 3> g = squares_of_singular_values(matrix_of(links + 18 * i));
         const double added = g[0] < filter ? filter : 0;
         for (double &one : g)
             one += added;
-        const double to_least = g[2] / g[0], to_middle = g[2] / g[1], sum = std::sqrt(g[0]) + std::sqrt(g[1]);
-        terms += std::pow(to_middle, 4) * std::pow(to_least, 3) / g[2];
-        value += 1 / (sum * sum);
+        terms += std::pow(g[2] / g[1], 4) * std::pow(g[2] / g[0], 3) / g[2];
+        value += 1 / g[0];
     }
     return {terms, value};
 }
@@ -205,9 +214,9 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
                      : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
 }
 
-double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
-    return in_double ? eigenvalue_ratio(static_cast<const double *>(v), matrices, spec)
-                     : eigenvalue_ratio(static_cast<const float *>(v), matrices, spec);
+WorstV worst_of_v(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
+    return in_double ? worst_v(static_cast<const double *>(v), matrices, spec)
+                     : worst_v(static_cast<const float *>(v), matrices, spec);
 }
 
 DerivativeSize derivative_size(const void *v, size_t matrices, bool in_double, double filter) {

@@ -45,13 +45,17 @@ inline double worse_error(double a, double b) { return b <= a || a != a ? a : b;
 // Largest |a - b| / |b| (Frobenius) of a 3x3 matrix; `matrices` of them, packed. Infinite where one is not finite.
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
 
-// Of V^dag V of 3x3 matrices V that are made unitary by its eigenvalues, not by singular values: the largest ratio of
-// two eigenvalues of one of them. The smallest has a relative error of the rounding error times this. Infinite where a
-// V is zero: any unitary matrix is its unitary part.
-double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
+// Of 3x3 matrices V that are made unitary, the worst for rounding. ratio: of two eigenvalues of V^dag V, where they and
+// not singular values are taken: the smallest eigenvalue has a relative error of the rounding error times this.
+// Infinite where a V is zero: any unitary matrix is its unitary part. inverse: of the least singular value above 0; the
+// unitary part multiplies an error of V by it.
+struct WorstV {
+    double ratio, inverse;
+};
+WorstV worst_of_v(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
 
-// Sums over these V of the squares of: the terms of MILC's derivative of the unitary part of V, and the derivative. With
-// singular values s0 >= s1 >= s2 the derivative is 1 / (s1 + s2). MILC writes it as polynomials of V^dag V with terms of
+// Sums over these V of the squares of: the terms of MILC's derivative of the unitary part of V, and the derivative.
+// With singular values s0 >= s1 >= s2 the derivative is 1 / s2. MILC writes it as polynomials of V^dag V with terms of
 // s0^6 / (s1^4 s2^3), which cancel. filter is added to the squares of all three where that of s2 is below it.
 struct DerivativeSize {
     double terms, value;

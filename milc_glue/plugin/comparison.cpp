@@ -166,9 +166,9 @@ HostRecords quark_records(const Plugin &p, const void *field) { return records_o
 // value Re tr falls by |dW|^2 / 2 from |W|^2 = 3. (Measured in MILC's own single precision against its double: 4e-4.)
 constexpr double ape_gain = 1e-5;
 
-// Of MILC's unitarization, per ratio of eigenvalues (measured: a quarter), and of its derivative, per ratio of terms
-// (measured on fields of all roughness: an eighth).
-constexpr double rounding = 4 * 2.2e-16;
+// Rounding of MILC's unitarization, per ratio of eigenvalues (measured: a quarter), and of its derivative, per ratio of
+// terms (measured on fields of all roughness: a fifth at the most).
+constexpr double of_unitarization = 4 * 2.2e-16, of_derivative = 16 * 2.2e-16;
 
 double terms_to_derivative(Plugin &p, const void *v, double filter) {
     const DerivativeSize mine = derivative_size(v, 4 * static_cast<size_t>(p.sites), p.in_double(), filter);
@@ -292,20 +292,35 @@ int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gp
     });
 }
 
+int milcgpu_plugin_compare_smeared_links(milcgpu_routine routine, void *gpu, void *cpu, void *moved, double seconds,
+                                         double cpu_seconds) {
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        --p.ledger[routine].calls; // the one that made `moved`
+        const double by = worst_of_links(p, 1, &gpu, &moved), allowed = links_allowed(p, routine);
+        const bool grows = by > allowed && by < INFINITY;
+        const std::string what =
+            grows ? format("worst link (rounding of the links that are smeared grows to %.1e)", by) : "worst link";
+        return field_line(p, routine, what.c_str(), worst_of_links(p, 1, &gpu, &cpu),
+                          allowed + (by < INFINITY ? 10 * by : 0), seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,
                                       const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds) {
     return compared_by(MILCGPU_HISQ_LINKS, [&] {
         Plugin &p = plugin();
-        const double ratio = p.collective.worst(
-            worst_eigenvalue_ratio(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec)));
-        const double of_v = 4 * (p.in_double() ? 1.1e-16 : 6e-8); // its rounding, which W multiplies by s0 / (s1 + s2)
+        const WorstV mine = worst_of_v(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec));
+        const double ratio = p.collective.worst(mine.ratio), inverse = p.collective.worst(mine.inverse);
+        const double of_v = 2 * (p.in_double() ? 1.1e-16 : 6e-8); // its rounding
         const std::string what =
             ratio < INFINITY
-                ? format("worst link (eigenvalues of V^dag V: largest to smallest %.2g)", ratio)
+                ? format("worst link (eigenvalues of V^dag V: largest to smallest %.2g; least singular value %.2g)",
+                         ratio, 1 / inverse)
                 : std::string("worst link (V is zero on some links, as the gauge field is: any unitary matrix may be W "
                               "there, so W and what is made of it are not compared)");
         return field_line(p, MILCGPU_HISQ_LINKS, what.c_str(), worst_of_links(p, n, gpu, cpu),
-                          links_allowed(p, MILCGPU_HISQ_LINKS) + rounding * ratio + of_v * std::sqrt(ratio), seconds,
+                          links_allowed(p, MILCGPU_HISQ_LINKS) + of_unitarization * ratio + of_v * inverse, seconds,
                           cpu_seconds);
     });
 }
@@ -393,7 +408,7 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
             what += format(" (MILC's derivative of W has terms %.2g times as large as itself)", of_terms);
         if (expected == nullptr)
             return field_line(p, routine, what.c_str(), relative,
-                              std::max(allowed, std::min(rounding * of_terms, 1e-5)), seconds, cpu_seconds);
+                              std::max(allowed, std::min(of_derivative * of_terms, 1e-5)), seconds, cpu_seconds);
         p.log(1, format("%s: momenta differ by %.2e from MILC's, which is expected: %s", routine_name(routine),
                         relative, expected));
         return true;

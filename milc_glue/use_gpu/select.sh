@@ -10,7 +10,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1 library=$2 cc=$3
 shift 3
-known='master 1e11e121, and develop 9782cb00 (October 2024) and 17e94a39 (February 2025)'
+known='master 1e11e121, develop 9782cb00 (October 2024) and 17e94a39 (February 2025), and c6785115 of lnhorg/milc_qcd_yuzhi (May 2025)'
 generations='3 2 1' # of MILC's headers, as routines.def has them; the newest first
 : >milcgpu_glue
 : >milcgpu_link
