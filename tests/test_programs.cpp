@@ -450,6 +450,9 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     }
     // What is read is not written over.
     refused("eigen --lattice a --out ./a", "--lattice and --out name the same file, ");
+    refused("spectrum --lattice a,b,./a", "--lattice names ");
+    refused("solve --lattice a --size 4 4 4 4", "--size excludes --lattice");
+    refused("spectrum --lattice a --sweeps 3", "--sweeps excludes --lattice");
     refused("spectrum --lattice a,b --csv b", "--csv and --lattice name the same file, b: give each its own");
     refused("rhmc --csv a --history a", "--csv and --history name the same file, a");
     refused("solve --grid 65536 65536 1 1", "is for 4.29497e+09 rank(s), but 1 were started");
