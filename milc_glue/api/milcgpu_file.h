@@ -40,7 +40,7 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
                                        milcgpu_gauge_file *file);
 
 /* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: the time of
- * writing as the file shall name it, up to 63 characters; NULL: now. The file gets its name when it is whole; until
+ * writing as the file shall name it, at most 63 characters; NULL: now. The file gets its name when it is whole; until
  * then an older one of that name stays. BAD_ARGUMENT where it cannot be written, is no plain file, or the disk is full.
  * NAN_OR_INF: a number is NaN, or is infinite in single precision, with the place. file may be NULL. */
 milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *path, const milcgpu_field *links,

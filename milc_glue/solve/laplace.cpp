@@ -98,7 +98,11 @@ OperatorSpec laplace_spec(const milcgpu_storage &given, int directions, const ch
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
     spec.link = spec.spinor;
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
-    find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
+    try {
+        find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
+    } catch (const Error &error) {
+        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
+    }
     return spec;
 }
 
