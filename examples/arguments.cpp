@@ -193,11 +193,21 @@ void Arguments::refuse_shared_files() const {
         };
         return plain && (whole(a) == whole(b) || fs::equivalent(a, b, none));
     };
-    for (const auto &[option, name] : files_)
-        for (const auto &[other, its] : files_)
-            if (option < other && are_one(name, its))
-                throw ArgumentError(option + " and " + other + " name the same file, " + milcgpu::quoted_name(name) +
-                                    ": give each its own");
+    for (size_t k = 1; k < files_.size(); ++k)
+        for (size_t before = 0; before < k; ++before) {
+            const auto &[option, name] = std::min(files_[before], files_[k]);
+            const auto &[other, its] = std::max(files_[before], files_[k]);
+            if (!are_one(name, its))
+                continue;
+            if (option == other)
+                throw ArgumentError(option + " names " + milcgpu::quoted_name(name) + " twice");
+            throw ArgumentError(option + " and " + other + " name the same file, " + milcgpu::quoted_name(name) +
+                                ": give each its own");
+        }
+}
+
+void Arguments::exclude(const std::string &name, const std::string &other) {
+    app_->get_option("--" + name)->excludes(app_->get_option("--" + other));
 }
 
 std::string Arguments::help() const { return app_->help(); }

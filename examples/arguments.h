@@ -101,6 +101,9 @@ class Arguments {
     // too.
     void add_size(std::array<int, 4> &size, const std::string &help, bool or_zero = false);
 
+    // These two options are not given together: one would have no effect.
+    void exclude(const std::string &name, const std::string &other);
+
     // False: --help or --version was asked and has been printed to standard output. Throws ArgumentError, also where
     // two options name one file: a program does not write over what it reads.
     bool parse(int argc, const char *const *argv);

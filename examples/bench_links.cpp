@@ -47,6 +47,8 @@ void time_kernels(const Bench &bench) {
         const LinkField fat(device, p, 18, geometry, "bench"), w(device, p, 18, geometry, "bench");
         const double link = link_bytes(p, 18);
         for (const int reals : {18, 12}) {
+            if (const int asked = bench.settings.asked_reals.value_or(0); asked != 0 && asked != reals)
+                continue;
             const LinkField u = upload_links(device, system.lattice, system.gauge, p, reals);
             const auto make = [&] { fat_links(device, geometry, u, asqtad, fat, space); };
             const double seconds = median_seconds(device, 5, repeat, make);

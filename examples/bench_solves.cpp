@@ -165,6 +165,7 @@ void bench_sources(const Bench &bench) {
             spec.struct_size = sizeof spec;
             spec.parity = MILCGPU_EVEN;
             spec.mass = bench.settings.mass;
+            spec.reliable_delta = bench.settings.delta;
             spec.tolerance = bench.settings.tolerance;
             spec.max_iterations = 20000;
             spec.max_restarts = 5;

@@ -29,6 +29,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
     arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, "of the field, of null vectors and of sources");
+    arguments.exclude("size", "lattice"), arguments.exclude("sweeps", "lattice");
     arguments.add("action", "NAME", s.action, "how links are made of the gauge field", action_name());
     arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));
     arguments.add("vectors", "N,N,...", s.vectors, "null vectors, multiples of 8", list_of_each(whole(8, 128)));

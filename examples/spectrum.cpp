@@ -368,6 +368,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("configurations", "N", s.configurations, "how many are made", whole(1));
     arguments.add("between", "N", s.between, "sweeps from one to the next", whole(1));
     arguments.add("seed", "N", s.seed, "of the fields");
+    arguments.exclude("size", "lattice"), arguments.exclude("sweeps", "lattice");
     arguments.add("transform", "SEED", s.transform, "of a random gauge transformation, to test with; 0: none");
     arguments.add("action", "NAME", s.action, "of the quarks", action_name());
     arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));

@@ -53,6 +53,7 @@ void add_gauge_field(Arguments &arguments, Settings &s, const std::string &seed,
     arguments.add("beta", "B", s.beta, beta, above(0, 1e6));
     arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, seed);
+    arguments.exclude("size", "lattice"), arguments.exclude("sweeps", "lattice");
 }
 // The extents of a file, on all ranks.
 reference::Lattice lattice_of(const Job &ranks, const std::string &file);

@@ -696,8 +696,8 @@ TEST_CASE("what contractions of Dirac fields refuse, by name, and leave as it wa
             return milcgpu_dirac_sites(context, numbers, a, b, c);
         };
         refused(milcgpu_dirac_sites(nullptr, 0, &left, &right, &to), "context is NULL");
-        refused(sites(2, &left, &right, &to), "basis is 2");
-        refused(sites(-2, &left, &right, &to), "basis is -2");
+        refused(sites(2, &left, &right, &to), "numbers is 2");
+        refused(sites(-2, &left, &right, &to), "numbers is -2");
         refused(sites(0, nullptr, &right, &to), "phi");
         refused(sites(0, &left, &none, &to), "psi: data is NULL");
         refused(sites(0, &left, &right, nullptr), "to");

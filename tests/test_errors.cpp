@@ -1,6 +1,7 @@
 // Bad input and failures: each gives its status and a message that names the culprit, and leaves outputs alone.
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/plugin/reason.h"
 #include "tests/support.h"
 #include <limits>
 
@@ -41,6 +42,25 @@ struct Prepared {
 };
 
 } // namespace
+
+TEST_CASE("the table of memory is in the log once, as long as its owners stay", "[errors][plugin]") {
+    const Prepared p(Backend::host);
+    const auto said = [&] {
+        REQUIRE(milcgpu_fault_inject(p.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
+        milcgpu_vectors *made = nullptr;
+        REQUIRE(milcgpu_vectors_create(p.session.context, MILCGPU_DOUBLE, 1, &made) == MILCGPU_NO_MEMORY);
+        CHECK(mentions(":\n"));
+        return milcgpu::reason();
+    };
+    CHECK(said().find(" MiB  ") != std::string::npos);
+    const std::string again = said(), end = " MiB held by milcgpu, by the same as before";
+    CHECK(again.find('\n') == std::string::npos);
+    CHECK(again.substr(again.size() - end.size()) == end);
+    milcgpu_vectors *other = nullptr;
+    REQUIRE(milcgpu_vectors_create(p.session.context, MILCGPU_DOUBLE, 1, &other) == MILCGPU_OK);
+    CHECK(said().find(" MiB  vectors") != std::string::npos);
+    milcgpu_vectors_destroy(other);
+}
 
 TEST_CASE("layouts that cannot be served are refused", "[errors][smoke][sanitize]") {
     milcgpu_context *context = nullptr;

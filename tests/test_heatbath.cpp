@@ -176,6 +176,13 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath has the
                       std::string::npos);
                 CHECK(drawn[0] == 7);
             }
+            words = generators(lattice.volume(), rng);
+            for (const uint32_t lowest : {41u, 64u, 4000000000u}) {
+                words[3 * 15 + 14] = lowest;
+                CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
+                CHECK(std::string(milcgpu_last_error()).find("generators: word 14 of site 3 is ") != std::string::npos);
+                CHECK(drawn[0] == 7);
+            }
             auto report = sized<milcgpu_reunitarize_report>();
             REQUIRE(milcgpu_gauge_reunitarize(gauge, 0, &report) == MILCGPU_OK);
             CHECK(report.largest_deviation < 1e-12);

@@ -180,6 +180,7 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
         t.momenta[3] = INFINITY;
         const milcgpu_field infinite = Session<double>::field(t.momenta);
         CHECK(milcgpu_momenta_load(t.gauge, &infinite) == MILCGPU_NAN_OR_INF);
+        CHECK(t.says("momenta: number 3 in direction X of the site that the caller counts as 0 is inf"));
         CHECK(milcgpu_momenta_version(t.gauge) == 0);
         milcgpu_gauge *other = t.gauge;
         CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &other) == MILCGPU_BAD_ARGUMENT);

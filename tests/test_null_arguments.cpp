@@ -1,11 +1,6 @@
-// Every function of the C interface with NULL for each pointer it takes, and scalars that no call may take for numbers.
-#include "milc_glue/api/milcgpu_dirac.h"
-#include "milc_glue/api/milcgpu_eigen.h"
-#include "milc_glue/api/milcgpu_file.h"
-#include "milc_glue/api/milcgpu_flow.h"
-#include "milc_glue/api/milcgpu_gauge.h"
-#include "milc_glue/api/milcgpu_laplace.h"
-#include "milc_glue/api/milcgpu_wilson.h"
+// Every function of the C interface with NULL for each pointer it takes, and with numbers that no call may take for
+// each argument and member of a struct: what is refused names the argument.
+#include "milc_glue/api/members.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include "tests/support.h"
@@ -19,15 +14,66 @@ namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-// Calls functions with arguments that are right, but for one pointer that is NULL.
+// The names of a function's parameters, from its declaration in the headers.
+std::vector<std::string> parameters_of(const std::string &function) {
+    static const std::string headers = [] {
+        std::string all;
+        for (const auto &file : std::filesystem::directory_iterator("milc_glue/api"))
+            if (file.path().extension() == ".h" && file.path().filename().string().rfind("milcgpu", 0) == 0)
+                all += text_of(file.path());
+        return all;
+    }();
+    size_t at = headers.find(function + "(");
+    while (at != std::string::npos && !(headers[at - 1] == ' ' || headers[at - 1] == '*'))
+        at = headers.find(function + "(", at + 1);
+    REQUIRE(at != std::string::npos);
+    std::vector<std::string> names(1);
+    int depth = 0;
+    for (at += function.size();; ++at) {
+        const char c = headers[at];
+        depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+        if (depth == 0)
+            break;
+        if (depth > 1 || c == ']')
+            continue; // an extent
+        if (c == ',')
+            names.emplace_back();
+        else if (std::isalnum(c) || c == '_')
+            names.back() += c;
+        else
+            names.back().clear(); // the last word is the name
+    }
+    return names;
+}
+
+bool says_word(const std::string &text, const std::string &word) {
+    const auto in_word = [](char c) { return std::isalnum(c) || c == '_'; };
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        if ((at == 0 || !in_word(text[at - 1])) && !in_word(text[at + word.size()]))
+            return true;
+    return false;
+}
+
+template <class Struct, class = void> constexpr bool has_members = false;
+template <class Struct>
+constexpr bool has_members<Struct, std::void_t<decltype(milcgpu::Members<std::remove_cv_t<Struct>>::list)>> = true;
+
+// Calls functions with arguments that are right, but for one: a pointer that is NULL; or a number, of the call or of a
+// struct or field of it, that no call takes for right.
 class Walk {
   public:
     std::set<std::string> walked;
+    int refusals = 0;
     // optional: the pointers (counted from 0 among all arguments) that may be NULL.
     template <class Result, class... Arguments, class... Given>
     void operator()(const char *name, Result (*function)(Arguments...), const std::set<int> &optional, Given... given) {
         walked.insert(name);
-        one_by_one(name, function, optional, std::index_sequence_for<Arguments...>(), static_cast<Arguments>(given)...);
+        name_ = name;
+        if constexpr (sizeof...(Arguments) > 0)
+            parameters_ = parameters_of(name);
+        one_by_one(function, optional, std::index_sequence_for<Arguments...>(), static_cast<Arguments>(given)...);
+        if constexpr (std::is_same_v<Result, milcgpu_status>)
+            vary_all(function, std::index_sequence_for<Arguments...>(), static_cast<Arguments>(given)...);
     }
 
   private:
@@ -38,28 +84,112 @@ class Walk {
             return value;
     }
     template <class Result, class... Arguments, size_t... k>
-    static void one_by_one(const char *name, Result (*function)(Arguments...), const std::set<int> &optional,
-                           std::index_sequence<k...>, Arguments... right) {
+    void one_by_one(Result (*function)(Arguments...), const std::set<int> &optional, std::index_sequence<k...>,
+                    Arguments... right) {
         constexpr bool is_pointer[] = {std::is_pointer_v<Arguments>...};
         for (size_t null = 0; null < sizeof...(k); ++null)
             if (is_pointer[null]) {
                 if constexpr (std::is_same_v<Result, milcgpu_status>)
-                    judge(name, null, optional.count(int(null)) != 0, function(null_if(k == null, right)...));
+                    judge(null, optional.count(int(null)) != 0, function(null_if(k == null, right)...));
                 else
                     function(null_if(k == null, right)...); // it comes back
             }
     }
     // The name of the function is in front, and nowhere else.
-    static void judge(const char *name, size_t k, bool may_be_null, milcgpu_status status) {
-        CAPTURE(name, k, milcgpu_last_error());
+    void judge(size_t k, bool may_be_null, milcgpu_status status) {
+        CAPTURE(name_, k, milcgpu_last_error());
         CHECK(status == (may_be_null ? MILCGPU_OK : MILCGPU_BAD_ARGUMENT));
         if (status == MILCGPU_OK)
             return;
-        const std::string words = milcgpu_last_error(), function = std::string(name) + ": ";
+        const std::string words = milcgpu_last_error(), function = name_ + ": ";
         CHECK(words.rfind(function, 0) == 0);
         CHECK(words.find("milcgpu_", function.size()) == std::string::npos);
         CHECK(words.find("NULL") != std::string::npos);
+        CHECK(says_word(words, parameters_.at(k)));
     }
+    // What was refused names the member, or the argument; what was not is as the call says.
+    void judge_refusal(const std::string &what, const std::string &name, double value, milcgpu_status status) {
+        if (status != MILCGPU_BAD_ARGUMENT && status != MILCGPU_NOT_BUILT)
+            return;
+        ++refusals;
+        const std::string words = std::string(milcgpu_last_error()).substr(name_.size());
+        if (!says_word(words, name) && !says_word(words, what))
+            FAIL_CHECK(name_ << ", " << what << " " << name << " " << value << ": " << milcgpu_last_error());
+    }
+    template <class... Arguments, size_t... k>
+    void vary_all(milcgpu_status (*function)(Arguments...), std::index_sequence<k...>, Arguments... right) {
+        (vary<k>(function, std::tuple<Arguments...>(right...)), ...);
+    }
+    template <size_t k, class... Arguments>
+    void vary(milcgpu_status (*function)(Arguments...), std::tuple<Arguments...> arguments) {
+        auto &argument = std::get<k>(arguments);
+        using Type = std::remove_reference_t<decltype(argument)>;
+        using Pointed = std::remove_cv_t<std::remove_pointer_t<Type>>;
+        const std::string parameter = parameters_.at(k);
+        const auto call = [&](const std::string &name, double value) {
+            judge_refusal(parameter, name, value, std::apply(function, arguments));
+        };
+        if constexpr (std::is_same_v<Type, int> || std::is_same_v<Type, double>) {
+            for (const double value : wrong(std::is_same_v<Type, int>))
+                if (parameter != "steps" || value < 0) // as many as are asked for
+                    argument = Type(value), call(parameter, value);
+        } else if constexpr (std::is_same_v<Pointed, milcgpu_field>) {
+            const milcgpu_field right = *argument;
+            milcgpu_field changed = right;
+            argument = &changed;
+            for (const int precision : {-5, 0, 3, 99})
+                changed = {right.data, precision, right.pitch_bytes}, call(parameter, precision);
+            for (const size_t pitch : {size_t(7), size_t(8), ~size_t(0)})
+                changed = {right.data, right.precision, pitch}, call(parameter, double(pitch));
+            changed = {static_cast<char *>(right.data) + 1, right.precision, right.pitch_bytes}, call(parameter, 1);
+            changed = {nullptr, right.precision, right.pitch_bytes}, call(parameter, 0);
+        } else if constexpr (std::is_pointer_v<Type> && has_members<Pointed> && !std::is_same_v<Pointed, double>) {
+            Pointed changed = *argument;
+            argument = &changed;
+            members(milcgpu::members_of<Pointed>, &changed, call);
+        } else if constexpr (has_members<Type>) {
+            members(milcgpu::members_of<Type>, &argument, call);
+        }
+    }
+    static std::vector<double> wrong(bool whole) {
+        if (whole)
+            return {-5, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
+        return {not_a_number, HUGE_VAL, -HUGE_VAL};
+    }
+    // Each number of a struct, of those in it and of its entries. What its table says is legal is not tried.
+    template <class Call> void members(const milcgpu::Table &table, void *at, const Call &call) {
+        using milcgpu::Member;
+        for (const Member &m : table) {
+            unsigned char *const here = static_cast<unsigned char *>(at) + m.offset;
+            if (m.kind == Member::inside)
+                members(*m.table, here, call);
+            if ((m.kind == Member::entries || m.kind == Member::some) && m.has_table()) {
+                void **const pointer = reinterpret_cast<void **>(here), *const right = *pointer;
+                const int n = *reinterpret_cast<int *>(static_cast<unsigned char *>(at) + m.how_many);
+                if (right == nullptr || n < 1)
+                    continue;
+                const unsigned char *const first = static_cast<unsigned char *>(right);
+                std::vector<unsigned char> entries(first, first + n * m.table->bytes);
+                *pointer = entries.data();
+                members(*m.table, entries.data(), call);
+                *pointer = right;
+            }
+            for (int k = 0; m.kind == Member::numbers && k < m.count; ++k) {
+                const double right = m.get(here + k * m.bytes);
+                const bool whole = m.bytes == sizeof(int);
+                if (m.set(here + k * m.bytes, 0.5); !whole && m.get(here + k * m.bytes) != 0.5)
+                    continue; // size_t
+                for (const double value : wrong(whole))
+                    if (!m.may.checked || !m.may.holds(value)) {
+                        m.set(here + k * m.bytes, value);
+                        call(m.name != nullptr ? m.name : "", value);
+                    }
+                m.set(here + k * m.bytes, right);
+            }
+        }
+    }
+    std::string name_;
+    std::vector<std::string> parameters_;
 };
 
 std::set<std::string> declared() {
@@ -161,6 +291,13 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         const milcgpu_field x = w.session.field(out), dirac_x = w.session.field(dirac_out);
         walk("milcgpu_context_create", milcgpu_context_create, {1}, &layout, &options, &made);
         milcgpu_context_destroy(made);
+        for (int milcgpu_options::*const member : {&milcgpu_options::backend, &milcgpu_options::block_size})
+            for (const int wrong : {-5, 99}) {
+                milcgpu_options other = options;
+                other.*member = wrong;
+                CHECK(milcgpu_context_create(&layout, &other, &made) == MILCGPU_BAD_ARGUMENT);
+                CHECK(says_word(milcgpu_last_error(), member == &milcgpu_options::backend ? "backend" : "block_size"));
+            }
         walk("milcgpu_context_destroy", milcgpu_context_destroy, {}, nullptr);
         walk("milcgpu_context_device_name", milcgpu_context_device_name, {}, c);
         walk("milcgpu_context_backend", milcgpu_context_backend, {}, c, &integer);
@@ -282,12 +419,21 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_eigenvectors_write", milcgpu_eigenvectors_write, {3}, eigen, path.c_str(), MILCGPU_SINGLE, "now");
         walk("milcgpu_eigenvectors_read", milcgpu_eigenvectors_read, {}, k, path.c_str(), 0, 0, &vectors_made);
         walk("milcgpu_eigenvectors_destroy", milcgpu_eigenvectors_destroy, {}, nullptr);
-        milcgpu_eigenvectors_destroy(eigen);
         // milcgpu_file.h
         const std::string lattice = (folder.path / "lattice").string();
         auto of_file = sized<milcgpu_gauge_file>();
         walk("milcgpu_gauge_file_write", milcgpu_gauge_file_write, {3, 4}, c, lattice.c_str(), &w.plain, "now",
              &of_file);
+        for (const size_t length : {63, 64}) {
+            const std::string time(length, 'x');
+            CHECK((milcgpu_gauge_file_write(c, lattice.c_str(), &w.plain, time.c_str(), &of_file) == MILCGPU_OK) ==
+                  (length < 64));
+            CHECK(of_file.time == std::string(63, 'x'));
+            CHECK((milcgpu_eigenvectors_write(eigen, path.c_str(), MILCGPU_SINGLE, time.c_str()) == MILCGPU_OK) ==
+                  (length < 64));
+        }
+        CHECK(says_word(milcgpu_last_error(), "time"));
+        milcgpu_eigenvectors_destroy(eigen);
         walk("milcgpu_gauge_file_look", milcgpu_gauge_file_look, {}, lattice.c_str(), &of_file);
         walk("milcgpu_gauge_file_read", milcgpu_gauge_file_read, {3}, c, lattice.c_str(), &w.plain, &of_file);
         // milcgpu_flow.h, milcgpu_gauge.h
@@ -391,6 +537,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
              &dirac_x, &of_masses);
         milcgpu_links_destroy(made_links);
         CHECK(walk.walked == declared());
+        CHECK(walk.refusals > 1700);
     }
 }
 

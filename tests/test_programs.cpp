@@ -291,6 +291,22 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
         const std::string written = tests::text_of(path + "/lat3").substr(84); // behind the time
         CHECK((ranks == 1 ? of_one = written : of_one) == written);
     }
+    // Scales that the box makes are marked; a flow that gives up keeps its table; a step that is too long is named.
+    const std::string small = "flow --size 4 4 4 4 --quiet --backend host --csv " + path + "/small.csv --beta ";
+    const Run marked = run(small + "5.5 --sweeps 10");
+    INFO(marked.output);
+    CHECK(marked.status == 0);
+    CHECK(marked.count(", beyond half of the smallest extent") == 2);
+    const Run up = run(small + "7 --sweeps 3");
+    INFO(up.output);
+    CHECK(up.status == 1);
+    CHECK(up.count("sqrt(8 t) is 4.06 at flow time 2.0625, the largest extent") == 1);
+    CHECK(table(path + "/small.csv").size() == 35);
+    const Run too_long = run(small + "5.5 --sweeps 10 --step 0.3");
+    INFO(too_long.output);
+    CHECK(too_long.status == 1);
+    CHECK(too_long.count("spec.step is 0.3, which is too long: from flow time 0.3 to 0.6 the action") == 1);
+    CHECK(too_long.count("t0 = ") == 0);
 }
 
 TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and sources takes its file",
@@ -452,6 +468,9 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     }
     // What is read is not written over.
     refused("eigen --lattice a --out ./a", "--lattice and --out name the same file, ");
+    refused("spectrum --lattice a,b,./a", "--lattice names ");
+    refused("solve --lattice a --size 4 4 4 4", "--lattice excludes --size");
+    refused("spectrum --lattice a --sweeps 3", "--lattice excludes --sweeps");
     refused("spectrum --lattice a,b --csv b", "--csv and --lattice name the same file, b: give each its own");
     refused("rhmc --csv a --history a", "--csv and --history name the same file, a");
     refused("solve --grid 65536 65536 1 1", "is for 4.29497e+09 rank(s), but 1 were started");

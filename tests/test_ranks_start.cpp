@@ -140,7 +140,7 @@ TEST_CASE("start on ranks: a box that cannot be, on one rank, is named on all", 
     bad("options.backend is 9", [](Given &g) { g.options.backend = 9; });
     bad("milcgpu_options.struct_size is 3", [](Given &g) { g.options.struct_size = 3; });
     // What fails later, when the boxes have been compared.
-    bad("block of 100 threads", [](Given &g) { g.options.block_size = 100; });
+    bad("options.block_size is 100", [](Given &g) { g.options.block_size = 100; });
     static const std::vector<int> map(128, 3);
     bad("site map", [](Given &g) { g.layout.site_map = map.data(); });
     refused({4, 4, 4, 4}, {1, 1, 1, 2},

@@ -1,12 +1,16 @@
 // What the plugin makes of the environment and the lattice: settings, precisions and their order, the table at the
 // start.
 #include "milc_glue/api/context.h"
+#include "milc_glue/api/start_context.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "tests/plugin_support.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
+#include <algorithm>
+#include <clocale>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 using namespace tests;
 
@@ -114,7 +118,8 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
         CHECK_THROWS(Settings::of_environment());
     }
     CHECK(has(refusal("MILCGPU_TEST", "kept"), "is none of 0 look_at_all copy_back "));
-    for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept"})
+    for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept", "dslash,nan,no_dslash",
+                            "load,keep", "copy_back,nan"})
         refusal("MILCGPU_TEST", bad);
     for (const Setting &setting : setting_table())
         for (const char *bad : {"banana", " ", "0 1", "1 "})
@@ -286,6 +291,44 @@ TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be writte
         CHECK(at_exit.find(line + "milcgpu: routine ") == 0); // where nothing is printed otherwise, too
         CHECK(has(at_exit, "milcgpu: ks_congrad_parity "));
     }
+}
+
+TEST_CASE("a program's locale with a decimal comma changes no number that is written or read", "[plugin][errors]") {
+    const Folder folder;
+    if (std::system(("localedef -i de_DE -f UTF-8 " + (folder.path / "de_DE.UTF-8").string() + " 2>/dev/null").c_str()))
+        SKIP_TEST("no localedef that makes de_DE.UTF-8");
+    const Environment places{{"LOCPATH", folder.path}};
+    struct Comma {
+        Comma() { REQUIRE(std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr); }
+        ~Comma() { std::setlocale(LC_ALL, "C"); }
+    } comma;
+    char by_libc[8];
+    std::snprintf(by_libc, sizeof by_libc, "%.1f", 1.5);
+    REQUIRE(std::string(by_libc) == "1,5");
+    CHECK(milcgpu::format("%.1f %g", 1.5, 0.25) == "1.5 0.25");
+    CHECK(milcgpu::seconds_of("1.5") == 1.5);
+    CHECK_FALSE(milcgpu::seconds_of("1,5").has_value());
+    const std::string table = folder.path / "t.csv";
+    {
+        const Environment environment{{"MILCGPU_TABLE", table}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TIMEOUT", "61.5"}};
+        Milc milc;
+        CHECK(milc.start() == 1);
+        CHECK(milc.solve() == 1);
+        milcgpu_plugin_exit();
+    }
+    const std::string rows = text_of(table);
+    const auto commas = [](const std::string &line) { // but those in quotes
+        const std::string bare = replaced(line, "\"[^\"]*\"", "");
+        return std::count(bare.begin(), bare.end(), ',');
+    };
+    std::istringstream lines(rows);
+    std::string heading, row;
+    REQUIRE(std::getline(lines, heading));
+    INFO(rows);
+    while (std::getline(lines, row))
+        CHECK(commas(row) == commas(heading));
+    CHECK(rows.find('.') != std::string::npos);
+    CHECK(std::string(std::localeconv()->decimal_point) == ","); // the program's own
 }
 
 TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {

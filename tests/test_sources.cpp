@@ -590,7 +590,7 @@ TEST_CASE("what several sources are refused with", "[sources]") {
     says(milcgpu_staggered_solve(session.links, &own, &alone, &to, nullptr), "for several sources");
     const milcgpu_field field = session.field(all.b[0]);
     says(milcgpu_staggered_solve_sources(session.links, &spec, 0, -1, &field, &field, nullptr),
-         "number of sources is -1");
+         "n, the number of sources, is -1");
     says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 1, nullptr, &field, nullptr), "sources");
     says(milcgpu_staggered_solve_sources(session.links, &spec, 0, 1, &field, nullptr, nullptr), "solutions");
     says(milcgpu_staggered_solve_sources(session.links, nullptr, 0, 1, &field, &field, nullptr), "spec");

@@ -361,7 +361,7 @@ TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit: the ot
             CHECK(x == source);
         };
         says(4, 2, MILCGPU_BAD_ARGUMENT, "together is 4");
-        says(MILCGPU_BLOCK, -1, MILCGPU_BAD_ARGUMENT, "the number of sources is -1");
+        says(MILCGPU_BLOCK, -1, MILCGPU_BAD_ARGUMENT, "n, the number of sources, is -1");
         w.spec.method = MILCGPU_WILSON_BICGSTAB;
         for (const int together : {int(MILCGPU_BLOCK), int(MILCGPU_LOCK_STEP)})
             says(together, 2, MILCGPU_BAD_ARGUMENT, "BiCGstab takes one source at a time");

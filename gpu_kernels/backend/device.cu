@@ -410,7 +410,7 @@ void Device::check_launch(const char *what) {
 void Device::set_block(int threads) {
     if (threads != 0 && threads != 64 && threads != 128 && threads != 256)
         throw Error(Status::bad_argument,
-                    format("block of %d threads: must be 0 (each kernel's own), 64, 128 or 256", threads));
+                    format("options.block_size is %d: must be 0 (each kernel's own), 64, 128 or 256", threads));
     block_ = threads;
 }
 

@@ -1,6 +1,7 @@
 // Status codes and the one exception type. Nothing in the library exits or aborts: errors travel as Error up to the C
 // interface, which turns them into a status and a message. The numbers are those of milcgpu.h.
 #pragma once
+#include "gpu_kernels/backend/c_locale.h"
 #include <cstdarg>
 #include <cstdio>
 #include <stdexcept>
@@ -32,12 +33,13 @@ class Error : public std::runtime_error {
     Status status_;
 };
 
-// printf into a std::string, for messages that say how much.
+// printf into a std::string, for messages that say how much, and for files.
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
 inline std::string
 format(const char *pattern, ...) {
+    const CLocale with_points;
     va_list arguments, again;
     va_start(arguments, pattern);
     va_copy(again, arguments);

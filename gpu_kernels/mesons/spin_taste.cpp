@@ -78,8 +78,8 @@ SpinTaste spin_taste(int index) {
     }
     if (index < 0 || index >= n_below_128)
         throw Error(Status::bad_argument,
-                    format("spin-taste index %d: there are 0 to %d (names) and %d to %d (128 + 16 spin + taste)", index,
-                           n_below_128 - 1, first_general, end_of_general - 1));
+                    format("spin_taste: index %d: there are 0 to %d (names) and %d to %d (128 + 16 spin + taste)",
+                           index, n_below_128 - 1, first_general, end_of_general - 1));
     if (index >= n_named) {
         const auto &current = currents[(index - n_named) / 4];
         op.kind = current.kind, op.direction = (index - n_named) % 4, op.fat = current.fat;

@@ -24,7 +24,7 @@ double CallArguments::number(const Name &name, double x, const May &may, Numbers
     if (x == 0)
         x = may.zero_is;
     if (!may.holds(x))
-        refuse(format("%s is %.10g: must be %s%s", name.text().c_str(), x,
+        refuse(format("%s is %.10g: must be %s%s", name.text().c_str(), std::isnan(x) ? NAN : x, // no sign
                       std::isinf(x) && may.text().find("finite") != 0 ? "finite, " : "", may.text().c_str()));
     to.push_back({name, x});
     return x;

@@ -6,6 +6,7 @@
 #include "reorder/link_reorder.h"
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,11 @@ template <class Place> void require_apart(const std::vector<Place> &sources, con
 }
 
 int parity_index(int parity); // 0 even, 1 odd
+// Of a file that is written: the caller's text, NULL for now. The head has 64 bytes, the last one 0.
+inline void require_time(const char *time) {
+    if (time != nullptr && std::strlen(time) > 63)
+        refuse(format("time has %zu characters: the file's head has room for 63", std::strlen(time)));
+}
 // The name of a number: eps, spec.boost, spec.origin[2], spec.terms[3].factor; of a pointer with " != NULL".
 struct Name {
     const char *parts[3] = {};

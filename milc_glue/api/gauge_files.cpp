@@ -78,6 +78,7 @@ milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *pa
     constexpr const char *function = "milcgpu_gauge_file_write";
     return guarded(context, function, [&] {
         require(context, function, "context");
+        context->device->collective(function, [&] { require_time(time); });
         const Links links(*context, function, path, given, file);
         const FilePatience patience(*context->ranks);
         const SiteFileHead head = write_gauge(*context->ranks, context->box, path, links.field(),

@@ -48,6 +48,7 @@ class LentMessages : public Messenger {
 } // namespace
 
 std::optional<double> seconds_of(const std::string &text) {
+    const CLocale with_points;
     char *end = nullptr;
     const double seconds = std::strtod(text.c_str(), &end);
     if (*end != '\0' || !std::isfinite(seconds) || seconds <= 0)

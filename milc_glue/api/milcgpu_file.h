@@ -40,7 +40,7 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
                                        milcgpu_gauge_file *file);
 
 /* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: the time of
- * writing as the file shall name it, up to 63 characters; NULL: now. The file gets its name when it is whole and
+ * writing as the file shall name it, at most 63 characters; NULL: now. The file gets its name when it is whole and
  * on the disk; until then it is beside it (NAME.<process>.part), and an older one of that name stays. BAD_ARGUMENT if it
  * cannot be written, is no plain file, or the disk is full; if the name cannot be given, as to a mount point, the whole
  * file stays beside it, and the message names it.

@@ -34,8 +34,16 @@ std::vector<std::string> words_between_commas(const std::string &text) {
 
 const std::string cut = "cut="; // of the word with letters behind it
 
+// Words of MILCGPU_TEST that contradict each other.
+constexpr std::pair<const char *, const char *> opposites[] = {
+    {"dslash", "no_dslash"}, {"keep", "load"}, {"nan", "copy_back"}};
+
 bool is_test_words(const std::string &value) {
     const std::vector<std::string> words = words_between_commas(value);
+    const auto says = [&](const char *word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+    for (const auto &[one, other] : opposites)
+        if (says(one) && says(other))
+            return false;
     return value == "0" || std::all_of(words.begin(), words.end(), [&](const std::string &word) {
                if (word.rfind(cut, 0) == 0)
                    return directions_of(word.substr(cut.size())).value_or(0) != 0;
@@ -48,7 +56,10 @@ std::string allowed_test_words() {
     std::string text = "0";
     for (const TestWord &word : test_words())
         text += std::string(" ") + word.name;
-    return text + ", with commas between";
+    text += ", with commas between";
+    for (const auto &[one, other] : opposites)
+        text += std::string(", not ") + one + " with " + other;
+    return text;
 }
 
 bool has_word(const std::string &auto_setting, const std::string &test, const char *word) {

@@ -373,13 +373,13 @@ void empty_unless_it_holds(AskedFields &asked, milcgpu_links &links) {
 template <class Check>
 milcgpu_status make_links(milcgpu_context *context, const char *function, const milcgpu_fatlink_spec *given,
                           const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                          milcgpu_fatlink_report *report, const Check &check) {
+                          milcgpu_fatlink_report *report, const Check &check, const char *handle = "context") {
     milcgpu_fatlink_report filled{};
     filled.struct_size = sizeof filled;
     std::vector<milcgpu_links **> made_here;
     bool begun = false;
     const milcgpu_status status = guarded(context, function, [&] {
-        require(context, function, "context");
+        require(context, function, handle);
         FatLinkArguments a{};
         milcgpu_fatlink_spec spec{};
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
@@ -443,7 +443,7 @@ milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatl
         return a;
     };
     return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_make_links", spec, sets, n_sets, hisq,
-                      report, check);
+                      report, check, "gauge");
 }
 
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to) {
@@ -453,7 +453,7 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
         require(a, "milcgpu_links_add", "a");
         Device &device = *context->device;
         same_on_all_ranks(*context, "a sum of links", [&](CallArguments &call) {
-            resident(context, a), resident(context, b);
+            resident(context, a, "a"), resident(context, b, "b");
             call.given("to", to), call("factor", factor, any_finite);
             if (a->links->host_real() != b->links->host_real())
                 refuse("a and b must have the same precision");

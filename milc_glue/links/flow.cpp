@@ -297,7 +297,7 @@ milcgpu_status milcgpu_gauge_stout_smear(milcgpu_gauge *gauge, const milcgpu_sto
 }
 
 milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
-    return with_gauge(from, "milcgpu_gauge_copy", [&](milcgpu_gauge &g) {
+    const auto copy = [&](milcgpu_gauge &g) {
         same_on_all_ranks(*g.context, "milcgpu_gauge_copy", [&](CallArguments &call) {
             call.given("to", to);
             if (to->context != g.context || to->precision != g.precision)
@@ -310,7 +310,8 @@ milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
         to->signs = g.signs;
         to->u.copy(g.u);
         to->links_changed();
-    });
+    };
+    return with_gauge(from, "milcgpu_gauge_copy", copy, "from");
 }
 
 } // extern "C"

@@ -106,9 +106,10 @@ inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.mom
 
 // body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
 // what one may refuse alone is inside agreed().
-template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body) {
+template <class Body>
+milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body, const char *what = "gauge") {
     return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {
-        require(gauge, function, "gauge");
+        require(gauge, function, what);
         body(*gauge);
         return Status::ok;
     });

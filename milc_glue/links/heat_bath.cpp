@@ -28,6 +28,11 @@ class Generators {
                 throw Error(Status::bad_argument, format("generators: the float in word 13 of site %zu is %g: must be "
                                                          "above 0 and at most 2^-24, which MILC's are",
                                                          k, double(factor)));
+            if (const uint32_t lowest = words[generator_words * k + 14]; lowest > 40)
+                refuse(
+                    format("generators: word 14 of site %zu is %u: must be at most 40, as 24 bits of 64 from there on "
+                           "are a number",
+                           k, lowest));
         }
         for (size_t k = 0; k < sites_; ++k)
             for (int word = 0; word < generator_words; ++word)

@@ -34,10 +34,10 @@ ResidentLinks &milcgpu::resident(milcgpu_links &links) {
     return *links.links;
 }
 
-ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links) {
-    require(links, "links", "the handle");
+ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links, const char *what) {
+    require(links, what, "the handle");
     if (links->context != context)
-        refuse("the links belong to another context than that of the call");
+        refuse(format("%s: the handle belongs to another context than that of the call", what));
     return resident(*links);
 }
 
@@ -99,7 +99,7 @@ namespace {
 void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
     HostField fat_field{}, lng_field{};
     same_on_all_ranks(*handle.context, "an update of links", [&](CallArguments &call) {
-        fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
+        fat_field = host_field(fat, 72, "fat"), lng_field = host_field(lng, 72, "lng");
         if (fat_field.real != lng_field.real)
             refuse(format("fat links are in %s precision, long links in %s: both must have the same precision",
                           name(fat_field.real), name(lng_field.real)));

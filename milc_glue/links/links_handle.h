@@ -26,8 +26,9 @@ struct milcgpu_links : milcgpu::Evictable {
 
 namespace milcgpu {
 
-ResidentLinks &resident(milcgpu_links &links);                           // throws where there are none
-ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // of another handle's context
+ResidentLinks &resident(milcgpu_links &links); // throws where there are none
+// Of another handle's context; what: the argument's name.
+ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links, const char *what = "links");
 // With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
 // granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);

@@ -21,6 +21,22 @@ HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int r
     return host;
 }
 
+// The host's momenta: throws for the first number that is too large to be squared, or none.
+void name_what_is_too_large(const HostField &host, size_t sites) {
+    for (size_t k = 0; k < sites; ++k)
+        for (int real = 0; real < 4 * momentum_reals; ++real) {
+            const void *const site = static_cast<const unsigned char *>(host.data) + k * host.pitch_bytes;
+            const double x = host.real == Precision::double_ ? static_cast<const double *>(site)[real]
+                                                             : static_cast<const float *>(site)[real];
+            if (real % momentum_reals != momentum_reals - 1 && !std::isfinite(x * x)) // the last one is not read
+                throw Error(
+                    Status::nan_or_inf,
+                    format("momenta: number %d in direction %c of the site that the caller counts as %zu is %g: "
+                           "NaN, infinite or too large to be squared",
+                           real % momentum_reals, "XYZT"[real / momentum_reals], k, x));
+        }
+}
+
 struct ForceArguments {
     milcgpu_force_spec spec; // whole; not its links
     bool is_hisq;
@@ -251,8 +267,11 @@ milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *m
     return with_gauge(gauge, "milcgpu_momenta_load", [&](milcgpu_gauge &g) {
         load(g, "milcgpu_momenta_load", g.h, g.momenta_version,
              [&](CallArguments &) { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
-        if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h)))
-            throw Error(Status::nan_or_inf, "momenta: one is NaN, infinite or too large to be squared");
+        if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h))) {
+            const HostField host = field_of(g, momenta, 4 * momentum_reals, "momenta");
+            g.device().collective("milcgpu_momenta_load", [&] { name_what_is_too_large(host, g.geometry().volume()); });
+            throw Error(Status::nan_or_inf, "momenta: their squares have an infinite sum");
+        }
         g.momenta_changed();
     });
 }

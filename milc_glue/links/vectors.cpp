@@ -9,9 +9,10 @@
 
 using namespace milcgpu;
 
-void milcgpu::need_vectors(const milcgpu_vectors &vectors, int first, int count) {
+void milcgpu::need_vectors(const milcgpu_vectors &vectors, int first, int count, const char *what) {
     if (first < 0 || count < 0 || first > vectors.count() - count)
-        refuse(format("vectors %d to %d: this set has vectors 0 to %d", first, first + count - 1, vectors.count() - 1));
+        refuse(format("%s: vectors %d to %lld: this set has vectors 0 to %d", what, first, first + (long long)count - 1,
+                      vectors.count() - 1));
 }
 
 namespace {
@@ -25,11 +26,12 @@ const char *sites_of(int parity) { return parity == 0 ? "even" : "odd"; }
 
 } // namespace
 
-void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, int parity) {
-    need_vectors(vectors, first, count);
+void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what) {
+    need_vectors(vectors, first, count, what);
     for (int k = first; k < first + count; ++k) {
         if (!vectors.filled[parity][k])
-            refuse(format("vector %d is empty on %s sites: load it, or solve into it first", k, sites_of(parity)));
+            refuse(format("%s: vector %d is empty on %s sites: load it, or solve into it first", what, k,
+                          sites_of(parity)));
         const std::optional<uint64_t> &sum = vectors.sums[parity][k];
         if (sum && *sum != checksum_of(vectors, k, parity)) {
             vectors.filled[parity][k] = false;
@@ -76,7 +78,7 @@ VectorPlace::VectorPlace(const milcgpu_context *context, const milcgpu_vector &v
     require(vectors_, what, "the vectors");
     if (vectors_->context != context)
         refuse(format("%s: vectors of another context than that of the call", what));
-    need_vectors(*vectors_, index_, 1);
+    need_vectors(*vectors_, index_, 1, what);
 }
 
 void VectorPlace::read(milcgpu_context &context, int parity, const SpinorBlock &to) const {
@@ -148,7 +150,7 @@ void milcgpu_vectors_destroy(milcgpu_vectors *vectors) {
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from) {
     return with_vectors(vectors, "milcgpu_vectors_load", [&](milcgpu_vectors &v) {
         const int on = parity_index(parity);
-        need_vectors(v, index, 1);
+        need_vectors(v, index, 1, "index");
         const HostField host = host_field(from, 6, "from");
         begin_filling(v, index, 1, on);
         v.context->reorder->to_device(host, on, v.parity[on][index]);
@@ -161,7 +163,7 @@ milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int par
         const bool both = parity == MILCGPU_EVEN + MILCGPU_ODD;
         const int first = both ? 0 : parity_index(parity), last = both ? 1 : first;
         for (int on = first; on <= last; ++on)
-            need_filled(v, index, 1, on);
+            need_filled(v, index, 1, on, "index");
         const HostField host = host_field(to, 6, "to");
         for (int on = first; on <= last; ++on)
             v.context->reorder->to_host(v.parity[on][index], on, host);
@@ -174,7 +176,7 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
         same_on_all_ranks(*v.context, "milcgpu_vectors_dslash", [&](CallArguments &call) {
             on = parity_index(call("parity", parity));
             call("index", index);
-            need_filled(v, index, 1, 1 - on);
+            need_filled(v, index, 1, 1 - on, "index");
             resident(v.context, links);
         });
         const Precision real = v.parity[on].precision();
@@ -201,8 +203,8 @@ milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, do
             if (x.of == to.of && x.index == to.index)
                 refuse("to: it is x, too, and would be overwritten before x is read: take another vector");
             call("scale", scale, any_finite), call("a", a, any_finite);
-            need_filled(*x.of, x.index, 1, on);
-            need_filled(*y.of, y.index, 1, 1 - on);
+            need_filled(*x.of, x.index, 1, on, "x");
+            need_filled(*y.of, y.index, 1, 1 - on, "y");
             resident(&context, links);
         });
         const SpinorBlock into = made.parity[on][to.index];
@@ -223,7 +225,7 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
         same_on_all_ranks(*v.context, "milcgpu_vectors_sum", [&](CallArguments &call) {
             on = parity_index(call("parity", parity));
             call("first", first), call("count", count, one_or_more), call.given("weights", weights);
-            need_filled(v, first, count, on);
+            need_filled(v, first, count, on, "first, count");
             for (int k = 0; k < count; ++k) {
                 if (!std::isfinite(weights[k]))
                     throw Error(Status::nan_or_inf,

@@ -23,10 +23,10 @@ struct milcgpu_vectors {
 
 namespace milcgpu {
 
-// Throws where these are not vectors of it.
-void need_vectors(const milcgpu_vectors &vectors, int first, int count);
+// Throws where these are not vectors of it. what: the argument that says so.
+void need_vectors(const milcgpu_vectors &vectors, int first, int count, const char *what);
 // Throws where one of them is empty on this parity, or no longer has its checksum; that one is empty then.
-void need_filled(const milcgpu_vectors &vectors, int first, int count, int parity);
+void need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what = "vectors");
 // They are about to be written: empty until now_filled().
 void begin_filling(milcgpu_vectors &vectors, int first, int count, int parity);
 // with_sums: their checksums are taken.

@@ -306,8 +306,9 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
         HostField out{};
         std::optional<FieldPair> fields;
         same_on_all_ranks(c, function, [&](CallArguments &call) {
-            if (call("numbers", numbers) != MILCGPU_OPEN_SPIN)
-                checked_basis(numbers);
+            call("numbers", numbers,
+                 from_to(MILCGPU_OPEN_SPIN, MILCGPU_GAMMAS_DEGRAND_ROSSI,
+                         "MILCGPU_OPEN_SPIN (-1), MILCGPU_GAMMAS_MILC (0) or MILCGPU_GAMMAS_DEGRAND_ROSSI (1)"));
             const HostPair host(phi, psi);
             out = host_field(to, record, "to");
             check_precision(out, host.phi, "to");

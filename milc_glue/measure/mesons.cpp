@@ -271,7 +271,7 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                                         const milcgpu_field *field) {
     HostField host{};
     const auto look = [&](CallArguments &) {
-        host = host_field(field, 72, "links");
+        host = host_field(field, 72, "field");
         return host.real;
     };
     const auto fill = [&](LinkField &bare) {

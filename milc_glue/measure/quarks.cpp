@@ -15,7 +15,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, co
     look_at(from, what, "quark fields");
     if (device_ != nullptr) {
         for (const int parity : {0, 1})
-            need_filled(*device_, first_, n, parity);
+            need_filled(*device_, first_, n, parity, what);
         return;
     }
     for (const int parity : {0, 1})
@@ -30,7 +30,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quark
     look_at(to, what, "results of a measurement");
     if (device_ == nullptr)
         return;
-    need_vectors(*device_, first_, n_);
+    need_vectors(*device_, first_, n_, what);
     if (device_ == read.device_ && first_ < read.first_ + n_ && read.first_ < first_ + n_) {
         own_[0] = allocate(0, "results of a measurement"), own_[1] = allocate(1, "results of a measurement");
         vectors_ = {own_[0], own_[1]};
@@ -51,7 +51,7 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, const char 
         device_ = quarks->device, first_ = quarks->first;
         if (device_->context != links_.context || device_->parity[0].precision() != links_.precision)
             refuse(format("%s: vectors of another context, or in another precision than the links", what));
-        need_vectors(*device_, first_, n_);
+        need_vectors(*device_, first_, n_, what);
         const FullVectors all = {device_->parity[0], device_->parity[1]};
         vectors_ = all.from(first_).first(n_);
         return;

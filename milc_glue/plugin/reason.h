@@ -1,15 +1,10 @@
-// Text of the last failure, without the end of its last line.
+// Text of the last failure, without the end of its last line. The table of memory that may follow the first line is there
+// once as long as it has the same owners.
 #pragma once
-#include "milc_glue/api/milcgpu.h"
 #include <string>
 
 namespace milcgpu {
 
-inline std::string reason() {
-    std::string text = milcgpu_last_error();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
-        text.pop_back();
-    return text;
-}
+std::string reason();
 
 } // namespace milcgpu

@@ -2,9 +2,12 @@
 #include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
+#include "milc_glue/plugin/reason.h"
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <new>
+#include <utility>
 
 namespace milcgpu {
 
@@ -232,6 +235,22 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
                                                         : "the GPU is gone: MILC runs on the CPU from here on";
     log_failure(routine, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
     end_context_after(status);
+}
+
+std::string reason() {
+    std::string text = milcgpu_last_error();
+    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
+        text.pop_back();
+    const size_t table = text.find('\n');
+    if (table == std::string::npos)
+        return text;
+    static std::string said;
+    std::string owners = text.substr(table);
+    owners.erase(std::remove_if(owners.begin(), owners.end(), [](char c) { return std::isdigit(c) || c == ' '; }),
+                 owners.end());
+    if (std::exchange(said, owners) == owners)
+        text.replace(text.find_last_not_of(':', table - 1) + 1, std::string::npos, ", by the same as before");
+    return text;
 }
 
 void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {

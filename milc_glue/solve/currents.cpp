@@ -228,8 +228,8 @@ milcgpu_status milcgpu::current_sums(milcgpu_meson_links *links, milcgpu_links *
         const int on = parity_index(parity), each = n / groups;
         l.device().collective(function, [&] {
             need_links(l);
-            need_filled(*sources, 0, n, on);
-            need_filled(*solutions, 0, n, 1 - on);
+            need_filled(*sources, 0, n, on, "sources");
+            need_filled(*solutions, 0, n, 1 - on, "solutions");
         });
         Currents currents(l, groups);
         for (int k = 0; k < groups; ++k)

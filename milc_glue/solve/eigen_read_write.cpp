@@ -222,6 +222,7 @@ milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, co
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
             call.given("path", path);
             real = host_precision_of(call("precision", precision), "precision");
+            require_time(time);
             if (!are_loaded(of))
                 refuse(empty_eigenvectors);
         });

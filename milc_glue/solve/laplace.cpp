@@ -99,7 +99,11 @@ OperatorSpec laplace_spec(const milcgpu_storage &given, int directions, const ch
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
     spec.link = spec.spinor;
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
-    find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
+    try {
+        find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
+    } catch (const Error &error) {
+        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
+    }
     return spec;
 }
 
@@ -255,7 +259,7 @@ class LaplaceSources : public SourcesOfCall {
         for (int k = 0; k < count; ++k) {
             norm_squared(device(), group.b[k], sums_.data());
             const double even = std::sqrt(sums_.to_host()[0]);
-            if (even > 0)
+            if (even > 0 && std::isfinite(norm_[k] / even)) // else the solve says which norms it takes
                 group.of[k].tolerance = 0.999 * group.of[k].wanted * norm_[k] / even; // less: rounding of odd sites
         }
     }

@@ -11,7 +11,11 @@ OperatorSpec milcgpu::operator_of(const milcgpu_storage &given, const char *what
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
     spec.link = spec.spinor;
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
-    find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual); // throws not_built
+    try {
+        find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual);
+    } catch (const Error &error) {
+        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
+    }
     return spec;
 }
 

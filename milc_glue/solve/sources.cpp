@@ -85,7 +85,7 @@ int milcgpu::sources_at_once(int n, int together, bool some_are_loose) {
 void milcgpu::check_together(int together, int n) {
     if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
         refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
-    require_count(n, 0, "the number of sources");
+    require_count(n, 0, "n, the number of sources,");
 }
 
 milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k) {
