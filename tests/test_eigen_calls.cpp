@@ -338,10 +338,6 @@ TEST_CASE("vectors that are loaded: in any order, independent, and held against 
         CHECK(with_others.reports[0].steps == plain);
         CHECK(with_others.reports[0].deflation_off == 1);
         CHECK(has(with_others.reports[0].message, "solved without deflation: eigenvector 0 is not one of these links"));
-        Handle odd;
-        CHECK(milcgpu::other_parity_of(*made[1], session.links, &odd.of) == MILCGPU_BAD_ARGUMENT);
-        CHECK(std::string(milcgpu_last_error())
-                  .rfind("eigenvectors of the other parity: those on the device are of ", 0) == 0);
         CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 3 * session.lattice.volume() / 2 + 1,
                                           &reversed.of) == MILCGPU_BAD_ARGUMENT);
         CHECK(has(milcgpu_last_error(), "a parity of this lattice has 768"));

@@ -338,8 +338,9 @@ TEST_CASE("programs: spectrum on ranks has the correlators of one", "[measuremen
 
 TEST_CASE("programs: spectrum refuses in words", "[measurements]") {
     NEED_MPIRUN;
-    const auto refused = [](const std::string &options, int status, const std::string &why) {
-        const Run r = tests::run_program("spectrum --backend host --size 4 4 4 4 --sweeps 0 " + options);
+    const auto refused = [](const std::string &options, int status, const std::string &why,
+                            const std::string &lattice = "--size 4 4 4 4 --sweeps 0 ") {
+        const Run r = tests::run_program("spectrum --backend host " + lattice + options);
         INFO(r.output);
         CHECK(r.status == status);
         CHECK(r.count(why) == 1);
@@ -353,7 +354,8 @@ TEST_CASE("programs: spectrum refuses in words", "[measurements]") {
     refused("--first-slice 4", 2, "--first-slice must be below the extent in time, 4");
     refused("--configurations 0", 2, "--configurations: '0' must be");
     refused("--csv /nowhere/csv", 2, "/nowhere/csv cannot be written");
-    refused("--lattice /nowhere/lat", 1, "/nowhere/lat cannot be opened ");
+    refused("--lattice /nowhere/lat", 1, "/nowhere/lat cannot be opened ", "");
+    refused("--lattice /nowhere/lat", 2, "--lattice excludes --size");
     refused("--width -1", 2, "--width: '-1' must be");
     // A residual that double precision does not have: the library says it.
     refused("--tolerance 1e-18", 1, "spectrum: ");

@@ -259,7 +259,7 @@ class LaplaceSources : public SourcesOfCall {
         for (int k = 0; k < count; ++k) {
             norm_squared(device(), group.b[k], sums_.data());
             const double even = std::sqrt(sums_.to_host()[0]);
-            if (even > 0 && std::isfinite(norm_[k] / even)) // else the solve says which norms it takes
+            if (even > 0)
                 group.of[k].tolerance = 0.999 * group.of[k].wanted * norm_[k] / even; // less: rounding of odd sites
         }
     }
