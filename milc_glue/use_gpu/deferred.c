@@ -389,7 +389,19 @@ static int twists_nothing(const fn_links_t *fn) {
         nothing = phase->bdry_phase[dir] == 0 && phase->r0[dir] % 2 == 0;
     return nothing;
 }
+/* MILC reduces x + extent - origin by C's %, which is negative for such an origin: it then twists some of the forward
+ * links and others of the backward links, and its own CG diverges. */
+static void say_origin_is_beyond(const fn_links_t *fn) {
+    const int extent[4] = {nx, ny, nz, nt};
+    int dir;
+    for (dir = 0; fn != NULL && fn->phase != NULL && dir < 4; dir++)
+        if (fn->phase->r0[dir] > extent[dir])
+            milcgpu_plugin_says_once(MILCGPU_BACK_LINKS,
+                                     "coordinate_origin is beyond the lattice, so MILC twists the wrong links: results "
+                                     "are of another boundary than the input says. Give an origin inside the lattice");
+}
 void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
+    say_origin_is_beyond(fn);
     if (!twists_nothing(fn))
         fill_to_read(fn);
     twisting++;

@@ -278,8 +278,10 @@ void waiting(const char *fault) {
     boundary_twist_fn(ours.fn[0], 1);
     boundary_twist_fn(milcs.fn[0], 1);
     solve_with(&ours, &milcs);
-    check_sets(&ours, &milcs); /* backward links, which are made now, are twisted, too */
+    check_sets(&ours, &milcs);           /* backward links, which are made now, are twisted, too */
+    ours.fn[0]->phase->r0[TUP] = nt + 2; /* which a line says */
     boundary_twist_fn(ours.fn[0], 0);
+    ours.fn[0]->phase->r0[TUP] = 0;
     boundary_twist_fn(milcs.fn[0], 0);
     check_sets(&ours, &milcs);
     drop_sets(&ours, &hisq);
