@@ -3,6 +3,7 @@
 #include "examples/memory.h"
 #include "gpu_kernels/backend/error.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/backend/quoted.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/gauge_file.h"
@@ -152,7 +153,7 @@ std::vector<double> read_or_make_gauge(const Job &ranks, const std::string &file
         lattice = lattice_of(ranks, file);
     check_lattice(ranks, lattice, bytes_a_site / ranks.size());
     if (!file.empty()) {
-        std::printf("gauge field %s\n", file.c_str());
+        std::printf("gauge field %s\n", milcgpu::printable(file).c_str());
         return read_box(ranks, lattice, file);
     }
     milcgpu::wait_passively();

@@ -1,6 +1,7 @@
 // How OpenMP threads of the host wait. A program of its own is asked, because OpenMP reads its settings once.
 #include "gpu_kernels/backend/host_threads.h"
 #include "milc_glue/api/milcgpu.h"
+#include "milc_glue/host/host_pool.h"
 #include "tests/install_support.h"
 #include "tests/sized.h"
 #include <algorithm>
@@ -100,9 +101,10 @@ TEST_CASE("a solve and one in a child of fork", "[.]") {
         };
         milcgpu_context *own = nullptr;
         const bool said = words(solve()) && words(milcgpu_context_create(&layout, &options, &own));
+        milcgpu::copy_bytes(none.data(), reals.data(), reals.size() * sizeof(double)); // with the threads there are
         milcgpu_links_destroy(links);
         milcgpu_context_destroy(context);
-        std::exit(said && own == nullptr && solution == untouched ? 3 : 4);
+        std::exit(said && own == nullptr && solution == untouched && none == reals ? 3 : 4);
     }
     int status = 0;
     waitpid(child, &status, 0);

@@ -581,12 +581,12 @@ TEST_CASE("what several sources are refused with", "[sources]") {
     for (const double wrong : {-1.0, double(NAN), 0.0, double(INFINITY)}) {
         const double tolerances[] = {1e-3, wrong};
         own.source_tolerances = tolerances;
-        says(all.solve(session, own, 0), "source 1: spec.tolerance ");
+        says(all.solve(session, own, 0), "spec.source_tolerances[1] ");
     }
     own.source_tolerances = nullptr;
     const int none_left[] = {5, 0};
     own.source_max_iterations = none_left;
-    says(all.solve(session, own, 0), "source 1: spec.max_iterations is 0");
+    says(all.solve(session, own, 0), "spec.source_max_iterations[1] is 0");
     const milcgpu_field alone = session.field(all.b[0]), to = session.field(all.x[0]);
     says(milcgpu_staggered_solve(session.links, &own, &alone, &to, nullptr), "for several sources");
     const milcgpu_field field = session.field(all.b[0]);

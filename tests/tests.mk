@@ -31,9 +31,9 @@ first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
 
 # Programs in MILC's shape, with the glue in them; test_milc_host.cpp and test_milc_host_md.cpp run them.
-# Under the sanitizers the test tagged [sanitize] runs two of them; two are for long runs.
-host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 \
-                   $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 asqtad-master-P1 hisq-newer-P2 $(if $(filter 1,$(LONG)),hisq-P1 hisq-master-P2)))
+# Under the sanitizers the tests tagged [sanitize] run three of them; two are for long runs.
+host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 hisq-newer-P2 \
+                   $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 asqtad-master-P1 $(if $(filter 1,$(LONG)),hisq-P1 hisq-master-P2)))
 
 # Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
 mpi_list := $(O)/mpi_ranks/list

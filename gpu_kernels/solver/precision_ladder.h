@@ -134,8 +134,8 @@ constexpr double loose_tolerance = 1e-5, well_below = 10;
 // mean of (exact - loose) over few sources to that of the loose solutions of many. This has no bias only if a loose
 // solution is a function of its own source, the same in every call. In one Krylov space it is not: its error depends on
 // the other sources, and differs by its own size from that of a solve by itself. Such methods ask for 1e-2 to 1e-4.
-// From 1e-5 on MILC's inputs take solutions as they are. 1.01: a tolerance may have been rounded to single.
-constexpr bool is_loose(double tolerance) { return tolerance > 1.01 * loose_tolerance; }
+// From 1e-5 on MILC's inputs take solutions as they are. 1 + 1e-6: a tolerance may have been rounded to single.
+constexpr bool is_loose(double tolerance) { return tolerance > (1 + 1e-6) * loose_tolerance; }
 constexpr bool starts_in(Precision to, double tightest) {
     return tightest >= loose_tolerance && tightest * go_down_at(Masses::several, to) >= well_below;
 }

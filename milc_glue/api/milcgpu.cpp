@@ -5,6 +5,7 @@
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
+#include <omp.h>
 #include <pthread.h>
 
 using namespace milcgpu;
@@ -16,7 +17,10 @@ thread_local const char *error_shown = "";
 } // namespace
 
 void milcgpu::watch_forks() {
-    static const int unused = pthread_atfork(nullptr, nullptr, [] { forked_child = true; });
+    static const int unused = pthread_atfork(nullptr, nullptr, [] {
+        forked_child = true;
+        omp_set_num_threads(1); // loops for MILC's fields: the others of OpenMP's threads are not in the child
+    });
     static_cast<void>(unused);
 }
 

@@ -9,6 +9,8 @@
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
+#include <cstring>
+#include <tuple>
 #include <utility>
 
 using namespace milcgpu;
@@ -111,8 +113,13 @@ SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, O
             of_each.max_iterations.push_back(own.limits.max_iterations);
             of_each.loose += ladder::is_loose(own.limits.tolerance);
         } catch (const Error &error) {
-            const bool own = spec.source_tolerances != nullptr || spec.source_max_iterations != nullptr;
-            throw Error(error.status(), own ? format("source %d: %s", k, error.what()) : error.what());
+            std::string words = error.what(); // of the members that source k has instead
+            for (const auto &[member, its, given] :
+                 {std::tuple("spec.tolerance ", "spec.source_tolerances", spec.source_tolerances != nullptr),
+                  {"spec.max_iterations ", "spec.source_max_iterations", spec.source_max_iterations != nullptr}})
+                if (given && words.rfind(member, 0) == 0)
+                    words.replace(0, std::strlen(member), format("%s[%d] ", its, k));
+            throw Error(error.status(), words);
         }
     }
     return arguments;
