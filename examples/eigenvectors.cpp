@@ -19,8 +19,8 @@ Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const
         return;
     const auto start = std::chrono::steady_clock::now();
     if (!choice.from.empty()) {
-        must(milcgpu_eigenvectors_read(connection.links(), milcgpu::quoted_name(choice.from).c_str(), choice.precision,
-                                       choice.count, &vectors_));
+        must(milcgpu_eigenvectors_read(connection.links(), choice.from.c_str(), choice.precision, choice.count,
+                                       &vectors_));
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         std::printf("%d eigenvectors of %s read in %.2f s\n", milcgpu_eigenvectors_count(vectors_),
                     milcgpu::quoted_name(choice.from).c_str(), ranks.slowest(seconds));

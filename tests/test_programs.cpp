@@ -337,6 +337,12 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
     CHECK(r.count("6 eigenvectors of " + path + "/vectors read in ") == 1);
     const Table again = table(path + "/again.csv");
     REQUIRE(again.size() == 7);
+    // A name that is printed otherwise than it is.
+    std::filesystem::copy(path + "/vectors", path + "/\x1bvectors");
+    const Run renamed = run("eigen" + field + " --quiet --from '" + path + "/\x1bvectors'");
+    INFO(renamed.output);
+    CHECK(renamed.status == 0);
+    CHECK(renamed.count("\x1b") == 0);
     for (int k = 1; k <= 6; ++k)
         CHECK(std::stod(again[k][1]) == Approx(std::stod(one[k][1])).epsilon(1e-5));
     // The file of even sites deflates sources; that of odd ones is refused.

@@ -547,7 +547,10 @@ TEST_CASE("a tolerance whose square is 0 is refused, and one that nothing reache
                 Sources all(lattice, random_sources(lattice, 3));
                 const milcgpu_status ended = all.solve(session, spec, together);
                 CAPTURE(milcgpu::name(backend), sloppy, together, milcgpu_status_name(ended), milcgpu_last_error());
-                CHECK((ended == MILCGPU_PRECISION_FLOOR || ended == MILCGPU_NOT_CONVERGED)); // the limit, on a GPU
+                if (backend == Backend::host)
+                    CHECK(ended == MILCGPU_PRECISION_FLOOR);
+                else // seen on an H200: the limit of iterations, with the same residual
+                    CHECK((ended == MILCGPU_PRECISION_FLOOR || ended == MILCGPU_NOT_CONVERGED));
                 for (int k = 0; k < 3; ++k)
                     CHECK(residual(lattice, links, 0.3, random_fermion(lattice, 62 + k), all.solution(k)) < 1e-14);
                 spec.tolerance = 1e-160;

@@ -27,11 +27,11 @@ class Verification {
     std::vector<SpinorBlock> loaded_;
 };
 
-// Vectors that a call reads and does not change: whether what arrived on the device was there until the last read.
+// Checks that vectors which a call loads, and does not change, stay on the device as they arrived, until the last read.
 class LoadedVectors {
   public:
     explicit LoadedVectors(milcgpu_context &context) : context_(context) {}
-    void add(const SpinorField &field); // when it is filled: takes its checksum, does not wait
+    void add(const SpinorField &field); // call it once the field is filled: takes a checksum, does not wait
     void forget() { fields_.clear(); }
     // After the last read, before anything is copied out; waits. Throws Error(corrupted) if one changed.
     void must_hold() const;

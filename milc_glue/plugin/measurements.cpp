@@ -273,7 +273,7 @@ int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step,
             const EigenStore::Set *const set = milcs_eigenvectors(p, *of);
             milcgpu_links *made_by = store.newest_on_device() ? store.links_of_other_parity() : nullptr;
             const milcgpu_field *const fields = store.newest_on_device() ? nullptr : store.fields().data();
-            if (fields != nullptr) { // any links will do
+            if (fields != nullptr) { // project_out() then reads this part from MILC's fields, and no links
                 const LinkSet *const links = p.links_for(MILCGPU_MEAS_CURRENT, of->fat, of->lng);
                 made_by = links != nullptr ? links->handle : nullptr;
                 account.to_device += of->count * field_bytes(p) / 2;

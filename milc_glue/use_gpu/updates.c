@@ -90,11 +90,12 @@ void __wrap_reunitarize_ks(void) {
                      milcgpu_original(reunitarize_ks)());
 }
 
-/* MILC's own does not mind whether phases are in: its sum is then another one. The device's links have them in, so
- * the host's need not change where theirs are. */
-/* About that of a site of a random field. Without it rounding would count against the action, which may vanish. */
+/* The action of a site of a random field, about. Rounding is judged relative to the action plus this, because the
+ * action may vanish. */
 #define ACTION_OF_SITE 16.
 
+/* MILC's own does not mind whether phases are in: its sum is then another one. The device's links have them in, so
+ * the host's need not change where theirs are. */
 static double gauge_action(int of_phases_in) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_loops loops;
