@@ -110,7 +110,8 @@ const std::vector<Setting> &setting_table() {
 
 const std::vector<TestWord> &test_words() {
     static const std::vector<TestWord> words = {
-        {"look_at_all", true, "a solve looks at all of the host's links before it begins, on a GPU and large lattices, too"},
+        {"look_at_all", true,
+         "a solve looks at all of the host's links before it begins, on a GPU and large lattices, too"},
         {"copy_back", true, "gauge field, momenta and HISQ links are copied back after every routine"},
         {"load", true, "quark fields of measurements are loaded by each routine that reads them"},
         {"no_gather", true, "colours of a set of propagators are solved one by one, masses together"},

@@ -1,5 +1,5 @@
-// Text of the last failure, without the end of its last line. The table of memory that may follow the first line is there
-// once as long as it has the same owners.
+// Text of the last failure, without the end of its last line. A table of memory may follow the first line: it is left
+// out if the last one had the same owners.
 #pragma once
 #include <string>
 
