@@ -2,9 +2,9 @@
 // are small dense blocks between sites. D, the inverse of the blocks of 2^4, prolongation, restriction and the coarse
 // operator are all such operators.
 #pragma once
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/launch.h"
-#include "gpu_kernels/su3/su3.h"
+#include "gpu_kernels/fields/su3.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch.h"
 
 // Before the parameters of a lambda that runs on the device.
 #if defined(MILCGPU_WITH_CUDA)

@@ -2,7 +2,7 @@
 // operator, and the K-cycle.
 #pragma once
 #include "examples/multigrid_levels.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include "gpu_kernels/solver/hermitian.h"
 #include <algorithm>
 #include <chrono>

@@ -171,10 +171,10 @@ typedef struct {
 } milcgpu_plugin_form;
 /* A gauge file is read by all ranks into `links`, MILC's order of sites, 4 a site. All ranks call it; the start is not
  * needed. Of `milc` ranks, rank, box, decisions and site_map are read. lime: 0: a file of MILC's version 5. 1: a file
- * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot read
- * it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge, those of
- * SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold, which was
- * said: the run must end. */
+ * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot
+ * read it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge,
+ * those of SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold,
+ * which was said: the run must end. */
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file);
 /* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it;

@@ -1,6 +1,6 @@
 // The routines of molecular dynamics.
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 
@@ -205,8 +205,8 @@ int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_momenta_action(gauge, action); });
 }
 
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths, const int *steps,
-                                 double *plaquettes, double *polyakov, double *traces) {
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
+                                 const int *steps, double *plaquettes, double *polyakov, double *traces) {
     return on_gauge(MILCGPU_GAUGE_MEASURE, lattice, MILCGPU_LINKS, 0, [&](milcgpu_gauge *gauge, RoutineAccount &) {
         milcgpu_status status = milcgpu_gauge_plaquettes(gauge, &plaquettes[0], &plaquettes[1]);
         if (status == MILCGPU_OK)

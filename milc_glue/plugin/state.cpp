@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/state.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/plugin/reason.h"

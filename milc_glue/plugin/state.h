@@ -1,7 +1,7 @@
 // What the entries of the plugin share: MILC's side, the settings, the context, and what is kept between calls. One per
 // process, on top of the C interface; the entries are in start.cpp, links.cpp, solve.cpp and comparison.cpp.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/host_fields.h"
