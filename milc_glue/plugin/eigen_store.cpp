@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/eigen_store.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/reason.h"
 #include "milc_glue/solve/eigen_handle.h"
