@@ -190,7 +190,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) < 1e-14);
-        milcgpu_plugin_forget_deferred(1);
+        milcgpu_plugin_forget_deferred(MILCGPU_DEFERRED_ALL);
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) > 1e-3); // of the host's fields
 
         // Others that are made alone, and destroyed, leave them, in use or not.
@@ -198,7 +198,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         REQUIRE(make(one, 1, 1, 1) == 1);
         REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[3],
                                          {parts[2].data(), parts[3].data()}) == 1);
-        milcgpu_plugin_forget_deferred(0);
+        milcgpu_plugin_forget_deferred(MILCGPU_DEFERRED_LINKS);
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14);
         plugin().links->drop_all();
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14); // made again
@@ -208,7 +208,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[4]) < 1e-14);
-        milcgpu_plugin_forget_deferred(1);
+        milcgpu_plugin_forget_deferred(MILCGPU_DEFERRED_ALL);
     }
 }
 

@@ -335,16 +335,17 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          int device_only, milcgpu_fatlink_report *report);
 
 /* 1: the links `fat`, `lng` are those of a plus factor times those of b, on the device alone: they are not filled. The
- * device may make them again until milcgpu_plugin_forget_deferred(1): a and b stay as they are. All ranks call it. */
+ * device may make them again until milcgpu_plugin_forget_deferred(): a and b stay as they are. All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b);
 
-/* The fermion links of the last milcgpu_plugin_links() are no longer on the device alone: their fields are being
- * filled, or are gone. sums: nor are those of milcgpu_plugin_links_sum(). */
-void milcgpu_plugin_forget_deferred(int sums);
+/* The fermion links of the last milcgpu_plugin_links(), or the sums of milcgpu_plugin_links_sum(), or both, are no longer
+ * on the device alone: their fields are being filled, or are gone. */
+enum { MILCGPU_DEFERRED_LINKS = 1, MILCGPU_DEFERRED_SUMS = 2, MILCGPU_DEFERRED_ALL = 3 };
+void milcgpu_plugin_forget_deferred(int what);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);

@@ -120,10 +120,9 @@ void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double fact
     deferred_.push_back({links, a, b, factor, made_now});
 }
 
-void LinkCache::forget_deferred(bool made_now_alone) {
-    const auto stays = [&](const Deferred &one) { return made_now_alone && !one.made_now; };
-    deferred_.erase(std::remove_if(deferred_.begin(), deferred_.end(), [&](const auto &one) { return !stays(one); }),
-                    deferred_.end());
+void LinkCache::forget_deferred(bool made_now, bool sums_of_later) {
+    const auto goes = [&](const Deferred &one) { return one.made_now ? made_now : sums_of_later; };
+    deferred_.erase(std::remove_if(deferred_.begin(), deferred_.end(), goes), deferred_.end());
     for (const auto &set : sets_)
         if (set->mirror.is(Mirror::Newest::device) &&
             std::none_of(deferred_.begin(), deferred_.end(),

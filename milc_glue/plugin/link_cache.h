@@ -77,7 +77,7 @@ class LinkCache {
     Addresses own_derivative() const { return {this, this}; }
     // made_now: links and sums of one making, which lasts until the next one; others are sums that MILC asked for
     // later.
-    void forget_deferred(bool made_now_alone = false);
+    void forget_deferred(bool made_now = true, bool sums_of_later = true);
     bool are_deferred(const void *fat, const void *lng) const;
     // Why the last sum could not be made, if it is not for memory; once.
     std::string why_no_sum() { return std::exchange(why_no_sum_, {}); }

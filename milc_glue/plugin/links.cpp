@@ -94,9 +94,9 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
     });
 }
 
-void milcgpu_plugin_forget_deferred(int sums) {
+void milcgpu_plugin_forget_deferred(int what) {
     if (plugin().links != nullptr)
-        plugin().links->forget_deferred(sums == 0);
+        plugin().links->forget_deferred((what & MILCGPU_DEFERRED_LINKS) != 0, (what & MILCGPU_DEFERRED_SUMS) != 0);
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

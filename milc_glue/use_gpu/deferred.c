@@ -96,7 +96,7 @@ static void fill_deferred(void) {
             milcgpu_end_of_run();
         }
     }
-    milcgpu_plugin_forget_deferred(1);
+    milcgpu_plugin_forget_deferred(MILCGPU_DEFERRED_ALL);
     if (d.hisq != NULL)
         milcgpu_fill_hisq(&d, links);
     else
@@ -169,7 +169,7 @@ static int fill_sums(void) {
             sums[i].fat = sums[i].lng = NULL;
     }
     if (known)
-        milcgpu_plugin_forget_deferred(1);
+        milcgpu_plugin_forget_deferred(MILCGPU_DEFERRED_SUMS);
     for (i = 0; i < MAX_NAIK; i++)
         if (were[i].fn != NULL) {
             fill_sum(&were[i]);
@@ -316,7 +316,7 @@ static void forget_deferred(const fn_links_t *fn) {
             return;
     free(deferred.made_of);
     memset(&deferred, 0, sizeof deferred);
-    milcgpu_plugin_forget_deferred(0); /* sums of others stay */
+    milcgpu_plugin_forget_deferred(MILCGPU_DEFERRED_LINKS); /* sums of others stay */
 }
 static void forget_auxiliary(const hisq_auxiliary_t *aux) {
     if (deferred.aux == aux)
