@@ -12,7 +12,7 @@ test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Three programs, which run side by side, those that take longest first: tests that start programs, tests that start
 # programs in MILC's shape, and tests of the library.
-host_tests     := $(call tests_of,milc_host milc_host_md)
+host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
 # Without a GPU, tests of the library run in three parts at once that take as long: those with a tag of part_1, those of
