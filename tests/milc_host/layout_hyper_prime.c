@@ -1,5 +1,5 @@
-/* Sites of this rank (ranks.c): MILC's order, or with MILC_HOST_LAYOUT=shuffled another one with even sites first, or =broken one
- * where node_index does not say where the sites are. */
+/* Sites of this rank (ranks.c): MILC's order, or with MILC_HOST_LAYOUT=shuffled another one with even sites first, or
+ * =broken one where node_index does not say where the sites are. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "ranks.h"
 #include <string.h>
@@ -16,7 +16,10 @@ static int is_layout(const char *name) {
 size_t node_index(int x, int y, int z, int t) {
     static int shuffled = -1;
     const int parity = (x + y + z + t) % 2;
-    size_t k = (x % box_extent[0] + box_extent[0] * (y % box_extent[1] + box_extent[1] * (z % box_extent[2] + (size_t)box_extent[2] * (t % box_extent[3])))) / 2;
+    size_t k = (x % box_extent[0] +
+                box_extent[0] * (y % box_extent[1] +
+                                 box_extent[1] * (z % box_extent[2] + (size_t)box_extent[2] * (t % box_extent[3])))) /
+               2;
     const size_t half = even_sites_on_node;
     if (shuffled < 0)
         shuffled = is_layout("shuffled");
