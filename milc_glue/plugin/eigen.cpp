@@ -1,8 +1,8 @@
 // Eigenvectors of MILC's links: computed, taken from MILC's fields or from a file, and copied there; those of a solve.
-#include "milc_glue/solve/eigen.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "milc_glue/plugin/eigen_store.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/reason.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
 #include <utility>
 

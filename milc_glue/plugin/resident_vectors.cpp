@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/resident_vectors.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/context.h"
 #include <algorithm>
 #include <cstring>
