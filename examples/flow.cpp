@@ -155,18 +155,23 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const s
         std::printf("Number of steps = %d\n", report.last.steps);
         if (spec.integrator >= MILCGPU_FLOW_ADAPT_LUSCHER)
             std::printf("Number of rejected steps = %d\n", report.last.rejected);
-        const auto [t0, w0] = examples::flow_scales(record.values());
+        const examples::FlowScales scales = examples::flow_scales(record.values());
         const double half = 0.5 * *std::min_element(lattice.n.begin(), lattice.n.end());
-        const auto print = [half](const char *name, double value, const char *more, double second, double radius) {
-            if (std::isnan(value))
+        const auto print = [half](const char *name, const examples::Crossing &scale, const char *more, double second,
+                                  double radius) {
+            if (scale.is_coarse())
+                std::printf("%s: unknown, measurements are too far apart: try a smaller --every, or smaller steps\n",
+                            name);
+            else if (std::isnan(scale.at))
                 std::printf("%s: the flow did not come so far\n", name);
             else
-                std::printf("%s = %.6f%s %.6f%s\n", name, value, more, second,
+                std::printf("%s = %.6f%s %.6f%s\n", name, scale.at, more, second,
                             radius > half ? ", beyond half of the smallest extent: it depends on the lattice's size"
                                           : "");
         };
-        print("t0", t0, " a^2, sqrt(8 t0) / a =", std::sqrt(8 * t0), std::sqrt(8 * t0));
-        print("w0", w0, " a, w0^2 / a^2 =", w0 * w0, std::sqrt(8.0) * w0);
+        const double t0 = scales.t0.at, w0 = scales.w0.at;
+        print("t0", scales.t0, " a^2, sqrt(8 t0) / a =", std::sqrt(8 * t0), std::sqrt(8 * t0));
+        print("w0", scales.w0, " a, w0^2 / a^2 =", w0 * w0, std::sqrt(8.0) * w0);
         std::printf("charge at the end = %.6f\n", report.last.of.charge);
         std::printf("%.3f s, %.4f s a step, %.0f GFLOPS\n", seconds, seconds / std::max(1, report.last.steps),
                     report.gflops);

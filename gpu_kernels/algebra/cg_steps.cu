@@ -98,7 +98,8 @@ template <class S, class Send> struct UpdateSolutions {
             } else {
                 const int first = (state.iterations - pending) % cg_kept_steps;
                 for (int k = first; k < first + pending; ++k)
-                    add_step(k, residual(k));
+                    if (state.step_alpha[k] < INFINITY) // else the iteration breaks down here, and x stays as it was
+                        add_step(k, residual(k));
             }
             const StoredSpinor<SpinorDouble> stored = store_spinor<SpinorDouble>(p[field], stride, i, direction);
             if constexpr (std::is_same<S, SpinorDouble>::value)
