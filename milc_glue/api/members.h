@@ -9,7 +9,8 @@ namespace milcgpu {
 constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
 constexpr May in_or_out = from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_OUT, "0 or 1");
 constexpr May a_tolerance = at_least(1e-150), // its square is a number of full precision
-              no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
+    no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
+constexpr May a_mass{-6.7e153, 6.7e153, "finite, with a finite 4 m^2 (zero is legal)"};
 constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 
 // clang-format off
@@ -19,7 +20,9 @@ constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
         static constexpr const char *name = #Struct;                                                                   \
         static constexpr Member list[] = {__VA_ARGS__};                                                                \
     };                                                                                                                 \
-    static_assert(is_whole<Struct>(), "a row of every member, in their order")
+    static_assert(is_whole<Struct>(), "a row of every member, in their order");                                        \
+    static_assert(has_finite_reals<Struct>(), "a real number is finite");                                              \
+    static_assert(has_legal_defaults<Struct>(), "what stands in place of 0, and what defaults begin with, is legal")
 #define SIZE {Member::size, "struct_size", 0}
 #define NUMBERS(member, ...) numbers_at<decltype(S::member)>(#member, offsetof(S, member), __VA_ARGS__)
 #define INSIDE(member) table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member))
@@ -46,12 +49,12 @@ constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
 
 TABLE(milcgpu_solve_spec, SIZE,
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
-    NUMBERS(mass, unchecked),
+    NUMBERS(mass, a_mass),
     NUMBERS(tolerance, no_or_a_tolerance), NUMBERS(relative_tolerance, no_or_a_tolerance),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
-    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    NUMBERS(jump_limit, at_least(0)),
     OWN(links_version), OWN(progress), OWN(user), OWN(source_tolerances), OWN(source_max_iterations),
     ALIKE(eigenvectors));
 
@@ -63,7 +66,7 @@ TABLE(milcgpu_multi_mass_spec, SIZE,
     NUMBERS(n_shifts, from_to(0, max_shifts)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, from_to(0, 2000000000).from(5)),
     INSIDE(shared), INSIDE(sloppy), INSIDE(precise),
-    NUMBERS(leave_tolerance, from_to(0, INFINITY)),
+    NUMBERS(leave_tolerance, at_least(0)),
     NUMBERS(shared_tolerance, below_one),
     OWN(links_version), OWN(progress), OWN(user));
 
@@ -75,14 +78,14 @@ TABLE(milcgpu_fatlink_spec, SIZE,
     NUMBERS(precision, unchecked),
     NUMBERS(reconstruct, unchecked),
     NUMBERS(signs, in_or_out),
-    NUMBERS(unitarity, unchecked),
+    NUMBERS(unitarity, any_finite),
     INSIDE(paths),
     NUMBERS(eps_one_link, any_finite), NUMBERS(eps_naik, any_finite),
     NUMBERS(hisq, flag),
     INSIDE(fat7),
     NUMBERS(special_unitary, flag),
-    NUMBERS(svd_relative, from_to(0, INFINITY).or_0_for(1e-8)),
-    NUMBERS(svd_absolute, from_to(0, INFINITY).or_0_for(1e-8)),
+    NUMBERS(svd_relative, at_least(0).or_0_for(1e-8)),
+    NUMBERS(svd_absolute, at_least(0).or_0_for(1e-8)),
     NUMBERS(svd_only, flag),
     NUMBERS(derivative, flag));
 
@@ -97,7 +100,7 @@ TABLE(milcgpu_force_spec, SIZE,
     NUMBERS(eps, any_finite),
     NUMBERS(n_terms, none_or_more), ENTRIES(residues, n_terms),
     NUMBERS(n_sets, none_or_more), ENTRIES(sets, n_sets),
-    NUMBERS(filter, not_nan.or_0_for(5e-5)));
+    NUMBERS(filter, any_finite.or_0_for(5e-5)));
 
 TABLE(milcgpu_vector, OWN(of), NUMBERS(index, unchecked));
 
@@ -149,7 +152,7 @@ TABLE(milcgpu_flow_spec, SIZE,
     NUMBERS(step, positive.from(0.0625)),
     NUMBERS(stop, from_to(0, DBL_MAX, "at least 0, or MILCGPU_FLOW_AUTO_STOP (-1)")
         .or_also(MILCGPU_FLOW_AUTO_STOP).from(MILCGPU_FLOW_AUTO_STOP)),
-    NUMBERS(tolerance, unchecked.from(1e-4)),
+    NUMBERS(tolerance, any_finite.from(1e-4)),
     NUMBERS(anisotropy, positive.or_0_for(1)),
     NUMBERS(every, at_least(1).or_0_for(1)),
     NUMBERS(most_steps, at_least(1).or_0_for(100000)),
@@ -212,17 +215,17 @@ TABLE(milcgpu_dirac_meson_spec, SIZE,
 
 TABLE(milcgpu_laplace_spec, SIZE,
     NUMBERS(directions, from_to(3, 4).from(3)),
-    NUMBERS(kappa, unchecked),
+    NUMBERS(kappa, any_finite),
     INSIDE(what));
 
 TABLE(milcgpu_laplace_solve_spec, SIZE,
     NUMBERS(directions, from_to(3, 4).from(3)),
-    NUMBERS(kappa, unchecked),
+    NUMBERS(kappa, any_finite),
     NUMBERS(tolerance, a_tolerance),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
-    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    NUMBERS(jump_limit, at_least(0)),
     NUMBERS(together, from_to(MILCGPU_TOGETHER_AUTO, MILCGPU_ONE_BY_ONE)),
     OWN(progress), OWN(user));
 
