@@ -1,7 +1,7 @@
 // The tables of the structs of the C interface: a row a member, in their order. The compiler counts them.
 #pragma once
-#include "gpu_kernels/blas/shifts.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/algebra/shifts.h"
+#include "gpu_kernels/gauge/forces/forces.h"
 #include "milc_glue/api/arguments.h"
 
 namespace milcgpu {
