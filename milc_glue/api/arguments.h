@@ -16,7 +16,7 @@ struct May {
     double zero_is = 0, start = 0; // what stands in place of 0; what defaults begin with where 0 is not legal
     constexpr May or_also(double value) const { return {least, most, words, checked, value, zero_is, start}; }
     constexpr May or_0_for(double value) const { return {least, most, words, checked, also, value, start}; }
-    constexpr May from(double value) const { return {least, most, words, checked, also, zero_is, value}; }
+    constexpr May from(double value = 0) const { return {least, most, words, checked, also, zero_is, value}; }
     constexpr bool holds(double x) const { return !checked || (x >= least && x <= most) || x == also; }
     std::string text() const;
 };
@@ -51,7 +51,6 @@ struct Table {
     constexpr const Member *begin() const { return first; }
     constexpr const Member *end() const { return last; }
 };
-template <class Struct> struct Members;
 template <class Struct>
 inline constexpr Table members_of{Members<Struct>::name, sizeof(Struct), std::begin(Members<Struct>::list),
                                   std::end(Members<Struct>::list)};
@@ -68,9 +67,10 @@ template <class Type> constexpr Member numbers_at(const char *name, size_t offse
             [](const void *at) { return double(*static_cast<const One *>(at)); },
             [](void *at, double x) { *static_cast<One *>(at) = static_cast<One>(x); }};
 }
-template <class Struct> constexpr Member table_at(Member::Kind kind, const char *name, size_t offset, size_t n = 0) {
+template <class Struct>
+constexpr Member table_at(Member::Kind kind, const char *name, size_t offset, size_t n = 0, const May &may = {}) {
     using Entry = std::remove_cv_t<std::remove_pointer_t<Struct>>;
-    return {kind, name, offset, {}, 1, 0, false, nullptr, nullptr, &members_of<Entry>, n};
+    return {kind, name, offset, may, 1, 0, false, nullptr, nullptr, &members_of<Entry>, n};
 }
 
 // How many initializers a struct takes: one a member, one an element of an array.
@@ -93,6 +93,8 @@ template <class Struct, class... Given> constexpr int initializers() {
 template <class Struct> constexpr bool is_whole() {
     int count = 0;
     size_t end = 0;
+    if (Members<Struct>::list[0].offset != 0 || Members<Struct>::first > sizeof(Struct)) // a struct grows only
+        return false;
     for (const Member &m : Members<Struct>::list) {
         if (m.offset < end || (m.how_many != 0 && m.how_many >= m.offset))
             return false;
