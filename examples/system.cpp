@@ -153,7 +153,7 @@ std::vector<double> read_or_make_gauge(const Job &ranks, const std::string &file
         lattice = lattice_of(ranks, file);
     check_lattice(ranks, lattice, bytes_a_site / ranks.size());
     if (!file.empty()) {
-        std::printf("gauge field %s\n", milcgpu::printable(file).c_str());
+        std::printf("gauge field %s\n", milcgpu::quoted_name(file).c_str());
         return read_box(ranks, lattice, file);
     }
     milcgpu::wait_passively();

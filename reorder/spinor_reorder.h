@@ -13,7 +13,7 @@ struct HostField {
     void *data;
     Precision real; // double_ or single
     size_t pitch_bytes;
-    bool is(const HostField &other) const { return data == other.data; }
+    size_t record_bytes = 0; // of a field of a caller
 };
 
 // MILC's place of our k-th site, k = 0.. over even sites in lexicographic order, then odd ones. Not given (size 0): the

@@ -169,6 +169,15 @@ TEST_CASE("docs/milc.md says how many numbers docs/milc-checked.csv has", "[docs
     CHECK(page.find(said) != std::string::npos);
 }
 
+TEST_CASE("make passes the name of a test to Catch with its comma, and compiles its file alone", "[docs]") {
+    const std::string quoted = "\\\"names, MILC's\\\""; // this file has "names, MILC's"
+    const tests::Run shown = tests::run("MAKEFLAGS=", "", "make -n CUDA=0 check TESTS=\"" + quoted + '"');
+    CAPTURE(shown.status);
+    CHECK(shown.count("program_tests '\"names\\, MILC'\\''s\"' >") == 1);
+    CHECK(shown.count("-c tests/test_docs.cpp ") == 1);
+    CHECK(shown.count("-c tests/test_eigen.cpp ") == 0);
+}
+
 TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     const auto targets = names_in(text_of("Makefile"), "\n([a-z_-]+):[^\n]* ## ");
     int lines = 0;

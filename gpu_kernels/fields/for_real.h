@@ -1,6 +1,6 @@
 // From a run-time precision, double or single, to a compile-time one.
 #pragma once
-#include "gpu_kernels/fields/precision.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include <type_traits>
 
 namespace milcgpu {
@@ -12,5 +12,8 @@ template <class Function> void for_real(Precision precision, const Function &fun
     else
         function(std::integral_constant<Precision, Precision::single>());
 }
+
+// How spinors in such a precision are stored.
+template <Precision p> using SpinorOf = std::conditional_t<p == Precision::double_, SpinorDouble, SpinorSingle>;
 
 } // namespace milcgpu

@@ -7,6 +7,7 @@
 // Bytes a site at the least: a matrix a step, and a source two vectors, in and out; a dot product reads both and writes
 // a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, of three sources 720. Flops: 144
 // a step and source.
+#include "gpu_kernels/fields/for_real.h"
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/measure/quark_operators.h"
@@ -15,11 +16,8 @@ namespace milcgpu {
 
 namespace {
 
-template <Precision p> struct SpinorOf { using Type = SpinorDouble; };
-template <> struct SpinorOf<Precision::single> { using Type = SpinorSingle; };
-
 template <Precision p> struct FullView {
-    using S = typename SpinorOf<p>::Type;
+    using S = SpinorOf<p>;
     using Vec = Vector<typename S::Real>;
     unsigned char *even, *odd;
     size_t stride, source_bytes;

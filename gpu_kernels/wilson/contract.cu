@@ -22,11 +22,8 @@ constexpr int pairs_a_group = 4, groups_a_pass = 4; // a pass: what is made whil
 constexpr int open_numbers = 144, colours_squared = 9;
 constexpr int warp = 32;
 
-template <Precision p> struct SpinorOf { using Type = SpinorDouble; };
-template <> struct SpinorOf<Precision::single> { using Type = SpinorSingle; };
-
 template <Precision p> struct DiracView {
-    using S = typename SpinorOf<p>::Type;
+    using S = SpinorOf<p>;
     using Real = typename S::Real;
     const unsigned char *even, *odd;
     size_t stride, source_bytes, component_bytes;

@@ -79,9 +79,9 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     device_only = milcgpu_may_defer_links();
     if (!device_only)
         device_only = (these.made_of = copy_to_defer(links, with_aux)) != NULL;
-    *aux = milcgpu_create_auxiliary(ap, with_aux && these.made_of == NULL);
+    *aux = milcgpu_create_auxiliary(ap);
     for (i = 0; i < n; i++)
-        these.fn[i] = these.made_of != NULL ? milcgpu_new_fn_links_by(milcgpu_untouched_room) : milcgpu_new_fn_links();
+        these.fn[i] = milcgpu_new_fn_links();
     memcpy(fn, these.fn, milcgpu_n_sets(ap) * sizeof *fn);
     *fn_deps = deps ? these.fn[milcgpu_n_sets(ap)] : NULL;
     done = milcgpu_make_hisq(info, these.fn, deps, *aux, ap, links, device_only, with_aux && !device_only);
