@@ -3,6 +3,7 @@
 #pragma once
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/kept_gauge.h"
 #include "milc_glue/plugin/mirror.h"
 #include <vector>
 
@@ -11,8 +12,8 @@ namespace milcgpu {
 class MesonLinksCache {
   public:
     // real: of MILC's links.
-    MesonLinksCache(Collective &collective, milcgpu_context *context, int real)
-        : collective_(collective), context_(context), real_(real) {}
+    MesonLinksCache(Collective &collective, milcgpu_context *context, int real, KeptGauge &kept)
+        : collective_(collective), context_(context), real_(real), kept_(kept) {}
     ~MesonLinksCache() { drop_all(); }
     MesonLinksCache(const MesonLinksCache &) = delete;
     MesonLinksCache &operator=(const MesonLinksCache &) = delete;
@@ -31,10 +32,11 @@ class MesonLinksCache {
         milcgpu_meson_links *handle;
         long used;
     };
-    std::vector<Set>::iterator found(const HostRecords &links, const int *origin, bool &same);
+    std::vector<Set>::iterator found(const HostRecords &links, const int *origin, bool &same, bool &kept);
     Collective &collective_;
     milcgpu_context *context_;
     int real_;
+    KeptGauge &kept_;
     std::vector<Set> sets_;
     milcgpu_meson_links *empty_ = nullptr;
     long clock_ = 0;

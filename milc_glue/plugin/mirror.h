@@ -7,6 +7,8 @@
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   quark_fields.h     quark fields              whole               host, both
+//   kept_gauge.h       what fixing or smearing   whole               host, both
+//                      has made
 //   known_solutions.h  source and solution       whole               both
 //
 // Solutions and eigenvectors that the device alone has are in the table of deferred values (deferred.h), with all that is

@@ -4,63 +4,29 @@
 #include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
-#include "milc_glue/host/host_fields.h"
-#include "milc_glue/plugin/collective.h"
-#include "milc_glue/plugin/deferred.h"
-#include "milc_glue/plugin/eigen_store.h"
-#include "milc_glue/plugin/gauge_owner.h"
-#include "milc_glue/plugin/known_solutions.h"
 #include "milc_glue/plugin/ledger.h"
-#include "milc_glue/plugin/link_cache.h"
-#include "milc_glue/plugin/meson_links.h"
+#include "milc_glue/plugin/milc_side.h"
 #include "milc_glue/plugin/precision.h"
-#include "milc_glue/plugin/quark_fields.h"
 #include "milc_glue/plugin/reason.h"
-#include "milc_glue/plugin/resident_vectors.h"
-#include "milc_glue/plugin/wilson_links.h"
+#include "milc_glue/plugin/residency.h"
 #include <map>
 #include <memory>
 
 namespace milcgpu {
 
-struct Plugin {
+struct Plugin : MilcSide, Residency {
     milcgpu_context *context = nullptr; // NULL: MILC works by itself
 
-    // MILC's side, from the start on.
-    int precision = 2, sites = 0, even_sites = 0, rank = 0; // sites of this rank
-    bool own_routines = true;                               // MILC's own are there to fall back on
-    milcgpu_layout layout{};
-    Collective collective;
-    void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
-    void *end_all_user = nullptr;
-    int node_rank = 0;                                 // among the ranks of the whole program on this host
     std::array<bool, MILCGPU_ROUTINES> own_was_said{}; // that MILC's own does the routine
-    std::vector<int> site_map;                         // empty: not started
 
     // The environment, and what follows from it for this lattice and backend.
     Settings settings;
     const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
-    milcgpu_report_sizes report_sizes = milcgpu_sizes_of_reports(); // of MILC's side
     int verbosity = 1, compare = 0, reconstruct = 18;
     int watch_threads = 0; // that look at links while a GPU solves
     bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
          said_mass_by_mass = false;
 
-    DeferredValues deferred; // outlives the device: MILC's routines can make them, too
-    std::unique_ptr<LinkCache> links;
-    std::unique_ptr<GaugeOwner> gauge;
-    std::unique_ptr<MesonLinksCache> meson_links;
-    std::unique_ptr<WilsonLinks> wilson;
-    std::unique_ptr<EigenStore> eigenvectors;
-    bool measuring = false; // a routine works with meson_links
-    std::unique_ptr<QuarkFields> quarks;
-    ResidentVectors vectors{deferred};
-    bool lost = false;              // gauge field, momenta or solutions were on a device that is gone
-    bool eigenvectors_lost = false; // the same of these; solves go on without
-    // Solutions alone were, and who made them makes them again.
-    bool solutions_again = false, solutions_lost = false;
-    KnownSolutions known;
-    std::map<int, uint64_t> links_made_of; // contents of gauge fields, by the way
     // Files that eigenvectors are to be written to (milcgpu_plugin_eigenvectors).
     struct EigenFile {
         std::string name;
@@ -73,11 +39,7 @@ struct Plugin {
     double original_since = 0;
 
     bool active() const { return context != nullptr && links != nullptr && originals == 0; }
-    bool in_double() const { return precision == 2; }
     bool poisons() const { return settings.asks_for("nan"); }
-    int sites_of(int parity) const { return parity == MILCGPU_EVEN ? even_sites : sites - even_sites; }
-    size_t bytes_of(int reals) const { return reals * (in_double() ? sizeof(double) : sizeof(float)); } // MILC's
-    int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 
     // Each rank does work() by itself; returns the worst status, on all ranks. Where memory of a device is short, it is
@@ -88,12 +50,12 @@ struct Plugin {
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();
     void drop(); // the same without a copy of what only the device has
-    // What belongs to a lattice that is gone is dropped: quark fields, known solutions. (Links go by content: the next
-    // ones take their place.) Said by whoever writes the gauge field.
+    // Called before the gauge field is written.
     void lattice_changed();
-    // Links were made by this way (a number) of a gauge field with this content: where it was another one the last
-    // time, the lattice has changed.
-    void links_made(int way, uint64_t content);
+    void links_made(int way, uint64_t content) {
+        if (Residency::links_made(way, content))
+            lattice_changed();
+    }
     void say_unwritten(bool all); // eigen_files that stay unwritten: all, or those whose links have not come
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded. sample: the
@@ -129,10 +91,6 @@ struct Plugin {
         long more = 0;
     };
     std::array<Failures, MILCGPU_ROUTINES> failures{};
-
-    HostRecords link_records(const void *links_of_all_sites) const;
-    // The records of one parity; MILC has all even sites first.
-    HostRecords parity_of(const milcgpu_field &field, int parity) const;
 };
 
 Plugin &plugin();
@@ -191,10 +149,7 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     if (status != MILCGPU_NO_MEMORY)
         return status;
     p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
-    p.links->drop_all();
-    p.meson_links->drop_all();
-    p.wilson->drop();
-    p.eigenvectors->drop_all_but_newest();
+    p.drop_reloadable();
     return attempt();
 }
 

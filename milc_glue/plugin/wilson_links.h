@@ -4,6 +4,7 @@
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/kept_gauge.h"
 #include "milc_glue/plugin/mirror.h"
 
 namespace milcgpu {
@@ -11,13 +12,14 @@ namespace milcgpu {
 class WilsonLinks {
   public:
     // real: of MILC's links.
-    WilsonLinks(Collective &collective, milcgpu_context *context, int real)
-        : collective_(collective), context_(context), real_(real) {}
+    WilsonLinks(Collective &collective, milcgpu_context *context, int real, KeptGauge &kept)
+        : collective_(collective), context_(context), real_(real), kept_(kept) {}
     ~WilsonLinks() { drop(); }
     WilsonLinks(const WilsonLinks &) = delete;
     WilsonLinks &operator=(const WilsonLinks &) = delete;
 
-    // The device's handle with what these links hold now, 4 a record. moved: bytes, added to.
+    // The device's handle with what these links hold now, 4 a record: from there if it is kept, else from the host.
+    // moved: bytes, added to.
     milcgpu_status ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved);
     bool drop(); // whether there was anything
 
@@ -25,6 +27,7 @@ class WilsonLinks {
     Collective &collective_;
     milcgpu_context *context_;
     int real_;
+    KeptGauge &kept_;
     milcgpu_wilson *handle_ = nullptr;
     Mirror mirror_;
 };
