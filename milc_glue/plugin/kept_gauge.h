@@ -1,8 +1,9 @@
-// The gauge field that a routine of measurements has made last, on the device: gauge fixing, smearing or a flow. The
-// next routine that reads the same content, at whatever address, takes it from here, and so do links of Wilson fermions
-// and of measurements. So a field that goes through several routines goes to the device once.
+// The gauge field that gauge fixing, smearing or a flow has made last, on the device. The next routine that reads the
+// same content, at whatever address, uses it, and so do links of Wilson fermions and of measurements. So a field that
+// passes several routines is copied to the device once.
 //
-// A mirror (mirror.h) of the host's field: content is all of it. It is not kept where a hash takes as long as a copy.
+// A mirror (mirror.h) tells whether a field of the host has the same content, by a hash of all of it. Nothing is kept
+// if a hash takes as long as a copy.
 #pragma once
 #include "milc_glue/api/milcgpu_md.h"
 #include "milc_glue/plugin/mirror.h"
@@ -19,7 +20,8 @@ class KeptGauge {
     KeptGauge &operator=(const KeptGauge &) = delete;
 
     bool stays() const { return stays_; }
-    // This rank has a handle; and it has the content of the host's field. Ranks decide together what they do then.
+    // Whether this rank has a handle; and whether the handle has the content of the host's field. The caller asks all
+    // ranks before it acts on an answer.
     bool exists() const { return gauge_ != nullptr; }
     bool has(const HostRecords &links) const { return exists() && mirror_.has_copy(links); }
     milcgpu_gauge *handle() const { return gauge_; }
@@ -31,18 +33,18 @@ class KeptGauge {
         ~Use() { gauge.in_use_ = false; }
     };
     bool drop_if_idle() { return !in_use_ && drop(); }
-    // A new handle, empty.
+    // Creates an empty handle.
     milcgpu_status make() {
         drop();
         return milcgpu_gauge_create(context_, real_, &gauge_);
     }
-    // The handle is about to be written; and it has what the host's field has.
+    // Before the handle is written; and when the host's field has the same content.
     void begin() { mirror_.forget_copy(); }
     void now_has(const HostRecords &links) {
         mirror_ = {links, Mirror::Look::whole};
         mirror_.both_have();
     }
-    bool drop() { // whether there was anything
+    bool drop() { // returns true if there was a handle
         begin();
         milcgpu_gauge_destroy(gauge_);
         return std::exchange(gauge_, nullptr) != nullptr;
