@@ -45,6 +45,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             milcgpu_field fat, lng;
         };
         std::vector<Made> made;
+        uint64_t content = 0; // of the first set on the device; 0: it does not stay there
         const auto make = [&](const void *of_fat, const void *of_lng, double of_eps) {
             made.push_back({{of_fat, of_lng}, of_eps, p.links->field(of_fat), p.links->field(of_lng)});
         };
@@ -78,6 +79,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                 if (kept[k] != nullptr)
                     device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                 : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
+            content = status == MILCGPU_OK && kept[0] != nullptr ? kept[0]->content() : 0;
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
                 p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links);
             return status;
@@ -88,10 +90,13 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             p.report_failure(routine, status);
             return false;
         }
-        if (p.quarks->stay()) // a part of the links is enough to know another lattice
-            p.links_made(2 * routine + (spec->hisq != 0), gauge != nullptr
-                                                              ? hash_records(p.link_records(gauge), Share::sample)
-                                                              : p.gauge->links_version());
+        if (p.quarks->stay()) { // another content of what links are made of, or of these, is another lattice
+            const int way = 4 * routine + 2 * (spec->hisq != 0);
+            if (gauge != nullptr) // a part of it is enough
+                p.links_made(way, hash_records(p.link_records(gauge), Share::sample));
+            else if (content != 0)
+                p.links_made(way + 1, content);
+        }
         ++account.calls;
         account.flops += report->flops;
         account.to_device += report->bytes_to_device;
