@@ -19,6 +19,8 @@
 #include "milc_glue/plugin/wilson_links.h"
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 namespace milcgpu {
 
@@ -32,9 +34,9 @@ struct Plugin {
     Collective collective;
     void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
     void *end_all_user = nullptr;
-    int node_rank = 0;                                 // among the ranks of the whole program on this host
-    std::array<bool, MILCGPU_ROUTINES> own_was_said{}; // that MILC's own does the routine
-    std::vector<int> site_map;                         // empty: not started
+    int node_rank = 0;         // among the ranks of the whole program on this host
+    std::vector<int> site_map; // empty: not started
+    std::set<std::pair<milcgpu_routine, std::string>> reasons_said; // by milcgpu_plugin_says_once()
 
     // The environment, and what follows from it for this lattice and backend.
     Settings settings;

@@ -30,9 +30,9 @@ typedef struct {
     int n, fields, vectors, numbers; /* masses; random fields at once; vectors of a slot; sums of a random field */
     const Real *mass, *charges;
     imp_ferm_links_t **fn;
-    int is_difference;                   /* of precise and sloppy solves */
+    int is_difference;                  /* of precise and sloppy solves */
     const quark_invert_control *sloppy; /* n of these; NULL: no difference */
-    double *j;         /* [index of a mass][random field][direction][time slice] */
+    double *j;                          /* [index of a mass][random field][direction][time slice] */
 } measurement;
 
 static double *sums_of(const measurement *m, int index) { return m->j + (size_t)index * together * m->numbers; }
