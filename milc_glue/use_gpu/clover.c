@@ -54,13 +54,9 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     /* MILC's own overwrites the source. */
     milcgpu_output outputs[] = {MILCGPU_MEMORY(dest, FIELD_BYTES), MILCGPU_MEMORY(src, FIELD_BYTES),
                                 MILCGPU_MEMORY(qic, sizeof *qic), MILCGPU_MEMORY(&s.iterations, sizeof s.iterations)};
-    milcgpu_call call = {.row = MILCGPU_CLOVER_SOLVE,
-                         .name = "bicgilu_cl_field",
-                         .needs = MILCGPU_LINKS,
-                         .why_own = dirac->Kappa == 0 ? "MILC's own: kappa is 0" : NULL,
-                         MILCGPU_OUTPUTS(outputs),
-                         .compare = compare_clover,
-                         .details = &s};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_CLOVER_SOLVE, .name = "bicgilu_cl_field", .needs = MILCGPU_LINKS,
+                                        .why_own = dirac->Kappa == 0 ? "MILC's own: kappa is 0" : NULL,
+                                        MILCGPU_OUTPUTS(outputs), .compare = compare_clover, .details = &s);
     s.call.links = links_of_sites();
     s.call.kappa = dirac->Kappa;
     s.call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
@@ -88,13 +84,9 @@ static int compare_wilson_dslash(const milcgpu_call *call) {
 }
 void __wrap_dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
     milcgpu_output output[] = {MILCGPU_MEMORY(dest, FIELD_BYTES)};
-    milcgpu_call call = {.row = MILCGPU_WILSON_DSLASH,
-                         .name = "dslash_w_field",
-                         .needs = MILCGPU_LINKS,
-                         .why_own = milcgpu_why_own_dslash(),
-                         MILCGPU_OUTPUTS(output),
-                         .compare = compare_wilson_dslash,
-                         .details = src};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_WILSON_DSLASH, .name = "dslash_w_field", .needs = MILCGPU_LINKS,
+                                        .why_own = milcgpu_why_own_dslash(), MILCGPU_OUTPUTS(output),
+                                        .compare = compare_wilson_dslash, .details = src);
     milcgpu_offload(
         &call,
         milcgpu_plugin_wilson_dslash(links_of_sites(), isign, parity, milcgpu_field_of(src), milcgpu_field_of(dest)),

@@ -107,13 +107,11 @@ static void meson(complex **prop, wilson_propagator **open, TABLES) {
     const int num_corr = milcgpu_correlators_of(&t);
     const size_t bytes = nt * (open != NULL ? sizeof **open : sizeof **prop);
     milcgpu_correlators rows = milcgpu_new_correlators(&t, num_corr, bytes / sizeof(Real));
-    milcgpu_call call = {.row = open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON,
-                         .name = open != NULL ? "meson_open_mom" : "meson_cont_mom",
-                         .why_own = milcgpu_has_tables(&t, num_corr) ? NULL : MILCGPU_WITHOUT_TABLES,
-                         .outputs = rows.rows,
-                         .n_outputs = num_corr,
-                         .compare = milcgpu_compare_rows,
-                         .details = &rows};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON,
+                        .name = open != NULL ? "meson_open_mom" : "meson_cont_mom",
+                        .why_own = milcgpu_has_tables(&t, num_corr) ? NULL : MILCGPU_WITHOUT_TABLES,
+                        .outputs = rows.rows, .n_outputs = num_corr, .compare = milcgpu_compare_rows, .details = &rows);
     int m;
     rows.of_all_ranks = 1;
     rows.src1 = src1, rows.src2 = src2, rows.reals_of_source = 96;

@@ -19,11 +19,8 @@ static int compare_draws(const milcgpu_call *call) {
 void milcgpu_draw(const milcgpu_drawing *drawing, milcgpu_output field, const char *why_own) {
     milcgpu_output outputs[2] = {
         field, {&lattice[drawing->first].site_prn, sizeof(double_prn), drawing->n, sizeof(site), NULL}};
-    milcgpu_call call = {.row = drawing->row,
-                         .name = drawing->name,
-                         .why_own = why_own,
-                         MILCGPU_OUTPUTS(outputs),
-                         .compare = compare_draws};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = drawing->row, .name = drawing->name, .why_own = why_own,
+                                        MILCGPU_OUTPUTS(outputs), .compare = compare_draws);
     milcgpu_offload(&call,
                     milcgpu_plugin_routine_by_all_threads(drawing->row, drawing->n, drawing->part, drawing->what),
                     drawing->own(drawing->what));

@@ -84,14 +84,10 @@ static int compare_forces(const milcgpu_call *call) {
 
 /* why_own: why MILC's own does it; NULL: unless the library cannot do what `f` asks for. */
 static milcgpu_call force_call(force *f, const char *name, const char *why_own) {
-    milcgpu_call call = {.row = MILCGPU_FERMION_FORCE,
-                         .name = name,
-                         .writes = MILCGPU_MOMENTA,
-                         .stay = milcgpu_sites_stay,
-                         .compare = compare_forces,
-                         .details = f,
-                         /* MILC's own reads all there is. */
-                         .reads = MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_FERMION_FORCE, .name = name, .writes = MILCGPU_MOMENTA,
+                                        .stay = milcgpu_sites_stay, .compare = compare_forces, .details = f,
+                                        /* MILC's own reads all there is. */ .reads =
+                                            MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS);
     f->spec.struct_size = sizeof f->spec;
     f->spec.links = &f->links;
     f->spec.eps = f->eps;
@@ -134,7 +130,7 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
                                    fermion_links_t *fl) {
     double weights[nterms > 0 ? nterms : 1];
     milcgpu_field x[nterms > 0 ? nterms : 1];
-    force f = {.eps = eps, .terms = nterms, .residues = weights, .x = x, .fl = fl};
+    force f = MILCGPU_MEMBERS(.eps = eps, .terms = nterms, .residues = weights, .x = x, .fl = fl);
     milcgpu_call call;
     int k;
     for (k = 0; k < nterms; k++) {
@@ -165,7 +161,7 @@ static int force_of_sites(const milcgpu_call *call, force *f) {
 #define OFFLOAD_SITE_FORCE(name, step, n, weights, offsets, links, original)                                           \
     do {                                                                                                               \
         milcgpu_field fields[2];                                                                                       \
-        force f = {.eps = step, .terms = n, .residues = weights, .x = fields, .fl = links};                            \
+        force f = MILCGPU_MEMBERS(.eps = step, .terms = n, .residues = weights, .x = fields, .fl = links);             \
         milcgpu_call call;                                                                                             \
         fields_of(offsets, n, fields);                                                                                 \
         call = force_call(&f, name, why_own_site_force);                                                               \

@@ -19,7 +19,7 @@ static int flow(Real duration, milcgpu_flow_report *report) {
 }
 
 static milcgpu_call call_of(const char *name) {
-    milcgpu_call call = {.row = MILCGPU_GRADIENT_FLOW, .name = name};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_GRADIENT_FLOW, .name = name);
     call.why_own = exp_order < 1     ? "MILC's own: exp_order is below 1, which is the whole series for the library"
                    : !(stepsize > 0) ? "MILC's own: the step is not above 0"
                                      : NULL;

@@ -54,12 +54,9 @@ static int fix_gauge(const milcgpu_gauge_fix_spec *spec) {
 void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol) {
     milcgpu_gauge_fix_spec spec;
     milcgpu_output links = output_of_links();
-    milcgpu_call call = {.row = MILCGPU_GAUGE_FIX,
-                         .name = "gaugefix",
-                         .needs = MILCGPU_LINKS | MILCGPU_FERMION_LINKS,
-                         .outputs = &links,
-                         .n_outputs = 1,
-                         .compare = compare_site_links};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_GAUGE_FIX, .name = "gaugefix", .needs = MILCGPU_LINKS | MILCGPU_FERMION_LINKS,
+                        .outputs = &links, .n_outputs = 1, .compare = compare_site_links);
     call.why_own = max_gauge_iter <= 0 ? "MILC's own: no iterations are allowed"
                    : relax_boost < 1   ? "MILC's own: the boost is below 1"
                                        : NULL;
@@ -109,12 +106,8 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     const milcgpu_ape_spec spec = ape_spec(staple_weight, iters, 1, 10, 1e-5);
     su3_matrix *smeared = NULL;
     milcgpu_output output[] = {MILCGPU_MEMORY(&smeared, sizeof smeared)};
-    milcgpu_call call = {.row = MILCGPU_APE_SMEAR,
-                         .name = "ape_smear_4D",
-                         .needs = MILCGPU_LINKS,
-                         MILCGPU_OUTPUTS(output),
-                         .compare = compare_ape_links,
-                         .details = &spec};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_APE_SMEAR, .name = "ape_smear_4D", .needs = MILCGPU_LINKS,
+                                        MILCGPU_OUTPUTS(output), .compare = compare_ape_links, .details = &spec);
     call.why_own = iters < 0           ? "MILC's own: the number of iterations is negative, which stands for unit links"
                    : staple_weight < 0 ? "MILC's own: the weight is negative"
                                        : NULL;
@@ -195,13 +188,9 @@ static milcgpu_output output_of(const ape_smearing *a) {
 #define OFFLOAD_SMEARING(a, routine, fields, original)                                                                 \
     do {                                                                                                               \
         milcgpu_output output[] = {output_of(a)};                                                                      \
-        milcgpu_call call = {.row = MILCGPU_APE_SMEAR,                                                                 \
-                             .name = routine,                                                                          \
-                             .needs = fields,                                                                          \
-                             .why_own = why_own_smearing(a),                                                           \
-                             MILCGPU_OUTPUTS(output),                                                                  \
-                             .compare = compare_smearings,                                                             \
-                             .details = a};                                                                            \
+        milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_APE_SMEAR, .name = routine, .needs = fields,                \
+                                            .why_own = why_own_smearing(a), MILCGPU_OUTPUTS(output),                   \
+                                            .compare = compare_smearings, .details = a);                               \
         milcgpu_offload(&call, smear(a), original);                                                                    \
         free((a)->made);                                                                                               \
     } while (0)

@@ -81,6 +81,9 @@ typedef struct {
     void *theirs;    /* set for compare(): MILC's records, without gaps */
 } milcgpu_output;
 
+/* Initializers. */
+#define MILCGPU_MEMBERS(...)                                                                                           \
+    { __VA_ARGS__ }
 #define MILCGPU_MEMORY(data, bytes)                                                                                    \
     { data, bytes, 0, 0, NULL }
 #define MILCGPU_OUTPUTS(array) .outputs = array, .n_outputs = sizeof array / sizeof *array
@@ -111,8 +114,8 @@ typedef struct milcgpu_call {
  *
  *     void __wrap_X(ARGUMENTS) {
  *         milcgpu_output output[] = {MILCGPU_MEMORY(dest, BYTES)};
- *         milcgpu_call call = {.row = MILCGPU_X, .name = "X", .why_own = ..., MILCGPU_OUTPUTS(output), .compare = ...};
- *         milcgpu_offload(&call, milcgpu_plugin_X(ARGUMENTS), milcgpu_original(X)(ARGUMENTS));
+ *         milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_X, .name = "X", .why_own = ..., MILCGPU_OUTPUTS(output),
+ * .compare = ...); milcgpu_offload(&call, milcgpu_plugin_X(ARGUMENTS), milcgpu_original(X)(ARGUMENTS));
  *     }
  */
 #define milcgpu_offload(call, by_device, original)                                                                     \
@@ -124,6 +127,24 @@ int milcgpu_begins_original(milcgpu_call *call);
 void milcgpu_end_original(milcgpu_call *call);
 int milcgpu_end_call(milcgpu_call *call);
 double milcgpu_seconds_so_far(const milcgpu_call *call); /* within by_device, for lines of MILC's that it prints */
+/* Whether MILC's own does a call, which a line says once if there is a reason. */
+int milcgpu_declines(milcgpu_routine row, const char *why_own);
+
+/* The same for n calls that the device does at once, and MILC's own one by one: `original` is evaluated for each k. */
+#define milcgpu_offload_each(calls, n, k, by_device, original)                                                         \
+    do {                                                                                                               \
+        if (milcgpu_begin_devices(calls, n))                                                                           \
+            milcgpu_end_devices(calls, n, by_device);                                                                  \
+        for (k = 0; k < (n); k++) {                                                                                    \
+            if (milcgpu_begins_original(&(calls)[k])) {                                                                \
+                (void)(original);                                                                                      \
+                milcgpu_end_original(&(calls)[k]);                                                                     \
+            }                                                                                                          \
+            milcgpu_end_call(&(calls)[k]);                                                                             \
+        }                                                                                                              \
+    } while (0)
+int milcgpu_begin_devices(milcgpu_call *calls, int n);
+void milcgpu_end_devices(milcgpu_call *calls, int n, int done);
 
 /* compare() of the first output: a field of links, a field of colour vectors; of what a routine on the sites writes;
  * and of two numbers. */

@@ -88,10 +88,8 @@ void __wrap_run_gradient_flow(void) {
         MILCGPU_MEMORY(&steps_rejected, sizeof steps_rejected),
 #endif
     };
-    milcgpu_call call = {.row = MILCGPU_GRADIENT_FLOW,
-                         .name = "run_gradient_flow",
-                         MILCGPU_OUTPUTS(outputs),
-                         .compare = compare_site_links};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_GRADIENT_FLOW, .name = "run_gradient_flow",
+                                        MILCGPU_OUTPUTS(outputs), .compare = compare_site_links);
     call.why_own = MILCGPU_FLOW_OF_A_FILE != NULL ? MILCGPU_FLOW_OF_A_FILE
                    : exp_order < 1 ? "MILC's own: exp_order is below 1, which is the whole series for the library"
                                    : NULL;

@@ -22,11 +22,9 @@ static const char *why_own(const su3_matrix *links, const su3_matrix *smeared, i
 
 void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exclude, hyp_coeffs_t *hc) {
     milcgpu_output output[] = {MILCGPU_MEMORY(hyp_link, 4 * sites_on_node * sizeof(su3_matrix))};
-    milcgpu_call call = {.row = MILCGPU_HYP_SMEAR,
-                         .name = "load_hyp_links",
-                         .why_own = why_own(U_link, hyp_link, dir_exclude, hc),
-                         MILCGPU_OUTPUTS(output),
-                         .compare = milcgpu_compare_as_links};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_HYP_SMEAR, .name = "load_hyp_links",
+                                        .why_own = why_own(U_link, hyp_link, dir_exclude, hc), MILCGPU_OUTPUTS(output),
+                                        .compare = milcgpu_compare_as_links);
     milcgpu_hyp_spec spec;
     memset(&spec, 0, sizeof spec);
     spec.struct_size = sizeof spec;

@@ -109,12 +109,10 @@ static int compare_actions_of_momenta(const milcgpu_call *call) {
 /* 0: MILC's own is to sum it. */
 static int momentum_action(double *sum) {
     action_of_momenta action = {0, 0};
-    milcgpu_call call = {.row = MILCGPU_MOMENTUM_ACTION,
-                         .name = "d_action_rhmc",
-                         .stay = milcgpu_sites_stay,
-                         .compare = hmom_action != NULL ? compare_actions_of_momenta : NULL,
-                         .details = &action,
-                         .only_compared = 1};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_MOMENTUM_ACTION, .name = "d_action_rhmc", .stay = milcgpu_sites_stay,
+                        .compare = hmom_action != NULL ? compare_actions_of_momenta : NULL, .details = &action,
+                        .only_compared = 1);
     int done;
     call.why_own = fermion_action == NULL || &old_g == NULL || &old_h == NULL || &old_f == NULL || &old_a == NULL
                        ? "MILC's own: this program does not have what it prints"

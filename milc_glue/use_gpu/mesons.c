@@ -10,12 +10,8 @@
 
 /* A call that writes this field. (The fermion links have few readers here, which ask for them.) */
 static milcgpu_call call_on_field(milcgpu_routine row, const char *name, milcgpu_output *field) {
-    const milcgpu_call call = {.row = row,
-                               .name = name,
-                               .needs = MILCGPU_SOLUTIONS,
-                               .outputs = field,
-                               .n_outputs = 1,
-                               .compare = milcgpu_compare_as_quarks};
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .needs = MILCGPU_SOLUTIONS, .outputs = field,
+                                              .n_outputs = 1, .compare = milcgpu_compare_as_quarks);
     return call;
 }
 #define NO_LINKS "MILC's own: there are no links"
@@ -274,14 +270,10 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
 #endif
     const int n = num_corr > 0 ? num_corr : 0;
     milcgpu_correlators rows = milcgpu_new_correlators(&t, n, 2 * (size_t)nt);
-    milcgpu_call call = {.row = MILCGPU_MESON_CONT,
-                         .name = "ks_meson_cont_mom",
-                         .needs = MILCGPU_SOLUTIONS,
-                         .why_own = milcgpu_has_tables(&t, n) ? NULL : MILCGPU_WITHOUT_TABLES,
-                         .outputs = rows.rows,
-                         .n_outputs = n,
-                         .compare = milcgpu_compare_rows,
-                         .details = &rows};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_MESON_CONT, .name = "ks_meson_cont_mom", .needs = MILCGPU_SOLUTIONS,
+                        .why_own = milcgpu_has_tables(&t, n) ? NULL : MILCGPU_WITHOUT_TABLES, .outputs = rows.rows,
+                        .n_outputs = n, .compare = milcgpu_compare_rows, .details = &rows);
     int m;
     rows.of_all_ranks = MILCGPU_IS_MASTER;
     rows.src1 = src1, rows.src2 = src2, rows.reals_of_source = 6;

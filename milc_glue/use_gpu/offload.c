@@ -61,17 +61,21 @@ static int copy_outputs(milcgpu_call *call) {
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
+int milcgpu_declines(milcgpu_routine row, const char *why_own) {
+    if (milcgpu_offloads() && why_own == NULL)
+        return 0;
+    if (milcgpu_plugin_active())
+        milcgpu_plugin_says_once(row, why_own);
+    return 1;
+}
+
 int milcgpu_begins_device(milcgpu_call *call) {
     if (call->needs != 0)
         need(call->needs, call->name);
     call->done = call->compares = call->counted = 0;
     call->copies = NULL;
-    if (!milcgpu_offloads())
+    if (milcgpu_declines(call->row, call->why_own))
         return 0;
-    if (call->why_own != NULL) {
-        milcgpu_plugin_says_once(call->row, call->why_own);
-        return 0;
-    }
     if (call->compare != NULL && milcgpu_plugin_compare()) {
         if (call->stay != NULL) /* MILC's own works on the host's copy, and the device on its own */
             need(MILCGPU_LINKS | MILCGPU_MOMENTA, call->name);
@@ -87,6 +91,22 @@ double milcgpu_seconds_so_far(const milcgpu_call *call) { return call->seconds +
 void milcgpu_end_device(milcgpu_call *call, int done) {
     call->seconds += milcgpu_plugin_seconds();
     call->done = done;
+}
+
+int milcgpu_begin_devices(milcgpu_call *calls, int n) {
+    int k, all = n > 0;
+    for (k = 0; k < n; k++)
+        all = milcgpu_begins_device(&calls[k]) && all;
+    for (k = 0; k < n; k++)
+        calls[k].seconds = -milcgpu_plugin_seconds();
+    return all;
+}
+void milcgpu_end_devices(milcgpu_call *calls, int n, int done) {
+    int k;
+    for (k = 0; k < n; k++) {
+        milcgpu_end_device(&calls[k], done);
+        calls[k].seconds /= n;
+    }
 }
 
 int milcgpu_begins_original(milcgpu_call *call) {

@@ -34,12 +34,8 @@ static int in_update = 0; /* calls of MILC's update() that are running */
 static int stay_on_device(void) { return in_update && milcgpu_plugin_resident(); }
 
 static milcgpu_call call_on_sites(milcgpu_routine row, const char *name, int reads, int writes) {
-    const milcgpu_call call = {.row = row,
-                               .name = name,
-                               .reads = reads,
-                               .writes = writes,
-                               .stay = stay_on_device,
-                               .compare = milcgpu_compare_gauge};
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .reads = reads, .writes = writes,
+                                              .stay = stay_on_device, .compare = milcgpu_compare_gauge);
     return call;
 }
 

@@ -22,12 +22,8 @@ static void invalidate_links(fermion_links_t *fl) {
 
 /* A call on the sites, which may stay on the device. */
 static milcgpu_call call_on_sites(milcgpu_routine row, const char *name, int reads, int writes) {
-    const milcgpu_call call = {.row = row,
-                               .name = name,
-                               .reads = reads,
-                               .writes = writes,
-                               .stay = milcgpu_sites_stay,
-                               .compare = milcgpu_compare_gauge};
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .reads = reads, .writes = writes,
+                                              .stay = milcgpu_sites_stay, .compare = milcgpu_compare_gauge);
     return call;
 }
 
@@ -152,7 +148,7 @@ static int plaquettes(double *space, double *time) {
     return 1;
 }
 void __wrap_d_plaquette(double *space, double *time) {
-    milcgpu_call call = {.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS);
     if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_in_trajectory && phases_in == ON))
         call.why_own = MILCGPU_SAID_AT_START;
     milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
