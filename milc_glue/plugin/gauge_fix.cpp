@@ -4,8 +4,8 @@
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/gauge/flow_integrators.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -69,10 +69,7 @@ milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, bool widened, co
 template <class Work, class Accept>
 int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, const milcgpu_field &to,
              const Work &work, const Accept &accept) {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         bool accepted = false;
         const milcgpu_status status = with_links_dropped(routine, [&] {
             Handle handle;
@@ -90,16 +87,11 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
                                             : p.collective(milcgpu_gauge_save(handle.gauge, &to));
             return done;
         });
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        if (!accepted)
-            return false;
-        const size_t bytes = (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites;
-        ++account.calls;
+        if (status == MILCGPU_OK && !accepted)
+            return left_to_milc;
+        const size_t bytes = status == MILCGPU_OK ? (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites : 0;
         account.to_device += bytes, account.to_host += bytes;
-        return true;
+        return status;
     });
 }
 
@@ -157,10 +149,9 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
     const FlowIntegrator *const integrator = flow_integrator(spec->integrator);
     const bool widened = !plugin().in_double() && integrator != nullptr && integrator->adaptive();
     return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [&] {
-        static double said_of = 0; // a MILC that asks for single steps makes many alike
-        if (report->message[0] != 0 && std::exchange(said_of, spec->step) != spec->step)
-            plugin().log(
-                0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
+        Plugin &p = plugin(); // a MILC that asks for single steps makes many alike
+        if (report->message[0] != 0 && std::exchange(p.last_logged.step_of_flow, spec->step) != spec->step)
+            p.log(0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
         return true;
     });
 }

@@ -1,6 +1,6 @@
 // Making and moving links.
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 #include <algorithm>
 
 using namespace milcgpu;
@@ -10,10 +10,7 @@ extern "C" {
 int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report *given_report) {
     const ReportForMilc<milcgpu_fatlink_report> report(given_report);
     const milcgpu_routine routine = call.routine;
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         p.known.clear();
         p.links->forget_deferred();
         const milcgpu_field gauge_field = p.links->field(call.gauge), vs = p.links->field(call.v),
@@ -71,18 +68,16 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
         const milcgpu_status status = with_links_dropped(routine, attempt);
         if (status != MILCGPU_OK) {
             p.links->drop_all();
-            p.report_failure(routine, status);
-            return false;
+            return status;
         }
         if (p.quarks->stay()) // a part of the links is enough to know another lattice
             p.links_made(2 * routine + (call.spec->hisq != 0),
                          call.gauge != nullptr ? hash_records(p.link_records(call.gauge), Share::sample)
                                                : p.gauge->links_version());
-        ++account.calls;
         account.flops += report->flops;
         account.to_device += report->bytes_to_device;
         account.to_host += report->bytes_to_host;
-        return true;
+        return status;
     });
 }
 

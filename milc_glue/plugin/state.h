@@ -34,8 +34,8 @@ struct Plugin {
     Collective collective;
     void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
     void *end_all_user = nullptr;
-    int node_rank = 0;         // among the ranks of the whole program on this host
-    std::vector<int> site_map; // empty: not started
+    int node_rank = 0;                                              // among the ranks of the whole program on this host
+    std::vector<int> site_map;                                      // empty: not started
     std::set<std::pair<milcgpu_routine, std::string>> reasons_said; // by milcgpu_plugin_says_once()
 
     // The environment, and what follows from it for this lattice and backend.
@@ -68,6 +68,11 @@ struct Plugin {
         bool done;
     };
     std::vector<EigenFile> eigen_files;
+    // What lines of the log have said last, where the same again needs no line.
+    struct {
+        double step_of_flow = 0;      // that is too long
+        std::string owners_of_memory; // of the device (reason.h)
+    } last_logged;
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
     double original_since = 0;
