@@ -3,9 +3,9 @@
 // against the CPU reference; single precision against double. Then the calls of the C interface, with all that a call
 // does on the device: also on ranks, where they are held against calls of one rank.
 #include "examples/bench.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/forces/fermion_force.h"
-#include "gpu_kernels/gauge/flow_integrators.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"

@@ -2,7 +2,7 @@
 // hardly compute. What they take for these bytes is the limit, with the start and the end of a launch in it and with
 // what stays in the L2 cache.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 
 namespace examples {
 

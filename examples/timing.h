@@ -1,7 +1,7 @@
 // What the timing programs share: times by device events, and what is wrong.
 #pragma once
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstdio>
 #include <string>

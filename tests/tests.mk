@@ -42,8 +42,7 @@ host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 hisq-ne
 mpi_list := $(O)/mpi_ranks/list
 
 # The example programs with MPI; test_programs.cpp runs them. Not under the sanitizers: they would take minutes to build.
-# The multigrid prototype is for long runs.
-mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(filter-out $(if $(filter 1,$(LONG)),,$(O)/multigrid_prototype),$(programs)))
+mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(programs))
 mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(filter command%,$(origin MPI)),$(MPI),mpicc)))mpirun))
 
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes

@@ -7,12 +7,26 @@ using namespace milcgpu;
 
 extern "C" {
 
+// New links are about to be written at these addresses, or to be deferred there.
+static void begin_new_links(Plugin &p, int n, void *const *fat, void *const *lng) {
+    const auto begin = [&](const void *field) {
+        if (field == nullptr)
+            return;
+        p.deferred.before_change(field);
+        p.deferred.drop(MILCGPU_FERMION_LINKS, field);
+    };
+    for (int k = 0; k < n; ++k)
+        begin(fat[k]), begin(lng[k]);
+    p.deferred.before_change(p.links->own_derivative().first);
+}
+
 int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report *given_report) {
     const ReportForMilc<milcgpu_fatlink_report> report(given_report);
     const milcgpu_routine routine = call.routine;
+    if (plugin().links != nullptr)
+        begin_new_links(plugin(), call.n, call.fat, call.lng);
     return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         p.known.clear();
-        p.links->forget_deferred();
         const milcgpu_field gauge_field = p.links->field(call.gauge), vs = p.links->field(call.v),
                             ys = p.links->field(call.y), ws = p.links->field(call.w);
         const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
@@ -61,8 +75,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
                     call.device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                      : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
-                p.links->keep_sum({call.fat[k], call.lng[k]}, made[0].links, call.eps[k] - call.eps[0], made[1].links,
-                                  true);
+                p.links->keep_sum({call.fat[k], call.lng[k]}, made[0].links, call.eps[k] - call.eps[0], made[1].links);
             return status;
         };
         const milcgpu_status status = with_links_dropped(routine, attempt);
@@ -87,11 +100,6 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
         plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
         return plugin().links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr; // made now, of what a and b are
     });
-}
-
-void milcgpu_plugin_forget_deferred(int sums) {
-    if (plugin().links != nullptr)
-        plugin().links->forget_deferred(sums == 0);
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

@@ -1,6 +1,6 @@
 // The routines of molecular dynamics.
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
 
@@ -19,6 +19,7 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
 template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
+    milcgpu_plugin_host_writes(writes);
     return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (writes & MILCGPU_LINKS)
             p.lattice_changed();
@@ -78,14 +79,6 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
         ++account.calls;
         return true;
     });
-}
-
-unsigned long milcgpu_plugin_links_version(void) {
-    return plugin().gauge != nullptr ? plugin().gauge->links_version() : 0;
-}
-
-int milcgpu_plugin_links_changed(unsigned long since) {
-    return plugin().gauge != nullptr && plugin().gauge->links_changed(since);
 }
 
 int milcgpu_plugin_save_links(void *to) {
@@ -290,6 +283,11 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
         }
         return true;
     });
+}
+
+void milcgpu_plugin_host_writes(int what) {
+    if (what & MILCGPU_LINKS)
+        milcgpu_plugin_before_change(nullptr);
 }
 
 void milcgpu_plugin_host_wrote(int what) {

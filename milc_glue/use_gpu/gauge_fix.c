@@ -55,7 +55,7 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     milcgpu_gauge_fix_spec spec;
     milcgpu_output links = output_of_links();
     milcgpu_call call =
-        MILCGPU_MEMBERS(.row = MILCGPU_GAUGE_FIX, .name = "gaugefix", .needs = MILCGPU_LINKS | MILCGPU_FERMION_LINKS,
+        MILCGPU_MEMBERS(.row = MILCGPU_GAUGE_FIX, .name = "gaugefix", .needs = MILCGPU_LINKS, .writes = MILCGPU_LINKS,
                         .outputs = &links, .n_outputs = 1, .compare = compare_site_links);
     call.why_own = max_gauge_iter <= 0 ? "MILC's own: no iterations are allowed"
                    : relax_boost < 1   ? "MILC's own: the boost is below 1"

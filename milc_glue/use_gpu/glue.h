@@ -95,7 +95,7 @@ typedef struct milcgpu_call {
     const char *why_own; /* why MILC's own does this call; a line says it once. NULL: it is offloaded */
     int needs;           /* fields that the host's copy must have the newest of, whoever does the call (milcgpu_need) */
     int reads;           /* fields that MILC's own reads beside */
-    int writes;          /* MILCGPU_LINKS, MILCGPU_MOMENTA: what a routine on the sites writes */
+    int writes;          /* MILCGPU_LINKS, MILCGPU_MOMENTA: what it writes of the sites */
     int (*stay)(void);   /* of a routine on the sites: whether the device may keep what it writes. NULL: of another */
     milcgpu_output *outputs; /* of a routine that is not on the sites */
     int n_outputs;
@@ -222,10 +222,6 @@ int milcgpu_keeps_solutions(void);
 const char *milcgpu_why_own_numbers(void);
 const char *milcgpu_why_own_sweeps(void);
 
-/* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
- * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these, of programs with fermions. */
-enum { MILCGPU_SOLUTIONS = 4, MILCGPU_FERMION_LINKS = 8 };
-
 #ifdef MILCGPU_SERVES
 
 /* The same of colour vectors. */
@@ -252,9 +248,9 @@ int milcgpu_measures_gauge(void); /* whether g_measure prints what the device me
 /* imp_gauge_action() of links with phases in, as it is with phases out (updates.c). */
 double milcgpu_gauge_action_phases_in(void);
 
-/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. who: what reads them.
- * Whatever is to change the gauge field needs MILCGPU_FERMION_LINKS first: those that MILC still has, and that are not
- * filled, are made of it as it is. */
+/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. fields: links and
+ * momenta of the sites (MILCGPU_LINKS, MILCGPU_MOMENTA), MILCGPU_SOLUTIONS, MILCGPU_FERMION_LINKS. who: what reads
+ * them. */
 void milcgpu_need(int fields, const char *who);
 
 /* Fills the fermion links that are deferred (links.h). 1: there were some. */

@@ -72,6 +72,8 @@ int milcgpu_declines(milcgpu_routine row, const char *why_own) {
 int milcgpu_begins_device(milcgpu_call *call) {
     if (call->needs != 0)
         need(call->needs, call->name);
+    if (call->stay == NULL && call->writes != 0)
+        milcgpu_plugin_host_writes(call->writes);
     call->done = call->compares = call->counted = 0;
     call->copies = NULL;
     if (milcgpu_declines(call->row, call->why_own))
@@ -120,6 +122,8 @@ int milcgpu_begins_original(milcgpu_call *call) {
         return 0;
     if (!call->done && call->reads != 0)
         need(call->reads, call->name);
+    if (!call->done && on_sites)
+        milcgpu_plugin_host_writes(call->writes);
     milcgpu_originals.on_sites += on_sites;
     milcgpu_originals.on_old_copy += on_sites && call->done;
     if (call->done && !on_sites)

@@ -46,7 +46,6 @@ void __wrap_update_u(Real eps) {
     const int order = milcgpu_exponential_order();
     milcgpu_call call = call_on_sites(MILCGPU_UPDATE_U, "update_u", MILCGPU_BOTH, MILCGPU_LINKS);
     invalidate_links(fn_links);
-    call.needs = MILCGPU_FERMION_LINKS; /* of others */
     call.why_own = order == 0 ? MILCGPU_UNKNOWN_ORDER : NULL;
     milcgpu_offload(&call, update_links(&call, eps, order), milcgpu_original(update_u)(eps));
 }
@@ -90,7 +89,6 @@ static int reunitarize(void) {
 }
 void __wrap_reunitarize_ks(void) {
     milcgpu_call call = call_on_sites(MILCGPU_REUNITARIZE, "reunitarize_ks", MILCGPU_LINKS, MILCGPU_LINKS);
-    call.needs = MILCGPU_FERMION_LINKS;
     milcgpu_offload(&call, reunitarize(), milcgpu_original(reunitarize_ks)());
 }
 
