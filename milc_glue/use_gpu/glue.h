@@ -130,6 +130,11 @@ double milcgpu_seconds_so_far(const milcgpu_call *call); /* within by_device, fo
 /* Whether MILC's own does a call, which a line says once if there is a reason. */
 int milcgpu_declines(milcgpu_routine row, const char *why_own);
 
+/* After a call with only_compared that the device has not done: MILC's own routine does it. */
+#define milcgpu_by_original(call, original) (milcgpu_begin_instead(call), (void)(original), milcgpu_end_instead(call))
+void milcgpu_begin_instead(const milcgpu_call *call);
+void milcgpu_end_instead(const milcgpu_call *call);
+
 /* The same for n calls that the device does at once, and MILC's own one by one: `original` is evaluated for each k. */
 #define milcgpu_offload_each(calls, n, k, by_device, original)                                                         \
     do {                                                                                                               \

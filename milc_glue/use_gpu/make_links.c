@@ -7,13 +7,6 @@
 
 #include "routines.h"
 
-/* Whether the plugin can do this; said once where it cannot. */
-int milcgpu_can_offload(milcgpu_routine routine, int can, const char *why) {
-    if (!can)
-        milcgpu_plugin_says_once(routine, why);
-    return can;
-}
-
 static double fat_flops(const ks_component_paths *p) {
     const asqtad_coeffs_t *c = &p->act_path_coeff;
     return (c->three_staple == 0 && c->lepage == 0 && c->five_staple == 0 ? 72.0 : 61632.0) * volume / numnodes();

@@ -150,6 +150,17 @@ void milcgpu_end_original(milcgpu_call *call) {
     }
 }
 
+void milcgpu_begin_instead(const milcgpu_call *call) {
+    if (call->reads != 0)
+        need(call->reads, call->name);
+    if (call->counted)
+        milcgpu_enter_original(call->row);
+}
+void milcgpu_end_instead(const milcgpu_call *call) {
+    if (call->counted)
+        milcgpu_leave_original(call->row);
+}
+
 int milcgpu_end_call(milcgpu_call *call) {
     free(call->copies);
     call->copies = NULL;

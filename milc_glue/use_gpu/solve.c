@@ -407,19 +407,18 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
                                        quark_invert_control *qic, imp_ferm_links_t *fn) {
     masses m = MILCGPU_MEMBERS(.src = src, .psim = psim, .ksp = ksp, .n = num_offsets, .qic = qic, .fn = fn,
                                .since = milcgpu_plugin_seconds());
-    const int declined = milcgpu_declines(MILCGPU_KS_MULTICG, why_own_masses(ksp, num_offsets, fn));
-    int iterations = declined ? -1 : 0;
+    milcgpu_call whole = MILCGPU_MEMBERS(.row = MILCGPU_KS_MULTICG, .name = a_solver, .reads = READS);
+    int iterations = 0;
+    whole.counted = !milcgpu_declines(MILCGPU_KS_MULTICG, why_own_masses(ksp, num_offsets, fn));
+    if (!whole.counted)
+        iterations = -1;
     for (m.parity = EVEN; iterations >= 0 && m.parity >= ODD; m.parity--)
         if (qic[0].parity & m.parity)
             iterations = multicg(m);
     if (iterations >= 0)
         return iterations;
-    milcgpu_need(READS, a_solver);
-    if (!declined)
-        milcgpu_enter_original(MILCGPU_KS_MULTICG);
-    iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
-    if (!declined)
-        milcgpu_leave_original(MILCGPU_KS_MULTICG);
+    milcgpu_by_original(
+        &whole, iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn));
     return iterations;
 }
 
