@@ -51,10 +51,9 @@ else
   # gcc puts the reals of one vector into SIMD registers, and the stores and shuffles that it needs for that take longer
   # than the arithmetic. D on one source takes 1.4 times as long with them (half 1.2), on several in double and Laplace's
   # in double 1.3 to 1.5 times, Wilson's in single 1.1 to 1.25 times. D on several sources in single gains by them.
-  $(call objects,$(wildcard gpu_kernels/staggered/double_sources*.cu gpu_kernels/laplace/double*.cu)): \
-    private compile_cu += -fno-tree-slp-vectorize
-  $(call objects,$(foreach file,staggered/double staggered/single staggered/half staggered/true_residual wilson/double wilson/single, \
-    gpu_kernels/$(file).cu)): private compile_cu += -fno-tree-vectorize
+  of_rows = $(foreach part,$(2),$(O)/obj/gpu_kernels/$(1)/$(1)_rows.$(part).cu.o)
+  $(call of_rows,staggered,double_sources) $(call of_rows,laplace,double): private compile_cu += -fno-tree-slp-vectorize
+  $(call of_rows,staggered,double single half true_residual) $(call of_rows,wilson,double single): private compile_cu += -fno-tree-vectorize
   link       := $(CXX) -fopenmp $(sanitizers)
   private_libs :=
 endif

@@ -32,21 +32,31 @@ testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_pr
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
                 $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
-say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
-                  printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
+say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
+                  printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
+define compile_kernels
+@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
+$(Q)$(compile_cu) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+endef
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
 	@mkdir -p $(@D); $(call say_compiling,CXX )
 	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
 
 $(O)/obj/%.cu.o: %.cu $(O)/flags
-	@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
-	$(Q)$(compile_cu) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+	$(compile_kernels)
 
-# An object a source; flags of single files are left out.
+# SOURCE.PART.cu is a part of SOURCE.cu (libraries.mk).
+source_of = $(firstword $(subst ., ,$(1)))$(suffix $(1))
+part_of   = $(if $(word 3,$(subst ., ,$(1))),$(word 2,$(subst ., ,$(1))))
+row_flags = $(if $(1),-DMILCGPU_ROWS=$(1:_cut=)_rows -DMILCGPU_WHERE=$(if $(filter %_cut,$(1)),CutLattice,OnThisBackend))
+$(foreach part,$(row_parts),$(eval $(call objects,$(part)): $(call source_of,$(part)) $(O)/flags; $$(compile_kernels)))
+$(call objects,$(row_parts)): private last_flags = $(call row_flags,$(call part_of,$(patsubst $(O)/obj/%.o,%,$@)))
+
+# An object a source or a part of one; flags of single files are left out.
 to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
 in_json  = "$(subst ",\",$(1))"
-command  = {"directory": "$(CURDIR)", "file": "$(1)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) -c $(1))}
+command  = {"directory": "$(CURDIR)", "file": "$(source_of)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) $(call row_flags,$(part_of)) -c $(source_of))}
 compile_commands:
 	@$(shell mkdir -p build)$(file >build/compile_commands.json,[$(call command,$(firstword $(to_list))))
 	@$(foreach source,$(wordlist 2,$(words $(to_list)),$(to_list)),$(file >>build/compile_commands.json,$(comma)$(call command,$(source))))

@@ -1,6 +1,6 @@
 // MILC's links -> device links: the plain copy with 18 reals in the host's precision, and from it the packed versions.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "reorder/spinor_reorder.h"
 
 namespace milcgpu {

@@ -1,10 +1,13 @@
 // MILC's colour vectors (su3_vector), or four of them a site (wilson_vector) <-> device spinors, on the sites of one
 // parity.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/machine/geometry/geometry.h"
 
 namespace milcgpu {
+
+struct SpinorBlock;
 
 // Where MILC keeps a field: a record a site, `pitch` bytes apart. For a field array su3_vector f[sites_on_node] the
 // pitch is the element's size; for a member of `site` structures it is sizeof(site) and data points at the first

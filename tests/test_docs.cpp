@@ -475,7 +475,7 @@ TEST_CASE("docs/design.md, from MILC's call to the kernel: each of ten functions
             continue;
         // A row of a table of kernels is called by its member `launch`.
         const std::string &next = rows[k + 1][2];
-        const bool in_table = names_in(text_of(file_of(k + 1)), "\n *(\\w+)<[^\n]*>,\n *file,").count(next) == 1;
+        const bool in_table = names_in(text_of(file_of(k + 1)), "\n *(\\w+)<[^\n]*>,\n *\\{").count(next) == 1;
         CHECK(leads_to(functions, rows[k][2], in_table ? "Kernel::launch" : next));
     }
     const std::string loop = text_of("gpu_kernels/solver/cg.cpp");

@@ -18,7 +18,7 @@
 // quenched 8^4 lattice near its critical kappa, two sources: 193 steps in double instead of 408 and 908; in single 250
 // steps instead of no convergence.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/fields/su3.h"
 #include "gpu_kernels/machine/backend/portable.h"
 

@@ -2,7 +2,7 @@
 // spinor (48 double, 24 single, 16 half). Sums are deterministic and stay on the device; see launch.h.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/send_out.h"
 
 namespace milcgpu {

@@ -16,7 +16,7 @@
 // The matrices stay on the device, where launches of a single block compute with them, in a few microseconds.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 
 namespace milcgpu {
 

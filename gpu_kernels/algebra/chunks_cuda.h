@@ -6,7 +6,8 @@
 // its threads read each other's chunks from shared memory, in another order but in all its banks. (Each thread copying
 // its own chunk, pieces of 32 bytes, had half to two thirds of the bandwidth.)
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/copy_ahead_cuda.h"
 #include "gpu_kernels/machine/backend/launch.h"
 

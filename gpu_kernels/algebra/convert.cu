@@ -1,6 +1,7 @@
 // y = scale x between precisions, |x|^2, and the search for NaN: passes of 1 or 2 spinors.
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/fields/for_precision.h"
+#include "gpu_kernels/machine/backend/device_array.h"
 #include <cmath>
 #include <limits>
 

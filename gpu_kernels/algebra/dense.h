@@ -8,7 +8,7 @@
 // 4e-7 of the sum of |x_i c_ij|: on the GPU by plain multiplications or from numbers in two parts of TF32 (H. Ootomo
 // and R. Yokota, arXiv:2203.03341); on the host in double.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include <vector>
 
 namespace milcgpu {

@@ -12,7 +12,7 @@
 // is r itself, s = A r + beta s, which is A p for the direction p = r + beta p.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 
 namespace milcgpu {
 

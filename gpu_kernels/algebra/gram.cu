@@ -16,6 +16,7 @@
 #include <algorithm>
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/algebra/chunks_cuda.h"
+#include "gpu_kernels/machine/backend/device_array.h"
 #include <type_traits>
 #endif
 

@@ -1,6 +1,7 @@
 // Rough vectors whose numbers do not depend on how a lattice is cut.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/machine/geometry/geometry.h"
 
 namespace milcgpu {
 

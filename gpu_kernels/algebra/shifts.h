@@ -6,7 +6,7 @@
 // precision of the iteration.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 
 namespace milcgpu {
 

@@ -2,7 +2,7 @@
 // one when it has read it for the last time, and looks at the answers once, before it hands anything over. A bit that
 // flipped before the question changes the answer, whoever has read the field meanwhile.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
 
 namespace milcgpu {
 

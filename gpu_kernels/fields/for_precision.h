@@ -1,6 +1,7 @@
 // From a run-time precision to a compile-time spinor format.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/reduce.h"
 
 namespace milcgpu {

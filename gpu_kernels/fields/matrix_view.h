@@ -1,7 +1,7 @@
 // What the link kernels share: fields of matrices as kernels take them.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
 #include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/fields/settle.h"
 #include "gpu_kernels/machine/backend/reduce.h"

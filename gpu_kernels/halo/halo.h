@@ -17,7 +17,8 @@
 // With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
 // Error(comm) on all ranks.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/peer_memory.h"
 #include "gpu_kernels/halo/send_out.h"

@@ -5,24 +5,22 @@
 
 namespace milcgpu {
 
-void add_double_rows(std::vector<LaplaceKernel> &table);
-void add_single_rows(std::vector<LaplaceKernel> &table);
-void add_half_rows(std::vector<LaplaceKernel> &table);
-void add_double_cut_rows(std::vector<LaplaceKernel> &table);
-void add_single_cut_rows(std::vector<LaplaceKernel> &table);
-void add_half_cut_rows(std::vector<LaplaceKernel> &table);
+// Each is compiled by itself (laplace_rows.cu).
+template <class Where> void double_rows(std::vector<LaplaceKernel> &);
+template <class Where> void single_rows(std::vector<LaplaceKernel> &);
+template <class Where> void half_rows(std::vector<LaplaceKernel> &);
+template <class Where> void add_all(std::vector<LaplaceKernel> &table) {
+    double_rows<Where>(table);
+    single_rows<Where>(table);
+    half_rows<Where>(table);
+}
 
 const std::vector<LaplaceKernel> &laplace_table() {
     static const std::vector<LaplaceKernel> table = [] {
-        std::vector<LaplaceKernel> rows;
-        add_double_rows(rows);
-        add_single_rows(rows);
-        add_half_rows(rows);
-        std::vector<LaplaceKernel> cut;
+        std::vector<LaplaceKernel> rows, cut;
+        add_all<OnThisBackend>(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        add_double_cut_rows(cut);
-        add_single_cut_rows(cut);
-        add_half_cut_rows(cut);
+        add_all<CutLattice>(cut);
 #else
         std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),
                      [](const LaplaceKernel &row) { return row.most_sources == 1; });

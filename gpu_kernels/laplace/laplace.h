@@ -13,6 +13,7 @@
 // (8 reals + 12), 3 directions p (6 reals + 12): 1248 and 960 in double with 18 reals, 432 and 336 in single with 12.
 #pragma once
 #include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/fields/link_field.h"
 #include <string>
 #include <vector>
 
@@ -37,7 +38,6 @@ struct LaplaceKernel {
     Epilogue epilogue;
     int most_sources;                                       // 1, or up to so many at once
     void (*whole)(Device &, const LaplaceCall &, Epilogue); // launches it on a lattice that is not cut
-    const char *file;
     LaunchShape shape;
     void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.

@@ -1,5 +1,4 @@
-// The sum of laplace.h at a site, once, and its launches. A translation unit a precision (double.cu, single.cu,
-// half.cu; for cut lattices double_cut.cu ...) instantiates them.
+// The sum of laplace.h at a site, its launches, and the rows of the table. laplace_rows.cu instantiates them.
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
 // each vector up to 8 times, through the caches. 3 or 4 directions are known when this is compiled: all loads of a site
@@ -212,7 +211,7 @@ template <class Add> void for_laplace_rows(const Add &add) {
     add_reals(std::integral_constant<int, 8>());
 }
 template <class Where, class Spinor, int min_blocks, int block>
-void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+void add_laplace_rows(std::vector<LaplaceKernel> &table) {
     for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
         table.push_back({Spinor::precision,
                          reals,
@@ -220,13 +219,12 @@ void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
                          end,
                          1,
                          launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
-                         file,
                          {block, min_blocks, 1}});
     });
 }
 // min_blocks: of those in conjugate gradients.
 template <class Spinor, int min_blocks, class Shape>
-void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *file) {
+void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table) {
     for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
         table.push_back({Spinor::precision,
                          reals,
@@ -234,21 +232,26 @@ void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *
                          end,
                          max_shifts,
                          launch_laplace_of_sources<Spinor, reals, directions, min_blocks, Shape>,
-                         file,
                          {tile_sites, Shape::blocks(Shape::together), Shape::together}});
     });
 }
 
 // In double 2 blocks of 256 threads an SM leave 128 registers to a thread, in single and half 4 leave 64. In half links
 // are 16-bit fixed point, vectors as in fields/spinor_storage.h, arithmetic in single.
-template <class Where> void double_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorDouble, 2, 64>(table, file);
+template <class Where> void double_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorDouble, 2, 64>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorDouble, 1, SourcesShape<4, 4, 1>>(table);
 }
-template <class Where> void single_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorSingle, 4, 128>(table, file);
+template <class Where> void single_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorSingle, 4, 128>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorSingle, 3, SourcesShape<4, 6, 4>>(table);
 }
-template <class Where> void half_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorHalf, 4, 256>(table, file);
+template <class Where> void half_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorHalf, 4, 256>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorHalf, 3, SourcesShape<4, 6, 1>>(table);
 }
 
 } // namespace milcgpu

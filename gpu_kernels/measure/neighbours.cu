@@ -8,6 +8,8 @@
 // a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, of three sources 720. Flops: 144
 // a step and source.
 #include "gpu_kernels/fields/matrix_view.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/measure/quark_operators.h"
 

@@ -13,6 +13,8 @@
 //               over two links
 #pragma once
 #include "gpu_kernels/algebra/momentum_sums.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include "gpu_kernels/measure/spin_taste.h"
 #include <functional>

@@ -10,6 +10,7 @@
 // Compulsory bytes a site: each link once, each spinor once: see dslash_bytes().
 #pragma once
 #include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/machine/backend/launch_types.h"
 #include <string>
 #include <vector>
@@ -31,7 +32,6 @@ struct DslashKernel {
     int most_sources; // 1, or how many at most
     bool checks;      // computes the checksums of the links it reads (HalfCall::checksums)
     void (*whole)(Device &, const DslashCall &, Epilogue); // launch on a lattice that is not cut
-    const char *file;
     LaunchShape shape;
     void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // launch on one that is cut; nullptr: not built
     // On the host one of them serves all lattices. Two instances of the same source may round differently.

@@ -3,17 +3,16 @@
 #include "gpu_kernels/algebra/epilogue.h"
 #include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/reduce.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 #include <type_traits>
 
 namespace milcgpu {
 
-// What rows of a stencil's table for lattices that are not cut are built for; without a GPU they serve those that are
-// as well. With one the host takes the rows for cut lattices, and has no code for the others.
+// Whether the host has code for rows of a stencil's table for this kind of lattice. In builds for GPUs it takes the
+// rows for cut lattices only.
 #if defined(MILCGPU_WITH_CUDA)
-using OnThisBackend = Lattice;
 template <class Where> constexpr bool host_takes = !std::is_same<Where, Lattice>::value;
 #else
-using OnThisBackend = CutLattice;
 template <class Where> constexpr bool host_takes = true;
 #endif
 

@@ -6,6 +6,7 @@
 #pragma once
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 #include "gpu_kernels/staggered/endings.h"
 
 namespace milcgpu {

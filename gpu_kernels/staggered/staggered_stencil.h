@@ -1,5 +1,4 @@
-// Launches of the stencil. Translation units instantiate them with the launch shapes of rows.h: double.cu, for several
-// sources double_sources.cu, on cut lattices double_cut.cu, and so on.
+// Launches of the stencil. staggered_rows.h has their shapes.
 #pragma once
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/staggered/cut_stencil.h"
@@ -125,7 +124,7 @@ template <class Function> void for_all_reals(const Function &function) {
 
 // The rows of one spinor and link precision, one reconstruction and one source: 4 epilogues.
 template <class Where, class Spinor, Precision link, int reals, int min_blocks>
-void add_rows(std::vector<DslashKernel> &table, const char *file) {
+void add_rows(std::vector<DslashKernel> &table) {
     for (const EpilogueTraits &end : epilogues)
         table.push_back({Spinor::precision,
                          link,
@@ -134,13 +133,11 @@ void add_rows(std::vector<DslashKernel> &table, const char *file) {
                          1,
                          false,
                          launch_stencil<Where, Spinor, link, reals, min_blocks>,
-                         file,
                          {one_source_block, min_blocks, 1}});
 }
 
 // The residual that computes the checksums of links as handed over.
-template <class Where, Precision link, int min_blocks>
-void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
+template <class Where, Precision link, int min_blocks> void add_checked_row(std::vector<DslashKernel> &table) {
     table.push_back({Precision::double_,
                      link,
                      18,
@@ -148,13 +145,12 @@ void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
                      1,
                      true,
                      launch_checked_stencil<Where, link, min_blocks>,
-                     file,
                      {one_source_block, min_blocks, 1}});
 }
 
 // Rows of several sources, 5 reconstructions.
 template <class Where, class Spinor, Precision link, int min_blocks, class Shape>
-void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
+void add_sources_rows(std::vector<DslashKernel> &table) {
     for_all_reals([&](auto reals) {
         for (const EpilogueTraits &end : epilogues)
             table.push_back({Spinor::precision,
@@ -164,7 +160,6 @@ void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
                              max_shifts,
                              false,
                              launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>,
-                             file,
                              {tile_sites, Shape::blocks(Shape::together), Shape::together}});
     });
 }

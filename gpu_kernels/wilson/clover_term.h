@@ -18,8 +18,9 @@
 // Half precision keeps R - 1: 36 numbers of 16 bits in units of the largest (fixed point of links), and that as a
 // float: 76 bytes. Error of an element: 2^-16 of the largest of R - 1. A block with NaN or infinity is all NaN.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/fields/settle.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/wide_box.h"
 
 namespace milcgpu {

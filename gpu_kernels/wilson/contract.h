@@ -18,7 +18,7 @@
 // makes the numbers (momentum_sums.h has the rest). QUDA's contractions do one momentum a pass (lib/contract.cu).
 #pragma once
 #include "gpu_kernels/algebra/momentum_sums.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/wilson/gamma_matrices.h"
 
 namespace milcgpu {

@@ -2,12 +2,15 @@
 
 namespace milcgpu {
 
-void add_double_rows(std::vector<WilsonKernel> &table);
-void add_single_rows(std::vector<WilsonKernel> &table);
-void add_half_rows(std::vector<WilsonKernel> &table);
-void add_double_cut_rows(std::vector<WilsonKernel> &table);
-void add_single_cut_rows(std::vector<WilsonKernel> &table);
-void add_half_cut_rows(std::vector<WilsonKernel> &table);
+// Each is compiled by itself (wilson_rows.cu).
+template <class Where> void double_rows(std::vector<WilsonKernel> &);
+template <class Where> void single_rows(std::vector<WilsonKernel> &);
+template <class Where> void half_rows(std::vector<WilsonKernel> &);
+template <class Where> void add_all(std::vector<WilsonKernel> &table) {
+    double_rows<Where>(table);
+    single_rows<Where>(table);
+    half_rows<Where>(table);
+}
 WilsonSend *wilson_sender(Precision, int reals); // of a row that is built
 
 WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : halo(of) {
@@ -25,15 +28,10 @@ WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : hal
 
 const std::vector<WilsonKernel> &wilson_table() {
     static const std::vector<WilsonKernel> table = [] {
-        std::vector<WilsonKernel> rows;
-        add_double_rows(rows);
-        add_single_rows(rows);
-        add_half_rows(rows);
-        std::vector<WilsonKernel> cut;
+        std::vector<WilsonKernel> rows, cut;
+        add_all<OnThisBackend>(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        add_double_cut_rows(cut);
-        add_single_cut_rows(cut);
-        add_half_cut_rows(cut);
+        add_all<CutLattice>(cut);
 #else
         cut = rows;
 #endif

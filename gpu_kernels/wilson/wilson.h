@@ -64,7 +64,6 @@ struct WilsonKernel {
     int reals;                                             // of a link
     void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a lattice that is not cut
     void (*launch_several)(Device &, const WilsonCall &, Epilogue);
-    const char *file;
     LaunchShape one, several; // WilsonShape in wilson_stencil.h
     // On a lattice that is cut, one source: fills the ghosts that the call reads, and launches it.
     WilsonSend *send = nullptr;

@@ -1,5 +1,5 @@
-// The stencil of wilson.h, once, and its launches. A translation unit a precision (double.cu, single.cu, half.cu)
-// (for cut lattices double_cut.cu ...) instantiates it for its spinor format and all reconstructions.
+// The stencil of wilson.h, its launches, and the rows of the table: all reconstructions for each spinor format.
+// wilson_rows.cu instantiates them.
 //
 // One thread a site, or two. Each link is read once in a launch (streaming loads) and decoded once for both colour
 // vectors of the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all
@@ -502,13 +502,11 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
 }
 
 // The rows of one precision. On cut lattices they take one source.
-template <class Where, class Spinor, int reals, class Shape>
-void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
+template <class Where, class Spinor, int reals, class Shape> void add_wilson_row(std::vector<WilsonKernel> &table) {
     table.push_back({Spinor::precision,
                      reals,
                      launch_wilson_one<Where, Spinor, reals, Shape>,
                      nullptr,
-                     file,
                      {Shape::block, Shape::min_blocks, 1},
                      {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
     WilsonKernel &row = table.back();
@@ -520,22 +518,26 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
 // The same in single with 18 and 12 reals; with 8, and in half, instructions count, and threads in pairs have more.
 // Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
 // exponent a colour vector; arithmetic is in single.
-template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
+template <class Where> void double_rows(std::vector<WilsonKernel> &table) {
     using Shape = WilsonShape<128, 3, true, 1, 1>;
-    add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
-    add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
-    add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
+    add_wilson_row<Where, SpinorDouble, 18, Shape>(table);
+    add_wilson_row<Where, SpinorDouble, 12, Shape>(table);
+    add_wilson_row<Where, SpinorDouble, 8, Shape>(table);
 }
-template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table, file);
+template <class Where> void single_rows(std::vector<WilsonKernel> &table) {
+    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table);
+    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table);
 }
 template <int reals> using HalfShape = WilsonShape<reals == 18 ? 64 : 256, 2, false, 2, 2>;
-template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorHalf, 18, HalfShape<18>>(table, file);
-    add_wilson_row<Where, SpinorHalf, 12, HalfShape<12>>(table, file);
-    add_wilson_row<Where, SpinorHalf, 8, HalfShape<8>>(table, file);
+// These take long to compile: wilson_half_sources.cu has them by itself.
+extern template void launch_wilson_of_sources<SpinorHalf, 18, HalfShape<18>>(Device &, const WilsonCall &, Epilogue);
+extern template void launch_wilson_of_sources<SpinorHalf, 12, HalfShape<12>>(Device &, const WilsonCall &, Epilogue);
+extern template void launch_wilson_of_sources<SpinorHalf, 8, HalfShape<8>>(Device &, const WilsonCall &, Epilogue);
+template <class Where> void half_rows(std::vector<WilsonKernel> &table) {
+    add_wilson_row<Where, SpinorHalf, 18, HalfShape<18>>(table);
+    add_wilson_row<Where, SpinorHalf, 12, HalfShape<12>>(table);
+    add_wilson_row<Where, SpinorHalf, 8, HalfShape<8>>(table);
 }
 
 } // namespace milcgpu

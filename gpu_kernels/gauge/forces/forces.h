@@ -12,6 +12,7 @@
 // All fields: both parities, 4 directions, double or single, one precision a call; matrices have 18 reals. Every
 // operation here is one file, with its bytes and flops a site beside it.
 #pragma once
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include <array>
 #include <vector>

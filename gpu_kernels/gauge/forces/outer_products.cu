@@ -2,6 +2,8 @@
 // term after the other, the two sums in registers. Vectors of a site are read for 12 links; all but the first come from
 // the caches.
 #include "gpu_kernels/fields/matrix_view.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/gauge/forces/forces.h"
 
 namespace milcgpu {

@@ -5,7 +5,7 @@
 //   HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2), X =
 //   asqtad-like(W)
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/halo/wide_box.h"
 
 namespace milcgpu {

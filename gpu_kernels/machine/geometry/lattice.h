@@ -203,4 +203,12 @@ struct CutLattice : Lattice {
     }
 };
 
+// The kind of lattice that kernels for lattices that are not cut are built for. Builds for the host alone use one kind
+// for all lattices.
+#if defined(MILCGPU_WITH_CUDA)
+using OnThisBackend = Lattice;
+#else
+using OnThisBackend = CutLattice;
+#endif
+
 } // namespace milcgpu

@@ -43,32 +43,34 @@ template <class Spinor, Precision link> constexpr int blocks_an_sm() {
 }
 
 // Vectors and links of one precision, one source.
-template <class Where, class Spinor> void own_rows(std::vector<DslashKernel> &table, const char *file) {
+template <class Where, class Spinor> void add_own_rows(std::vector<DslashKernel> &table) {
     constexpr Precision link = Spinor::precision;
-    for_all_reals([&](auto reals) { add_rows<Where, Spinor, link, reals, blocks_an_sm<Spinor, link>()>(table, file); });
+    for_all_reals([&](auto reals) { add_rows<Where, Spinor, link, reals, blocks_an_sm<Spinor, link>()>(table); });
 }
+template <class Where> void double_rows(std::vector<DslashKernel> &table) { add_own_rows<Where, SpinorDouble>(table); }
+template <class Where> void single_rows(std::vector<DslashKernel> &table) { add_own_rows<Where, SpinorSingle>(table); }
+template <class Where> void half_rows(std::vector<DslashKernel> &table) { add_own_rows<Where, SpinorHalf>(table); }
 
 // The same, several sources.
-template <class Where> void double_sources_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_sources_rows<Where, SpinorDouble, Precision::double_, 1, SourcesShape<4, 4, 1>>(table, file);
+template <class Where> void double_sources_rows(std::vector<DslashKernel> &table) {
+    add_sources_rows<Where, SpinorDouble, Precision::double_, 1, SourcesShape<4, 4, 1>>(table);
 }
-template <class Where> void single_sources_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SingleSources>(table, file);
+template <class Where> void single_sources_rows(std::vector<DslashKernel> &table) {
+    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SingleSources>(table);
 }
-template <class Where> void half_sources_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_sources_rows<Where, SpinorHalf, Precision::half, 3, HalfSources>(table, file);
+template <class Where> void half_sources_rows(std::vector<DslashKernel> &table) {
+    add_sources_rows<Where, SpinorHalf, Precision::half, 3, HalfSources>(table);
 }
 
-// True residuals of links that were handed over in single: vectors in double, links as they are.
-template <class Where> void full_rows(std::vector<DslashKernel> &table, const char *file) {
+// True residuals of links that were handed over in single: vectors in double, links as they are. And, on lattices that
+// are not cut, the residuals that compute the checksums of links as handed over.
+template <class Where> void true_residual_rows(std::vector<DslashKernel> &table) {
     constexpr Precision link = Precision::single;
-    add_rows<Where, SpinorDouble, link, 18, blocks_an_sm<SpinorDouble, link>()>(table, file);
-}
-
-// The residual that computes the checksums of links as handed over. A template, so that one file alone has its kernels.
-template <class Where> void checked_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_checked_row<Where, Precision::double_, blocks_an_sm<SpinorDouble, Precision::double_>()>(table, file);
-    add_checked_row<Where, Precision::single, blocks_an_sm<SpinorDouble, Precision::single>()>(table, file);
+    add_rows<Where, SpinorDouble, link, 18, blocks_an_sm<SpinorDouble, link>()>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value) {
+        add_checked_row<Where, Precision::double_, blocks_an_sm<SpinorDouble, Precision::double_>()>(table);
+        add_checked_row<Where, Precision::single, blocks_an_sm<SpinorDouble, Precision::single>()>(table);
+    }
 }
 
 } // namespace milcgpu
