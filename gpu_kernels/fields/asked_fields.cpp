@@ -3,7 +3,7 @@
 namespace milcgpu {
 
 namespace {
-constexpr size_t most = most_regions; // fields of a kind, before it has to look
+constexpr size_t most = most_regions; // fields of a kind, before their answers must be read
 } // namespace
 
 AskedFields::AskedFields(Device &device) {

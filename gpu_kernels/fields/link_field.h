@@ -7,8 +7,8 @@
 
 namespace milcgpu {
 
-// 3x3 matrices on both parities, `directions` a site: links (4), or what is made on the way to them. An element is
-// scale * (what unpacks).
+// 3x3 matrices on both parities, `directions` a site: links (4), or intermediate matrices. An element is scale * (the
+// unpacked number).
 class LinkField {
   public:
     LinkField() = default;
@@ -25,22 +25,22 @@ class LinkField {
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes(); }
     void clear();
-    // What is behind the sites becomes zero; where there is something, all of it.
+    // Zeroes the padding behind the sites. A field that has padding is zeroed as a whole.
     void clear_behind(const Geometry &geometry) {
         if (size_t(std::min(geometry.sites(0), geometry.sites(1))) < stride_)
             clear();
     }
-    // From here on those who write links keep the checksum of what they put here. What is here does not count: all
-    // links are written then, or all are zero. What is behind the sites counts where the whole field is looked at:
-    // clear_behind() first.
+    // From here on, kernels that write links keep the checksum of what they write. The checksum starts at that of an
+    // empty field, so afterwards all links must be written, or all must be zero. Padding behind the sites counts if the
+    // whole field is checked: call clear_behind() first.
     void keep_sum();
-    // Of another field of this kind and size, with its checksum.
+    // Copies a field of the same kind and size, with its checksum.
     void copy(const LinkField &from);
     void no_sum() { sum_ = nullptr; } // others write here, as copies of boxes do
     bool keeps_sum() const { return sum_ != nullptr; }
     KeptSum kept() const { return {sum_.get()}; }
-    const std::shared_ptr<uint64_t> &share_of_sum() const { return sum_; } // for who reads it when the field is gone
-    // Of what was put here: as it was kept, else as it is found here. Waits.
+    const std::shared_ptr<uint64_t> &share_of_sum() const { return sum_; } // outlives the field
+    // The checksum of what was written here: the kept one, or else one computed from the field now. Waits.
     uint64_t sum_of_content() const;
     unsigned char *block(int parity, int mu) const {
         return data_.data() + (parity * directions_ + mu) * block_bytes();
@@ -48,8 +48,8 @@ class LinkField {
     size_t block_bytes() const { return stride_ * link_bytes(precision_, reals_); }
     Region region(const char *name) const { return {data_.data(), bytes(), checksum, name}; }
     double scale = 1;
-    uint64_t checksum = 0;        // of what was put here, where something is to stand on it
-    bool padding_is_zero = false; // then who reads all links has read all that counts for the checksum
+    uint64_t checksum = 0;        // of what was written here, for fields that results depend on
+    bool padding_is_zero = false; // then a pass over all links covers all that counts for the checksum
 
   private:
     Precision precision_ = Precision::double_;
@@ -60,7 +60,7 @@ class LinkField {
     std::shared_ptr<uint64_t> sum_; // on the device
 };
 
-// What an operator takes: fat and long links of one precision.
+// Fat and long links of one precision, as an operator takes them.
 struct LinkPair {
     const LinkField *fat = nullptr, *lng = nullptr;
 };

@@ -1,19 +1,20 @@
-// Where the colour vectors (spinors) of a field lie, as kernels take them.
+// The address and layout of a field of colour vectors (spinors), as kernels take it.
 #pragma once
 #include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/machine/backend/portable.h"
 
 namespace milcgpu {
 
-class Device; // in what takes these fields
+class Device; // for the functions that take these fields
 
-// Where spinors lie: those of source k start k * source_bytes behind `data`. Owned by a SpinorField.
+// The spinors of source k start k * source_bytes after `data`. A SpinorField owns the memory.
 //
-// A field of several components (colour vectors a site) is a field of so many more elements: component d of site i is
-// element d * S + i, S = geometry.stride(); `stride` and `sites` count elements, which are components * S. Elements of
-// no site are zero. So what goes through colour vectors one by one serves it as it is.
+// A field of several components (colour vectors a site) is stored as a field of as many times more elements: component
+// d of site i is element d * S + i, S = geometry.stride(); `stride` and `sites` count elements, so they are components
+// * S. Elements without a site are zero. So kernels that treat colour vectors one by one work on such a field
+// unchanged.
 struct SpinorBlock {
-    unsigned char *data = nullptr; // nullptr: there is none
+    unsigned char *data = nullptr; // nullptr: no field
     size_t stride = 0, source_bytes = 0;
     Precision precision = Precision::double_;
     int sites = 0, sources = 0;
@@ -46,7 +47,7 @@ struct SpinorBlock {
     size_t bytes() const { return source_bytes * sources; }
 };
 
-// As many sources on even sites as on odd ones.
+// Sources on both parities, as many on even sites as on odd ones.
 struct FullVectors {
     SpinorBlock even, odd;
     int sources() const { return even.sources; }
@@ -54,9 +55,9 @@ struct FullVectors {
     FullVectors first(int count) const { return {even.first(count), odd.first(count)}; }
 };
 
-// Where each source of a block starts, for kernels that go through them: read from the kernel's arguments these
-// addresses cost no registers. Computed from a base and a distance they made "update shifts" take 216 registers where
-// it takes 162, and "update solutions" 80 for 64 (double, sm_90).
+// Start addresses of the sources of a block, for kernels that loop over them: a kernel reads these addresses from its
+// arguments, so they cost no registers. When they were computed from a base and a distance, "update shifts" took 216
+// registers instead of 162, and "update solutions" 80 instead of 64 (double, sm_90).
 template <int most> struct SourceAddresses {
     unsigned char *at[most] = {}; // nullptr: the block has no data
     SourceAddresses() = default;

@@ -1,4 +1,5 @@
-// Colour vectors (spinors) in device memory, on the sites of one parity of a geometry. A Wilson field has four a site.
+// Colour vectors (spinors) in device memory, on the sites of one parity of a geometry. A Wilson field has four colour
+// vectors a site.
 #pragma once
 #include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/fields/spinor_storage.h"
@@ -10,15 +11,16 @@ namespace milcgpu {
 class SpinorField {
   public:
     SpinorField() = default;
-    // components: colour vectors a site. Zero at first: what is behind the sites counts for checksums, and is copied.
+    // components: colour vectors a site. Memory starts as zero, because padding behind the sites counts for checksums
+    // and is copied.
     SpinorField(Device &device, Precision precision, const Geometry &geometry, int parity, const char *owner,
                 int sources = 1, int components = 1);
-    // Sources are apart by 256 bytes more than they need: at multiples of a power of two, kernels that read several of
-    // them would ask the same memory channel for all.
+    // Sources are 256 bytes further apart than they need: at multiples of a power of two, a kernel that reads several
+    // of them would read them all through the same memory channel.
     static size_t bytes_of(Precision precision, const Geometry &geometry, int sources, int components = 1) {
         return (components * geometry.stride() * spinor_bytes(precision) + (sources > 1 ? 256 : 0)) * sources;
     }
-    // What it takes of the device's memory.
+    // Device memory that such a field takes.
     static size_t allocated_bytes(Precision, const Geometry &, int sources = 1, int components = 1);
     operator const SpinorBlock &() const { return block_; }
     const SpinorBlock &block() const { return block_; }

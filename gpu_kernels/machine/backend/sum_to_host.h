@@ -5,7 +5,7 @@
 
 namespace milcgpu {
 
-// Sum over i in [0, n) of body(i), on the host. min_blocks: as of launch_sum.
+// Sum over i in [0, n) of body(i), returned to the host. min_blocks: as in launch_sum.
 template <int N> struct StoreSums : Finish {
     double *to;
     MILCGPU_HD void operator()(const Sums<N> &total) const {

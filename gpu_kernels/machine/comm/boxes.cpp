@@ -54,14 +54,14 @@ void check_box(const Box &box, int rank, int size) {
                 refuse(format("layout.neighbour[%c][%d] is %d: must be another one of %d ranks", "XYZT"[mu], side,
                               neighbour, size));
         }
-    constexpr double most_sites = 5e8; // that can be indexed
+    constexpr double most_sites = 5e8; // the largest number that an index can count
     if (box.sites() > most_sites)
         refuse(format("%.0f sites on one device: at most %.0f can be indexed", box.sites(), most_sites));
 }
 
 namespace {
 
-// The box `ahead` must begin where `box` ends in mu, and lie beside it in all other directions.
+// True if the box `ahead` begins where `box` ends in mu and has the same range in all other directions.
 bool is_ahead(const Box &ahead, const Box &box, int mu) {
     for (int nu = 0; nu < 4; ++nu)
         if (nu != mu && (ahead.origin[nu] != box.origin[nu] || ahead.extent[nu] != box.extent[nu]))

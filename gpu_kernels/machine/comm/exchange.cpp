@@ -1,4 +1,4 @@
-// Messages on their way, and the ends of waits for them.
+// Messages in flight, and how waits for them end.
 #include "gpu_kernels/machine/comm/clock.h"
 #include "gpu_kernels/machine/comm/ranks.h"
 #include <algorithm>
@@ -61,8 +61,8 @@ void Exchange::copy_to_self(const std::vector<Message> &messages) {
         std::memcpy(received[k]->receive, sent[k]->send, sent[k]->bytes);
 }
 
-// One handle a peer, so that an error can name the peers that are missed. All is made before the first one begins: what
-// finds no memory has then told nobody.
+// One handle a peer, so that an error can name the peers whose messages are missing. All memory is allocated before the
+// first message starts, so that a failed allocation has sent nothing.
 void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const void> &buffers) {
     const auto stays = [&](const Message &message) { return message.peer == ranks_.rank_ || message.bytes == 0; };
     messages.erase(std::remove_if(messages.begin(), messages.end(), stays), messages.end());
@@ -85,7 +85,7 @@ void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const 
                 fail(Status::comm,
                      format("the caller's message passing could not start messages with rank %d (%s): code %d",
                             part.peer, part.directions.c_str(), code));
-        } catch (...) { // some may have begun
+        } catch (...) { // some may have started
             Ranks::keep_for_ever(parts);
             throw;
         }
@@ -98,12 +98,12 @@ Exchange::~Exchange() {
     try {
         if (!ranks_.broken_)
             look();
-    } catch (const std::exception &) { // said by the next call: the ranks are broken
+    } catch (const std::exception &) { // the next call throws it: the ranks are broken
     }
     leave();
 }
 
-// Where the ranks break with it, their error names all of them.
+// If the ranks break with it, their error names all of the missing peers.
 void Exchange::fail(Status status, const std::string &what) {
     if (may_fail_)
         throw Error(status, what);
@@ -112,7 +112,7 @@ void Exchange::fail(Status status, const std::string &what) {
 
 void Exchange::leave() noexcept { ranks_.left_.splice(ranks_.left_.end(), parts_); }
 
-// Forgets what is done.
+// Drops the parts that are done.
 void Exchange::look() {
     ranks_.throw_if_broken();
     for (auto part = parts_.begin(); part != parts_.end();) {
@@ -140,7 +140,7 @@ bool Exchange::done() {
     return false;
 }
 
-// Whose messages have not come.
+// The peers whose messages have not come.
 std::string Exchange::missed() const {
     std::string list;
     for (const Ranks::Part &part : parts_)
@@ -174,8 +174,9 @@ Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &
     return end;
 }
 
-// Looks without a pause while the answer may be near, and leaves the cores to others after that, longer and longer:
-// there may be more ranks than cores. A pause is a hundredth of the wait so far, from 50 us to a millisecond.
+// Polls without a pause while the answer may be near. After that it sleeps between polls, longer and longer, to leave
+// the cores to others: there may be more ranks than cores. A pause is a hundredth of the wait so far, from 50 us to a
+// millisecond.
 template <class Done> void Ranks::wait_for(const Done &done) const {
     constexpr double near_seconds = 1e-3, shortest_pause = 50e-6, longest_pause = 1e-3;
     for (const double begin = wall_seconds(); !done();) {
@@ -195,7 +196,7 @@ void Exchange::finish() {
 }
 
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
-    : Gather(ranks, phase, mine, bytes, // several may be on their way at once
+    : Gather(ranks, phase, mine, bytes, // several may be in flight at once
              Ranks::tags + static_cast<int>(ranks.gathers_++ % Ranks::tags)) {}
 
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag)
@@ -207,8 +208,8 @@ Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, 
     next_turn();
 }
 
-// The blocks that are here, as far as they are needed, go to each of the ranks so far behind, twice as far, ..., and as
-// many come from the ranks ahead.
+// Sends the blocks that are here, as far as they are needed, to each of the ranks so far behind, twice as far, ..., and
+// receives as many from the ranks ahead.
 void Gather::next_turn() {
     ranks_.throw_if_broken();
     const int size = ranks_.size(), rank = ranks_.rank();
