@@ -85,7 +85,7 @@ bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, doubl
         return true;
     if (!(bb <= most))
         require_finite(device, b, parity, "source");
-    constexpr double larger = 0x1p600; // the square of no element is 0 then
+    constexpr double larger = 0x1p600; // then the square of no element is 0
     double norm = std::sqrt(bb);
     if (bb == 0) {
         convert_spinor(device, b, scratch, larger, sum);
