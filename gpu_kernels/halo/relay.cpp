@@ -42,7 +42,7 @@ Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> 
     }
 }
 
-// A kernel that was given up, or a message, may still write to it otherwise.
+// Otherwise an abandoned kernel or message may still write to it.
 Relay::~Relay() {
     copies_.reset();
     if (given_up_ || !passing_.empty() || sum_)
@@ -58,18 +58,19 @@ void Relay::use_gpu_memory() {
     of_gpu_ = room;
     device_.fill_zero(of_gpu_, 2 * of_vector_);
     device_.synchronize();
-    // Message passing opens the neighbours' memory at the first message, which may wait for kernels. So that goes now.
+    // Message passing opens the neighbours' memory at the first message, and that may wait for kernels. So the first
+    // message is sent now.
     for (unsigned parity = 0; parity < 2; ++parity) {
         out_[parity] = of_gpu_ + parity * of_vector_;
         begin_ghosts({0, parity, most_ghost_bytes, 16});
     }
-    // Not by Exchange::finish: what it does meanwhile is look(), which drops pieces that have arrived.
+    // Not by Exchange::finish, because its work meanwhile is look(), which drops pieces that have arrived.
     while (!passing_.empty())
         take_arrivals();
 }
 
 bool Relay::look() {
-    if (looking_) // by a message of its own
+    if (looking_) // called again by a message of its own
         return false;
     looking_ = true;
     try {
@@ -85,7 +86,7 @@ bool Relay::look() {
     return passing_.empty() && !sum_;
 }
 
-// Vectors of a parity one after the other: they come into the same memory.
+// Vectors of a parity one after the other, because they arrive in the same memory.
 void Relay::take_announcements() {
     for (;;) {
         const Announcement next = Announcement::of(seen(box_->announced[(taken_ + 1) % RelayBox::announcements]));
@@ -154,7 +155,7 @@ void Relay::take_arrivals() {
         } else {
             for (const auto &[first, end] : ranges_) {
                 if (of_gpu_ != nullptr)
-                    break; // it is there
+                    break; // it has arrived
                 const size_t at = piece->row + first * piece->word;
                 copies_->copy(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word);
             }
@@ -165,7 +166,7 @@ void Relay::take_arrivals() {
     }
 }
 
-// One after the other: the kernel that has posted sums waits for those of all ranks.
+// One sum after the other: the kernel that has posted sums waits for those of all ranks.
 void Relay::take_sums() {
     if (!sum_) {
         const unsigned long long posted = seen(box_->sums_posted);
@@ -189,7 +190,7 @@ void Relay::take_sums() {
     ++sums_;
 }
 
-// Kernels that wait end at once, and say so.
+// Waiting kernels end at once and report it.
 void Relay::give_up() noexcept {
     if (given_up_ || broken_ == nullptr)
         return;
