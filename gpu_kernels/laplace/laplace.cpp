@@ -5,7 +5,7 @@
 
 namespace milcgpu {
 
-// Each is compiled by itself (laplace_rows.cu).
+// Each is instantiated separately (laplace_rows.cu).
 template <class Where> void double_rows(std::vector<LaplaceKernel> &);
 template <class Where> void single_rows(std::vector<LaplaceKernel> &);
 template <class Where> void half_rows(std::vector<LaplaceKernel> &);

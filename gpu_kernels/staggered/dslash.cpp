@@ -4,7 +4,7 @@
 
 namespace milcgpu {
 
-// Each is compiled by itself (staggered_rows.cu). Those for cut lattices add the same rows in the same order.
+// Each is instantiated separately (staggered_rows.cu). Cut lattices have the same rows in the same order.
 template <class Where> void double_rows(std::vector<DslashKernel> &);
 template <class Where> void true_residual_rows(std::vector<DslashKernel> &);
 template <class Where> void single_rows(std::vector<DslashKernel> &);
@@ -42,7 +42,7 @@ const std::vector<DslashKernel> &dslash_table() {
 }
 
 namespace {
-bool serves(const DslashKernel &row, Epilogue epilogue, int sources) { // apart from precisions and reals
+bool serves(const DslashKernel &row, Epilogue epilogue, int sources) { // except for precisions and reals
     return row.epilogue == epilogue && !row.checks && sources <= row.most_sources &&
            (row.most_sources == 1) == (sources == 1);
 }

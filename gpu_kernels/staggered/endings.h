@@ -1,4 +1,4 @@
-// What follows D in a launch (algebra/epilogue.h), and what is done with its sums.
+// The epilogue that follows D in a launch (algebra/epilogue.h), and the use of its sums.
 #pragma once
 #include "gpu_kernels/algebra/epilogue.h"
 #include "gpu_kernels/fields/spinor_storage.h"
@@ -8,16 +8,16 @@
 
 namespace milcgpu {
 
-// Whether the host has code for rows of a stencil's table for this kind of lattice. In builds for GPUs it takes the
-// rows for cut lattices only.
+// True if the host has code for rows for this kind of lattice. In builds for GPUs the host uses the rows for cut
+// lattices only.
 #if defined(MILCGPU_WITH_CUDA)
 template <class Where> constexpr bool host_takes = !std::is_same<Where, Lattice>::value;
 #else
 template <class Where> constexpr bool host_takes = true;
 #endif
 
-// What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
-// `made` becomes the new element, as stored.
+// The epilogues plain, normal and residual after D, or a step of conjugate gradient, which has one more sum. `made`
+// becomes the new element, as stored.
 template <class Spinor> struct Ending {
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
@@ -40,7 +40,7 @@ template <class Spinor> struct Ending {
         made = store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
-    // The same for source k, whose fields lie k times `bytes` further on.
+    // As above for source k, whose fields start k times `bytes` later.
     MILCGPU_HD Ending of_source(int, size_t bytes) const {
         return {epilogue, x + bytes, z + bytes, out + bytes, a, alpha};
     }

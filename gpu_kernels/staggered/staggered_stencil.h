@@ -66,11 +66,11 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
 }
 
-// The epilogue residual, which also computes the checksums of the links. One launch reads every link of both parities
-// once (extents are even): forward links of its own sites, backward links of the others.
+// The epilogue residual that also computes the checksums of the links. One launch reads every link of both parities
+// once (extents are even): forward links of its own sites, backward links of the other parity.
 //
-// A change that happens before this launch reads the link is found, even if the first half has still read the old
-// value. A change after that does not affect the residual.
+// It finds a change that happens before this launch reads the link, even if the first half still read the old value. A
+// change after that does not affect the residual.
 template <class Where, Precision link, int min_blocks>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     Stencil<Where, SpinorDouble, link, 18, Ending<SpinorDouble>, L2Policy::none, CheckedLinks> body{};
@@ -136,7 +136,7 @@ void add_rows(std::vector<DslashKernel> &table) {
                          {one_source_block, min_blocks, 1}});
 }
 
-// The residual that computes the checksums of links as handed over.
+// The residual that computes the checksums of links as passed.
 template <class Where, Precision link, int min_blocks> void add_checked_row(std::vector<DslashKernel> &table) {
     table.push_back({Precision::double_,
                      link,

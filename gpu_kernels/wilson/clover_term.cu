@@ -1,8 +1,9 @@
-// The clover term from the gauge field, its inverse, and its product with a field. Formulas, layout, flops:
-// clover_term.h.
+// The clover term from the gauge field, its inverse, and its product with a field. clover_term.h has formulas, layout
+// and flops.
 //
-// The term is made once a gauge field. A thread makes one chirality of a site and with it all six f: twice the products
-// that are needed, but a block of 36 reals and one f stay in registers, and it is stored whole.
+// The term is computed once for a gauge field. A thread computes one chirality of a site and for it all six f: that is
+// twice the products that are needed, but a block of 36 reals and one f fit in registers, and the block is stored at
+// once.
 #include "gpu_kernels/fields/for_precision.h"
 #include "gpu_kernels/gauge/links/walk.h"
 #include "gpu_kernels/machine/backend/device.h"
@@ -91,21 +92,21 @@ template <Precision links> struct MakeClover {
     }
 };
 
-// Below the diagonal as it is stored, above it the conjugate.
+// An element: stored below the diagonal, the conjugate of that above it.
 template <class T> MILCGPU_HD Complex<T> element(const CloverBlock<T> &block, int row, int column) {
     return row == column  ? Complex<T>{block.diagonal[row], 0}
            : row > column ? block.below[row * (row - 1) / 2 + column]
                           : conj(block.below[column * (column - 1) / 2 + row]);
 }
 
-// Pivots of LDL^dag: the sum of log |pivot|, and whether one is negative.
+// Pivots of LDL^dag: the sum of log |pivot|, and whether any is negative.
 struct Pivots {
     double trace_log;
     bool negative;
 };
 
-// block -> its inverse. A sweep with pivot k takes A to B: B_kk = -1 / A_kk, B_ik = A_ik / A_kk, and
-// B_ij = A_ij - A_ik A_kj / A_kk. All six make -A^-1, hermitian on the way.
+// Replaces block by its inverse. A sweep with pivot k takes A to B: B_kk = -1 / A_kk, B_ik = A_ik / A_kk, and B_ij =
+// A_ij - A_ik A_kj / A_kk. All six sweeps give -A^-1; the matrix stays hermitian.
 MILCGPU_HD Pivots invert(CloverBlock<double> &block) {
     Pivots pivots = {0, false};
     MILCGPU_UNROLL
@@ -145,7 +146,7 @@ MILCGPU_HD Pivots invert(CloverBlock<double> &block) {
     return pivots;
 }
 
-// The largest |element| of a b - 1; NaN where there is one.
+// The largest |element| of a b - 1; NaN if any is NaN.
 MILCGPU_HD double distance_from_one(const CloverBlock<double> &a, const CloverBlock<double> &b) {
     double largest = 0;
     MILCGPU_UNROLL
@@ -175,7 +176,7 @@ MILCGPU_HD bool is_finite(const CloverBlock<double> &block) {
 
 constexpr double accepted_distance = 1e-8;
 
-// Sums: log |pivots|, and blocks: not finite, without inverse, indefinite.
+// Sums: log |pivots|, and numbers of blocks: not finite, without inverse, indefinite.
 struct InvertClover {
     CloverView<Precision::double_> r, inverse;
     int parity, sites;

@@ -43,7 +43,8 @@ class CloverField {
     int sites(int parity) const { return sites_[parity]; }
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes(); }
-    // Writers keep the checksum of what they put here. From zero on: what is here does not count, and is written anew.
+    // Writers keep the checksum of what they write. It starts at zero: the present content does not count and must be
+    // overwritten.
     KeptSum kept() const { return {sum_.get()}; }
     uint64_t kept_sum() const { return kept().read(data_.device()); }
     // The words of one chirality on the sites of one parity.
@@ -52,7 +53,7 @@ class CloverField {
     }
     size_t block_bytes() const { return stride_ * clover_block_bytes(precision_); }
     Region region(const char *name) const { return {data_.data(), bytes(), checksum, name}; }
-    uint64_t checksum = 0; // of what was put here, where something is to stand on it
+    uint64_t checksum = 0; // of what was written here, if results depend on it
 
   private:
     Precision precision_ = Precision::double_;
@@ -63,19 +64,19 @@ class CloverField {
 };
 
 // R on both parities, in double. u: links of 18 reals, double or single, scale 1, without staggered phases; a boundary
-// sign drops out. On a lattice that is cut, u lies on the wide box with clover_reach layers filled, R on the box.
+// sign cancels. On a cut lattice, u is on the wide box with clover_reach layers filled, R on the box.
 constexpr int clover_reach = 1;
 void make_clover(Device &, const WideBox &, const LinkField &u, double cku0, const CloverField &r);
 constexpr double make_clover_flops = 2 * 6 * (12 * 198 + 4 * 18 + 36); // a site: each chirality makes all six f
 constexpr double make_clover_bytes(Precision links) { return 4.0 * link_bytes(links, 18) + 2 * 288; }
 
-// inverse = R^-1 on the sites of one parity, in double; `inverse` may be R itself, and its other parity is left alone.
-// By six sweeps of Gauss-Jordan (Goodnight, Am. Stat. 33 (1979) 149), whose pivots are those of LDL^dag. Each block is
-// multiplied by its inverse again: what differs from 1 by more than 1e-8 is not taken for an inverse. Throws
-// Error(nan_or_inf) where blocks of R hold NaN or infinity, Error(bad_argument) where blocks have no inverse, with
-// their number; `inverse` then holds NaN in these blocks.
+// inverse = R^-1 on the sites of one parity, in double; `inverse` may be R itself, and its other parity does not
+// change. Uses six sweeps of Gauss-Jordan (Goodnight, Am. Stat. 33 (1979) 149), whose pivots are those of LDL^dag. Each
+// block is multiplied by its inverse again: if the product differs from 1 by more than 1e-8, the block counts as having
+// no inverse. Throws Error(nan_or_inf) if blocks of R hold NaN or infinity, and Error(bad_argument) if blocks have no
+// inverse, with their number; `inverse` then holds NaN in these blocks.
 struct CloverInverse {
-    double trace_log;     // sum of log |pivot|: tr log R on the parity where all blocks are positive, as MILC has it
+    double trace_log;     // blocks with a negative eigenvalue, for which MILC's Cholesky gives NaN
     long long indefinite; // blocks with a negative eigenvalue. MILC's Cholesky makes NaN of them
 };
 CloverInverse invert_clover(Device &, const CloverField &r, int parity, const CloverField &inverse);

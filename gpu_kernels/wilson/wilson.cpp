@@ -2,7 +2,7 @@
 
 namespace milcgpu {
 
-// Each is compiled by itself (wilson_rows.cu).
+// Each is instantiated separately (wilson_rows.cu).
 template <class Where> void double_rows(std::vector<WilsonKernel> &);
 template <class Where> void single_rows(std::vector<WilsonKernel> &);
 template <class Where> void half_rows(std::vector<WilsonKernel> &);
@@ -11,7 +11,7 @@ template <class Where> void add_all(std::vector<WilsonKernel> &table) {
     single_rows<Where>(table);
     half_rows<Where>(table);
 }
-WilsonSend *wilson_sender(Precision, int reals); // of a row that is built
+WilsonSend *wilson_sender(Precision, int reals); // for a row that is built
 
 WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : halo(of) {
     const CutLattice &box = geometry.lattice();
@@ -74,7 +74,7 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
     const bool fields_fit = fits(call.in) && fits(call.out) && (!matrix || fits(call.own)) &&
                             (!needs_x || fits(call.x)) && (!(step || epilogue == Epilogue::residual) || fits(call.z)) &&
                             (!step || fits(call.s)) && (call.dots == nullptr || !call.with || fits(call.with));
-    // A form that only hops has no sum and no epilogue.
+    // The form hop has no sum and no epilogue.
     const bool ends = matrix || (epilogue == Epilogue::plain && call.sum == nullptr && call.defer == nullptr);
     const bool sums = (matrix || call.dots == nullptr) && (!matrix || call.pending == nullptr) &&
                       (call.dots == nullptr || (epilogue == Epilogue::plain && call.cg == nullptr)) &&
@@ -120,7 +120,7 @@ size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd
                     static_cast<size_t>(term));
 }
 
-// Of a site: D; C; own - factor D; the epilogue and its sums of four colour vectors, or <with, out> and |out|^2.
+// For a site: D; C; own - factor D; the epilogue and its sums over four colour vectors, or <with, out> and |out|^2.
 size_t wilson_flops(const WilsonEnd &end, bool clover, size_t sites) {
     const size_t hops = 1320 + (clover ? static_cast<size_t>(clover_flops) : 0);
     if (end.form == WilsonForm::hop)

@@ -61,7 +61,7 @@ void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign,
     hop.clover = clover_.inverse;
     hop.out = middle(half.in.sources);
     hop.after_step = after_step;
-    // The launch before is another D's, or one of a solve.
+    // The previous launch is another D, or a step of a solve.
     hop.links_at_rest = half.pending != nullptr || half.gate != nullptr || half.cg != nullptr;
     hop.sum = hop.defer = nullptr;
     wilson(device, hop, Epilogue::plain);
@@ -72,7 +72,7 @@ WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int 
     call.form = WilsonForm::matrix;
     call.factor = kappa_ * kappa_;
     call.clover = clover_.term;
-    call.links_at_rest = true; // the hop is the launch before
+    call.links_at_rest = true; // the previous launch is the hop
     call.in = middle(half.in.sources);
     call.own = own;
     call.pending = nullptr;
