@@ -27,8 +27,8 @@ class Relay {
   public:
     struct Face {
         int rank; // -1: mu is not cut, or its memory is reached directly
-        size_t first,
-            end; // places of its ghosts. What this rank sends there is what that rank has on the opposite face.
+        // Places of its ghosts. What this rank sends there is what that rank has on the opposite face.
+        size_t first, end;
     };
     // ghosts: places of a vector, in all faces. Throws Error(no_memory) or Error(device_lost).
     Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> &faces, size_t ghosts);

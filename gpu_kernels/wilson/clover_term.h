@@ -76,18 +76,18 @@ constexpr double make_clover_bytes(Precision links) { return 4.0 * link_bytes(li
 // no inverse. Throws Error(nan_or_inf) if blocks of R hold NaN or infinity, and Error(bad_argument) if blocks have no
 // inverse, with their number; `inverse` then holds NaN in these blocks.
 struct CloverInverse {
-    double trace_log;     // blocks with a negative eigenvalue, for which MILC's Cholesky gives NaN
-    long long indefinite; // blocks with a negative eigenvalue. MILC's Cholesky makes NaN of them
+    double trace_log;     // sum of log |pivot|: tr log R on the parity if all blocks are positive, as in MILC
+    long long indefinite; // blocks with a negative eigenvalue, for which MILC's Cholesky gives NaN
 };
 CloverInverse invert_clover(Device &, const CloverField &r, int parity, const CloverField &inverse);
 constexpr double invert_clover_flops = 2 * (6 * (5 * 2 + 15 * 8) + 6 * 6 * 6 * 8); // a site
 constexpr double invert_clover_bytes = 2.0 * 2 * 288;
 
-// to = from, which is in double, in any precision.
+// to = from in the precision of `to`; from is in double.
 void convert_clover(Device &, const CloverField &from, const CloverField &to);
 
-// out = R in on the sites of one parity; in and out (4 components) in the precision of R, and may be one field. gate:
-// where this is 0 on the device, the launch does nothing; nullptr: no gate.
+// out = R in on the sites of one parity; in and out (4 components) are in the precision of R, and may be one field.
+// gate: if it is 0 on the device, the launch does nothing; nullptr: no gate.
 void multiply_clover(Device &, const CloverField &r, int parity, const SpinorBlock &in, const SpinorBlock &out,
                      const int *gate = nullptr);
 constexpr double clover_flops = 2 * (6 * 2 + 30 * 8);                              // a site
@@ -172,7 +172,7 @@ template <Precision p> struct CloverView {
                 largest = fmax(largest, fabs(reals[k]));
                 check += reals[k] * 0; // NaN or infinity anywhere makes this NaN; fmax would drop a NaN
             }
-            // The largest becomes 32767 units of 2^-15.
+            // The largest number becomes 32767 units of 2^-15.
             const float unit = check == 0 ? static_cast<float>(largest * (32768.0 / 32767.0)) : NAN;
             per_unit = unit > 0 ? 1.0 / unit : 0;
             words[bytes / 4 - 1] = bit_cast<uint32_t>(unit);
