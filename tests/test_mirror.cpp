@@ -197,7 +197,7 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
             const auto fill = [&] { // as the glue does before MILC reads or writes them
                 if (!deferred)
                     return;
-                milcgpu_plugin_forget_deferred(1);
+                milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
                 make(0);
             };
             const auto next = [&] {

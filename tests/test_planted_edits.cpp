@@ -246,7 +246,7 @@ TEST_CASE("one negated link, anywhere: each entry returns what it returns for ne
         said_by([&] {
             REQUIRE(milc.start() == 1);
             Plugin &p = plugin(); // as on a large lattice of a GPU
-            p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false);
+            p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false, p.deferred);
             p.watch_threads = 2;
             Entries entries(milc);
             reference::Rng rng(17);

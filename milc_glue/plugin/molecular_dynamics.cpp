@@ -19,6 +19,7 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
 template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
+    milcgpu_plugin_host_writes(writes);
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
@@ -89,14 +90,6 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
         ++account.calls;
         return true;
     });
-}
-
-unsigned long milcgpu_plugin_links_version(void) {
-    return plugin().gauge != nullptr ? plugin().gauge->links_version() : 0;
-}
-
-int milcgpu_plugin_links_changed(unsigned long since) {
-    return plugin().gauge != nullptr && plugin().gauge->links_changed(since);
 }
 
 int milcgpu_plugin_save_links(void *to) {
@@ -308,6 +301,11 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
         }
         return true;
     });
+}
+
+void milcgpu_plugin_host_writes(int what) {
+    if (what & MILCGPU_LINKS)
+        milcgpu_plugin_before_change(nullptr);
 }
 
 void milcgpu_plugin_host_wrote(int what) {

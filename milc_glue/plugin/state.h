@@ -6,6 +6,7 @@
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/deferred.h"
 #include "milc_glue/plugin/eigen_store.h"
 #include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/known_solutions.h"
@@ -45,6 +46,7 @@ struct Plugin {
     bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
          said_mass_by_mass = false;
 
+    DeferredValues deferred; // outlives the device: MILC's routines can make them, too
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;

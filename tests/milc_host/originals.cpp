@@ -36,7 +36,7 @@ int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_contro
     }
     const auto result = reference::conjugate_gradient(here(), gauge(get_fatlinks(fn)), gauge(get_lnglinks(fn)), mass,
                                                       qic->parity == EVEN ? 0 : 1, fermion(src), fermion(dest),
-                                                      qic->resid, qic->max * qic->nrestart);
+                                                      qic->resid, qic->max * qic->nrestart, qic->max);
     store(result.x, qic->parity, dest);
     qic->final_rsq = qic->size_r = result.residual * result.residual;
     qic->final_relrsq = qic->size_relr = 1;
