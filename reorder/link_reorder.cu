@@ -17,7 +17,7 @@ namespace {
 struct LinkArray {
     unsigned char *data; // block (parity, 0)
     size_t stride, block_bytes;
-    uint32_t piece; // of the block
+    uint32_t piece; // of the start of the block
     KeptSum sum;
     template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> load(int j) const {
         return load_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4);
@@ -29,7 +29,8 @@ struct LinkArray {
     MILCGPU_HD uint32_t piece_of(int j) const { return piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)); }
 };
 
-// What a copy has seen, on both sides: the host's records as they lie in the raw copy (weigh_row), and the links.
+// The checksums of a copy, on both sides: of the host's records as stored in the raw copy (weigh_row), and of the
+// links.
 struct Seen {
     uint64_t raw, links;
 };
@@ -53,7 +54,7 @@ template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &link
 template <Precision p, int reals> struct CopyIn {
     const typename LinkReal<p>::Real *raw;
     const int *map;
-    size_t first; // record of the parity, where there is no map
+    size_t first; // first record of the parity, if there is no map
     LinkArray to;
     Seen *seen;
     MILCGPU_HD void operator()(int j) const {
@@ -98,7 +99,7 @@ template <Precision p> struct ClearPadding {
 struct StatisticsTotals {
     double norm, signs[3];
     uint64_t content;
-    uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that a maximum finds the first
+    uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that the maximum is the first one
 };
 
 // Links of one parity and their signs.
@@ -106,7 +107,7 @@ struct SignsOf {
     Lattice lattice;
     Phases phases;
     int parity;
-    // What LinkSigns counts of a link: against 0, against 1, turned.
+    // Adds what LinkSigns counts for a link: against 0, against 1, turned.
     MILCGPU_HD void count(int j, const Matrix<double> &u, double *against_and_turned) const {
         const int mu = j % 4, phase = phases.sign(lattice.site(parity, j / 4), mu);
         const double det = mu == 3 && phase > 0 ? 1 : determinant(u).re; // a 0 is against all
@@ -116,7 +117,7 @@ struct SignsOf {
     }
 };
 
-// with_signs: sums are the norm and what SignsOf counts; else the norm alone.
+// with_signs: sums are the norm and the counts of SignsOf; otherwise only the norm.
 template <Precision p, bool with_signs> struct Look {
     LinkArray links;
     StatisticsTotals *totals;
@@ -125,7 +126,7 @@ template <Precision p, bool with_signs> struct Look {
     SignsOf signs;
     MILCGPU_HD Sums<with_signs ? 4 : 1> operator()(int j) const {
         const RawLink<p, 18> raw = links.load<p, 18>(j);
-        // Seeded by the place: equal links in other places hash differently.
+        // Seeded by the place, so that equal links in different places hash differently.
         uint64_t hash = scrambled(seed + first + j);
         constexpr int words = raw.bytes / 8;
         const auto word = [&](int k) { return k < words ? raw.w[2 * k] | uint64_t{raw.w[2 * k + 1]} << 32 : 0; };
@@ -196,7 +197,7 @@ template <Precision from_p, Precision p, int reals> struct PackLink {
         for (int k = 0; k < 9; ++k) {
             const Complex<double> d = back.e[k / 3][k % 3] - v.e[k / 3][k % 3];
             const double error = fmax(fabs(d.re), fabs(d.im));
-            worst = norm(d) < 1.0 ? fmax(worst, error) : 1.0; // NaN too: a link that is far from unitary
+            worst = norm(d) < 1.0 ? fmax(worst, error) : 1.0; // also for NaN: a link that is far from unitary
         }
         atomic_max(worst_bits, bit_cast<uint32_t>(static_cast<float>(worst)));
     }

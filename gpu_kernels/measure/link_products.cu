@@ -1,11 +1,11 @@
-// Products of links that operators and smearing take. One thread a site and slot.
+// Products of links for operators and smearing. One thread a site and slot.
 //
-// Corners: the average over orders is that over the first step, of the link along it times the average for the other
-// directions from where it leads:
+// Corners: the average over orders is the average over the first step, of the link along it times the average for the
+// other directions from its end:
 //   W_D(x; c) = 1/n sum_{a in D} U_a(x; c_a) W_{D-a}(x + c_a a; c without a),
-// where U_a(x; -) = U_a(x-a)^dag. Of a corner and its opposite one is stored: W_D(x; -c) = W_D(x - c; c)^dag. n
-// products a slot: 2^(n-1) n 198 flops a site. Bytes a site at the least: n + the slots of the sets with a direction
-// less are read, 2^(n-1) matrices written (four-link: 4 + 16 + 8 matrices of 144 bytes in double).
+// where U_a(x; -) = U_a(x-a)^dag. Of a corner and its opposite only one is stored: W_D(x; -c) = W_D(x - c; c)^dag. n
+// products a slot: 2^(n-1) n 198 flops a site. Bytes a site, at the least: reads n + the slots of the sets with a
+// direction less, writes 2^(n-1) matrices (four-link: 4 + 16 + 8 matrices of 144 bytes in double).
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/measure/quark_operators.h"
 
@@ -30,7 +30,7 @@ template <Precision p> struct CornerProducts {
     int count, mu[4];
     Real one_over_count;
 
-    // Bit j of `back`: the j-th direction is gone backwards.
+    // Bit j of `back`: the step along the j-th direction is backward.
     MILCGPU_HD Matrix<Real> lower(const Site &x, int parity, int k, unsigned back) const {
         const unsigned others = (back & ((1u << k) - 1)) | (back >> (k + 1) << k);
         const bool opposite = (others & 1) != 0;

@@ -1,5 +1,4 @@
-// The kinetic energy of the links. One thread a site, so that it has enough loads on their way. 4 times 10 reals a
-// site.
+// The kinetic energy of the links. One thread a site, so that it has enough loads in flight. 4 times 10 reals a site.
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 #include "gpu_kernels/gauge/forces/steps.h"
 

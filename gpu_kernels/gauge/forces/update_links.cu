@@ -21,7 +21,7 @@ template <Precision p> struct UpdateLinks {
         u.modify(item.parity, item.part, item.i, [&](Matrix<Real> &link) {
             const Hermitian<Real> a = hermitian(momenta.load(item.parity, item.part, item.i));
             Matrix<Real> after = exp_series_minus_one(invariants(a), eps_over, order).of(a) * link;
-            multiply_add(after, Real(1), link); // one rounding of what is as large as U
+            multiply_add(after, Real(1), link); // one rounding at the size of U
             link = after;
         });
     }

@@ -6,7 +6,7 @@ namespace milcgpu {
 
 namespace {
 
-// View: of u; without a checksum where u stays.
+// View: of u; without a checksum if u stays.
 template <Precision p, class View> struct LongLinks {
     Lattice lattice;
     SitesAndParts work;
