@@ -242,9 +242,8 @@ void permute(int reals, const SiteMap &map, const Geometry &geometry, const Laun
         else if (reals == 10)
             launch_one(std::integral_constant<int, 10>(), places, skip, 4 * geometry.sites(parity), parity);
         else
-            throw Error(Status::bad_argument, format("reorder: links of %d reals: 18 (matrices) or 10 (momenta) are "
-                                                     "what MILC has",
-                                                     reals));
+            throw Error(Status::bad_argument,
+                        format("reorder: links of %d reals: must be 18 (matrices) or 10 (momenta)", reals));
     }
 }
 
@@ -284,9 +283,8 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
         });
     });
     if (read(device, seen).raw != sent)
-        throw Error(Status::corrupted,
-                    "links or momenta changed on their way to the device: a bit flipped, or somebody "
-                    "wrote there. Load them again");
+        throw Error(Status::corrupted, "links or momenta changed on their way to the device: a bit flipped, or "
+                                       "somebody wrote there. Load them again");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
@@ -308,10 +306,11 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
         });
     };
     const auto changed = [](const char *where) {
-        throw Error(Status::corrupted,
-                    format("links or momenta changed %s: a bit flipped, or somebody wrote there. Make "
-                           "or load them again",
-                           where));
+        throw Error(
+            Status::corrupted,
+            format(
+                "links or momenta changed %s: a bit flipped, or somebody wrote there. Compute or load them again",
+                where));
     };
     constexpr int tries = 3;
     for (int k = 0; k < tries; ++k) {
@@ -326,7 +325,7 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
         if (arrived == sent.raw)
             return;
     }
-    changed("on their way to the host, in every try");
+    changed("on their way to the host, in every attempt");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
@@ -348,7 +347,7 @@ void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry, const Phases *phases) {
     DeviceArray<StatisticsTotals> totals;
-    device.collective("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
+    device.collective("memory for statistics of links", [&] { totals = {device, 1, "link statistics"}; });
     device.fill_zero(totals.data(), totals.bytes());
     for (int parity = 0; parity < 2; ++parity) {
         const int count = 4 * geometry.sites(parity);

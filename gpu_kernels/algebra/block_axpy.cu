@@ -442,7 +442,8 @@ void rotate_twice_on_host(const SpinorBlock &x, const Complex<double> *c, const 
 // Throws unless rotate_twice can use this field together with x.
 void require_as(const SpinorBlock &x, const SpinorBlock &field) {
     if (field.precision != x.precision || field.sites != x.sites || field.sources != x.sources)
-        throw Error(Status::bad_argument, "rotate_twice: fields of two precisions, numbers of sites or of fields");
+        throw Error(Status::bad_argument,
+                    "rotate_twice: the fields differ in precision, number of sites or number of fields");
 }
 
 } // namespace
@@ -450,12 +451,14 @@ void require_as(const SpinorBlock &x, const SpinorBlock &field) {
 void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                 const SpinorBlock &plus, const int *gate) {
     if (x.precision != y.precision || x.sites != y.sites)
-        throw Error(Status::bad_argument, "rotate: fields of two precisions, or on sites of two numbers");
+        throw Error(Status::bad_argument, "rotate: the fields differ in precision or number of sites");
     if (x.sources < 1 || x.sources > most_dense || y.sources < 1 || y.sources > most_dense)
         throw Error(Status::bad_argument,
                     format("rotation of %d fields into %d: 1 to %d", x.sources, y.sources, most_dense));
     if (plus && (plus.precision != y.precision || plus.sites != y.sites || plus.sources != y.sources))
-        throw Error(Status::bad_argument, "rotate: what is added is not as what comes out");
+        throw Error(
+            Status::bad_argument,
+            "rotate: the added fields differ from the results in precision, number of sites or number of fields");
     const bool in_place = x.data == y.data && x.sources == y.sources && x.sources <= dense_block;
     const auto end = [&](const SpinorBlock &b) { // of a block that may have some of the sites alone
         const size_t behind = (b.stride - b.sites) * bytes_between_elements(queue_of(device).on_gpu(), b.precision);
@@ -463,8 +466,8 @@ void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, 
     };
     if (!in_place && x.data < end(y) && y.data < end(x))
         throw Error(Status::bad_argument,
-                    format("rotation of %d fields into %d that overlap: only of up to %d into the same", x.sources,
-                           y.sources, dense_block));
+                    format("rotation of %d fields into %d that overlap: only up to %d fields can be rotated in place",
+                           x.sources, y.sources, dense_block));
     for_precision(x.precision, [&](auto format) {
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)

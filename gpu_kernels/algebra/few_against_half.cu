@@ -423,7 +423,7 @@ void combine(Device &device, const std::vector<SpinorBlock> &v, const Complex<do
     for (size_t k = 0; k < v.size(); ++k) {
         check(v[k], y);
         if ((k + 1 < v.size() && v[k].sources != most_dense) || v[k].source_bytes != v[0].source_bytes)
-            throw Error(Status::bad_argument, format("blocks of %d vectors, but for the last one", most_dense));
+            throw Error(Status::bad_argument, format("blocks of %d vectors, except for the last one", most_dense));
     }
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu()) {

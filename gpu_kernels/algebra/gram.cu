@@ -550,7 +550,7 @@ template <class S> void gram_on_host(const SpinorBlock &x, const SpinorBlock &y,
 
 void check(const SpinorBlock &x, const SpinorBlock &y) {
     if (x.precision != y.precision || x.sites != y.sites)
-        throw Error(Status::bad_argument, "gram: fields of two precisions, or on sites of two numbers");
+        throw Error(Status::bad_argument, "gram: the fields differ in precision or number of sites");
     if (x.sources < 1 || x.sources > most_dense || y.sources < 1 || y.sources > most_dense)
         throw Error(Status::bad_argument,
                     format("gram of %d and %d fields: 1 to %d", x.sources, y.sources, most_dense));

@@ -34,7 +34,7 @@ void AskedFields::used_up(const LinkField &field, const char *name) {
 
 void AskedFields::must_hold() {
     Device &device = sums_.device();
-    queue_of(device).collective("a look at fields of a call", [&] {
+    queue_of(device).collective("the test of fields of a call", [&] {
         std::vector<Region> nothing_left;
         for (const UsedUp &field : used_up_)
             nothing_left.push_back({nullptr, 0, 0, field.name, nullptr, field.sum.get()});
@@ -55,9 +55,10 @@ void AskedFields::must_hold() {
         if (changed.empty())
             return;
         queue_of(device).fill_zero(sums_.data(), sums_.bytes());
-        throw Error(Status::corrupted, format("%s changed on the device within the call: a bit flipped, or somebody "
-                                              "wrote there. Call again",
-                                              changed.c_str()));
+        throw Error(
+            Status::corrupted,
+            format("%s changed on the device within the call: a bit flipped, or somebody wrote there. Call again",
+                   changed.c_str()));
     });
 }
 

@@ -77,7 +77,7 @@ class PatternTest {
             for (size_t k = 0; k < parts_.words && is_reached(face); ++k)
                 wrong += in[face * parts_.words + k] != expected(face, k);
             if (wrong != 0)
-                return format("of %zu words from rank %d (%s) %zu came wrong", parts_.words, neighbour_[face],
+                return format("of %zu words from rank %d (%s) %zu were wrong", parts_.words, neighbour_[face],
                               face_names[face], wrong);
         }
         return "";
@@ -109,7 +109,7 @@ std::string why_no_gpu_messages(Ranks &ranks, GpuMessages asked) {
             return "MILCGPU_GPU_MPI=0";
     for (int rank = 0; rank < ranks.size(); ++rank)
         if (all[rank].asked == GpuMessages::where_said && !all[rank].allowed)
-            return all[rank].by[0] == '\0' ? "the message passing does not say that it takes addresses of a GPU"
+            return all[rank].by[0] == '\0' ? "the message passing does not say that it supports GPU addresses"
                                            : format("%s: no", all[rank].by);
     return "";
 }

@@ -242,7 +242,7 @@ void Halo::fill(const char *phase, const WideBox &box, const MarginPart &part, c
 void Halo::from_ahead(int mu, const void *from, void *to, size_t bytes) {
     Pieces pieces;
     pieces.add(mu, 1, 0, static_cast<int>(bytes / 16));
-    pass<16>("what goes round the ranks", pieces,
+    pass<16>("memory that is passed around the ranks", pieces,
              Memory{static_cast<const unsigned char *>(from), static_cast<unsigned char *>(to)});
 }
 

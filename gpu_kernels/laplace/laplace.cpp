@@ -64,11 +64,9 @@ void check_call(const LaplaceCall &call, Epilogue epilogue) {
         call.links->precision() != call.in.precision || call.links->stride() != call.in.stride ||
         call.links->directions() < call.directions || call.in.data == call.out.data || call.checksums != nullptr ||
         (call.lattice.is_cut() && call.halo == nullptr))
-        throw Error(
-            Status::bad_argument,
-            "laplace: vectors and links of one precision and one lattice and as many sources, in and out apart, "
-            "scalars for a step and for sums of several sources, no checksums, and a halo where the lattice is cut are "
-            "needed");
+        throw Error(Status::bad_argument, "laplace: needs vectors and links of one precision and one lattice, equal "
+                                          "numbers of sources, in and out that differ, scalars for a step and for sums "
+                                          "of several sources, no checksums, and a halo if the lattice is cut");
     for (int mu = 0; mu < call.directions; ++mu)
         if (call.lattice.extent[mu] % 2 != 0 && !call.lattice.cut(mu))
             throw Error(Status::bad_argument,

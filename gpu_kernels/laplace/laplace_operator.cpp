@@ -26,7 +26,7 @@ LaplaceOperator::LaplaceOperator(const Geometry &geometry, int parity, const Ope
     check_laplace(directions, kappa);
     if (spec.spinor != spec.link || spec.link != links.precision() || spec.reals != links.reals())
         throw Error(Status::bad_argument,
-                    "Laplace operator: vectors and links of one precision are needed, and the links that are named");
+                    "Laplace operator: needs vectors and links of one precision, and the reals of these links");
     find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
 }
 

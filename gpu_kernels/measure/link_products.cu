@@ -108,7 +108,7 @@ const LinkField &LinkProducts::corners(unsigned directions) {
     LinkField &made = corners_[directions];
     const Directions d(directions);
     if (d.count < 2)
-        throw Error(Status::bad_argument, "products of links are made of two directions or more");
+        throw Error(Status::bad_argument, "products of links need two directions or more");
     if (made.bytes() > 0)
         return made;
     const LinkField *lower[4] = {&u_, &u_, &u_, &u_};

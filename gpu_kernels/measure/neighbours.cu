@@ -246,8 +246,7 @@ void start(Device &device, const WideBox &box, const Neighbours &what, const Ful
 void check(const WideBox &box, const Neighbours &what, const FullVectors &in, const FullVectors &with) {
     const int steps = static_cast<int>(what.steps.size()), times = box.box().global_extents()[3];
     if (box.box().is_cut() && box.margin() < neighbours_margin)
-        throw Error(Status::bad_argument, format("sums over neighbours: a box that is cut needs a margin of %d, it has "
-                                                 "%d",
+        throw Error(Status::bad_argument, format("sums over neighbours: a cut box needs a margin of %d, it has %d",
                                                  neighbours_margin, box.margin()));
     const bool links_fit = steps == 0 || (what.links != nullptr && what.links->precision() == in.even.precision &&
                                           what.links->reals() == 18 && what.first_slot >= 0 &&
@@ -256,9 +255,8 @@ void check(const WideBox &box, const Neighbours &what, const FullVectors &in, co
         in.even.precision != with.even.precision || in.sources() != with.sources() || in.odd.sources != in.sources() ||
         with.odd.sources != with.sources())
         throw Error(Status::bad_argument,
-                    "sums over neighbours: up to 8 steps, links of 18 reals with a slot for each, "
-                    "and as many vectors of their precision on either side, double or single, "
-                    "are needed");
+                    "sums over neighbours: needs up to 8 steps, links of 18 reals with a slot for each step, and "
+                    "equally many vectors in and out of the links' precision, double or single");
     if (what.slice >= times)
         throw Error(Status::bad_argument, format("time slice %d: the lattice has %d", what.slice, times));
 }

@@ -86,7 +86,7 @@ SpinTaste spin_taste(int index) {
         return op;
     }
     if (named[index].spin == nullptr)
-        throw Error(Status::bad_argument, format("spin-taste operator %s has a name in MILC and no definition: take "
+        throw Error(Status::bad_argument, format("spin-taste operator %s has a name in MILC and no definition: use "
                                                  "rhotsffn, rhotsbfn, rhotsfape or rhotsbape, or GT-G1",
                                                  named[index].name));
     op.spin = gammas[gamma_index(named[index].spin)].bits;
@@ -104,8 +104,8 @@ int spin_taste_index(const std::string &label) {
     const int taste = hyphen == std::string::npos ? -1 : gamma_index(label.substr(hyphen + 1));
     if (spin < 0 || taste < 0)
         throw Error(Status::bad_argument,
-                    format("spin-taste operator '%s' is not known: it must be one of MILC's names (pion5, rhoxs, ..) "
-                           "or SPIN-TASTE of GX GY GZ GT G5 GYZ GZX GXY GXT GYT GZT G5X G5Y G5Z G5T G1",
+                    format("spin-taste operator '%s' is unknown: it must be one of MILC's names (pion5, rhoxs, ..) or "
+                           "SPIN-TASTE of GX GY GZ GT G5 GYZ GZX GXY GXT GYT GZT G5X G5Y G5Z G5T G1",
                            label.c_str()));
     return first_general + 16 * spin + taste;
 }

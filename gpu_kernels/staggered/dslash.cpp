@@ -92,11 +92,10 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
                                                                          call.lng->reals(), epilogue) != nullptr);
     if (!spinors_fit || !checks_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
         call.in.data == call.out.data)
-        throw Error(
-            Status::bad_argument,
-            "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
-            "for sums of several sources, and links of one precision with 18 reals a fat link are needed; checksums "
-            "are taken by the rows that milcgpu_kernels_list marks");
+        throw Error(Status::bad_argument,
+                    "dslash: needs spinors of one precision, equal numbers of sources, in and out that differ, scalars "
+                    "for a step and for sums of several sources, and links of one precision with 18 reals a fat link; "
+                    "only the rows that milcgpu_kernels_list marks compute checksums");
 }
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {

@@ -230,12 +230,12 @@ template <class S> struct MultiplyClover {
 
 void make_clover(Device &device, const WideBox &box, const LinkField &u, double cku0, const CloverField &r) {
     if (u.reals() != 18 || u.precision() == Precision::half)
-        throw Error(Status::bad_argument, format("clover term: of links of 18 reals in double or single; these have %d "
-                                                 "reals in %s",
-                                                 u.reals(), name(u.precision())));
+        throw Error(Status::bad_argument,
+                    format("clover term: needs links of 18 reals in double or single; these have %d reals in %s",
+                           u.reals(), name(u.precision())));
     if (r.precision() != Precision::double_)
         throw Error(Status::bad_argument,
-                    format("clover term: made in double; this field is in %s", name(r.precision())));
+                    format("clover term: is computed in double; this field is in %s", name(r.precision())));
     if (!(std::fabs(cku0) < INFINITY))
         throw Error(Status::bad_argument,
                     format("clover term: cku0 = kappa c_sw / u0^3 is %g; it must be finite", cku0));
@@ -250,8 +250,9 @@ void make_clover(Device &device, const WideBox &box, const LinkField &u, double 
 
 CloverInverse invert_clover(Device &device, const CloverField &r, int parity, const CloverField &inverse) {
     if (r.precision() != Precision::double_ || inverse.precision() != Precision::double_)
-        throw Error(Status::bad_argument, format("inverse of a clover term: in double; these fields are in %s and %s",
-                                                 name(r.precision()), name(inverse.precision())));
+        throw Error(Status::bad_argument,
+                    format("inverse of a clover term: is computed in double; these fields are in %s and %s",
+                           name(r.precision()), name(inverse.precision())));
     using View = CloverView<Precision::double_>;
     const int sites = r.sites(parity);
     const Sums<4> sums =
@@ -272,7 +273,7 @@ CloverInverse invert_clover(Device &device, const CloverField &r, int parity, co
 void convert_clover(Device &device, const CloverField &from, const CloverField &to) {
     if (from.precision() != Precision::double_)
         throw Error(Status::bad_argument,
-                    format("clover term: converted from double; this field is in %s", name(from.precision())));
+                    format("clover term: is converted from double; this field is in %s", name(from.precision())));
     for_precision(to.precision(), [&](auto format) {
         constexpr Precision p = decltype(format)::precision;
         const ConvertClover<p> body{
@@ -284,11 +285,10 @@ void convert_clover(Device &device, const CloverField &from, const CloverField &
 void multiply_clover(Device &device, const CloverField &r, int parity, const SpinorBlock &in, const SpinorBlock &out,
                      const int *gate) {
     if (in.precision != r.precision() || out.precision != r.precision() || in.components != 4 || out.components != 4)
-        throw Error(
-            Status::bad_argument,
-            format("clover term in %s: of fields of 4 components in this precision; these are in %s with %d and "
-                   "in %s with %d",
-                   name(r.precision()), name(in.precision), in.components, name(out.precision), out.components));
+        throw Error(Status::bad_argument, format("clover term in %s: needs fields of 4 components in this precision; "
+                                                 "these are in %s with %d and in %s with %d",
+                                                 name(r.precision()), name(in.precision), in.components,
+                                                 name(out.precision), out.components));
     for_precision(r.precision(), [&](auto format) {
         using S = decltype(format);
         const MultiplyClover<S> body{CloverView<S::precision>(r), SpinorView<S>(in), SpinorView<S>(out), r.stride(),

@@ -90,9 +90,9 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
         (call.sign != 1 && call.sign != -1))
         throw Error(
             Status::bad_argument,
-            "wilson: Wilson vectors in one precision on the lattice of the links, of as many sources each, in and out "
-            "apart, with what the epilogue and its sums need, a clover term of that precision, and a sign of 1 or -1; "
-            "several sources have sums in conjugate gradients only; a lattice that is cut has a halo");
+            "wilson: needs Wilson vectors in one precision on the lattice of the links, equal numbers of sources, in "
+            "and out that differ, the fields of the epilogue and its sums, a clover term of that precision, a sign of "
+            "1 or -1, and a halo if the lattice is cut; several sources have sums only in conjugate gradients");
 }
 
 } // namespace

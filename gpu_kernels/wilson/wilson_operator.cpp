@@ -11,8 +11,7 @@ WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity,
     find_wilson(spec.spinor, spec.link, spec.reals);
     if (geometry.is_cut())
         throw Error(Status::bad_argument,
-                    "Wilson operator: the geometry has ghosts. Give Geometry::without_ghosts() and "
-                    "a WilsonHalo");
+                    "Wilson operator: the geometry has ghosts. Pass Geometry::without_ghosts() and a WilsonHalo");
     allocate(device, 1);
 }
 
@@ -32,8 +31,8 @@ SpinorBlock WilsonMatrix::middle(int sources) const {
     for (const SpinorField &scratch : middle_)
         if (scratch.sources() >= sources)
             return scratch.block().first(sources);
-    throw Error(Status::bad_argument, format("Wilson operator: %d sources at once, but it has room for %d. Make what "
-                                             "lies between its halves for as many (NormalOperator::between)",
+    throw Error(Status::bad_argument, format("Wilson operator: %d sources at once, but it has memory for %d. Allocate "
+                                             "the fields between its halves for as many (NormalOperator::between)",
                                              sources, middle_.back().sources()));
 }
 

@@ -125,9 +125,9 @@ template <Precision p> struct StagesView {
     int count;
     explicit StagesView(const SumOfStages &sum) : count(static_cast<int>(sum.k.size())) {
         if (count > most_stages || sum.weights.size() != sum.k.size())
-            throw Error(Status::bad_argument, format("sum of stages: %d stages and %zu weights; both alike and at most "
-                                                     "%d are needed",
-                                                     count, sum.weights.size(), most_stages));
+            throw Error(Status::bad_argument,
+                        format("sum of stages: %d stages and %zu weights; their numbers must be equal and at most %d",
+                               count, sum.weights.size(), most_stages));
         for (int j = 0; j < count; ++j) {
             data[j] = sum.k[j]->block(0, 0), stride = sum.k[j]->stride(), block_bytes = sum.k[j]->block_bytes();
             weights[j] = static_cast<Real>(sum.weights[j]);

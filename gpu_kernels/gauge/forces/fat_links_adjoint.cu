@@ -241,8 +241,8 @@ void fat_links_adjoint(Device &device, const WideBox &box, const LinkField &u, c
                       q.block(0, 0) != by_u.block(0, 0) && (c.lepage == 0 || space.p_down.bytes() > 0);
     if (!fits)
         throw Error(Status::bad_argument,
-                    "derivative of fat links: links, derivatives and room for staples of 18 reals, all double or all "
-                    "single, with room for Lepage paths where there are any, are needed");
+                    "derivative of fat links: needs links, derivatives and memory for staples of 18 reals, all double "
+                    "or all single, and memory for Lepage paths if there are any");
     for_real(precision, [&](auto p) { run<decltype(p)::value>(device, box, u, c, q, by_u, space); });
 }
 

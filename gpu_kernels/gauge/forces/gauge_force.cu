@@ -259,8 +259,8 @@ void gauge_force(Device &device, const WideBox &box, const LinkField &u, const L
     const bool fits = u.precision() == momenta.precision() && u.precision() == space.precision && u.reals() == 18 &&
                       u.scale == 1 && momenta.reals() == momentum_reals && (alone || space.rests.data() != nullptr);
     if (!fits)
-        throw Error(Status::bad_argument, "gauge force: links of 18 reals, momenta of 10 and room made for these "
-                                          "coefficients, all double or all single, are needed");
+        throw Error(Status::bad_argument, "gauge force: needs links of 18 reals, momenta of 10 and memory for these "
+                                          "coefficients, all double or all single");
     for_real(u.precision(), [&](auto p) { run<decltype(p)::value>(device, box, u, c, factor, momenta, space); });
 }
 

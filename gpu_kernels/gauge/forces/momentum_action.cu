@@ -33,7 +33,7 @@ void momentum_action(Device &device, const Geometry &geometry, const LinkField &
 
 double momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta) {
     DeviceArray<double> action;
-    queue_of(device).collective("room for a momentum action", [&] { action = {device, 1, "momentum action"}; });
+    queue_of(device).collective("memory for a momentum action", [&] { action = {device, 1, "momentum action"}; });
     momentum_action(device, geometry, momenta, action.data());
     return action.to_host()[0];
 }

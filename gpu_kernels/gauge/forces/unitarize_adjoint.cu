@@ -165,7 +165,8 @@ template <Precision p> struct UnitarizeAdjoint {
 UnitarizeAdjointCounts unitarize_adjoint(Device &device, const WideBox &box, const LinkField &v,
                                          const UnitarizeSpec &spec, double filter, const LinkField &q) {
     if (spec.special)
-        throw Error(Status::bad_argument, "derivative of unitarization: for W in U(3); a W in SU(3) has another one");
+        throw Error(Status::bad_argument,
+                    "derivative of unitarization: only for W in U(3); a W in SU(3) has another derivative");
     const SitesAndParts work = box.work(4);
     const DeviceArray<UnitarizeAdjointCounts> counts(device, 1, "unitarization");
     queue_of(device).fill_zero(counts.data(), counts.bytes());

@@ -138,9 +138,9 @@ void fat_links(Device &device, const WideBox &box, const LinkField &u, const Pat
     const bool fits = u.precision() == fat.precision() && u.precision() == space.t.precision() && fat.reals() == 18 &&
                       (u.reals() == 18 || u.reals() == 12) && u.scale == 1;
     if (!fits)
-        throw Error(Status::bad_argument,
-                    "fat links: links of 18 or 12 reals, fat links of 18 and room for staples, all double or "
-                    "all single, are needed");
+        throw Error(
+            Status::bad_argument,
+            "fat links need links of 18 or 12 reals, fat links of 18 and memory for staples, all double or all single");
     const bool nested = c.five_staple != 0 || c.seven_staple != 0 || c.lepage != 0;
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;

@@ -199,8 +199,8 @@ void Device::raise(int cuda_error, const char *what) {
     const cudaError_t code = static_cast<cudaError_t>(cuda_error);
     cudaGetLastError();
     if (code == cudaErrorMemoryAllocation && !hands_over_) // memory of the CUDA runtime itself, not of fields
-        throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, by other programs as it "
-                                              "seems. Use another GPU, or MILCGPU_BACKEND=host",
+        throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, probably by other programs. "
+                                              "Use another GPU, or MILCGPU_BACKEND=host",
                                               ordinal_, what));
     throw Error(Status::device_lost, format("GPU %d failed to %s: %s (%s). Its state is lost; run on another GPU, or "
                                             "with MILCGPU_BACKEND=host",
@@ -386,7 +386,7 @@ void Device::check_waits() {
     if (wait == Wait::ghosts || wait == Wait::sum_of_rank) {
         const std::string what =
             format("a kernel%s waited too long for %s rank %d%s. Is it still running, and in the same call? All ranks "
-                   "must end; where a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
+                   "must end; if a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
                    ranks_ != nullptr ? (" of " + ranks_->name()).c_str() : "",
                    wait == Wait::ghosts ? "ghosts from" : "the sum of", waits_->rank,
                    wait == Wait::ghosts ? format(" (%s)", face_names[waits_->face % Peers::faces]).c_str() : "");
@@ -394,10 +394,9 @@ void Device::check_waits() {
             ranks_->give_up(Status::timed_out, what);
         throw Error(Status::timed_out, what);
     }
-    throw Error(Status::timed_out,
-                format("a kernel on GPU %d waited for %s and gave up after %u looks. Does another program or a "
-                       "debugger hold the GPU? The call can be tried again",
-                       ordinal_, name(wait), most_looks));
+    throw Error(Status::timed_out, format("a kernel on GPU %d waited for %s and gave up after %u polls. Does another "
+                                          "program or a debugger hold the GPU? Try the call again",
+                                          ordinal_, name(wait), most_looks));
 }
 
 void Device::check_launch(const char *what) {

@@ -53,10 +53,9 @@ void Exchange::copy_to_self(const std::vector<Message> &messages) {
     std::stable_sort(received.begin(), received.end(), by_tag);
     const auto fit = [](const Message *a, const Message *b) { return a->tag == b->tag && a->bytes == b->bytes; };
     if (!std::equal(sent.begin(), sent.end(), received.begin(), received.end(), fit))
-        throw Error(Status::bad_argument,
-                    format("%s, %s: what the rank sends to itself (%zu messages) is not what it receives from itself "
-                           "(%zu messages)",
-                           phase_, ranks_.name().c_str(), sent.size(), received.size()));
+        throw Error(Status::bad_argument, format("%s, %s: the messages that the rank sends to itself (%zu) differ from "
+                                                 "those that it receives from itself (%zu)",
+                                                 phase_, ranks_.name().c_str(), sent.size(), received.size()));
     for (size_t k = 0; k < sent.size(); ++k)
         std::memcpy(received[k]->receive, sent[k]->send, sent[k]->bytes);
 }
@@ -135,7 +134,7 @@ bool Exchange::done() {
     if (now - first_look_seconds_ > ranks_.time_limit_seconds_)
         ranks_.fail(Status::timed_out,
                     format("%s, %s: waited %g s for messages with %s. Is it still running, and in the same call? All "
-                           "ranks must end; where a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
+                           "ranks must end; if a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
                            phase_, ranks_.name().c_str(), ranks_.time_limit_seconds_, missed().c_str()));
     return false;
 }
