@@ -254,9 +254,9 @@ DeviceArray<unsigned char> scratch_for_links(Device &device, Precision host_real
     return {device, records + sizeof(Seen), "raw copy of host links"};
 }
 
-static Seen *seen_behind(const DeviceArray<unsigned char> &room) {
-    Seen *const seen = reinterpret_cast<Seen *>(room.data() + room.bytes() - sizeof(Seen));
-    room.device().fill_zero(seen, sizeof *seen);
+static Seen *seen_behind(const DeviceArray<unsigned char> &scratch) {
+    Seen *const seen = reinterpret_cast<Seen *>(scratch.data() + scratch.bytes() - sizeof(Seen));
+    scratch.device().fill_zero(seen, sizeof *seen);
     return seen;
 }
 static Seen read(Device &device, const Seen *seen) {
@@ -288,7 +288,7 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
-                   const HostField &host, const DeviceArray<unsigned char> &room) {
+                   const HostField &host, const DeviceArray<unsigned char> &scratch) {
     Seen *seen;
     const auto to_raw = [&](auto reals, const int *places, size_t skip, int links, int parity) {
         for_real(from.precision(), [&](auto p) {
@@ -300,27 +300,26 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
                        "reorder links");
             };
             if (host.real == Precision::double_)
-                launch_for(reinterpret_cast<double *>(room.data()));
+                launch_for(reinterpret_cast<double *>(scratch.data()));
             else
-                launch_for(reinterpret_cast<float *>(room.data()));
+                launch_for(reinterpret_cast<float *>(scratch.data()));
         });
     };
     const auto changed = [](const char *where) {
         throw Error(
             Status::corrupted,
-            format(
-                "links or momenta changed %s: a bit flipped, or somebody wrote there. Compute or load them again",
-                where));
+            format("links or momenta changed %s: a bit flipped, or somebody wrote there. Compute or load them again",
+                   where));
     };
     constexpr int tries = 3;
     for (int k = 0; k < tries; ++k) {
-        seen = seen_behind(room);
+        seen = seen_behind(scratch);
         permute(from.reals(), map, geometry, to_raw);
         const Seen sent = read(device, seen);
         if (from.keeps_sum() && from.sum_of_content() != sent.links)
             changed("on the device");
         uint64_t arrived;
-        device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
+        device.copy_rows_to_host(host.data, scratch.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
                                  geometry.volume(), &arrived);
         if (arrived == sent.raw)
             return;

@@ -9,11 +9,11 @@ namespace milcgpu {
 // host: 4 matrices of 18 reals a site record (su3_matrix l[4*sites], or a `link[4]` member of site structures), or 4
 // momenta of 10 (anti_hermitmat). to: as many reals, precision of the host's reals.
 void links_to_device(Device &, const HostField &host, const SiteMap &, const Geometry &, const LinkField &to);
-// The reverse copy (double or single, into either). room: memory for the host's records, allocated here if it is not
+// The reverse copy (double or single, into either). scratch: memory for the host's records, allocated here if it is not
 // given; if it is given, nothing is allocated.
 DeviceArray<unsigned char> scratch_for_links(Device &, Precision host_real, int sites, int reals = 18);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host,
-                   const DeviceArray<unsigned char> &room);
+                   const DeviceArray<unsigned char> &scratch);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host);
 
 // Zeroes the padding between the last site and the stride; zeros add nothing to a checksum. 18 reals, double or single.

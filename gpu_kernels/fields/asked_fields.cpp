@@ -42,14 +42,14 @@ void AskedFields::must_hold() {
             take_checksums(device, nothing_left.data(), static_cast<int>(nothing_left.size()), sums_.data() + most);
         const std::vector<uint64_t> sums = sums_.to_host();
         std::string changed;
-        const auto look = [&](uint64_t sum, const char *name) {
+        const auto report = [&](uint64_t sum, const char *name) {
             if (sum != 0)
                 changed += std::string(changed.empty() ? "" : ", ") + name;
         };
         for (size_t k = 0; k < read_.size(); ++k)
-            look(sums[k], read_[k]);
+            report(sums[k], read_[k]);
         for (size_t k = 0; k < used_up_.size(); ++k)
-            look(sums[most + k], used_up_[k].name);
+            report(sums[most + k], used_up_[k].name);
         read_.clear();
         used_up_.clear();
         if (changed.empty())

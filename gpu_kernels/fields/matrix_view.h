@@ -45,14 +45,14 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         sum.add(i, 0 - weight(raw, parity, mu, i));
         return plain_matrix(raw);
     }
-    // As above, but returns the matrix's weight in the checksum; gone() subtracts it. Loads between the two need not
-    // wait for it.
+    // As above, but returns the matrix's weight in the checksum; subtract() subtracts it. Loads between the two need
+    // not wait for it.
     template <Reuse reuse> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i, uint64_t &weighs) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         weighs = weight(raw, parity, mu, i);
         return plain_matrix(raw);
     }
-    MILCGPU_HD void gone(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
+    MILCGPU_HD void subtract(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
     // Adds back to the checksum a matrix that was taken and stays.
     MILCGPU_HD void put_back(int parity, int mu, int i) const {
         sum.add(i,

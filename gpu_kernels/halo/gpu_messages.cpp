@@ -108,7 +108,7 @@ std::string why_no_gpu_messages(Ranks &ranks, GpuMessages asked) {
         if (answer.asked == GpuMessages::never)
             return "MILCGPU_GPU_MPI=0";
     for (int rank = 0; rank < ranks.size(); ++rank)
-        if (all[rank].asked == GpuMessages::where_said && !all[rank].allowed)
+        if (all[rank].asked == GpuMessages::where_supported && !all[rank].allowed)
             return all[rank].by[0] == '\0' ? "the message passing does not say that it supports GPU addresses"
                                            : format("%s: no", all[rank].by);
     return "";

@@ -14,7 +14,7 @@
 namespace milcgpu {
 
 // MILCGPU_GPU_MPI: 0, auto, 1, step. in_steps: as tried, and also while kernels wait for the messages.
-enum class GpuMessages { never, where_said, tried, in_steps };
+enum class GpuMessages { never, where_supported, tried, in_steps };
 
 struct GpuMessagesFound {
     bool work;

@@ -40,7 +40,8 @@ class Halo {
     // All ranks call this together, before anything else. It opens the GPUs' memory to each other and allocates.
     // refused: the reason why no kernel of this rank may wait for another rank; empty: it may. reaching: the most that
     // kernels may store into. Returns, in words, how ghosts and sums travel and why; the same on all ranks.
-    std::string open(const std::string &refused, Reaching reaching, GpuMessages gpu_messages = GpuMessages::where_said);
+    std::string open(const std::string &refused, Reaching reaching,
+                     GpuMessages gpu_messages = GpuMessages::where_supported);
     // Whether messages from GPU memory were to be tried, and whether they are used.
     bool tried_gpu_messages() const { return tried_gpu_messages_; }
     bool gpu_messages() const { return gpu_messages_; }

@@ -381,8 +381,8 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     why_not_ = first_reason(ranks_, why.c_str());
     open_ = why_not_.empty();
     if (open_ && relay_) {
-        device_.set_meanwhile([this] { return relay_->look(); });
-        ranks_.set_meanwhile([this] { return relay_->look(); });
+        device_.set_meanwhile([this] { return relay_->poll(); });
+        ranks_.set_meanwhile([this] { return relay_->poll(); });
     }
 }
 

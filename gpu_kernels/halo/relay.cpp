@@ -53,8 +53,8 @@ Relay::~Relay() {
 }
 
 void Relay::use_gpu_memory() {
-    unsigned char *room = nullptr;
-    device_.collective("memory for ghosts", [&] { room = take_lasting(device_, Lasting::device, 2 * of_vector_); });
+    unsigned char *memory = nullptr;
+    device_.collective("memory for ghosts", [&] { memory = take_lasting(device_, Lasting::device, 2 * of_vector_); });
     of_gpu_ = room;
     device_.fill_zero(of_gpu_, 2 * of_vector_);
     device_.synchronize();
@@ -64,25 +64,25 @@ void Relay::use_gpu_memory() {
         out_[parity] = of_gpu_ + parity * of_vector_;
         begin_ghosts({0, parity, most_ghost_bytes, 16});
     }
-    // Not by Exchange::finish, because its work meanwhile is look(), which drops pieces that have arrived.
+    // Not by Exchange::finish, because its work meanwhile is poll(), which drops pieces that have arrived.
     while (!passing_.empty())
         take_arrivals();
 }
 
-bool Relay::look() {
-    if (looking_) // called again by a message of its own
+bool Relay::poll() {
+    if (polling_) // called again by a message of its own
         return false;
-    looking_ = true;
+    polling_ = true;
     try {
         take_announcements();
         take_arrivals();
         take_sums();
     } catch (...) {
-        looking_ = false;
+        polling_ = false;
         give_up();
         throw;
     }
-    looking_ = false;
+    polling_ = false;
     return passing_.empty() && !sum_;
 }
 
@@ -96,7 +96,7 @@ void Relay::take_announcements() {
                                                     ranks_.name().c_str(), RelayBox::announcements));
             return;
         }
-        if (next.bytes != 0 && (under_way_[next.parity] != 0 || !copies_->passed(next.parity)))
+        if (next.bytes != 0 && (in_flight_[next.parity] != 0 || !copies_->passed(next.parity)))
             return;
         ++taken_;
         next.bytes != 0 ? begin_ghosts(next) : begin_word();
@@ -118,7 +118,7 @@ void Relay::begin_ghosts(const Announcement &what) {
         }
         auto exchange = std::make_unique<Exchange>(ranks_, "the ghosts of a vector", messages, memory_);
         passing_.push_back({std::move(exchange), nullptr, static_cast<int>(what.parity), row, word});
-        ++under_way_[what.parity];
+        ++in_flight_[what.parity];
     };
     const int rows = what.bytes / what.word;
     for (int k = 0; k < rows; ++k)
@@ -159,7 +159,7 @@ void Relay::take_arrivals() {
                 const size_t at = piece->row + first * piece->word;
                 copies_->copy(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word);
             }
-            if (--under_way_[piece->parity] == 0)
+            if (--in_flight_[piece->parity] == 0)
                 copies_->mark(piece->parity);
         }
         piece = passing_.erase(piece);

@@ -49,7 +49,7 @@ class Relay {
 
     // Does all work that needs no waiting. True: nothing is in flight. Throws as Exchange does; kernels that wait then
     // end.
-    bool look();
+    bool poll();
 
   private:
     struct RelayedPiece { // a piece, or the number of the exchange that this rank has reached
@@ -80,9 +80,9 @@ class Relay {
     unsigned taken_ = 0, words_ = 0, sums_ = 0;
     size_t count_ = 0; // numbers of the sum that is in flight
     std::list<RelayedPiece> passing_;
-    int under_way_[2] = {0, 0}; // pieces in flight, by parity
+    int in_flight_[2] = {0, 0}; // pieces in flight, by parity
     std::unique_ptr<Gather> sum_;
-    bool looking_ = false, given_up_ = false;
+    bool polling_ = false, given_up_ = false;
 };
 
 } // namespace milcgpu

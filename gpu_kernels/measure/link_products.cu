@@ -114,9 +114,9 @@ const LinkField &LinkProducts::corners(unsigned directions) {
     const LinkField *lower[4] = {&u_, &u_, &u_, &u_};
     for (int k = 0; k < d.count && d.count > 2; ++k)
         lower[k] = &corners(directions & ~(1u << d.mu[k]));
-    look_(u_);
+    check_(u_);
     for (int k = 0; k < d.count && d.count > 2; ++k)
-        look_(*lower[k]);
+        check_(*lower[k]);
     LinkField to = allocate(1 << (d.count - 1));
     const SitesAndParts work(geometry_, to.directions());
     for_real(u_.precision(), [&](auto real) {
@@ -148,7 +148,7 @@ void two_link_products(Device &device, const Geometry &geometry, const LinkField
 
 const LinkField &LinkProducts::two_links() {
     if (two_links_.bytes() == 0) {
-        look_(u_);
+        check_(u_);
         LinkField to = allocate(3);
         two_link_products(device_, geometry_, u_, to);
         two_links_ = std::move(to);

@@ -103,12 +103,12 @@ constexpr double neighbours_flops(int steps, bool both_ways) { return steps * (b
 class LinkProducts {
   public:
     // u: 18 reals, scale 1. On a wide box, with all its margin filled; products are right on the box and one layer (two
-    // links: two layers behind) around it. forget() drops what is kept. look: called with links, or products, before
+    // links: two layers behind) around it. forget() drops what is kept. check: called with links, or products, before
     // they are used; it may throw.
-    using Look = std::function<void(const LinkField &)>;
+    using Check = std::function<void(const LinkField &)>;
     LinkProducts(
-        Device &device, const Geometry &geometry, const LinkField &u, Look look = [](const LinkField &) {})
-        : device_(device), geometry_(geometry), u_(u), look_(std::move(look)) {}
+        Device &device, const Geometry &geometry, const LinkField &u, Check check = [](const LinkField &) {})
+        : device_(device), geometry_(geometry), u_(u), check_(std::move(check)) {}
     // For the directions in the bits of `directions` (two or more): the product along a path to a corner of their
     // hypercube, averaged over the orders of the steps. Slot s belongs to corner_steps(directions)[s].
     const LinkField &corners(unsigned directions);
@@ -121,7 +121,7 @@ class LinkProducts {
     Device &device_;
     const Geometry &geometry_;
     const LinkField &u_;
-    Look look_;
+    Check check_;
     LinkField corners_[16], two_links_;
 };
 // One of each pair of opposite corners: the one whose first step is forward, 2^(n-1) of them.

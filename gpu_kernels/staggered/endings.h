@@ -48,7 +48,7 @@ template <class Spinor> struct Ending {
 
 // known: the scalars are finished already, so nothing waits for them.
 template <class Spinor, class Where, bool known = false> struct StepEnding {
-    static constexpr unsigned looks = std::is_same<Where, Lattice>::value ? most_looks : most_looks_with_ranks;
+    static constexpr unsigned polls = std::is_same<Where, Lattice>::value ? most_polls : most_polls_with_ranks;
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
     static constexpr int sums = 2;
@@ -77,7 +77,7 @@ template <class Spinor, class Where, bool known = false> struct StepEnding {
         if constexpr (known)
             return scalar;
         else
-            return await<looks>(scalar);
+            return await<polls>(scalar);
     }
 };
 

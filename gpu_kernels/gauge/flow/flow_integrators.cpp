@@ -177,7 +177,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
         for (LinkField &field : fields_)
             field.clear_behind(geometry_), field.keep_sum();
         for (LinkField &k : k_)
-            if (one_way())
+            if (takes_fields())
                 k.keep_sum();
     });
 }
@@ -223,14 +223,14 @@ double GradientFlow::low_storage_step(double eps) {
         const bool last = stage + 1 == how.stages();
         const LinkField *before = &k_[how.adaptive() ? std::max(0, stage - 1) : 0],
                         *next = last ? nullptr : &k_[how.adaptive() ? stage : 0];
-        if (!one_way())
+        if (!takes_fields())
             to->keep_sum(); // starts a new checksum
         const bool last_use = from != start_ && !(how.adaptive() && from == now_);
         low_storage_stage(device_, derivative_at(*from, last_use), how.keep[stage], before, next,
                           -how.factor[stage] * eps, method_.exp_order, *to);
         flops_ += exp_flops(method_.exp_order);
         if (how.adaptive() && last_use)
-            ask_of_stage(*from);
+            test_stage(*from);
         from = to;
     }
     tried_ = from;
@@ -259,7 +259,7 @@ double GradientFlow::munthe_kaas_step(double eps) {
         const SumOfStages so_far = stages(how.table[stage], -eps);
         move(so_far, 0);
         stage_derivative(device_, derivative_at(to, true), so_far, nested, k_[stage]);
-        ask_of_stage(to);
+        test_stage(to);
     }
     move(stages(how.weights, -eps), how.one_commutator ? -eps / 6 : 0);
     tried_ = &to;
@@ -269,7 +269,7 @@ double GradientFlow::munthe_kaas_step(double eps) {
     return distance(stages(how.lower, -eps));
 }
 
-void GradientFlow::ask_of_stage(const LinkField &links) {
+void GradientFlow::test_stage(const LinkField &links) {
     if (is_whole())
         asked_.used_up(links, "links of a flow");
 }
@@ -277,13 +277,13 @@ void GradientFlow::ask_of_stage(const LinkField &links) {
 double GradientFlow::try_step(double eps) {
     // The last step was rejected. A bit flip in its result may be the reason, so its checksum is tested before the
     // result is overwritten.
-    if (tried_ != nullptr && tried_ != now_ && !one_way())
+    if (tried_ != nullptr && tried_ != now_ && !takes_fields())
         asked_.unchanged(*tried_, "links of a flow");
     return method_.integrator->low_storage() ? low_storage_step(eps) : munthe_kaas_step(eps);
 }
 
 void GradientFlow::accept() {
-    if (!one_way()) {
+    if (!takes_fields()) {
         asked_.unchanged(*now_, "links of a flow");
         asked_.must_hold();
     }
@@ -299,7 +299,7 @@ FlowObservables GradientFlow::observables() {
 }
 
 LinkField GradientFlow::take() {
-    if (one_way()) {
+    if (takes_fields()) {
         for (const LinkField &field : fields_)
             if (&field != now_)
                 asked_.used_up(field, "links of a flow");

@@ -74,10 +74,12 @@ class GradientFlow {
     // last_use: no later launch reads these links. Then each link is taken (MatrixView::take), except on a cut lattice,
     // where a copy is read.
     Derivative derivative_at(const LinkField &links, bool last_use = false);
-    void ask_of_stage(const LinkField &links); // tests links that were taken, before others are written there
+    void test_stage(const LinkField &links); // tests links that were taken, before others are written there
     bool is_whole() const { return around_.box().margin() == 0; }
     // True if each field except the first is taken.
-    bool one_way() const { return method_.integrator->low_storage() && !method_.integrator->adaptive() && is_whole(); }
+    bool takes_fields() const {
+        return method_.integrator->low_storage() && !method_.integrator->adaptive() && is_whole();
+    }
     bool by_gauge_force() const { return method_.symanzik && method_.anisotropy == 1; } // which has no weights
     double low_storage_step(double eps);
     double munthe_kaas_step(double eps);

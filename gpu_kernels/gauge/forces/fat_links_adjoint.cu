@@ -99,7 +99,7 @@ template <Precision p> struct ByLinks {
             add_sides(sum, y, item.parity, direction, b, slot);
         by_u.modify(item.parity, direction, item.i, [&](M &total) { multiply_add(total, unit, sum); });
         if (middle)
-            q.gone(item.i, weighs);
+            q.subtract(item.i, weighs);
     }
 
   private:

@@ -29,7 +29,7 @@ template <Precision p> struct LongAdjoint {
         multiply_add(sum, q.template take<Reuse::keep>(parity, mu, item.i, weighs),
                      adjoint(u_next * u.load(parity, mu, second.index())));
         by_u.modify(parity, mu, item.i, [&](M &total) { multiply_add(total, naik, sum); });
-        q.gone(item.i, weighs);
+        q.subtract(item.i, weighs);
     }
 };
 

@@ -118,8 +118,8 @@ template <Precision p> struct UnitarizeAdjoint {
         uint64_t link_weighs, by_w_weighs;
         const M link = convert<double>(v.template take<Reuse::stream>(item.parity, item.part, item.own, link_weighs));
         const M by_w = convert<double>(q.template take<Reuse::written>(item.parity, item.part, item.i, by_w_weighs));
-        v.gone(item.own, link_weighs);
-        q.gone(item.i, by_w_weighs);
+        v.subtract(item.own, link_weighs);
+        q.subtract(item.i, by_w_weighs);
         const M m = adjoint(by_w) * link;
         polar::GramMatrix gram(link);
         Derivative d;

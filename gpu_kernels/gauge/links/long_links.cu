@@ -25,7 +25,7 @@ template <Precision p, class View> struct LongLinks {
         Matrix<typename LinkReal<p>::Real> three = {};
         multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
         lng.store(item.parity, mu, item.own, three);
-        u.gone(item.i, weighs);
+        u.subtract(item.i, weighs);
     }
 };
 

@@ -396,7 +396,7 @@ void Device::check_waits() {
     }
     throw Error(Status::timed_out, format("a kernel on GPU %d waited for %s and gave up after %u polls. Does another "
                                           "program or a debugger hold the GPU? Try the call again",
-                                          ordinal_, name(wait), most_looks));
+                                          ordinal_, name(wait), most_polls));
 }
 
 void Device::check_launch(const char *what) {

@@ -100,9 +100,9 @@ class Device final : public LaunchQueue {
     // For tests: flips one bit of device memory. `bit` counts the bits of all arrays, one array after the other.
     // Returns the owner of the array.
     std::string flip_bit(size_t bit);
-    // For tests: `look` is called with the name of each launch, copy and fill before it happens; empty: no calls. It is
-    // not called while launches are recorded, nor for work that it queues itself.
-    void set_look(std::function<void(const char *what)> look) { look_ = std::move(look); }
+    // For tests: `observer` is called with the name of each launch, copy and fill before it happens; empty: no calls.
+    // It is not called while launches are recorded, nor for work that it queues itself.
+    void set_observer(std::function<void(const char *what)> observer) { observer_ = std::move(observer); }
     // For tests: replaces each aligned double of device memory that equals `value` by `other`. Returns their number.
     int replace(double value, double other);
 

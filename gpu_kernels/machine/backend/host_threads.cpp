@@ -23,7 +23,7 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int most_held = 64; // a user who leaves more processors free has room for threads that spin
+constexpr int most_idle = 64; // a user who leaves more processors free has room for threads that spin
 
 // libgomp ends the program if it cannot start a thread. So this starts as many threads first, all at once, and includes
 // the threads of the caller's loops, which may not have started yet.
@@ -78,17 +78,17 @@ bool loops_end() {
 }
 
 // Adds `count` threads to those that libgomp counts, until the process ends. Returns how many it could add.
-int hold(int count) {
-    std::promise<int> held;
-    std::thread([&held, count] {
+int add_idle_threads(int count) {
+    std::promise<int> idle;
+    std::thread([&idle, count] {
         std::atomic<int> members{0};
 #pragma omp parallel num_threads(count + 1)
         ++members;
-        held.set_value(members - 1);
+        idle.set_value(members - 1);
         while (true) // allocates nothing: an exception here would end the program
             pause();
     }).detach();
-    return held.get_future().get();
+    return idle.get_future().get();
 }
 
 } // namespace
@@ -120,11 +120,11 @@ void wait_passively() {
     if (kmp_set_blocktime != nullptr)
         return kmp_set_blocktime(0);
     static std::mutex one_at_a_time;
-    static int held = 0;
+    static int idle = 0;
     const std::lock_guard<std::mutex> lock(one_at_a_time);
-    const int threads = omp_get_max_threads(), lacking = omp_get_num_procs() + 1 - threads - held;
-    if (threads > 1 && lacking > 0 && held + lacking <= most_held && can_start(threads + lacking))
-        held += hold(lacking);
+    const int threads = omp_get_max_threads(), lacking = omp_get_num_procs() + 1 - threads - idle;
+    if (threads > 1 && lacking > 0 && idle + lacking <= most_idle && can_start(threads + lacking))
+        idle += add_idle_threads(lacking);
 }
 
 } // namespace milcgpu

@@ -66,13 +66,13 @@ class LaunchQueue {
     bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
     // Each launch calls about_to() first.
     void about_to(const char *what) {
-        if (!look_ || recording_ || looking_)
+        if (!observer_ || recording_ || observing_)
             return;
-        struct Looking { // ends even if look_ throws
+        struct Observing { // ends even if observer_ throws
             bool &flag;
             ~Looking() { flag = false; }
-        } looking{looking_ = true};
-        look_(what);
+        } observing{observing_ = true};
+        observer_(what);
     }
     virtual void before_launch_of(const void *kernel) = 0;
     virtual void check_launch(const char *what) = 0;
@@ -87,8 +87,8 @@ class LaunchQueue {
     Ranks *ranks_ = nullptr;
     Peers *peers_ = nullptr;
     WaitReport *waits_ = nullptr;
-    bool starts_early_ = false, next_waits_ = false, recording_ = false, looking_ = false;
-    std::function<void(const char *)> look_;
+    bool starts_early_ = false, next_waits_ = false, recording_ = false, observing_ = false;
+    std::function<void(const char *)> observer_;
 };
 
 // The queue of a device whose type is incomplete here.

@@ -22,14 +22,14 @@ __device__ __forceinline__ void acquire_from_peer(const unsigned *at) {
 __device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-// Calls look() until it returns true or the time limit is over. After a wait has reached the limit, every later wait
+// Calls poll() until it returns true or the time limit is over. After a wait has reached the limit, every later wait
 // ends soon and reports the same. So no later result passes as right.
-template <class Look>
-__device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Look &look) {
+template <class Poll>
+__device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Poll &poll) {
     volatile int *const broken = &p->broken;
     unsigned long long begin = 0;
-    for (unsigned looks = 1; !look(); ++looks) {
-        if (looks % 256 != 0)
+    for (unsigned polls = 1; !poll(); ++polls) {
+        if (polls % 256 != 0)
             continue;
         const unsigned long long now = nanoseconds();
         begin = begin == 0 ? now : begin;

@@ -32,7 +32,7 @@ struct WaitReport {
 
 // Number of polls before a wait ends; a poll takes about a microsecond. A wait for a block that itself waits for
 // another rank polls much longer, so that the other wait ends first.
-constexpr unsigned most_looks = 1u << 23, most_looks_with_ranks = 1u << 31;
+constexpr unsigned most_polls = 1u << 23, most_polls_with_ranks = 1u << 31;
 
 MILCGPU_HD void note_given_up(WaitReport *report, Wait wait) {
     if (report != nullptr)
@@ -53,14 +53,14 @@ MILCGPU_HD bool is_unknown(double value) { return bit_cast<PostedBits>(value) ==
 // Returns the number; on the GPU waits until it is posted. If the wait reaches its limit, returns "unknown", and the
 // code that uses the number reports it. (A report in this function, or a second exit of the loop, took registers and
 // made a step in single precision 2 % slower.)
-template <unsigned looks_allowed = most_looks> MILCGPU_HD double await(const double &posted) {
+template <unsigned polls_allowed = most_polls> MILCGPU_HD double await(const double &posted) {
 #if MILCGPU_ON_DEVICE
     PostedBits seen;
-    unsigned looks = 0;
+    unsigned polls = 0;
     do {
         seen = *reinterpret_cast<const volatile PostedBits *>(&posted);
-        ++looks;
-    } while ((seen == unknown_bits) & (looks < looks_allowed));
+        ++polls;
+    } while ((seen == unknown_bits) & (polls < polls_allowed));
     return bit_cast<double>(seen);
 #else
     return posted;

@@ -155,9 +155,9 @@ void Device::wait_for_event(void *event) {
         return;
     }
     bool all_done = true;
-    for (unsigned looks = 0;; ++looks) {
+    for (unsigned polls = 0;; ++polls) {
         // While messages are in flight, they need the host more often than the driver must be polled.
-        const cudaError_t code = !all_done && looks % 8 != 0 ? cudaErrorNotReady
+        const cudaError_t code = !all_done && polls % 8 != 0 ? cudaErrorNotReady
                                  : event != nullptr          ? cudaEventQuery(as_event(event))
                                                              : cudaStreamQuery(as_stream(stream_));
         all_done = meanwhile_();

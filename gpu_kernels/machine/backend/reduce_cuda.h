@@ -45,7 +45,7 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
     if (mine)
         for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
             PostedBits seen[at_once][numbers];
-            unsigned looks = 0;
+            unsigned polls = 0;
             bool missing;
             do {
                 missing = false;
@@ -57,9 +57,9 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
                     seen[j][k] = at < count ? words[at * numbers + k] : 0;
                     missing |= seen[j][k] == unknown_bits;
                 }
-                ++looks;
-            } while (missing & (looks < most_looks));
-            given_up |= looks >= most_looks; // (`missing` here cost D in single precision 4 to 8 bytes of spills)
+                ++polls;
+            } while (missing & (polls < most_polls));
+            given_up |= polls >= most_polls; // (`missing` here cost D in single precision 4 to 8 bytes of spills)
             MILCGPU_UNROLL
             for (int j = 0; j < at_once; ++j) {
                 const int at = first + j * tile_sites;

@@ -96,7 +96,7 @@ void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const 
 Exchange::~Exchange() {
     try {
         if (!ranks_.broken_)
-            look();
+            poll();
     } catch (const std::exception &) { // the next call throws it: the ranks are broken
     }
     leave();
@@ -112,7 +112,7 @@ void Exchange::fail(Status status, const std::string &what) {
 void Exchange::leave() noexcept { ranks_.left_.splice(ranks_.left_.end(), parts_); }
 
 // Drops the parts that are done.
-void Exchange::look() {
+void Exchange::poll() {
     ranks_.throw_if_broken();
     for (auto part = parts_.begin(); part != parts_.end();) {
         bool is_done = false;
@@ -125,13 +125,13 @@ void Exchange::look() {
 }
 
 bool Exchange::done() {
-    look();
+    poll();
     if (parts_.empty())
         return true;
     const double now = wall_seconds();
-    if (first_look_seconds_ == 0)
-        first_look_seconds_ = now;
-    if (now - first_look_seconds_ > ranks_.time_limit_seconds_)
+    if (first_poll_seconds_ == 0)
+        first_poll_seconds_ = now;
+    if (now - first_poll_seconds_ > ranks_.time_limit_seconds_)
         ranks_.fail(Status::timed_out,
                     format("%s, %s: waited %g s for messages with %s. Is it still running, and in the same call? All "
                            "ranks must end; if a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
@@ -156,7 +156,7 @@ Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &
         const double begin = wall_seconds();
         bool done = false, late = false;
         wait_for([&] {
-            tried->look();
+            tried->poll();
             done = tried->parts_.empty();
             late = !done && wall_seconds() - begin > seconds;
             return done || late;
@@ -203,7 +203,7 @@ Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, 
       blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * bytes)) {
     std::memcpy(blocks_->data(), mine, bytes);
     ranks_.throw_if_broken();
-    ranks_.look_at_left();
+    ranks_.poll_left();
     next_turn();
 }
 

@@ -24,7 +24,7 @@ void Ranks::keep_for_ever(std::list<Part> &parts) {
 }
 
 Ranks::~Ranks() {
-    look_at_left();
+    poll_left();
     keep_for_ever(left_);
 }
 
@@ -39,7 +39,7 @@ void Ranks::fail(Status status, const std::string &what) {
 }
 
 // Frees what is done. Broken ranks pass no messages, so nothing is polled for them.
-void Ranks::look_at_left() {
+void Ranks::poll_left() {
     for (auto left = left_.begin(); left != left_.end() && !broken_;) {
         bool done = false;
         const int code = messenger_->test(left->handle, done);

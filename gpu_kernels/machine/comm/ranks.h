@@ -109,7 +109,7 @@ class Ranks {
     static void keep_for_ever(std::list<Part> &parts);
     template <class Done> void wait_for(const Done &done) const;
     [[noreturn]] void fail(Status status, const std::string &what);
-    void look_at_left();
+    void poll_left();
 
     int rank_ = 0, size_ = 1;
     std::unique_ptr<Messenger> messenger_;
@@ -147,13 +147,13 @@ class Exchange {
     std::string missed() const;
     void copy_to_self(const std::vector<Message> &messages);
     void start(std::vector<Message> messages, const std::shared_ptr<const void> &buffers);
-    void look();
+    void poll();
     void leave() noexcept; // hands what is in flight to the ranks
     Ranks &ranks_;
     const char *phase_;
     bool may_fail_ = false;        // for try_messages: a failure does not break the ranks
     std::list<Ranks::Part> parts_; // not done
-    double first_look_seconds_ = 0;
+    double first_poll_seconds_ = 0;
 };
 
 // A gather in flight. Up to 16 ranks send to each other directly, so that an error names exactly the missing ranks.
