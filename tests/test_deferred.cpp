@@ -23,7 +23,7 @@ struct Table {
         const std::vector<std::string> &names, const std::vector<std::string> &inputs,
         const std::function<void()> &also = [] {}, int kind = MILCGPU_FERMION_LINKS) {
         const auto maker = std::make_shared<DeferredValues::Maker>();
-        maker->make = [this, names, also](const void *) {
+        maker->make = [this, names, also](const DeferredValues::Value &) {
             also();
             for (const std::string &name : names)
                 text += name + " ";
@@ -124,7 +124,7 @@ TEST_CASE("deferred: by random steps every field that is read is what it was whe
                     break;
                 table.before_change(at(k));
                 const auto maker = std::make_shared<DeferredValues::Maker>();
-                maker->make = [&, k, a, b](const void *) {
+                maker->make = [&, k, a, b](const DeferredValues::Value &) {
                     for (const int part : {a, b})
                         table.fulfil(DeferredValues::any_kind, at(part));
                     there[k] = there[a] + there[b];
@@ -181,13 +181,22 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
         milcgpu_plugin_host_writes(MILCGPU_LINKS);
         CHECK(made == 2);
         CHECK(held == 2);
+        // Several fields of one maker, by any of them.
+        const void *const two[2] = {milc.fat.data(), milc.lng.data()};
+        const milcgpu_plugin_deferral both = {MILCGPU_FERMION_LINKS,          2,       0,      two, nullptr,
+                                              [](void *, void *) { ++made; }, nullptr, nullptr};
+        REQUIRE(milcgpu_plugin_defer(&both) == 1);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 1);
+        CHECK(milcgpu_plugin_hand_out(two[1]) == 1);
+        CHECK(made == 3);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 0);
         // Nobody announces it: the mirror sees it, and the value knows.
         REQUIRE(milcgpu_plugin_host_needs(MILCGPU_LINKS, "a test") == 1);
         defer();
         gauge[72 + 1] += 1e-9;
         REQUIRE(milcgpu_plugin_load_links(&sites) == 1);
         CHECK(milcgpu_plugin_fulfil(MILCGPU_FERMION_LINKS, nullptr) == 1);
-        CHECK(made == 3);
+        CHECK(made == 4);
         CHECK(held == 2);
     }
 }

@@ -11,7 +11,7 @@ main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp test
 test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
-host_tests     := $(call tests_of,milc_host milc_host_md)
+host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
 # The tests of each file run in a process of their own, by a target check-NAME, as many at once as make has jobs; those

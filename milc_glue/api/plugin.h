@@ -350,7 +350,8 @@ enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
        MILCGPU_BACKWARD_LINKS = 16,
        MILCGPU_GAUGE_COPY = 32,
        MILCGPU_SOURCE = 64,
-       MILCGPU_ZEROS = 128
+       MILCGPU_ZEROS = 128,
+    MILCGPU_EIGENVECTORS = 256
 };
 typedef struct {
     int kind; /* one of these */

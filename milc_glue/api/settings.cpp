@@ -142,7 +142,7 @@ const std::vector<FormerSetting> &former_settings() {
 }
 
 std::vector<std::string> known_names() {
-    std::vector<std::string> names{"MILCGPU_FLIPS", "MILCGPU_HOME", "MILCGPU_LIB", "MILCGPU_SAMPLES"};
+    std::vector<std::string> names{"MILCGPU_FLIPS", "MILCGPU_HOME", "MILCGPU_LIB", "MILCGPU_SAMPLES", "MILCGPU_TWIN"};
     for (const Setting &setting : setting_table())
         names.push_back(setting.name);
     return names;

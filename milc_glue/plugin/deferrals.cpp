@@ -39,11 +39,14 @@ int milcgpu_plugin_defer(const milcgpu_plugin_deferral *of) {
         const auto drop = of->drop;
         void *const self = of->self;
         const auto maker = std::make_shared<DeferredValues::Maker>();
-        maker->make = [make, self](const void *field) { make(self, const_cast<void *>(field)); };
+        maker->make = [make, self](const DeferredValues::Value &first) {
+            make(self, const_cast<void *>(first.fields.front()));
+        };
         if (drop != nullptr)
             maker->drop = [drop, self](const void *field) { drop(self, field); };
         maker->self = self;
-        table.add(of->kind, {of->fields, of->fields + of->n_fields}, inputs, maker);
+        const std::vector<const void *> fields(of->fields, of->fields + of->n_fields);
+        table.add(of->kind, fields, inputs, maker);
         if (drop != nullptr) // last: until then `self` is the caller's
             maker->end = [drop, self] { drop(self, nullptr); };
         return true;

@@ -77,7 +77,7 @@ bool DeferredValues::fulfil_all(const Which &which) {
             value = next;
         }
         making_ = &scope.making;
-        maker->make(scope.making.values.front().fields.front());
+        maker->make(scope.making.values.front());
     }
 }
 

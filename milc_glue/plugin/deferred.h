@@ -42,9 +42,10 @@ struct LinkSum {
 class DeferredValues {
   public:
     // Makes all values that share it, at once.
+    struct Value;
     struct Maker {
-        std::function<void(const void *field)> make; // fills them; field: the first field of the first value
-        std::function<void(const void *field)> drop; // MILC has freed this field: it must not be filled
+        std::function<void(const Value &first)> make; // fills all of them
+        std::function<void(const void *field)> drop;  // MILC has freed this field: it must not be filled
         void *self = nullptr;
         std::function<void()> end; // called when no value needs the maker any more
         Maker() = default;
@@ -63,7 +64,10 @@ class DeferredValues {
         std::vector<const void *> fields;
         std::vector<Input> inputs{};
         std::optional<LinkSum> sum{};
-        std::shared_ptr<Maker> maker{}; // nullptr: whoever deferred the value fills it, and then calls drop()
+        std::shared_ptr<Maker> maker{};         // nullptr: whoever deferred the value fills it, and then calls drop()
+        int parities = 0;                       // of solutions: those that are not filled
+        std::shared_ptr<milcgpu_links> links{}; // of eigenvectors: they make the other parity's part; nullptr: MILC has
+                                                // not asked for that
     };
 
     static constexpr int any_kind = ~0;

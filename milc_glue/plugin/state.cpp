@@ -111,7 +111,7 @@ bool Plugin::open(int backend) {
     gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
     meson_links = std::make_unique<MesonLinksCache>(collective, context, real());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
-    eigenvectors = std::make_unique<EigenStore>(collective, context, real());
+    eigenvectors = std::make_unique<EigenStore>(collective, context, real(), deferred);
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays =

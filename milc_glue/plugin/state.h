@@ -54,7 +54,7 @@ struct Plugin {
     std::unique_ptr<EigenStore> eigenvectors;
     bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
-    ResidentVectors vectors;
+    ResidentVectors vectors{deferred};
     bool lost = false;              // gauge field, momenta or solutions were on a device that is gone
     bool eigenvectors_lost = false; // the same of these; solves go on without
     // Solutions alone were, and who made them makes them again.

@@ -158,6 +158,8 @@ int milcgpu_deflates(const quark_invert_control *qic) {
 
 int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_links_t **links) {
     *links = links_of_vectors();
+    if (*links == NULL) /* MILC has dropped them, and has not made others yet */
+        return 0;
     *vectors = call_of(eigVec, param.eigen_param.Nvecs, EVEN, *links);
     if (milcgpu_plugin_eigen_ready(vectors))
         return 1;
@@ -167,16 +169,14 @@ int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_link
 void milcgpu_give_back_links(imp_ferm_links_t *links) { give_back(links); }
 
 int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both) {
-    int ready;
-    if (!milcgpu_deflates(qic))
+    milcgpu_plugin_eigen_call call;
+    imp_ferm_links_t *fn;
+    if (!milcgpu_deflates(qic) || !milcgpu_eigenvectors_ready(&call, &fn))
         return 0;
-    imp_ferm_links_t *fn = links_of_vectors();
-    milcgpu_plugin_eigen_call call = call_of(eigVec, param.eigen_param.Nvecs, EVEN, fn);
-    ready = milcgpu_plugin_eigen_ready(&call);
-    if (ready && both)
+    if (both)
         milcgpu_plugin_eigen_both_parities(&call);
     give_back(fn);
-    return ready;
+    return 1;
 }
 
 int milcgpu_eigenvectors_for_milc(quark_invert_control *qic) {
