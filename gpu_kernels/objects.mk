@@ -1,13 +1,13 @@
-# From a source to its object, and how far the build is. Read after the lists of all folders.
+# From a source to its object, and the progress of the build. Included after the lists of all folders.
 
-# Rewritten only when the flags differ from the last build's; every object depends on it.
+# Rewritten only if the flags differ from those of the last build; every object depends on it.
 $(O)/flags: FORCE
 	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
 	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
 
-# What most sources take of the standard library, compiled once for each of two levels of optimization: it takes as long
-# to read as many a file. The parts of bench have bench.h with it. Not by nvcc, and not by ccache, which by default keeps
-# nothing that comes after it.
+# The headers of the standard library that most sources include, precompiled for each of two levels of optimization:
+# reading them takes as long as compiling many a file. For the parts of bench they include bench.h. Not used by nvcc, nor
+# with ccache, which by default does not cache files that use precompiled headers.
 # $(call precompiled,FOLDER,FLAGS,OBJECTS,HEADERS)
 define precompiled
 $(3): $(O)/obj/$(1)/standard.h.gch
@@ -25,7 +25,7 @@ $(eval $(call precompiled,milc_glue,$(light),$(calling) $(filter-out $(bench_obj
 $(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench.h))
 endif
 
-# How far the build is. What is compiled again, after a change, comes without numbers.
+# Progress of the build. Files that are recompiled after a change are printed without numbers.
 goals      := $(or $(MAKECMDGOALS),all)
 testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
 testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))

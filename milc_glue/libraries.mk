@@ -14,7 +14,7 @@ lib_sources   := $(filter-out %_rows.cu,$(lib_sources)) $(row_parts)
 
 lib_objects   := $(call objects,$(lib_sources))
 quda_objects  := $(call objects,$(quda_sources))
-# What checks arguments and calls kernels.
+# Code that checks arguments and calls kernels.
 calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue/%,$(lib_sources) $(quda_sources))))
 $(calling): private last_flags := $(light)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
