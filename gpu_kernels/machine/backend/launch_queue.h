@@ -70,7 +70,7 @@ class LaunchQueue {
             return;
         struct Observing { // ends even if observer_ throws
             bool &flag;
-            ~Looking() { flag = false; }
+            ~Observing() { flag = false; }
         } observing{observing_ = true};
         observer_(what);
     }
