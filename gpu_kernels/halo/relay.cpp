@@ -55,7 +55,7 @@ Relay::~Relay() {
 void Relay::use_gpu_memory() {
     unsigned char *memory = nullptr;
     device_.collective("memory for ghosts", [&] { memory = take_lasting(device_, Lasting::device, 2 * of_vector_); });
-    of_gpu_ = room;
+    of_gpu_ = memory;
     device_.fill_zero(of_gpu_, 2 * of_vector_);
     device_.synchronize();
     // Message passing opens the neighbours' memory at the first message, and that may wait for kernels. So the first
