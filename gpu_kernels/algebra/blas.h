@@ -79,7 +79,7 @@ void cg_reliable_update(Device &, const SpinorBlock &r_new, const SpinorBlock &r
 // during a solve: the residual is scale * r, state->relative is set, and the iteration is judged. 2 spinors.
 void relative_residual(Device &, const SpinorBlock &r, const SpinorBlock &x, double *sum, CgState *state,
                        double volume);
-// The same sum for fields of several components, in double.
+// As above for fields of several components, in double.
 void relative_residual_of_sites(Device &, const SpinorBlock &r, const SpinorBlock &x, double *sum);
 
 } // namespace milcgpu

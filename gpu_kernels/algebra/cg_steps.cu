@@ -65,7 +65,7 @@ struct SendToPeers {
 
 template <class S, class Send> struct UpdateSolutions {
     SourceAddresses<max_shifts> r[cg_kept_steps];
-    SourceAddresses<max_shifts> p, copy, x; // copy: nullptr if there is no copy
+    SourceAddresses<max_shifts> p, copy, x; // copy: may be nullptr
     size_t stride;
     const CgState *states;
     int count, steps;

@@ -24,7 +24,7 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     // Plain memory instead of a field: one parity, `slots` matrices a site.
     MatrixView(unsigned char *memory, size_t sites, int slots)
         : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
-    // The same matrices with another sum.
+    // These matrices with another sum.
     template <class Other>
     MILCGPU_HD MatrixView(const MatrixView<p, reals, Other> &view, const Sum &with)
         : data(view.data), stride(view.stride), block_bytes(view.block_bytes), directions(view.directions), sum(with) {}

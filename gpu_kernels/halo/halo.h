@@ -53,11 +53,12 @@ class Halo {
     PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false,
                              const ActiveSources &active = {});
 
-    // Sends ghosts to peers, if there are any, before a launch that is told `sent`. And how a launch sends by itself.
+    // Sends ghosts to peers, if there are any. The next launch must then be called with `sent`.
     void send(const SpinorBlock &in, int parity) {
         if (queue_of(device_).peers() != nullptr)
             send_to_peers(in, parity);
     }
+    // For a launch that sends the ghosts of the vector that it makes.
     SendOut send_out(int parity) const {
         return {queue_of(device_).peers() != nullptr ? peers_->map(parity) : GhostMap{}, geometry_.lattice(), parity};
     }

@@ -46,7 +46,7 @@ int LoopPath::reach(int mu) const {
     return reach;
 }
 
-// The same at all sites: phases give -1 for each plaquette that the loop encloses, and for each turn around the time
+// Equal at all sites: phases give -1 for each plaquette that the loop encloses, and for each turn around the time
 // direction.
 int LoopPath::sign(const std::array<int, 4> &whole) const {
     int x[4] = {}, odd = 0;
