@@ -297,6 +297,21 @@ TEST_CASE("files include what docs/design.md allows their layer", "[docs]") {
     CHECK(files > 200); // so many there were when this was written
 }
 
+TEST_CASE("a file name stands once in the library below the plugin", "[docs]") {
+    std::map<std::string, std::filesystem::path> path_of;
+    for (const char *root : {"gpu_kernels", "reorder", "milc_glue/api", "milc_glue/host", "milc_glue/links",
+                             "milc_glue/measure", "milc_glue/solve", "milc_glue/quda_compat"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
+            const std::string kind = file.path().extension();
+            if (kind != ".h" && kind != ".cu" && kind != ".cpp")
+                continue;
+            const auto [other, is_new] = path_of.emplace(file.path().filename(), file.path());
+            INFO(file.path() << " and " << other->second);
+            CHECK(is_new);
+        }
+    CHECK(path_of.size() > 200);
+}
+
 TEST_CASE("files of milc_glue include what docs/design.md allows their folder", "[docs]") {
     std::map<std::string, int> layer_of = layers_in(text_of("docs/design.md"), "use_gpu, quda_compat -> ");
     int files = 0;

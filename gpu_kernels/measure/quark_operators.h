@@ -135,8 +135,9 @@ constexpr double two_link_flops = 3 * 198; // a site; 6 matrices read and writte
 Neighbours in_space(LinkProducts &, const LinkField &u, int hop, double a, double b, int slice);
 
 // Applies x <- (1 + width^2 / (4 steps hop^2) Laplacian) x `steps` times. scratch: as x, if the lattice is whole.
-// Returns true if the result is in `scratch` (x and scratch change places with each step). With one slice, both keep all
-// the other slices if they had them before. halo: nullptr if the lattice is whole; otherwise all ranks call together.
+// Returns true if the result is in `scratch` (x and scratch change places with each step). With one slice, both keep
+// all the other slices if they had them before. halo: nullptr if the lattice is whole; otherwise all ranks call
+// together.
 bool smear(Device &, Halo *halo, const WideBox &, LinkProducts &, const LinkField &u, int hop, double width, int steps,
            int slice, const FullVectors &x, const FullVectors &scratch);
 
