@@ -17,6 +17,7 @@
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
 #include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/su3.h"
 
 namespace milcgpu {
 

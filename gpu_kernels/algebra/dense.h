@@ -9,6 +9,7 @@
 // (H. Ootomo and R. Yokota, arXiv:2203.03341); on the host in double.
 #pragma once
 #include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/su3.h"
 #include <vector>
 
 namespace milcgpu {
