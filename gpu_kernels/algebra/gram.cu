@@ -13,10 +13,10 @@
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/for_precision.h"
+#include "gpu_kernels/machine/backend/device_array.h"
 #include <algorithm>
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/algebra/chunks_cuda.h"
-#include "gpu_kernels/machine/backend/device_array.h"
 #include <type_traits>
 #endif
 
