@@ -97,8 +97,11 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
             if ((i < even_sites_on_node ? EVEN : ODD) & qic[0].parity)
                 psim[j][i] = su3_vector{};
         qic[j].parity = qic[0].parity;
-        qic[j].max = qic[0].max;
-        const int n = ks_congrad_parity_cpu(src, psim[j], &qic[j], 0.5 * std::sqrt(ksp[j].offset), fn);
+        quark_invert_control shared = qic[j]; // the iteration of all masses does not start again
+        shared.max = qic[0].max * qic[j].nrestart, shared.nrestart = 1;
+        const int n = ks_congrad_parity_cpu(src, psim[j], &shared, 0.5 * std::sqrt(ksp[j].offset), fn);
+        shared.max = qic[0].max, shared.nrestart = qic[j].nrestart;
+        qic[j] = shared;
         iterations = std::max(iterations, n - 1); // without the last true residual
     }
     total_iters = before + iterations;
