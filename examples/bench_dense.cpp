@@ -5,6 +5,7 @@
 #include "examples/bench_stream.h"
 #include "examples/cublas.h"
 #include "gpu_kernels/algebra/dense.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/su3.h"
 #include <algorithm>

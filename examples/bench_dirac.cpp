@@ -2,6 +2,7 @@
 // Double precision is held against the CPU reference, single precision against double. "written" is the other way: 16
 // numbers a site are kept and summed one by one.
 #include "examples/bench.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/measure/quark_operators.h"
 #include "gpu_kernels/wilson/contract.h"
 #include "reorder/spinor_reorder.h"

@@ -73,7 +73,7 @@ void bench_dslash(const Bench &bench) {
                                  format("%d %s%s", row.reals, name(row.epilogue), row.checks ? " checked" : ""),
                                  row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
                                  sources > 1 ? "" // blocks of 64 threads by their code
-                                             : format("gpu_kernels/staggered/rows.h: spinors %s, links %s: block %d",
+                                             : format("gpu_kernels/staggered/staggered_rows.h: spinors %s, links %s: block %d",
                                                       name(row.spinor), name(row.link), row.shape.block)};
             if (pair.lng->reals() != row.reals) {
                 bench.table.wrong(what, "the links were refused");

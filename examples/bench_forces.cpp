@@ -4,6 +4,7 @@
 // does on the device: also on ranks, where they are held against calls of one rank.
 #include "examples/bench.h"
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "milc_glue/api/milcgpu_md.h"

@@ -2,6 +2,7 @@
 // Laplacian are held against the CPU reference, operators against the average over the orders of shifts, contractions
 // against the norm; single precision against double.
 #include "examples/bench.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/measure/quark_operators.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/mesons.h"

@@ -37,7 +37,7 @@ class Laplace : Operators {
         const LaplaceKernel &kernel = find_laplace(p, reals, directions, end, sources);
         return {"Laplace", format("%d directions %d %s", directions, reals, name(end)), name(p), sources,
                 sources > 1 ? "" // blocks of 64 threads by their code
-                            : format("%s: block %d", kernel.file, kernel.shape.block)};
+                            : format("gpu_kernels/laplace/laplace_stencil.h: block %d", kernel.shape.block)};
     }
     LaplaceCall call(const LinkField &links, int directions) const {
         LaplaceCall call{};

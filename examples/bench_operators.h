@@ -2,6 +2,7 @@
 #pragma once
 #include "examples/bench.h"
 #include "examples/bench_stream.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "reorder/resident_links.h"
 #include <cstring>
 #include <functional>

@@ -1,6 +1,5 @@
 // What the timing programs share: times by device events, and what is wrong.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,8 @@
 // What stands behind the handle of vectors.
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/apart.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include <functional>
 
