@@ -10,7 +10,7 @@ struct FlowValue {
     double time, energy; // E
 };
 
-// Where the piecewise linear curve first rises to `level`; NaN where it does not.
+// The time at which the piecewise linear curve first reaches `level`; NaN if it does not.
 inline double first_crossing(const std::vector<double> &x, const std::vector<double> &y, double level) {
     for (std::size_t k = 1; k < x.size(); ++k)
         if (y[k - 1] < level && y[k] >= level)
@@ -19,10 +19,12 @@ inline double first_crossing(const std::vector<double> &x, const std::vector<dou
 }
 
 struct FlowScales {
-    double t0, w0; // in units of the lattice spacing squared, and of the spacing; NaN: the flow did not come so far
+    double t0,
+        w0; // t0 in units of the lattice spacing squared, w0 in units of the spacing; NaN if the flow ended before
 };
 
-// Times rise. Derivatives are differences over a step, and stand at its middle: errors are of second order in steps.
+// Times must rise. A derivative is the difference over a step, taken at the middle of the step, so errors are of second
+// order in the step.
 inline FlowScales flow_scales(const std::vector<FlowValue> &values, double level = 0.3) {
     std::vector<double> time, t2e, middle, slope;
     for (const FlowValue &v : values) {
