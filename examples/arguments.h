@@ -7,7 +7,7 @@
 //         return 0;
 #pragma once
 
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include <array>
 #include <cerrno>
 #include <functional>

@@ -4,7 +4,7 @@
 #include "examples/bench.h"
 #include "examples/bench_stream.h"
 #include "examples/cublas.h"
-#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/algebra/dense.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/su3.h"
 #include <algorithm>

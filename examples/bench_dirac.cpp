@@ -2,7 +2,7 @@
 // Double precision is compared with the CPU reference, single precision with double. Rows "written" store 16 numbers
 // per site and sum them one by one.
 #include "examples/bench.h"
-#include "gpu_kernels/mesons/mesons.h"
+#include "gpu_kernels/measure/quark_operators.h"
 #include "gpu_kernels/wilson/contract.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/dirac.h"

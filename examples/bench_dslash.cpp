@@ -1,7 +1,7 @@
 // Rows of the dslash table.
 #include "examples/bench.h"
-#include "gpu_kernels/dslash/dslash.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/solver/normal_operator.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/links/links_handle.h"
 #include "reorder/resident_links.h"
 #include <algorithm>
@@ -73,7 +73,7 @@ void bench_dslash(const Bench &bench) {
                                  format("%d %s%s", row.reals, name(row.epilogue), row.checks ? " checked" : ""),
                                  row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
                                  sources > 1 ? "" // blocks of 64 threads by their code
-                                             : format("gpu_kernels/dslash/rows.h: spinors %s, links %s: block %d",
+                                             : format("gpu_kernels/staggered/rows.h: spinors %s, links %s: block %d",
                                                       name(row.spinor), name(row.link), row.shape.block)};
             if (pair.lng->reals() != row.reals) {
                 bench.table.wrong(what, "the links were refused");

@@ -3,9 +3,9 @@
 // the CPU reference; single precision is compared with double. Then whole calls of the C interface, with all their work
 // on the device; on ranks they are compared with calls of one rank.
 #include "examples/bench.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/forces/fermion_force.h"
-#include "gpu_kernels/gauge/flow_integrators.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"

@@ -2,8 +2,8 @@
 // reference, single precision with double. Over-relaxation must keep the action; the heat bath must lead to the known
 // plaquette.
 #include "examples/bench.h"
-#include "gpu_kernels/forces/forces.h"
-#include "gpu_kernels/gauge/gauge_fix.h"
+#include "gpu_kernels/gauge/flow/gauge_fix.h"
+#include "gpu_kernels/gauge/forces/forces.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/gauge_fix.h"
 #include <cstring>

@@ -1,6 +1,6 @@
 // The making of links: the kernels alone, and the calls of the C interface.
 #include "examples/bench.h"
-#include "gpu_kernels/links/links.h"
+#include "gpu_kernels/gauge/links/fermion_links.h"
 #include <algorithm>
 
 namespace examples {

@@ -2,7 +2,7 @@
 // and the Laplacian are compared with the CPU reference, operators with the average over the orders of shifts,
 // contractions with the norm; single precision is compared with double.
 #include "examples/bench.h"
-#include "gpu_kernels/mesons/mesons.h"
+#include "gpu_kernels/measure/quark_operators.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/mesons.h"
 #include <algorithm>

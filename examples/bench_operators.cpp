@@ -1,7 +1,7 @@
 // The gauge Laplace operator: its sum over neighbours by precision and reconstruction, the same sum at the end of a
 // step of conjugate gradient, and a solve. All results are compared with the CPU reference.
 #include "examples/bench_operators.h"
-#include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/cg.h"
 #include "tests/reference/laplace.h"
 #include <algorithm>

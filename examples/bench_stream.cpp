@@ -1,7 +1,7 @@
 #include "examples/bench_stream.h"
-#include "gpu_kernels/backend/portable.h"
+#include "gpu_kernels/machine/backend/portable.h"
 #if defined(MILCGPU_WITH_CUDA)
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #endif
 
 namespace examples {

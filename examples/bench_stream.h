@@ -2,7 +2,7 @@
 // compute. Their time is the limit for these bytes, including the start and the end of a launch and the effect of the
 // L2 cache.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 
 namespace examples {
 

@@ -1,9 +1,9 @@
 // Wilson and clover fermions: D by precision and reconstruction, the matrix at the end of a step of conjugate gradient,
 // both for several sources, and solves. All results are compared with the CPU reference.
 #include "examples/bench_operators.h"
-#include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/cg.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
 #include "tests/reference/wilson.h"
 #include <algorithm>
 

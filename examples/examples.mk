@@ -32,10 +32,8 @@ $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
 $(O)/obj/examples/ranks.cpp.o: $(O)/mpi_flags
 
-# The programs call the library, which computes, so they need little optimization. Three have their own kernels; for the
-# host, the last one needs only -O1.
-with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp \
-                   $(if $(filter cuda,$(variant)),examples/multigrid_prototype.cpp))
+# The programs call the library, which computes, so they need little optimization. Two have their own kernels.
+with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
 light_helpers := $(call objects,$(patsubst %,examples/%.cpp,csv effective_mass eigenvectors memory output_file ranks))
 light_objects := $(filter-out $(with_kernels),$(bench_objects) $(main_objects)) $(light_helpers)
 $(light_objects): private last_flags := $(light)
@@ -46,7 +44,7 @@ $(O)/obj/examples/arguments.cpp.o: private last_flags := -O0
 # Programs with their own kernels. The ladder's products of four warps need machine code for sm_90a, which every GPU of
 # sm_90 runs.
 ifeq ($(variant),cuda)
-$(O)/obj/examples/bench_stream.cpp.o $(O)/obj/examples/multigrid_prototype.cpp.o: private cxx := $(compile_cu) -x cu
+$(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
 $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
 endif
 

@@ -1,6 +1,6 @@
 #include "examples/lattice_file.h"
 #include "examples/memory.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/whole_file.h"
 

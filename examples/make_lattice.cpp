@@ -11,7 +11,7 @@
 #include "examples/lattice_file.h"
 #include "examples/output_file.h"
 #include "examples/system.h"
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "tests/reference/gauge.h"
 
 namespace {

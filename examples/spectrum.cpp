@@ -8,7 +8,7 @@
 #include "examples/hadrons.h"
 #include "examples/heatbath.h"
 #include "examples/progress.h"
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>

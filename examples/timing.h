@@ -1,7 +1,7 @@
 // Shared code of the timing programs: times by device events, and the list of wrong results.
 #pragma once
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstdio>
 #include <string>

@@ -51,9 +51,9 @@ else
   # gcc puts the reals of one vector into SIMD registers, and the stores and shuffles that it needs for that take longer
   # than the arithmetic. D on one source takes 1.4 times as long with them (half 1.2), on several in double and Laplace's
   # in double 1.3 to 1.5 times, Wilson's in single 1.1 to 1.25 times. D on several sources in single gains by them.
-  $(call objects,$(wildcard gpu_kernels/dslash/double_sources*.cu gpu_kernels/laplace/double*.cu)): \
+  $(call objects,$(wildcard gpu_kernels/staggered/double_sources*.cu gpu_kernels/laplace/double*.cu)): \
     private compile_cu += -fno-tree-slp-vectorize
-  $(call objects,$(foreach file,dslash/double dslash/single dslash/half dslash/true_residual wilson/double wilson/single, \
+  $(call objects,$(foreach file,staggered/double staggered/single staggered/half staggered/true_residual wilson/double wilson/single, \
     gpu_kernels/$(file).cu)): private compile_cu += -fno-tree-vectorize
   link       := $(CXX) -fopenmp $(sanitizers)
   private_libs :=

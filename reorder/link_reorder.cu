@@ -1,12 +1,12 @@
 // One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
 // re-reads the packed form. Runs once when links change.
-#include "gpu_kernels/backend/content_hash.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/reduce.h"
-#include "gpu_kernels/comm/ranks.h"
-#include "gpu_kernels/su3/for_real.h"
-#include "gpu_kernels/su3/reconstruct.h"
-#include "gpu_kernels/su3/settle.h"
+#include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/reconstruct.h"
+#include "gpu_kernels/fields/settle.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/reduce.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include "reorder/link_reorder.h"
 
 namespace milcgpu {

@@ -1,6 +1,6 @@
 // MILC's links -> device links: the plain copy with 18 reals in the host's precision, and from it the packed versions.
 #pragma once
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/fields/fields.h"
 #include "reorder/spinor_reorder.h"
 
 namespace milcgpu {
@@ -36,7 +36,7 @@ struct LinkStatistics {
     double mean_norm; // sqrt(mean over links of |L|_F^2 / 3): c for links c * unitary
     long long
         first_bad;    // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
-    uint64_t content; // a hash of all bits (backend/content_hash.h), of this process
+    uint64_t content; // a hash of all bits (machine/backend/content_hash.h), of this process
     LinkSigns signs = {}; // where they were asked for
 };
 // phases: of a gauge field, for its signs; nullptr: these are not asked for.

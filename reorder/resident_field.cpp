@@ -1,6 +1,6 @@
 #include "reorder/resident_field.h"
-#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <atomic>
 
 namespace milcgpu {

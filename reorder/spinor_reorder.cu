@@ -1,8 +1,8 @@
 // Copy raw, permute on the device: the bus sees one contiguous (or one strided, 2-D) copy, and the transposition from
 // [site][spin][colour] records to stripes runs at memory speed there. Bytes a colour vector: 24 or 48 read,
 // spinor_bytes() written.
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #include "reorder/spinor_reorder.h"
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 // MILC's colour vectors (su3_vector), or four of them a site (wilson_vector) <-> device spinors, on the sites of one
 // parity.
 #pragma once
-#include "gpu_kernels/backend/checksum.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/machine/backend/checksum.h"
 
 namespace milcgpu {
 

@@ -1,6 +1,6 @@
 // Molecular dynamics on lattices that are cut, over ranks (threads here) and emulated on one: fields bit for bit what
 // they are on a lattice that is whole, sums within rounding and the same on all ranks.
-#include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"

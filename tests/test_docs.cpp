@@ -188,7 +188,7 @@ TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
 
 TEST_CASE("names of the interface in the docs are names of the interface", "[docs]") {
     std::set<std::string> words;
-    for (const char *root : {"milc_glue", "gpu_kernels/backend", "tests/milc_host"})
+    for (const char *root : {"milc_glue", "gpu_kernels/machine", "tests/milc_host"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root))
             if (file.is_regular_file())
                 for (const std::string word : {"milcgpu_", "MILCGPU_"})
@@ -250,13 +250,13 @@ TEST_CASE("docs/conventions.md names tests that there are", "[docs]") {
 
 namespace {
 
-// Of the line "    milc_glue -> gauge, mesons -> ..." that begins so: later layers lie lower.
+// Of the line "    milc_glue -> measure, gauge/flow, ..." that begins so: later layers lie lower.
 std::map<std::string, int> layers_in(const std::string &design, const std::string &beginning) {
     const size_t begin = design.find("\n    " + beginning) + 1;
     REQUIRE(begin != 0);
     std::map<std::string, int> layer_of;
     int layer = 0;
-    for (const auto &found : matches(design.substr(begin, design.find('\n', begin) - begin), "[a-z0-9_]+|->"))
+    for (const auto &found : matches(design.substr(begin, design.find('\n', begin) - begin), "[a-z0-9_/]+|->"))
         if (found[0] == "->")
             ++layer;
         else
@@ -266,36 +266,35 @@ std::map<std::string, int> layers_in(const std::string &design, const std::strin
 
 } // namespace
 
-TEST_CASE("files include what docs/design.md allows their layer, and every exception there is one", "[docs]") {
-    const std::string design = text_of("docs/design.md");
-    std::map<std::string, int> layer_of = layers_in(design, "milc_glue -> ");
-    std::set<std::pair<std::string, std::string>> exceptions, used; // folder, header
-    for (const auto &found : matches(design, "`([a-z0-9_]+)` takes\\s`([a-z0-9_/.]+)`"))
-        exceptions.insert({found[1], found[2]});
-    const std::string include = "#include \"(?:gpu_kernels/)?(([a-z0-9_]+)/[a-z0-9_/.]+)\"";
+TEST_CASE("files include what docs/design.md allows their layer", "[docs]") {
+    const std::map<std::string, int> layers = layers_in(text_of("docs/design.md"), "milc_glue -> ");
+    // Of the innermost folder around a file that is in a layer; -1: there is none.
+    const auto layer_of = [&](std::filesystem::path path) {
+        while (path.has_parent_path()) {
+            path = path.parent_path();
+            if (const auto found = layers.find(path); found != layers.end())
+                return found->second;
+        }
+        return -1;
+    };
+    const std::string include = "#include \"((gpu_kernels/)?[a-z0-9_]+/[a-z0-9_/.]+)\"";
     int files = 0;
     for (const char *root : {"gpu_kernels", "reorder", "milc_glue"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
             const std::string kind = file.path().extension();
             if (kind != ".h" && kind != ".cu" && kind != ".cpp")
                 continue;
-            const std::filesystem::path inside = file.path().lexically_relative("gpu_kernels");
-            const std::string folder = root == std::string("gpu_kernels") ? inside.begin()->string() : root;
-            REQUIRE(layer_of.count(folder) == 1);
+            const bool is_kernel = root == std::string("gpu_kernels");
+            const int layer = layer_of(is_kernel ? file.path().lexically_relative(root) : file.path());
+            INFO(file.path());
+            REQUIRE(layer >= 0);
             for (const auto &found : matches(tests::lines_with("#include", text_of(file.path())), include)) {
-                const std::string &header = found[1], &of = found[2];
-                INFO(file.path() << ": " << header);
-                if (exceptions.count({folder, header}) == 1)
-                    used.insert({folder, header});
-                else if (layer_of.count(of) == 1)
-                    CHECK(layer_of[of] >= layer_of[folder]);
-                else
-                    CHECK(of.empty()); // a folder that is in no layer
+                INFO(found[1]);
+                CHECK(layer_of(found[1].substr(found[2].size())) >= layer);
             }
             ++files;
         }
     CHECK(files > 200); // so many there were when this was written
-    CHECK(used == exceptions);
 }
 
 TEST_CASE("files of milc_glue include what docs/design.md allows their folder", "[docs]") {
@@ -512,7 +511,7 @@ TEST_CASE("few sources are compiled again after a change of halo.h, and few with
     CHECK(of_halo >= 1);
     CHECK(of_halo <= 9); // of more than 70
     CHECK(of_halo + reached_by("gpu_kernels/halo/halo.h", ".cpp") <= 41);
-    const auto of_device = reached_by("gpu_kernels/backend/device.h", ".cu");
+    const auto of_device = reached_by("gpu_kernels/machine/backend/device.h", ".cu");
     CHECK(of_device >= 1);
     CHECK(of_device <= 9);
 }

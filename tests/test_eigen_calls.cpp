@@ -1,6 +1,6 @@
 // Eigenvectors by the C interface: made, saved, loaded, taken by solves, on cut lattices, refused.
 #include "milc_glue/links/links_handle.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/cut_support.h"
 #include "tests/low_modes.h"
 #include <cstring>

@@ -1,8 +1,8 @@
 // Eigenvectors in MILC's files: the same bytes again, on ranks too, and files that do not hold are refused.
 #include "examples/mode_line.h"
 #include "milc_glue/api/milcgpu_eigen.h"
-#include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/eigen_file.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/cut_support.h"
 #include "tests/eigen_support.h"
 #include "tests/run_support.h"

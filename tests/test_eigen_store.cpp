@@ -160,7 +160,7 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
             {"twisted, and used", [&] { twist(), use(); }},
             {"twisted, used, and back", [&] { twist(), use(), twist(), use(); }},
             {"others in their place", [&] { make(0); }},
-            {"others in their place, on the device alone", [&] { make(1), milcgpu_plugin_forget_deferred(1); }},
+            {"others in their place, on the device alone", [&] { make(1), milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr); }},
             {"twisted, and no links on the device", [&] { twist(), use(), plugin().links->drop_all(); }},
             {"more sets than are kept",
              [&] {

@@ -1,5 +1,5 @@
 // How OpenMP threads of the host wait. A program of its own is asked, because OpenMP reads its settings once.
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/host/host_pool.h"
 #include "tests/install_support.h"

@@ -1,6 +1,6 @@
 // The gauge Laplace operator: every row of its table, the operator, its solves, and the C interface.
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/cg.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/bench.h"

@@ -16,12 +16,13 @@ struct Prepared {
     Session<double> session;
     std::vector<double> fat[2], lng[2];
     Collective one_rank;
+    DeferredValues deferred;
     LinkCache cache;
     reference::Rng rng{9};
 
     explicit Prepared(Backend backend, bool looks_at_all = false)
         : session(lattice, backend, 0, 0),
-          cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all) {
+          cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all, deferred) {
         for (int s = 0; s < 2; ++s)
             for (auto *links : {&fat[s], &lng[s]}) {
                 links->resize(72 * static_cast<size_t>(lattice.volume()));

@@ -1,7 +1,7 @@
 // Who has the newest: each field that has a copy on the device is written by MILC in the host's memory, by MILC's
 // routine and by the device, each two of these in every order, with NaN in what is not the newest. What is read then,
 // here and there, is what the CPU makes of the same.
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/plugin_support.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/reference/mesons.h"
@@ -197,7 +197,7 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
             const auto fill = [&] { // as the glue does before MILC reads or writes them
                 if (!deferred)
                     return;
-                milcgpu_plugin_forget_deferred(1);
+                milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
                 make(0);
             };
             const auto next = [&] {

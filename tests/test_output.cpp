@@ -1,8 +1,8 @@
 // Files that the example programs write: whole or not there; tables whose cells may have commas.
 #include "examples/arguments.h"
 #include "examples/csv.h"
-#include "gpu_kernels/backend/host_segment.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/host_segment.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/site_records.h"
 #include "tests/catch.h"
 #include "tests/run_support.h"

@@ -190,7 +190,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) < 1e-14);
-        milcgpu_plugin_forget_deferred(1);
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) > 1e-3); // of the host's fields
 
         // Others that are made alone, and destroyed, leave them, in use or not.
@@ -198,7 +198,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         REQUIRE(make(one, 1, 1, 1) == 1);
         REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[3],
                                          {parts[2].data(), parts[3].data()}) == 1);
-        milcgpu_plugin_forget_deferred(0);
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, one[0].data());
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14);
         plugin().links->drop_all();
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14); // made again
@@ -208,7 +208,15 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[4]) < 1e-14);
-        milcgpu_plugin_forget_deferred(1);
+        // Once the sum has gone it cannot be made of the parts as they are now.
+        plugin().links->drop_all();
+        std::vector<double> out(milc.source.size());
+        const std::string text = said_by([&] {
+            CHECK(milcgpu_plugin_dslash(sum[0].data(), sum[1].data(), MILCGPU_EVEN, Session<double>::field(milc.source),
+                                        Session<double>::field(out)) == 0);
+        });
+        CHECK(has(text, "its parts have been written since it was made"));
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
     }
 }
 
@@ -220,7 +228,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
         Milc milc(reference::Lattice{{4, 4, 8, 8}});
         said_by([&] { REQUIRE(milc.start() == 1); });
         Plugin &p = plugin();
-        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false); // as on a large one
+        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false, p.deferred); // as on a large one
         p.watch_threads = 2;
         milcgpu_plugin_solve_call call = milc.call();
         call.mass = mass;

@@ -367,34 +367,6 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
     CHECK(std::stoi(table(path + "/deflated").at(1).at(6)) < std::stoi(table(path + "/plain").at(1).at(6)));
 }
 
-TEST_CASE("programs: the multigrid prototype converges, for one source and 12, with coarse modes and without",
-          "[multigrid]") {
-    LONG_TEST;
-    NEED_MPIRUN;
-    const Folder folder;
-    const std::string words = "multigrid_prototype --backend host --size 4 4 8 8 --sweeps 5 --vectors 8 ";
-    const Run r =
-        run(words + "--masses 0.1 --steps 40 --tolerance 1e-4 --modes 0,16 --csv " + folder.path.string() + "/csv");
-    INFO(r.output);
-    CHECK(r.status == 0);
-    CHECK(r.count("|P^dag P - 1|: ") == 1); // each below its limit, or OFF
-    CHECK(r.count("|A_c - P^dag A P| / |A_c|: ") == 1);
-    CHECK(r.count("|X^-1 X - 1|: ") == 1);
-    CHECK(r.count("OFF") == 0);
-    CHECK(r.count("all is as it should be\n") == 1);
-    const Table rows = table(folder.path.string() + "/csv");
-    REQUIRE(rows.size() == 5); // heading; 1 and 12 sources without modes, and with them
-    for (size_t row = 1; row < 5; ++row) {
-        CHECK(std::stoi(rows[row].at(10)) <= 15);  // outer
-        CHECK(std::stod(rows[row].at(26)) < 1e-4); // residual
-        CHECK(rows[row].at(27) == "ok");
-    }
-    CHECK(std::stod(rows[3].at(16)) < 0.6 * std::stod(rows[1].at(16))); // coarse iterations of a solve
-    const Run refused = run(words + "--aggregates 2x4x4x4");
-    CHECK(refused.status == 1);
-    CHECK(refused.count("extents of aggregates must be even, at least 4") == 1);
-}
-
 TEST_CASE("programs: each has --help and --version, knows the options of the docs, and refuses others", "[programs]") {
     NEED_MPIRUN;
     std::vector<std::string> code;
@@ -404,9 +376,7 @@ TEST_CASE("programs: each has --help and --version, knows the options of the doc
                 code.push_back(line);
     size_t in_docs = 0;
     for (const std::string name : {"bench", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
-                                   "multigrid_prototype", "multimass", "rhmc", "solve", "sources", "spectrum"}) {
-        if (name == "multigrid_prototype" && !long_tests())
-            continue; // not built
+                                   "multimass", "rhmc", "solve", "sources", "spectrum"}) {
         const Run version = run(name + " --version");
         CHECK(version.output == name + ", milcgpu " MILCGPU_VERSION "\n");
         CHECK(version.status == 0);

@@ -1,6 +1,6 @@
 // Quark fields that stay on the device from one routine to the next: what moves over the bus, content that changes
 // under the same address, bits that flip, memory that is short.
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/context.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"

@@ -1,8 +1,8 @@
 // Wilson and clover fermions, several sources at once: in every row, in the operator, and through the C interface, each
 // as it is alone.
-#include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/solve/wilson.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
+#include "milc_glue/solve/wilson_handle.h"
 #include "tests/clover_support.h"
 #include <algorithm>
 

@@ -11,7 +11,7 @@ main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp test
 test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
-host_tests     := $(call tests_of,milc_host milc_host_md)
+host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
 # The tests of each file run in a process of their own, by a target check-NAME, as many at once as make has jobs; those
@@ -42,8 +42,7 @@ host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 hisq-ne
 mpi_list := $(O)/mpi_ranks/list
 
 # The example programs with MPI; test_programs.cpp runs them. Not under the sanitizers: they would take minutes to build.
-# The multigrid prototype is for long runs.
-mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(filter-out $(if $(filter 1,$(LONG)),,$(O)/multigrid_prototype),$(programs)))
+mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(programs))
 mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(filter command%,$(origin MPI)),$(MPI),mpicc)))mpirun))
 
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes

@@ -1,5 +1,5 @@
 #include "gpu_kernels/halo/gpu_messages.h"
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstring>
 

@@ -5,9 +5,9 @@
 // A message passing that does not know such memory may crash with its address. So it is tried only where it says that
 // it does, or where the caller asks for it.
 #pragma once
-#include "gpu_kernels/backend/launch_queue.h"
-#include "gpu_kernels/backend/peers.h"
-#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/machine/backend/launch_queue.h"
+#include "gpu_kernels/machine/backend/peers.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include <array>
 #include <functional>
 

@@ -1,9 +1,9 @@
-#include "gpu_kernels/backend/content_hash.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/lasting_memory.h"
-#include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/fields/for_precision.h"
 #include "gpu_kernels/halo/message_groups.h"
 #include "gpu_kernels/halo/pieces.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/lasting_memory.h"
 #include <cstring>
 #include <list>
 

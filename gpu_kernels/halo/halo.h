@@ -1,10 +1,10 @@
 // Ghosts: copies of the neighbours' sites behind a box's own (CutLattice). What a kernel reads beyond a cut must have
 // been exchanged since it last changed. All ranks make the same exchanges in the same order.
 //
-// Where kernels may wait for other ranks (backend/peers.h), the launch that makes a vector stores what the neighbours
-// need of it, and the next one reads its ghosts: nothing is launched for that. Where GPUs reach each other's memory
-// they store into that, and the host has no part in it; elsewhere the host passes on what was stored (relay.h). Bytes a
-// place of a ghost: the element's and 8 more, stored once and read once or twice.
+// Where kernels may wait for other ranks (machine/backend/peers.h), the launch that makes a vector stores what the
+// neighbours need of it, and the next one reads its ghosts: nothing is launched for that. Where GPUs reach each other's
+// memory they store into that, and the host has no part in it; elsewhere the host passes on what was stored (relay.h).
+// Bytes a place of a ghost: the element's and 8 more, stored once and read once or twice.
 //
 // On the host backend, and for what is not a single vector, the sites that a neighbour needs make a piece a face
 // (pieces.h). GPUs that all reach each other's memory store pieces straight into the neighbours' slots, and take from
@@ -17,11 +17,11 @@
 // With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
 // Error(comm) on all ranks.
 #pragma once
+#include "gpu_kernels/fields/fields.h"
 #include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/peer_memory.h"
 #include "gpu_kernels/halo/send_out.h"
 #include "gpu_kernels/halo/wide_box.h"
-#include "gpu_kernels/su3/fields.h"
 #include <optional>
 
 namespace milcgpu {

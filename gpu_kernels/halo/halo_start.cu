@@ -1,7 +1,7 @@
 // The start of a halo: how ghosts travel, and in which order the tiles of a box are taken.
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/reduce.h"
 #include <algorithm>
 
 namespace milcgpu {

@@ -1,6 +1,6 @@
 // Boxes with a margin: their sites, links and vectors.
+#include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/halo/pieces.h"
-#include "gpu_kernels/links/matrix_view.h"
 
 namespace milcgpu {
 

@@ -1,7 +1,7 @@
-#include "gpu_kernels/backend/cuda_handles.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/peer_memory.h"
+#include "gpu_kernels/machine/backend/cuda_handles.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <unistd.h>
 #if defined(__CUDACC__)
-#include "gpu_kernels/backend/peers_cuda.h"
+#include "gpu_kernels/machine/backend/peers_cuda.h"
 #endif
 
 namespace milcgpu {

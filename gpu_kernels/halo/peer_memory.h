@@ -1,12 +1,13 @@
-// Memory that the ranks of a node open to each other (backend/peers.h): plain cudaMalloc memory, reached through CUDA
-// IPC from other processes, directly from threads of the same one. If some of them do not reach each other so, kernels
-// store into memory of the host that all ranks share: each GPU reaches it over its bus, and everything else is the
-// same. Ranks on other hosts are reached by the relay (relay.h): it passes on ghosts for such neighbours, and all sums.
+// Memory that the ranks of a node open to each other (machine/backend/peers.h): plain cudaMalloc memory, reached
+// through CUDA IPC from other processes, directly from threads of the same one. If some of them do not reach each other
+// so, kernels store into memory of the host that all ranks share: each GPU reaches it over its bus, and everything else
+// is the same. Ranks on other hosts are reached by the relay (relay.h): it passes on ghosts for such neighbours, and
+// all sums.
 #pragma once
-#include "gpu_kernels/backend/host_segment.h"
-#include "gpu_kernels/backend/launch_queue.h"
 #include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/machine/backend/host_segment.h"
+#include "gpu_kernels/machine/backend/launch_queue.h"
 
 namespace milcgpu {
 

@@ -1,9 +1,9 @@
 // How what neighbours need of a field travels (Halo::pass): for .cu files that say which elements these are.
 #pragma once
-#include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #if defined(__CUDACC__)
-#include "gpu_kernels/backend/peers_cuda.h"
+#include "gpu_kernels/machine/backend/peers_cuda.h"
 #endif
 
 namespace milcgpu {
@@ -51,9 +51,9 @@ struct Pieces {
 //
 // of_sources: a piece has the same places for each of ends.sources sources, all those of a source before those of the
 // next. One thread moves all sources of a place, since it takes long to compute which site belongs there: load(k,
-// ends.sent(piece, place), element) and store(k, ends.received(piece, place), element) for source k. Where kernels store
-// into the neighbour's memory, sources without ends.wanted(k) stay behind; the ranks must agree which these are. All
-// sources fit in a slot together.
+// ends.sent(piece, place), element) and store(k, ends.received(piece, place), element) for source k. Where kernels
+// store into the neighbour's memory, sources without ends.wanted(k) stay behind; the ranks must agree which these are.
+// All sources fit in a slot together.
 struct PlaceOfSources {
     const Pieces::Piece &piece;
     int places, place;
@@ -122,8 +122,8 @@ inline int exchange_blocks(int n, bool beside = false) {
     int ordinal = 0, multiprocessors = 1;
     cudaGetDevice(&ordinal);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
-    const int most = std::min(beside ? most_beside : most_exchange_blocks,
-                              exchange_blocks_of_multiprocessor * multiprocessors - 1);
+    const int most =
+        std::min(beside ? most_beside : most_exchange_blocks, exchange_blocks_of_multiprocessor * multiprocessors - 1);
     return std::max(1, std::min(most, (n + max_block - 1) / max_block));
 }
 

@@ -1,6 +1,6 @@
 #include "gpu_kernels/halo/relay.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/lasting_memory.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/lasting_memory.h"
 #include <cmath>
 #include <cstring>
 

@@ -1,11 +1,12 @@
 // Passes on, over the host, what kernels store for ranks whose memory their GPU does not reach: those of other hosts
 // above all.
 //
-// Kernels do as with peers (backend/peers.h): they store ghosts and sums, and wait for those of others. Here they store
-// them into memory that the GPU shares with the host (RelayBox). Whenever the host waits for anything, it looks for
-// what has been announced there, sends it, and copies to the GPU what has arrived. Ghosts travel in pieces, a row of a
-// face in each (words of one kind of all its sites lie together): a piece is copied on while the next one travels. So
-// an iteration stays two recorded launches, no queue is waited for, and kernels work on inner sites meanwhile.
+// Kernels do as with peers (machine/backend/peers.h): they store ghosts and sums, and wait for those of others. Here
+// they store them into memory that the GPU shares with the host (RelayBox). Whenever the host waits for anything, it
+// looks for what has been announced there, sends it, and copies to the GPU what has arrived. Ghosts travel in pieces, a
+// row of a face in each (words of one kind of all its sites lie together): a piece is copied on while the next one
+// travels. So an iteration stays two recorded launches, no queue is waited for, and kernels work on inner sites
+// meanwhile.
 //
 // Where the message passing takes memory of a GPU, and does so while kernels wait (gpu_messages.h), ghosts leave from
 // there and arrive at their place.
@@ -14,9 +15,9 @@
 //
 // Bytes a place of a ghost: the element's and 8 more, stored over the bus once and copied back over it once.
 #pragma once
-#include "gpu_kernels/backend/copy_queue.h"
-#include "gpu_kernels/backend/peers.h"
-#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/machine/backend/copy_queue.h"
+#include "gpu_kernels/machine/backend/peers.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include <array>
 #include <list>
 

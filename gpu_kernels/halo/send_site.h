@@ -1,7 +1,7 @@
 // Ghosts of a vector, sent by the launch that makes it (send_out.h): the device side.
 #pragma once
-#include "gpu_kernels/backend/peers_cuda.h"
-#include "gpu_kernels/geometry/lattice.h"
+#include "gpu_kernels/machine/backend/peers_cuda.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 
 namespace milcgpu::cuda {
 

@@ -4,8 +4,8 @@
 //
 // A lattice that is whole is a box without margin.
 #pragma once
-#include "gpu_kernels/backend/device_array.h"
-#include "gpu_kernels/geometry/sites_and_parts.h"
+#include "gpu_kernels/machine/backend/device_array.h"
+#include "gpu_kernels/machine/geometry/sites_and_parts.h"
 
 namespace milcgpu {
 

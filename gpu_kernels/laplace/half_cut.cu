@@ -1,6 +1,6 @@
 // Half precision, on cut lattices.
 #if defined(MILCGPU_WITH_CUDA)
-#include "gpu_kernels/laplace/stencil.h"
+#include "gpu_kernels/laplace/laplace_stencil.h"
 
 namespace milcgpu {
 

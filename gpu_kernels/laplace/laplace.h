@@ -1,4 +1,4 @@
-// The gauge Laplace operator's sum over neighbours on one parity, with an epilogue (blas/epilogue.h).
+// The gauge Laplace operator's sum over neighbours on one parity, with an epilogue (algebra/epilogue.h).
 //
 //   (D in)(x) = kappa sum_mu [ U_mu(x) in(x+mu) + U_mu(x-mu)^dag in(x-mu) ]
 //
@@ -12,7 +12,7 @@
 // Compulsory bytes a site: each link once, each vector once. With `in` and `out` alone, p bytes a real: 4 directions p
 // (8 reals + 12), 3 directions p (6 reals + 12): 1248 and 960 in double with 18 reals, 432 and 336 in single with 12.
 #pragma once
-#include "gpu_kernels/blas/epilogue.h"
+#include "gpu_kernels/algebra/epilogue.h"
 #include <string>
 #include <vector>
 

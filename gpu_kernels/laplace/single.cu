@@ -1,5 +1,5 @@
 // Single precision.
-#include "gpu_kernels/laplace/stencil.h"
+#include "gpu_kernels/laplace/laplace_stencil.h"
 
 namespace milcgpu {
 

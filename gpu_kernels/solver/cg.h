@@ -1,4 +1,4 @@
-// Conjugate gradient for A x = b, A = shift +- B^dag B (operators/normal_operator.h), in one precision or two.
+// Conjugate gradient for A x = b, A = shift +- B^dag B (solver/normal_operator.h), in one precision or two.
 //
 // Two launches an iteration, the two halves of A. docs/explanation.md has it in symbols. A is applied to p once in
 // eight iterations, and to the residual in the seven others, where s = A p follows by recursion. After the eighth
@@ -9,8 +9,8 @@
 // in the precise one, and the direction is corrected for the difference (reliable update, blas.h). Which precision
 // iterates when: precision_ladder.h.
 #pragma once
-#include "gpu_kernels/operators/normal_operator.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <functional>
 #include <memory>

@@ -13,8 +13,8 @@
 // that updates cost steps in single precision, too (3800 steps against 2300 on such a lattice). Several masses always
 // do, because the residuals of the shifts must stay parallel.
 #pragma once
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include <cmath>
 
 namespace milcgpu::ladder {

@@ -8,8 +8,8 @@
 // makes the numbers of one group, and the warps of a block make those of the groups of one place, so that three of four
 // reads of a field are from the L1 cache. Bytes a site: 48 p for each source, once for up to four groups; what
 // is left after z is V/Z numbers of 16 bytes a pair and factor in z. Flops: dirac_sums_flops().
-#include "gpu_kernels/backend/launch.h"
-#include "gpu_kernels/su3/for_real.h"
+#include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/wilson/contract.h"
 #include <algorithm>
 

@@ -17,8 +17,8 @@
 // Sums over time slices keep no field of numbers: each thread goes through z and multiplies by the factors of z as it
 // makes the numbers (momentum_sums.h has the rest). QUDA's contractions do one momentum a pass (lib/contract.cu).
 #pragma once
-#include "gpu_kernels/blas/momentum_sums.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/algebra/momentum_sums.h"
+#include "gpu_kernels/fields/fields.h"
 #include "gpu_kernels/wilson/gamma_matrices.h"
 
 namespace milcgpu {

@@ -1,5 +1,5 @@
 // Wilson rows in double precision.
-#include "gpu_kernels/wilson/stencil.h"
+#include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
 

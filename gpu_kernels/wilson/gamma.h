@@ -9,7 +9,7 @@
 // is s G_mu^dag h. Two colour vectors go through the link, not four. Additions only: 12 flops to project, and the
 // lower half is added with a sign.
 #pragma once
-#include "gpu_kernels/su3/su3.h"
+#include "gpu_kernels/fields/su3.h"
 
 namespace milcgpu {
 

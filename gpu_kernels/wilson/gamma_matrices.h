@@ -10,7 +10,7 @@
 // The second set is that of QUDA's contractions (QudaContractGamma; there 6 to 9 are called G1G5 to G4G5). All are
 // unitary; gamma_5 gamma_mu is antihermitian, the others are hermitian. In a set tr(Gamma_j^dag Gamma_k) = 4 delta_jk.
 #pragma once
-#include "gpu_kernels/backend/portable.h"
+#include "gpu_kernels/machine/backend/portable.h"
 
 namespace milcgpu {
 

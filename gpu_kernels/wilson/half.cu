@@ -1,5 +1,5 @@
 // Wilson rows in half precision. Those of several sources are compiled in half_sources.cu.
-#include "gpu_kernels/wilson/stencil.h"
+#include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
 

@@ -1,6 +1,6 @@
 // Wilson rows in half precision, on cut lattices.
 #if defined(MILCGPU_WITH_CUDA)
-#include "gpu_kernels/wilson/stencil.h"
+#include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
 

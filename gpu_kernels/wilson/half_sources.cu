@@ -1,5 +1,5 @@
 // Wilson rows in half precision, several sources.
-#include "gpu_kernels/wilson/stencil.h"
+#include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
 

@@ -1,6 +1,6 @@
-// What D of a vector reads of the neighbours (halo.h), sent before its launch.
+// What D of a vector reads of the neighbours (half_spinor_halo.h), sent before its launch.
 #include "gpu_kernels/halo/pieces.h"
-#include "gpu_kernels/wilson/stencil.h"
+#include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
 

@@ -1,4 +1,4 @@
-// The Wilson operator on one parity, with the term that is diagonal in space and an epilogue (blas/epilogue.h).
+// The Wilson operator on one parity, with the term that is diagonal in space and an epilogue (algebra/epilogue.h).
 //
 //   (D_s in)(x) = sum_mu [ (1 + s gamma_mu) U_mu(x) in(x+mu) + (1 - s gamma_mu) U_mu(x-mu)^dag in(x-mu) ],   s = +-1
 //
@@ -27,9 +27,9 @@
 // vectors. Flops a site: 1320 for D, see wilson_flops(). Compulsory bytes: each link once, each spinor once, see
 // wilson_bytes().
 #pragma once
-#include "gpu_kernels/blas/epilogue.h"
-#include "gpu_kernels/wilson/clover.h"
-#include "gpu_kernels/wilson/halo.h"
+#include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/wilson/clover_term.h"
+#include "gpu_kernels/wilson/half_spinor_halo.h"
 #include <string>
 #include <vector>
 
@@ -65,7 +65,7 @@ struct WilsonKernel {
     void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a lattice that is not cut
     void (*launch_several)(Device &, const WilsonCall &, Epilogue);
     const char *file;
-    LaunchShape one, several; // WilsonShape in stencil.h
+    LaunchShape one, several; // WilsonShape in wilson_stencil.h
     // On a lattice that is cut, one source: fills the ghosts that the call reads, and launches it.
     WilsonSend *send = nullptr;
     void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr;

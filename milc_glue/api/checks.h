@@ -1,7 +1,7 @@
 // Checks of what a caller hands in, in the words of its argument; and of what all ranks must have alike.
 #pragma once
-#include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/su3/precision.h"
+#include "gpu_kernels/fields/precision.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/milcgpu.h"
 #include "reorder/link_reorder.h"
 #include <algorithm>

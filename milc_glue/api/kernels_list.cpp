@@ -1,6 +1,6 @@
 // The kernels that are built, as lines of text.
-#include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/laplace/laplace.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/api/context.h"
 

@@ -1,7 +1,7 @@
 // The tables of the structs of the C interface: a row a member, in their order. The compiler counts them.
 #pragma once
-#include "gpu_kernels/blas/shifts.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/algebra/shifts.h"
+#include "gpu_kernels/gauge/forces/forces.h"
 #include "milc_glue/api/arguments.h"
 
 namespace milcgpu {
@@ -9,7 +9,7 @@ namespace milcgpu {
 constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
 constexpr May in_or_out = from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_OUT, "0 or 1");
 constexpr May a_tolerance = at_least(1e-150), // its square is a number of full precision
-              no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
+    no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
 constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 
 // clang-format off

@@ -171,10 +171,10 @@ typedef struct {
 } milcgpu_plugin_form;
 /* A gauge file is read by all ranks into `links`, MILC's order of sites, 4 a site. All ranks call it; the start is not
  * needed. Of `milc` ranks, rank, box, decisions and site_map are read. lime: 0: a file of MILC's version 5. 1: a file
- * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot read
- * it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge, those of
- * SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold, which was
- * said: the run must end. */
+ * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot
+ * read it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge,
+ * those of SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold,
+ * which was said: the run must end. */
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file);
 /* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it;
@@ -335,16 +335,50 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          int device_only, milcgpu_fatlink_report *report);
 
 /* 1: the links `fat`, `lng` are those of a plus factor times those of b, on the device alone: they are not filled. The
- * device may make them again until milcgpu_plugin_forget_deferred(1): a and b stay as they are. All ranks call it. */
+ * device makes them again if they have gone from it: a and b stay as they are. All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b);
 
-/* The fermion links of the last milcgpu_plugin_links() are no longer on the device alone: their fields are being
- * filled, or are gone. sums: nor are those of milcgpu_plugin_links_sum(). */
-void milcgpu_plugin_forget_deferred(int sums);
+/* ---- what MILC has asked for and is made later: a table of fields that are not filled, in plugin/deferred.h. All
+ * ranks call these functions alike. */
+enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
+       MILCGPU_SOLUTIONS = 4,
+       MILCGPU_FERMION_LINKS = 8,
+       MILCGPU_BACKWARD_LINKS = 16,
+       MILCGPU_GAUGE_COPY = 32,
+       MILCGPU_SOURCE = 64,
+       MILCGPU_ZEROS = 128,
+    MILCGPU_EIGENVECTORS = 256
+};
+typedef struct {
+    int kind; /* one of these */
+    int n_fields, n_inputs;
+    const void *const
+        *fields; /* of MILC's; links that milcgpu_plugin_links() has deferred are among them by their fat ones */
+    const void *const *inputs;             /* what they are made of; NULL: the gauge field of the sites */
+    void (*make)(void *self, void *field); /* fills all of the fields, of which this is the first */
+    void (*drop)(void *self,
+                 const void *field); /* MILC has freed this field; NULL: make() is dropped, and self with it */
+    void *self;
+} milcgpu_plugin_deferral;
+/* 0: no memory for it: the caller makes it now. */
+int milcgpu_plugin_defer(const milcgpu_plugin_deferral *deferral);
+/* Whether this field is deferred as one of these kinds; and its `self`, NULL if it is not. */
+int milcgpu_plugin_is_deferred(int kinds, const void *field);
+void *milcgpu_plugin_deferred_self(int kinds, const void *field);
+/* Makes the values of these kinds: of this field; NULL: all. 1: there were some. */
+int milcgpu_plugin_fulfil(int kinds, const void *field);
+/* MILC is about to write this field, or to free it: makes the values that are made of it. */
+void milcgpu_plugin_before_change(const void *field);
+/* The same, and the field itself is filled: MILC gets its address, to read or to write. */
+int milcgpu_plugin_hand_out(const void *field);
+/* The values of these kinds are not made: MILC has freed this field, or writes all of it; NULL: all of them. */
+void milcgpu_plugin_drop_deferred(int kinds, const void *field);
+/* For make(): 0: an input has changed since, and nobody has announced it. */
+int milcgpu_plugin_inputs_hold(void);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
@@ -412,12 +446,9 @@ int milcgpu_plugin_has_links(const void *links);
 /* The host has the newest of `what` when this returns 1. 0: it is lost, which was said, and MILC cannot go on. who: the
  * routine that needs it, for the table at exit. */
 int milcgpu_plugin_host_needs(int what, const char *who);
-void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
-
-/* The version of the gauge links; and whether they have been written since they had this one, by the device, or by the
- * host as far as that was announced or seen. */
-unsigned long milcgpu_plugin_links_version(void);
-int milcgpu_plugin_links_changed(unsigned long since);
+/* A routine of MILC's is about to write `what`: makes what is deferred and made of it. And it has, or may have. */
+void milcgpu_plugin_host_writes(int what);
+void milcgpu_plugin_host_wrote(int what);
 /* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was said. */
 int milcgpu_plugin_save_links(void *to);
 

@@ -1,8 +1,8 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/api/start_context.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/blas/shifts.h"
+#include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/checksum_room.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/sized.h"

@@ -1,6 +1,6 @@
 #include "milc_glue/host/gauge_file.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include "milc_glue/host/lime.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include <cstring>
 #include <set>
 

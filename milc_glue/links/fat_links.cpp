@@ -1,6 +1,6 @@
-// The C interface to gpu_kernels/links: the order of the steps, copies back.
+// The C interface to gpu_kernels/gauge/links: the order of the steps, copies back.
+#include "gpu_kernels/fields/asked_fields.h"
 #include "gpu_kernels/halo/halo.h"
-#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
 #include "milc_glue/links/link_checks.h"

@@ -1,5 +1,5 @@
-// The C interface to gpu_kernels/gauge: gradient flow, stout smearing, observables.
-#include "gpu_kernels/gauge/flow_integrators.h"
+// The C interface to gpu_kernels/gauge/flow: gradient flow, stout smearing, observables.
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
 #include "milc_glue/links/link_checks.h"

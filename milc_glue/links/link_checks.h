@@ -1,6 +1,6 @@
 // What links are asked when they come, and arguments of the link making that other entries take, too.
 #pragma once
-#include "gpu_kernels/links/links.h"
+#include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
 
 namespace milcgpu {

@@ -1,8 +1,8 @@
 // The C interface to vectors that stay on the device.
 #include "milc_glue/links/vectors.h"
-#include "gpu_kernels/backend/checksum.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
 #include <cmath>

@@ -1,7 +1,7 @@
 // Quark fields of a call: the host's, or vectors that stay on the device.
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/measure/mesons.h"
+#include "milc_glue/measure/meson_links_handle.h"
 
 using namespace milcgpu;
 

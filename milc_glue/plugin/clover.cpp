@@ -3,7 +3,7 @@
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/retry.h"
-#include "milc_glue/solve/wilson.h"
+#include "milc_glue/solve/wilson_handle.h"
 
 using namespace milcgpu;
 

@@ -1,7 +1,7 @@
 // Decisions that all ranks of a job must take alike: whether links are stale, which precision a solve takes, whether to
 // fall back, whether a solution is known. A rank that decided alone would wait for ranks that are somewhere else.
 #pragma once
-#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include "milc_glue/api/milcgpu.h"
 #include <array>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Eigenvectors of MILC's links: computed, taken from MILC's fields or from a file, and copied there; those of a solve.
-#include "milc_glue/solve/eigen.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -331,7 +331,7 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
             report->count = 0;
             return false;
         }
-        p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::device);
+        p.eigenvectors->mirror(*set, call->vectors, false);
         milcgpu_eigenvectors_values(set->handle, values, residuals);
         for (int k = 0; p.poisons() && k < report->count; ++k) {
             const HostRecords field = p.parity_of({call->vectors[k], p.real(), 0}, call->parity);
@@ -370,7 +370,7 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
         wanted.count = call->count;
         const Set *const set = take(p, *links, links->content(), call->parity, wanted, call->vectors, of_fields);
         if (set != nullptr)
-            p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::both);
+            p.eigenvectors->mirror(*set, call->vectors, true);
         return set != nullptr;
     });
 }

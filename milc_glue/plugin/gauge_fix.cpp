@@ -1,9 +1,9 @@
 // Gauge fixing, APE and HYP smearing and the gradient flow of links that MILC has on the host. They go to the device
 // for the call alone. Flows with adaptive steps are in double: rounding in single changes each step a little, and what
 // is left for the last one much more.
-#include "gpu_kernels/gauge/gauge_fix.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/gauge/flow_integrators.h"
+#include "gpu_kernels/gauge/flow/gauge_fix.h"
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>

@@ -7,7 +7,8 @@
 namespace milcgpu {
 
 struct KnownSolution {
-    Mirror source, solution; // the device has the newest: nobody can have changed either of them
+    Mirror source, solution;
+    bool resident; // the device alone has the solution, as long as the table of deferred values has it
     int parity;
     double mass;
     uint64_t links; // their content
@@ -24,10 +25,11 @@ class KnownSolutions {
     void clear() { known_.clear(); }
     bool empty() const { return known_.empty(); }
 
-    // What the call asks for, where source and solution are as they were then: same places, same contents. The caller
-    // compares the links. mass_error: relative, what two ways to one mass may differ by. nullptr: not known.
+    // What the call asks for, if source and solution are as they were then: same places, same contents. The caller
+    // compares the links. mass_error: relative, what two ways to one mass may differ by. on_device: the device alone
+    // has the field of the solution. nullptr: not known.
     const KnownSolution *find(const milcgpu_plugin_solve_call &call, const HostRecords &source,
-                              const HostRecords &solution, double mass_error) const;
+                              const HostRecords &solution, double mass_error, bool on_device) const;
 
   private:
     std::vector<KnownSolution> known_;

@@ -6,6 +6,7 @@
 #pragma once
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/deferred.h"
 #include "milc_glue/plugin/mirror.h"
 #include <memory>
 #include <string>
@@ -33,8 +34,11 @@ class LinkCache {
     // real: of MILC's links. looks_at_all: every call does, before its work. All ranks have the same sets in the same
     // order: which of them a call finds, and where new ones go, they decide together, because a boundary is edited on
     // some ranks only, and addresses are each rank's own.
-    LinkCache(Collective &collective, milcgpu_context *context, int sites, int real, bool looks_at_all)
-        : collective_(collective), context_(context), sites_(sites), real_(real), looks_at_all_(looks_at_all) {}
+    // deferred: has a row for links that are not filled.
+    LinkCache(Collective &collective, milcgpu_context *context, int sites, int real, bool looks_at_all,
+              DeferredValues &deferred)
+        : collective_(collective), context_(context), sites_(sites), real_(real), looks_at_all_(looks_at_all),
+          deferred_(deferred) {}
     ~LinkCache() { drop_all(); }
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
@@ -62,23 +66,19 @@ class LinkCache {
     // Where new content of these addresses goes, of up to most_link_sets: sets that had them, unused ones, or in place
     // of the oldest. They are the newest then, so that a slot for other addresses does not take their place. nullptr
     // where an address is.
-    using Addresses = std::pair<const void *, const void *>; // fat, long
+    using Addresses = LinkAddresses;
     std::vector<LinkSet *> slots_for(const std::vector<Addresses> &wanted);
     // The set holds what the host's links hold now.
     void keep(LinkSet &set, const void *fat, const void *lng);
-    // The set holds the links of these addresses, which are not filled: nothing is read there, also where the set has
-    // gone since (ready() fails then), until forget_deferred().
+    // The set holds the links of these addresses, which are not filled. They are deferred from now on: as long as they
+    // are, nothing is read at these addresses. If the set has gone, ready() fails.
     void keep_deferred(LinkSet &set, const void *fat, const void *lng);
-    // The links of these addresses are a + factor b, and are not filled: ready() makes them of the sets of a and b,
-    // also where the set has gone since, until forget_deferred().
-    // made_now: with a or b, by one making of links.
-    void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b, bool made_now = false);
+    // The links of these addresses are deferred, and are a + factor b: ready() makes them of the sets of a and b, as
+    // often as the set has gone. It fails if a or b are no longer what the first sum was made of.
+    void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b);
     // Addresses that no links of MILC's have, for a derivative that it does not ask for.
     Addresses own_derivative() const { return {this, this}; }
-    // made_now: links and sums of one making, which lasts until the next one; others are sums that MILC asked for
-    // later.
-    void forget_deferred(bool made_now_alone = false);
-    bool are_deferred(const void *fat, const void *lng) const;
+    bool are_deferred(const void *fat, const void *lng) const { return deferred(fat, lng) != nullptr; }
     // Why the last sum could not be made, if it is not for memory; once.
     std::string why_no_sum() { return std::exchange(why_no_sum_, {}); }
     // The links of this set for as long as the caller holds them: what comes after them goes into another handle.
@@ -105,22 +105,17 @@ class LinkCache {
     static void make_writable(LinkSet &set);
     static void release(LinkSet &set);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
-    // What MILC's fields do not have. A sum: a.first is not nullptr.
-    struct Deferred {
-        Addresses links, a, b;
-        double factor;
-        bool made_now; // else a sum that MILC has asked for later
-    };
-    const Deferred *deferred(const void *fat, const void *lng) const;
+    const DeferredValues::Value *deferred(const void *fat, const void *lng) const;
+    void defer(const Addresses &links, const std::optional<LinkSum> &sum);
     void hold_deferred(LinkSet &set, const void *fat, const void *lng);
-    milcgpu_status make_sum(const Deferred &sum, LinkSet *&set, uint64_t had_them);
+    milcgpu_status make_sum(const Addresses &links, LinkSum sum, LinkSet *&set, uint64_t had_them);
 
     Collective &collective_;
     milcgpu_context *context_;
     int sites_, real_;
     bool looks_at_all_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
-    std::vector<Deferred> deferred_;
+    DeferredValues &deferred_;
     std::string why_no_sum_;
     long clock_ = 0;
 };

@@ -7,16 +7,30 @@ using namespace milcgpu;
 
 extern "C" {
 
+// New links are about to be written at these addresses, or to be deferred there.
+static void begin_new_links(Plugin &p, int n, void *const *fat, void *const *lng) {
+    const auto begin = [&](const void *field) {
+        if (field == nullptr)
+            return;
+        p.deferred.before_change(field);
+        p.deferred.drop(MILCGPU_FERMION_LINKS, field);
+    };
+    for (int k = 0; k < n; ++k)
+        begin(fat[k]), begin(lng[k]);
+    p.deferred.before_change(p.links->own_derivative().first);
+}
+
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
                          int device_only, milcgpu_fatlink_report *given_report) {
     const ReportForMilc<milcgpu_fatlink_report> report(given_report);
+    if (plugin().links != nullptr)
+        begin_new_links(plugin(), n, fat, lng);
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         p.known.clear();
-        p.links->forget_deferred();
         const milcgpu_field gauge_field = p.links->field(gauge), vs = p.links->field(v), ys = p.links->field(y),
                             ws = p.links->field(w);
         const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
@@ -65,7 +79,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                     device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                 : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
-                p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links, true);
+                p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links);
             return status;
         };
         const milcgpu_status status = with_links_dropped(routine, attempt);
@@ -92,11 +106,6 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
         plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
         return plugin().links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr; // made now, of what a and b are
     });
-}
-
-void milcgpu_plugin_forget_deferred(int sums) {
-    if (plugin().links != nullptr)
-        plugin().links->forget_deferred(sums == 0);
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

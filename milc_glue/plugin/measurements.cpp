@@ -1,5 +1,5 @@
 // Shifts, spin-taste operators, smearing and contractions of MILC's fields.
-#include "gpu_kernels/mesons/mesons.h"
+#include "gpu_kernels/measure/quark_operators.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"

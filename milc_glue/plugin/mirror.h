@@ -7,8 +7,10 @@
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   quark_fields.h     quark fields              whole               host, both
-//   eigen_store.h      eigenvectors              told                host, both, device
-//   known_solutions.h  source and solution       whole               both; the device, in a trajectory
+//   known_solutions.h  source and solution       whole               both
+//
+// Solutions and eigenvectors that the device alone has are in the table of deferred values (deferred.h), with all that is
+// still to be made.
 //
 // MILC makes fields anew in the same addresses and edits them in place without a word. So the content decides, by a tag
 // of hashes. All of it has been looked at before a call returns a result. The sample is an eighth that is spread over

@@ -1,6 +1,6 @@
 // The routines of molecular dynamics.
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/state.h"
 
@@ -19,6 +19,7 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
 template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
+    milcgpu_plugin_host_writes(writes);
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
@@ -89,14 +90,6 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
         ++account.calls;
         return true;
     });
-}
-
-unsigned long milcgpu_plugin_links_version(void) {
-    return plugin().gauge != nullptr ? plugin().gauge->links_version() : 0;
-}
-
-int milcgpu_plugin_links_changed(unsigned long since) {
-    return plugin().gauge != nullptr && plugin().gauge->links_changed(since);
 }
 
 int milcgpu_plugin_save_links(void *to) {
@@ -205,8 +198,8 @@ int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_momenta_action(gauge, action); });
 }
 
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths, const int *steps,
-                                 double *plaquettes, double *polyakov, double *traces) {
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
+                                 const int *steps, double *plaquettes, double *polyakov, double *traces) {
     return on_gauge(MILCGPU_GAUGE_MEASURE, lattice, MILCGPU_LINKS, 0, [&](milcgpu_gauge *gauge, RoutineAccount &) {
         milcgpu_status status = milcgpu_gauge_plaquettes(gauge, &plaquettes[0], &plaquettes[1]);
         if (status == MILCGPU_OK)
@@ -308,6 +301,11 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
         }
         return true;
     });
+}
+
+void milcgpu_plugin_host_writes(int what) {
+    if (what & MILCGPU_LINKS)
+        milcgpu_plugin_before_change(nullptr);
 }
 
 void milcgpu_plugin_host_wrote(int what) {

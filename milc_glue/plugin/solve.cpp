@@ -68,12 +68,9 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
 const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
     if (p.known.empty())
         return nullptr;
-    const KnownSolution *const known =
-        p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
-                     p.in_double() ? 1e-13 : 1e-6);
     const int index = p.vectors.find(call.solution.data);
-    const bool still_there = index >= 0 && p.vectors.holds(index, call.parity); // else MILC may have written it since
-    return known != nullptr && known->solution.is(Mirror::Newest::device) && !still_there ? nullptr : known;
+    return p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
+                        p.in_double() ? 1e-13 : 1e-6, index >= 0 && p.vectors.holds(index, call.parity));
 }
 
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,

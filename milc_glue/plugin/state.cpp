@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/state.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/plugin/reason.h"
@@ -107,11 +107,11 @@ bool Plugin::open(int backend) {
     takes_dslash =
         settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
     links = std::make_unique<LinkCache>(collective, context, sites, real(),
-                                        !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"));
+                                        !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"), deferred);
     gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
     meson_links = std::make_unique<MesonLinksCache>(collective, context, real());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
-    eigenvectors = std::make_unique<EigenStore>(collective, context, real());
+    eigenvectors = std::make_unique<EigenStore>(collective, context, real(), deferred);
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays =
@@ -186,6 +186,7 @@ void Plugin::drop() {
     eigenvectors.reset();
     quarks.reset();
     links.reset();
+    deferred.drop_without_maker();
     known.clear();
     links_made_of.clear();
     milcgpu_context_destroy(context);

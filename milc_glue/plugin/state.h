@@ -1,11 +1,12 @@
 // What the entries of the plugin share: MILC's side, the settings, the context, and what is kept between calls. One per
 // process, on top of the C interface; the entries are in start.cpp, links.cpp, solve.cpp and comparison.cpp.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/plugin/collective.h"
+#include "milc_glue/plugin/deferred.h"
 #include "milc_glue/plugin/eigen_store.h"
 #include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/known_solutions.h"
@@ -45,6 +46,7 @@ struct Plugin {
     bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
          said_mass_by_mass = false;
 
+    DeferredValues deferred; // outlives the device: MILC's routines can make them, too
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;
@@ -52,7 +54,7 @@ struct Plugin {
     std::unique_ptr<EigenStore> eigenvectors;
     bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
-    ResidentVectors vectors;
+    ResidentVectors vectors{deferred};
     bool lost = false;              // gauge field, momenta or solutions were on a device that is gone
     bool eigenvectors_lost = false; // the same of these; solves go on without
     // Solutions alone were, and who made them makes them again.

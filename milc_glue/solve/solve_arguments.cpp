@@ -1,6 +1,6 @@
 // Arguments and reports of a solve.
 #include "milc_glue/solve/solve_arguments.h"
-#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/members.h"
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/learning.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"

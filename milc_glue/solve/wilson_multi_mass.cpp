@@ -1,5 +1,5 @@
 // The C interface: several masses of Wilson fermions on one source.
-#include "milc_glue/solve/multi_mass.h"
+#include "milc_glue/solve/multi_mass_solves.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/wilson_calls.h"
 

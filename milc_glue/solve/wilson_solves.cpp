@@ -1,5 +1,5 @@
 // The C interface: solves with Wilson fermions, of one source and of several, and true residuals.
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"

@@ -41,22 +41,24 @@ static milcgpu_plugin_eigen_call call_of(su3_vector **vectors, int count, int pa
 
 /* ---- MILC's fields ----------------------------------------------------------------------------------------------- */
 
-/* Zeros that MILC has asked for, and that are not written before somebody reads them. */
-static struct {
-    su3_vector **vectors; /* NULL: none */
-    int count;
-} zeros;
-
-static void clear_vectors(void) {
+static void fill_zeros(void *self, void *vector) {
+    (void)self;
+    memset(vector, 0, sizeof(su3_vector) * sites_on_node);
+}
+/* MILC has asked for zeros, which are not written before somebody reads them. */
+static void defer_zeros(su3_vector **vectors, int count) {
     int k;
-    for (k = 0; zeros.vectors != NULL && k < zeros.count; k++)
-        memset(zeros.vectors[k], 0, sizeof(su3_vector) * sites_on_node);
-    zeros.vectors = NULL;
+    for (k = 0; k < count; k++) {
+        const void *const field = vectors[k];
+        const milcgpu_plugin_deferral zeros = {MILCGPU_ZEROS, 1, 0, &field, NULL, fill_zeros, NULL, NULL};
+        if (!milcgpu_plugin_defer(&zeros))
+            fill_zeros(NULL, vectors[k]);
+    }
 }
 
 /* MILC's fields are filled. 0: what belongs there is lost. */
 static int fill(void) {
-    clear_vectors();
+    milcgpu_plugin_fulfil(MILCGPU_ZEROS, NULL);
     return milcgpu_plugin_eigen_need();
 }
 /* Where the present input has none, MILC has freed those of before. */
@@ -80,10 +82,9 @@ static int on_device(su3_vector **vectors) {
 int __wrap_reload_ks_eigen(int flag, char *file, int *n, milcgpu_eigenvalue *values, su3_vector **vectors,
                            imp_ferm_links_t *fn, int timing) {
     milcgpu_plugin_eigenvectors_drop();
-    zeros.vectors = NULL;
+    milcgpu_plugin_drop_deferred(MILCGPU_ZEROS, NULL);
     if (flag == FRESH && MILCGPU_FRESH_IS_FOLLOWED && milcgpu_offloads()) {
-        zeros.vectors = vectors;
-        zeros.count = *n;
+        defer_zeros(vectors, *n);
         return 0;
     }
     return milcgpu_original(reload_ks_eigen)(flag, file, n, values, vectors, fn, timing);
@@ -100,9 +101,10 @@ int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values
  * makes that part when somebody reads it: MILC twists the links before that. */
 void wrap_other_parity(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
     milcgpu_plugin_eigen_call call = call_of(vectors, p->Nvecs, p->parity, fn);
+    int k;
     if (milcgpu_offloads() && milcgpu_plugin_eigen_other_parity(&call)) {
-        if (zeros.vectors == vectors && p->Nvecs >= zeros.count)
-            zeros.vectors = NULL; /* all of them will be written */
+        for (k = 0; k < p->Nvecs; k++)
+            milcgpu_plugin_drop_deferred(MILCGPU_ZEROS, vectors[k]); /* it will be written */
         return;
     }
     milcgpu_need_eigenvectors();
@@ -156,6 +158,8 @@ int milcgpu_deflates(const quark_invert_control *qic) {
 
 int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_links_t **links) {
     *links = links_of_vectors();
+    if (*links == NULL) /* MILC has dropped them, and has not made others yet */
+        return 0;
     *vectors = call_of(eigVec, param.eigen_param.Nvecs, EVEN, *links);
     if (milcgpu_plugin_eigen_ready(vectors))
         return 1;
@@ -165,16 +169,14 @@ int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_link
 void milcgpu_give_back_links(imp_ferm_links_t *links) { give_back(links); }
 
 int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both) {
-    int ready;
-    if (!milcgpu_deflates(qic))
+    milcgpu_plugin_eigen_call call;
+    imp_ferm_links_t *fn;
+    if (!milcgpu_deflates(qic) || !milcgpu_eigenvectors_ready(&call, &fn))
         return 0;
-    imp_ferm_links_t *fn = links_of_vectors();
-    milcgpu_plugin_eigen_call call = call_of(eigVec, param.eigen_param.Nvecs, EVEN, fn);
-    ready = milcgpu_plugin_eigen_ready(&call);
-    if (ready && both)
+    if (both)
         milcgpu_plugin_eigen_both_parities(&call);
     give_back(fn);
-    return ready;
+    return 1;
 }
 
 int milcgpu_eigenvectors_for_milc(quark_invert_control *qic) {

@@ -49,7 +49,8 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     milcgpu_gauge_fix_report report;
     su3_matrix *before = NULL;
     double seconds;
-    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "gaugefix");
+    milcgpu_need(MILCGPU_LINKS, "gaugefix");
+    milcgpu_plugin_host_writes(MILCGPU_LINKS);
     if (!milcgpu_offloads() || max_gauge_iter <= 0 || relax_boost < 1) {
         milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
         return;

@@ -150,13 +150,9 @@ int milcgpu_measures_gauge(void); /* whether g_measure prints what the device me
 /* imp_gauge_action() of links with phases in, as it is with phases out (updates.c). */
 double milcgpu_gauge_action_phases_in(void);
 
-/* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
- * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */
-enum { MILCGPU_SOLUTIONS = 4, MILCGPU_FERMION_LINKS = 8 };
-
-/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. who: what reads them.
- * Whatever is to change the gauge field needs MILCGPU_FERMION_LINKS first: those that MILC still has, and that are not
- * filled, are made of it as it is. */
+/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. fields: links and
+ * momenta of the sites (MILCGPU_LINKS, MILCGPU_MOMENTA), MILCGPU_SOLUTIONS, MILCGPU_FERMION_LINKS. who: what reads
+ * them. */
 void milcgpu_need(int fields, const char *who);
 
 /* Fills the fermion links that are deferred (links.h). 1: there were some. */

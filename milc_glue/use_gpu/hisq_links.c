@@ -64,10 +64,10 @@ static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     const int deps = milcgpu_makes_deps(ap, want_deps), n = milcgpu_n_sets(ap) + deps;
-    milcgpu_deferred_links these = {n, want_back, {NULL}, NULL, ap, NULL, NULL, 0};
+    milcgpu_making_of_links these = {n, want_back, {NULL}, NULL, ap, NULL, NULL};
     double seconds;
     int i, device_only, with_aux, done;
-    milcgpu_fill_links(); /* these take their place on the device */
+    milcgpu_fill_links(); /* new links take their place on the device */
     if (!milcgpu_offloads() ||
         !milcgpu_can_offload(MILCGPU_HISQ_LINKS, milcgpu_why_own_hisq(ap) == NULL, milcgpu_why_own_hisq(ap))) {
         milcgpu_fill_gauge(links);

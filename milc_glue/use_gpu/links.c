@@ -27,7 +27,7 @@ void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap,
         return;
     }
     if (device_only) {
-        const milcgpu_deferred_links these = {1, want_back, {fn}, ap, NULL, NULL, NULL, 0};
+        const milcgpu_making_of_links these = {1, want_back, {fn}, ap, NULL, NULL, NULL};
         milcgpu_defer(&these);
     } else
         milcgpu_load_backlinks(fn, want_back);

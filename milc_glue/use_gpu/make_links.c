@@ -175,18 +175,18 @@ static void fill_by_cpu(fn_links_t **to, int deps_too, hisq_auxiliary_t *aux, ks
     milcgpu_destroy_hisq(ap, made, fn, deps);
 }
 
-void milcgpu_fill_hisq(const milcgpu_deferred_links *deferred, su3_matrix *links) {
-    const int deps = deferred->n - milcgpu_n_sets(deferred->hisq);
+void milcgpu_fill_hisq(const milcgpu_making_of_links *making, su3_matrix *links) {
+    const int deps = making->n - milcgpu_n_sets(making->hisq);
     fn_links_t *fn[MAX_NAIK + 1];
     info_t info;
     int i;
     memset(&info, 0, sizeof info);
-    for (i = 0; i < deferred->n; i++)
-        fn[i] = deferred->fn[i] != NULL ? deferred->fn[i] : milcgpu_new_fn_links();
+    for (i = 0; i < making->n; i++)
+        fn[i] = making->fn[i] != NULL ? making->fn[i] : milcgpu_new_fn_links();
     if (!milcgpu_offloads() ||
-        !milcgpu_make_hisq(&info, fn, deps, deferred->aux, deferred->hisq, links, 0, deferred->aux != NULL))
-        fill_by_cpu(fn, deps, deferred->aux, deferred->hisq, links);
-    for (i = 0; i < deferred->n; i++)
-        if (deferred->fn[i] == NULL)
+        !milcgpu_make_hisq(&info, fn, deps, making->aux, making->hisq, links, 0, making->aux != NULL))
+        fill_by_cpu(fn, deps, making->aux, making->hisq, links);
+    for (i = 0; i < making->n; i++)
+        if (making->fn[i] == NULL)
             milcgpu_original(destroy_fn_links)(fn[i]); /* nobody knows of them */
 }

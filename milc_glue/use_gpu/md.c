@@ -53,7 +53,7 @@ int __wrap_ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *res
     iterations = milcgpu_original(ks_ratinv)(src, psim, roots, residues, order, max_iterations, rsqmin, prec, parity,
                                              final_rsq, fn, naik_index, naik_epsilon);
     in_ratinv--;
-    milcgpu_defer_source(NULL, NULL);
+    milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL);
     return iterations;
 }
 
@@ -172,7 +172,7 @@ void __wrap_gauge_field_copy(field_offset from, field_offset to) {
     if (from == F_OFFSET(link[0]))
         milcgpu_need(MILCGPU_LINKS, "gauge_field_copy");
     if (to == F_OFFSET(link[0]))
-        milcgpu_need(MILCGPU_FERMION_LINKS, "gauge_field_copy");
+        milcgpu_plugin_host_writes(MILCGPU_LINKS);
     milcgpu_original(gauge_field_copy)(from, to);
     if (to == F_OFFSET(link[0]))
         milcgpu_plugin_host_wrote(MILCGPU_LINKS);
@@ -187,7 +187,8 @@ void __wrap_ranmom(void) {
 /* The flag may say that the links stay as they are. */
 gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
     gauge_file *loaded;
-    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "reload_lattice");
+    milcgpu_need(MILCGPU_LINKS, "reload_lattice");
+    milcgpu_plugin_host_writes(MILCGPU_LINKS);
     loaded = milcgpu_original(reload_lattice)(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;

@@ -26,8 +26,8 @@ static inline void put_links(const su3_matrix *links) {
         memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
 }
 
-/* MILC's routine works on the links as they were `before`, and its result is compared with ours, which stays. own: calls
- * it, and returns its seconds. seconds: ours. Without room nothing is compared. */
+/* MILC's routine works on the links as they were `before`, and its result is compared with ours, which stays. own:
+ * calls it, and returns its seconds. seconds: ours. Without room nothing is compared. */
 static inline void compare_with_own(int routine, const su3_matrix *before, double (*own)(void), double seconds) {
     su3_matrix *const ours = copy_of_links(), *theirs;
     double cpu_seconds;

@@ -7,11 +7,10 @@
 
 #ifdef MILCGPU_GLUE_md
 static struct {
-    int in_original;            /* routines of MILC's that work on the sites, one in another */
-    int on_old_copy;            /* of these: on the host's old copy, to be compared */
-    int counted;                /* the outermost is */
-    int making_links;           /* fermion links of the gauge field in the sites, one in another */
-    const su3_matrix *deferred; /* a copy of the gauge field that is left as it is; NULL: none */
+    int in_original;  /* routines of MILC's that work on the sites, one in another */
+    int on_old_copy;  /* of these: on the host's old copy, to be compared */
+    int counted;      /* the outermost is */
+    int making_links; /* fermion links of the gauge field in the sites, one in another */
 } state;
 int milcgpu_in_trajectory = 0, milcgpu_only_offloaded_read = 0;
 
@@ -105,27 +104,29 @@ double milcgpu_leave_old_sites(milcgpu_routine row) {
 
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 
-static int defers(su3_matrix *copy) {
-    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    if (!state.making_links || !milcgpu_sites_stay() || milcgpu_plugin_compare() || phases_in != ON ||
-        !milcgpu_plugin_load_links(&sites))
-        return 0;
-    state.deferred = copy;
-    return 1;
-}
-int milcgpu_gauge_is_deferred(const su3_matrix *links) { return state.deferred != NULL && links == state.deferred; }
-void milcgpu_fill_gauge(su3_matrix *links) {
-    if (!milcgpu_gauge_is_deferred(links))
-        return;
-    state.deferred = NULL;
+static void fill_copy(void *self, void *links) {
+    (void)self;
     milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
     milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
 }
+static int defers(const su3_matrix *links) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    const void *const field = links, *const gauge_field = NULL;
+    const milcgpu_plugin_deferral copy = {MILCGPU_GAUGE_COPY, 1, 1, &field, &gauge_field, fill_copy, NULL, NULL};
+    return state.making_links && milcgpu_sites_stay() && !milcgpu_plugin_compare() && phases_in == ON &&
+           milcgpu_plugin_load_links(&sites) && milcgpu_plugin_defer(&copy);
+}
+int milcgpu_gauge_is_deferred(const su3_matrix *links) { return milcgpu_plugin_is_deferred(MILCGPU_GAUGE_COPY, links); }
+void milcgpu_fill_gauge(su3_matrix *links) {
+    if (links != NULL)
+        milcgpu_plugin_fulfil(MILCGPU_GAUGE_COPY, links);
+}
 
 void milcgpu_begin_fermion_links(void) { state.making_links++; }
+/* MILC has freed its copies by now. */
 void milcgpu_end_fermion_links(void) {
     state.making_links--;
-    state.deferred = NULL;
+    milcgpu_plugin_drop_deferred(MILCGPU_GAUGE_COPY, NULL);
 }
 
 int milcgpu_may_defer_links(void) {
@@ -133,11 +134,9 @@ int milcgpu_may_defer_links(void) {
            !milcgpu_plugin_compare();
 }
 
-static const su3_matrix *deferred_before;
 static int were_out;
 su3_matrix *milcgpu_begin_links_again(void) {
     were_out = phases_in == OFF;
-    deferred_before = state.deferred;
     if (were_out)
         put_phases(ON);
     state.making_links++;
@@ -145,14 +144,14 @@ su3_matrix *milcgpu_begin_links_again(void) {
 }
 void milcgpu_end_links_again(su3_matrix *links) {
     state.making_links--;
-    state.deferred = deferred_before;
+    milcgpu_plugin_drop_deferred(MILCGPU_GAUGE_COPY, links);
     free(links);
     if (were_out)
         put_phases(OFF);
 }
 #else
 void milcgpu_need_sites(int fields, const char *who) { (void)fields, (void)who; }
-static int defers(su3_matrix *copy) { return (void)copy, 0; }
+static int defers(const su3_matrix *links) { return (void)links, 0; }
 int milcgpu_gauge_is_deferred(const su3_matrix *links) { return (void)links, 0; }
 void milcgpu_fill_gauge(su3_matrix *links) { (void)links; }
 void milcgpu_begin_fermion_links(void) {}

@@ -67,6 +67,7 @@ int milcgpu_compares_sites(int one, const char *who);
 #define milcgpu_on_sites(row, reads, writes, who, call)                                                                \
     do {                                                                                                               \
         milcgpu_need(reads, who);                                                                                      \
+        milcgpu_plugin_host_writes(writes);                                                                            \
         milcgpu_enter_sites(row);                                                                                      \
         call;                                                                                                          \
         milcgpu_leave_sites(row, writes);                                                                              \

@@ -100,35 +100,31 @@ int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *report
     return iterations;
 }
 
-/* The source that is deferred. */
-static struct {
-    su3_vector *copy;
-    const su3_vector *member; /* of the sites, which it is to be a copy of; NULL: it is filled */
-} deferred;
-
+static void fill_source(void *member, void *copy) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        ((su3_vector *)copy)[i] = *(const su3_vector *)((const char *)member + i * sizeof(site));
+}
 void milcgpu_defer_source(su3_vector *copy, const su3_vector *member) {
-    deferred.copy = copy, deferred.member = member;
+    const void *const field = copy;
+    const milcgpu_plugin_deferral source = {MILCGPU_SOURCE, 1, 0, &field, NULL, fill_source, NULL, (void *)member};
+    if (!milcgpu_plugin_defer(&source))
+        fill_source((void *)member, copy);
 }
 
 static milcgpu_field source_field(const su3_vector *src) {
     milcgpu_field field = milcgpu_vector_field(src);
-    if (deferred.member != NULL && src == deferred.copy) {
-        field.data = (void *)deferred.member;
+    void *const member = milcgpu_plugin_deferred_self(MILCGPU_SOURCE, src);
+    if (member != NULL) {
+        field.data = member;
         field.pitch_bytes = sizeof(site);
     }
     return field;
 }
 
-static void fill_source(void) {
-    size_t i;
-    for (i = 0; deferred.member != NULL && i < sites_on_node; i++)
-        deferred.copy[i] = *(const su3_vector *)((const char *)deferred.member + i * sizeof(site));
-    deferred.member = NULL;
-}
-
 /* For MILC's own routines. */
 static void need_fields(void) {
-    fill_source();
+    milcgpu_plugin_fulfil(MILCGPU_SOURCE, NULL);
     milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's");
 }
 

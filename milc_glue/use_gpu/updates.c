@@ -25,7 +25,6 @@ void __wrap_update_u(Real eps) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     double seconds = -milcgpu_plugin_seconds();
     invalidate_links(fn_links);
-    milcgpu_need(MILCGPU_FERMION_LINKS, "update_u"); /* of others */
     if (milcgpu_offloads_sites(MILCGPU_UPDATE_U, order != 0, MILCGPU_UNKNOWN_ORDER, "update_u") &&
         milcgpu_plugin_update_links(&sites, eps, order)) {
         seconds += milcgpu_plugin_seconds();
@@ -78,7 +77,6 @@ void __wrap_reunitarize_ks(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_reunitarize_report report;
     double seconds = -milcgpu_plugin_seconds();
-    milcgpu_need(MILCGPU_FERMION_LINKS, "reunitarize_ks");
     if (milcgpu_offloads_sites(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") &&
         milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0)) {
         seconds += milcgpu_plugin_seconds();

@@ -18,6 +18,7 @@
  *   program gauge: gauge fixing and APE smearing alone, in links.c
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
+ *   program twin: random sequences beside MILC's originals, in twin.c
  */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -45,6 +46,7 @@ void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_eigen(const char *fault, const char *what);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
+int twin(int argc, char **argv);
 
 const double resid = MILC_PRECISION == 1 ? 1e-5 : 1e-9;
 static int failures, checks;
@@ -147,6 +149,8 @@ static int is_small(const char *what) {
 
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
+    if (strcmp(fault, "twin") == 0)
+        return twin(argc, argv);
     initialize_machine(&argc, &argv);
     if (strcmp(fault, "orders") == 0) {
         orders(argc > 2 ? argv[2] : "rhmc");

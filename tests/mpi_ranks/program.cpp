@@ -13,7 +13,7 @@
 //   nodes     the same solve, on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
-#include "gpu_kernels/geometry/lattice.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_mpi.h"
 #include "milc_glue/api/milcgpu_wilson.h"

@@ -1,0 +1,101 @@
+// What the link kernels share: fields of matrices as kernels take them.
+#pragma once
+#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/reconstruct.h"
+#include "gpu_kernels/fields/settle.h"
+#include "gpu_kernels/machine/backend/reduce.h"
+#include "gpu_kernels/machine/geometry/sites_and_parts.h"
+
+namespace milcgpu {
+
+// Sum: KeptSum, or NoSum for room whose matrices live from one launch to the next (ScratchView).
+template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
+    using Real = typename LinkReal<p>::Real;
+    unsigned char *data;
+    size_t stride, block_bytes;
+    int directions;
+    Sum sum = {};
+    explicit MatrixView(const LinkField &f)
+        : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()), directions(f.directions()) {
+        if constexpr (std::is_same_v<Sum, KeptSum>)
+            sum = f.kept();
+    }
+    // Memory that is no field: one parity, `slots` matrices a site.
+    MatrixView(unsigned char *memory, size_t sites, int slots)
+        : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
+    // The same matrices with another sum.
+    template <class Other>
+    MILCGPU_HD MatrixView(const MatrixView<p, reals, Other> &view, const Sum &with)
+        : data(view.data), stride(view.stride), block_bytes(view.block_bytes), directions(view.directions), sum(with) {}
+    // For a kernel that reads by take(). last_use: no launch reads these links again; else their checksum stays as it
+    // is.
+    MatrixView to_take(bool last_use) const {
+        MatrixView view = *this;
+        if (!last_use)
+            view.sum = {};
+        return view;
+    }
+    template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
+        return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
+    }
+    // What is replaced then, or not read again by any launch.
+    template <Reuse reuse = Reuse::written> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i) const {
+        const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
+        sum.add(i, 0 - weight(raw, parity, mu, i));
+        return plain_matrix(raw);
+    }
+    // The same, with what it weighs: gone() takes that away. Loads that stand between the two do not wait for it.
+    template <Reuse reuse> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i, uint64_t &weighs) const {
+        const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
+        weighs = weight(raw, parity, mu, i);
+        return plain_matrix(raw);
+    }
+    MILCGPU_HD void gone(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
+    // What was taken, and stays.
+    MILCGPU_HD void put_back(int parity, int mu, int i) const {
+        sum.add(i,
+                weight(load_link<p, reals>(data + (parity * directions + mu) * block_bytes, stride, i), parity, mu, i));
+    }
+    MILCGPU_HD void store(int parity, int mu, int i, const Matrix<Real> &m) const { replace(0, parity, mu, i, m); }
+    // change(matrix) in place: one addition to the checksum, where take() and store() make two.
+    template <class Change> MILCGPU_HD void modify(int parity, int mu, int i, const Change &change) const {
+        const auto raw =
+            load_link<p, reals, Reuse::written>(data + (parity * directions + mu) * block_bytes, stride, i);
+        const uint64_t before = weight(raw, parity, mu, i);
+        Matrix<Real> m = plain_matrix(raw);
+        change(m);
+        replace(before, parity, mu, i, m);
+    }
+
+  private:
+    // before: the weight of what was there, as far as it counts.
+    MILCGPU_HD void replace(uint64_t before, int parity, int mu, int i, const Matrix<Real> &m) const {
+        static_assert(reals == 18, "only plain matrices are written");
+        RawLink<p, 18> raw = {};
+        MILCGPU_UNROLL
+        for (int k = 0; k < 9; ++k) {
+            raw.set(2 * k, m.e[k / 3][k % 3].re);
+            raw.set(2 * k + 1, m.e[k / 3][k % 3].im);
+        }
+        settle(raw);
+        store_link<p, 18>(data + (parity * directions + mu) * block_bytes, stride, i, raw);
+        sum.add(i, weight(raw, parity, mu, i) - before);
+    }
+    MILCGPU_HD uint64_t weight(const RawLink<p, reals> &raw, int parity, int mu, int i) const {
+        const auto piece = static_cast<uint32_t>((parity * directions + mu) * (block_bytes / 16));
+        return sum.template weight<RawLink<p, reals>::bytes>(raw.w, piece, stride, i);
+    }
+    static MILCGPU_HD Matrix<Real> plain_matrix(const RawLink<p, reals> &raw) {
+        const Link<p, reals> link(raw);
+        Matrix<Real> u = link.u;
+        if constexpr (reals == 12)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            u.e[2][k] = link.det.re * u.e[2][k];
+        return u;
+    }
+};
+template <Precision p> using ScratchView = MatrixView<p, 18, NoSum>;
+
+} // namespace milcgpu
