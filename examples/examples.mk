@@ -86,6 +86,12 @@ dense: $(O)/gemm_ladder
 pictures:
 	@$(draw) $(wildcard docs/*.csv build/*.csv)
 
+layers:
+	@sh docs/layers.sh
+
+measures:
+	@sh docs/measures.sh
+
 list-kernels: $(O)/list_kernels
 	@$(O)/list_kernels
 
