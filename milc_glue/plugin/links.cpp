@@ -75,7 +75,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
                 if (kept[k] != nullptr)
                     call.device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                      : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
-            content = status == MILCGPU_OK && kept[0] != nullptr ? kept[0]->content() : 0;
+            content = status == MILCGPU_OK && !kept.empty() && kept[0] != nullptr ? kept[0]->content() : 0;
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
                 p.links->keep_sum({call.fat[k], call.lng[k]}, made[0].links, call.eps[k] - call.eps[0], made[1].links);
             return status;
