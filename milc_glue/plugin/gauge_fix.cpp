@@ -4,8 +4,8 @@
 #include "gpu_kernels/gauge/flow/gauge_fix.h"
 #include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -94,10 +94,7 @@ milcgpu_status on_gauge(Plugin &p, bool widened, const milcgpu_field &from, uint
 template <class Work, class Accept>
 int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, const milcgpu_field &to,
              const Work &work, const Accept &accept) {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         bool accepted = false;
         const milcgpu_status status = with_links_dropped(routine, [&] {
             return on_gauge(p, widened, from, account.to_device, [&](KeptGauge &gauge) {
@@ -111,15 +108,10 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
                 return done;
             });
         });
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        if (!accepted)
-            return false;
-        ++account.calls;
-        account.to_host += (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites;
-        return true;
+        if (status == MILCGPU_OK && !accepted)
+            return left_to_milc;
+        account.to_host += status == MILCGPU_OK ? (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites : 0;
+        return status;
     });
 }
 
@@ -177,10 +169,9 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
     const FlowIntegrator *const integrator = flow_integrator(spec->integrator);
     const bool widened = !plugin().in_double() && integrator != nullptr && integrator->adaptive();
     return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [&] {
-        static double said_of = 0; // a MILC that asks for single steps makes many alike
-        if (report->message[0] != 0 && std::exchange(said_of, spec->step) != spec->step)
-            plugin().log(
-                0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
+        Plugin &p = plugin(); // a MILC that asks for single steps makes many alike
+        if (report->message[0] != 0 && std::exchange(p.step_logged, spec->step) != spec->step)
+            p.log(0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
         return true;
     });
 }

@@ -1,8 +1,8 @@
 // The routines of molecular dynamics.
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
 
@@ -20,10 +20,7 @@ template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
     milcgpu_plugin_host_writes(writes);
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (writes & MILCGPU_LINKS)
             p.lattice_changed();
         const auto attempt = [&] {
@@ -32,19 +29,11 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
                 p.gauge->on_device(*lattice, reads, account.to_device, asked ? &holds : nullptr);
             return p.collective(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account, holds));
         };
-        milcgpu_status status = with_links_dropped(routine, attempt);
-        if (status == MILCGPU_CORRUPTED) {
-            p.log(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
-            p.gauge->load_again();
-            status = attempt();
-        }
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        p.gauge->device_wrote(writes, p.poisons());
-        ++account.calls;
-        return true;
+        const milcgpu_status status = with_reload(
+            routine, "Trying again with the host's", [&] { p.gauge->load_again(); }, attempt);
+        if (status == MILCGPU_OK)
+            p.gauge->device_wrote(writes, p.poisons());
+        return status;
     });
 }
 
@@ -93,17 +82,10 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
 }
 
 int milcgpu_plugin_save_links(void *to) {
-    return done_by(MILCGPU_GATHER_LINKS, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_GATHER_LINKS, [&](Plugin &p, RoutineAccount &account) -> Done {
         const milcgpu_status status = p.gauge->save_links(to);
-        if (status != MILCGPU_OK) {
-            p.report_failure(MILCGPU_GATHER_LINKS, status);
-            return false;
-        }
-        account.to_host += p.sites * p.bytes_of(72);
-        return true;
+        account.to_host += status == MILCGPU_OK ? p.sites * p.bytes_of(72) : 0;
+        return {status, 0};
     });
 }
 

@@ -435,8 +435,8 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
 void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
-        if (!std::exchange(p.own_was_said[routine], true) &&
-            door.milc.not_offloaded[routine] == nullptr) // else in the table
+        if (*text != 0 && door.milc.not_offloaded[routine] == nullptr && // else in the table
+            p.reasons_said.insert({routine, text}).second)
             p.log(1, format("%s: %s", routine_name(routine), text));
         return 0;
     });

@@ -11,13 +11,15 @@
 #include "milc_glue/plugin/residency.h"
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 namespace milcgpu {
 
 struct Plugin : MilcSide, Residency {
     milcgpu_context *context = nullptr; // NULL: MILC works by itself
 
-    std::array<bool, MILCGPU_ROUTINES> own_was_said{}; // a line has said that MILC's own does the routine
+    std::set<std::pair<milcgpu_routine, std::string>> reasons_said; // by milcgpu_plugin_says_once()
 
     // Settings, and what follows from them for this lattice and backend.
     Settings settings;
@@ -34,6 +36,7 @@ struct Plugin : MilcSide, Residency {
         bool done;
     };
     std::vector<EigenFile> eigen_files;
+    double step_logged = 0; // of a flow, too long: the last that a line has named
     Ledger ledger;
     int originals = 0; // depth of calls of MILC's originals
     double original_since = 0;
