@@ -1,4 +1,4 @@
-// Making and moving links.
+// Makes and moves links.
 #include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include <algorithm>
@@ -61,7 +61,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             kept.resize(made.size(), nullptr);
             for (size_t k = 0; k < made.size(); ++k) {
                 if (kept[k] != nullptr)
-                    kept[k]->mirror.forget_copy(); // not what it was, whatever happens
+                    kept[k]->mirror.forget_copy(); // its content changes, whatever happens
                 sets.push_back({made[k].eps, call.device_only ? nullptr : wanted(made[k].fat),
                                 call.device_only ? nullptr : wanted(made[k].lng),
                                 kept[k] != nullptr ? &kept[k]->handle : nullptr});
