@@ -110,7 +110,8 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
         });
         if (status == MILCGPU_OK && !accepted)
             return left_to_milc;
-        account.to_host += status == MILCGPU_OK ? (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites : 0;
+        if (status == MILCGPU_OK)
+            account.to_host += (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites;
         return status;
     });
 }

@@ -248,6 +248,7 @@ milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet 
         return status;
     LinkSet &slot = set_for(links.first, links.second, had_them);
     slot.mirror.forget_copy();
+    make_writable(slot);
     for (;;) {
         status = collective_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
         if (status != MILCGPU_NO_MEMORY || sets_.size() <= of_sum || !drop_oldest(&slot))

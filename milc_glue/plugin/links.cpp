@@ -123,10 +123,6 @@ void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to) {
     gather_records(records, to);
 }
 
-void *milcgpu_plugin_allocate(size_t bytes) {
-    void *const block = milcgpu_plugin_block(bytes, 0);
-    return block != nullptr ? block : host_allocate(bytes);
-}
-void *milcgpu_plugin_allocate_untouched(size_t bytes) { return host_allocate(bytes); }
+void *milcgpu_plugin_allocate(size_t bytes) { return host_allocate(bytes); }
 
 } // extern "C"

@@ -2,6 +2,7 @@
 #pragma once
 #include "milc_glue/plugin/state.h"
 #include <functional>
+#include <string>
 
 namespace milcgpu {
 
@@ -28,6 +29,26 @@ struct SolveOfSources {
     LinkSet *links;
 };
 Outcome solve_until_done(Plugin &, RoutineAccount &, const SolveOfSources &);
+
+// Log lines of a call that takes long: at most one every ten seconds.
+class ProgressLines {
+  public:
+    ProgressLines(const Plugin &plugin, milcgpu_routine routine) : plugin_(plugin), routine_(routine) {}
+    double seconds() const { return wall_seconds() - since_; }
+    // line(): its text, behind the name of the routine.
+    template <class Line> void log(const Line &line) {
+        const double now = wall_seconds();
+        if (now - logged_at_ < 10)
+            return;
+        logged_at_ = now;
+        plugin_.log(1, std::string(routine_name(routine_)) + ": " + line());
+    }
+
+  private:
+    const Plugin &plugin_;
+    milcgpu_routine routine_;
+    double since_ = wall_seconds(), logged_at_ = since_;
+};
 
 // Runs work(). As long as memory is short, it drops sets of links and runs work() again, and then eigenvectors of links
 // other than those requested last.
