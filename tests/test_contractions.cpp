@@ -382,7 +382,8 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
             return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};
         };
         milcgpu::Collective one_rank;
-        milcgpu::MesonLinksCache cache(one_rank, session.context, MILCGPU_DOUBLE);
+        milcgpu::KeptGauge none(session.context, MILCGPU_DOUBLE, false);
+        milcgpu::MesonLinksCache cache(one_rank, session.context, MILCGPU_DOUBLE, none);
         const uint64_t field = host.size() * sizeof(double);
         milcgpu_meson_links *first = nullptr, *handle = nullptr;
         uint64_t moved = 0;

@@ -99,19 +99,16 @@ typedef struct {
     milcgpu_report_sizes report_sizes;
 } milcgpu_milc;
 
-/* As a program begins, on one rank: memory for fields comes from blocks from here on (host_pool.h), and a thread of its
- * own makes the GPU ready while MILC reads its input and its lattice. Nothing is said yet. */
+/* As a program begins, on one rank. begin: from here on freed fields stay in the process (host_memory.h), and all
+ * threads fill and copy fields. wake: a thread makes the GPU ready while MILC reads its input and its lattice. Neither
+ * logs anything. */
 void milcgpu_plugin_begin(void);
 void milcgpu_plugin_wake(void);
-/* A block; NULL: take memory as without milcgpu. block_free: 1: it was a block. block_bytes: 0: it is none. */
-void *milcgpu_plugin_block(size_t bytes, int zeros);
-int milcgpu_plugin_block_free(void *block);
-size_t milcgpu_plugin_block_bytes(const void *block);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
-/* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
- * blocks; else the results of `part`, or-ed. */
+/* part(what, from, to) for pieces of 0 ... n - 1, by all threads: the results of `part`, or-ed. -1: not
+ * done, because there are several ranks or a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
 /* The same as a call of this routine: 0: not done, because routines are not taken over now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
@@ -394,10 +391,8 @@ void milcgpu_plugin_back_links(const void *links, int hops, void *back);
 /* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
 void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
 /* Memory for a field of links, to be freed by free(); NULL when there is none. In large pages where the system has
- * them: MILC makes such fields anew for every step, and the first touch of small pages costs more than making the
- * links. */
+ * them: the first touch of small pages costs more than making the links. */
 void *milcgpu_plugin_allocate(size_t bytes);
-void *milcgpu_plugin_allocate_untouched(size_t bytes); /* pages are not touched yet */
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. sources: so many

@@ -51,18 +51,8 @@ uint64_t bytes_of(const Plugin &p, int parity, int count) {
     return static_cast<uint64_t>(count) * p.sites_of(parity) * p.bytes_of(6);
 }
 
-// What the library's calls of progress() need to know.
-struct UnderWay {
-    const Plugin &plugin;
-    double said_at = wall_seconds();
-};
-void progress(void *user, int done, int of) {
-    UnderWay &solve = *static_cast<UnderWay *>(user);
-    const double now = wall_seconds();
-    if (now - solve.said_at < 10)
-        return;
-    solve.said_at = now;
-    solve.plugin.log(1, format("%s: %d of %d Lanczos vectors", routine_name(MILCGPU_EIGENSOLVE), done, of));
+void progress(void *lines, int done, int of) {
+    static_cast<ProgressLines *>(lines)->log([&] { return format("%d of %d Lanczos vectors", done, of); });
 }
 
 bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
@@ -122,9 +112,9 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     spec.tolerance = wanted.tolerance > 0 ? std::max(wanted.tolerance, least_tolerance) : 0;
     if (!maker.kept)
         spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
-    UnderWay under_way{p};
+    ProgressLines lines(p, MILCGPU_EIGENSOLVE);
     spec.progress = progress;
-    spec.user = &under_way;
+    spec.user = &lines;
     size_t bytes = 0;
     milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
     p.eigenvectors->make_room(bytes, links);

@@ -41,6 +41,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             milcgpu_field fat, lng;
         };
         std::vector<Made> made;
+        uint64_t content = 0; // of the first set on the device; 0: it does not stay there
         const auto make = [&](const void *of_fat, const void *of_lng, double of_eps) {
             made.push_back({{of_fat, of_lng}, of_eps, p.links->field(of_fat), p.links->field(of_lng)});
         };
@@ -74,6 +75,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
                 if (kept[k] != nullptr)
                     call.device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                      : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
+            content = status == MILCGPU_OK && kept[0] != nullptr ? kept[0]->content() : 0;
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
                 p.links->keep_sum({call.fat[k], call.lng[k]}, made[0].links, call.eps[k] - call.eps[0], made[1].links);
             return status;
@@ -83,10 +85,13 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             p.links->drop_all();
             return status;
         }
-        if (p.quarks->stay()) // a part of the links is enough to know another lattice
-            p.links_made(2 * routine + (call.spec->hisq != 0),
-                         call.gauge != nullptr ? hash_records(p.link_records(call.gauge), Share::sample)
-                                               : p.gauge->links_version());
+        if (p.quarks->stay()) { // another content of what links are made of, or of these, is another lattice
+            const int way = 4 * routine + 2 * (call.spec->hisq != 0);
+            if (call.gauge != nullptr) // a part of it is enough
+                p.links_made(way, hash_records(p.link_records(call.gauge), Share::sample));
+            else if (content != 0)
+                p.links_made(way + 1, content);
+        }
         account.flops += report->flops;
         account.to_device += report->bytes_to_device;
         account.to_host += report->bytes_to_host;
@@ -118,10 +123,6 @@ void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to) {
     gather_records(records, to);
 }
 
-void *milcgpu_plugin_allocate(size_t bytes) {
-    void *const block = milcgpu_plugin_block(bytes, 0);
-    return block != nullptr ? block : host_allocate(bytes);
-}
-void *milcgpu_plugin_allocate_untouched(size_t bytes) { return host_allocate(bytes); }
+void *milcgpu_plugin_allocate(size_t bytes) { return host_allocate(bytes); }
 
 } // extern "C"

@@ -206,9 +206,11 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, con
                 require(solutions, "milcgpu_staggered_multi_mass", "solutions");
             for (int i = 0; i < full.n_shifts; ++i)
                 fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-            require_apart({}, fields);
-            return Write([context = links->context, fields, parity = parity_index(full.parity)](
-                             int i, const SpinorBlock &x, bool) { context->reorder->to_host(x, parity, fields[i]); });
+            const int on = parity_index(full.parity);
+            require_apart(occupied(*links->context, "solutions", true, fields, on));
+            return Write([context = links->context, fields, parity = on](int i, const SpinorBlock &x, bool) {
+                context->reorder->to_host(x, parity, fields[i]);
+            });
         });
 }
 

@@ -167,8 +167,6 @@ const char *milcgpu_why_own_dslash(void);
 
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
-/* The same of fields that will probably not be written: their pages come as somebody does. */
-void *milcgpu_untouched_room(size_t bytes, const char *what);
 /* NULL where there is none, after a line "no room in the host's memory for `what`". */
 void *milcgpu_try_room(size_t bytes, const char *what);
 /* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,

@@ -87,9 +87,9 @@ static int create_by_device(const milcgpu_call *call, creation *c) {
     int i, device_only = milcgpu_may_defer_links();
     if (!device_only)
         device_only = (these.made_of = copy_to_defer(c->links, with_aux)) != NULL;
-    *c->aux = milcgpu_create_auxiliary(c->ap, with_aux && these.made_of == NULL);
+    *c->aux = milcgpu_create_auxiliary(c->ap);
     for (i = 0; i < n; i++)
-        these.fn[i] = these.made_of != NULL ? milcgpu_new_fn_links_by(milcgpu_untouched_room) : milcgpu_new_fn_links();
+        these.fn[i] = milcgpu_new_fn_links();
     memcpy(c->fn, these.fn, sets * sizeof *c->fn);
     *c->fn_deps = deps ? these.fn[sets] : NULL;
     if (!milcgpu_make_hisq(c->info, these.fn, deps, *c->aux, c->ap, c->links, device_only, with_aux && !device_only)) {

@@ -83,30 +83,27 @@ void milcgpu_destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_li
 #endif
 
 /* create_fn_links without filling the fields with zeros. */
-fn_links_t *milcgpu_new_fn_links_by(void *(*make)(size_t, const char *)) {
+fn_links_t *milcgpu_new_fn_links(void) {
     fn_links_t *fn = (fn_links_t *)milcgpu_room(sizeof(fn_links_t), "fn links");
     init_ferm_links(fn);
 #if MILCGPU_MILC >= 3
     fn->preserve = 0;
 #endif
     fn->phase = create_link_phase_info();
-    fn->fat = (su3_matrix *)make(LINK_BYTES, "fat links");
-    fn->lng = (su3_matrix *)make(LINK_BYTES, "long links");
+    fn->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
+    fn->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
     return fn;
 }
-fn_links_t *milcgpu_new_fn_links(void) { return milcgpu_new_fn_links_by(milcgpu_room); }
 
-/* used: whether they will be filled. */
-hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap, int used) {
-    void *(*const make)(size_t, const char *) = used ? milcgpu_room : milcgpu_untouched_room;
+hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap) {
     hisq_auxiliary_t *aux = (hisq_auxiliary_t *)milcgpu_room(sizeof(hisq_auxiliary_t), "HISQ auxiliary links");
     memset(aux, 0, sizeof *aux);
     aux->phases_in = 1;
     aux->WeqY = ap->ugroup == UNITARIZE_U3;
-    aux->U_link = (su3_matrix *)make(LINK_BYTES, "U links");
-    aux->V_link = (su3_matrix *)make(LINK_BYTES, "V links");
-    aux->Y_unitlink = (su3_matrix *)make(LINK_BYTES, "Y links");
-    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)make(LINK_BYTES, "W links");
+    aux->U_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "U links");
+    aux->V_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "V links");
+    aux->Y_unitlink = (su3_matrix *)milcgpu_room(LINK_BYTES, "Y links");
+    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)milcgpu_room(LINK_BYTES, "W links");
     return aux;
 }
 

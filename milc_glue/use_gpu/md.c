@@ -62,7 +62,7 @@ su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
     if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
         milcgpu_plugin_compare())
         return milcgpu_original(create_v_field_from_site_member)(member);
-    copy = (su3_vector *)milcgpu_untouched_room(sites_on_node * sizeof(su3_vector), "a source");
+    copy = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a source");
     milcgpu_defer_source(copy, (su3_vector *)F_PT(&lattice[0], member));
     return copy;
 }

@@ -6,7 +6,7 @@
  *     PRIMME, ARPACK]: eigenvectors, in eigen.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
- *   program memory [pool, or glibc]: where large blocks of memory come from, in host.c
+ *   program memory [kept, or freed]: whether freed fields stay in the process, in host.c
  *   program auxiliary: auxiliary links, wanted and not, in links.c
  *   program sums: of links, in use while others are destroyed, in links.c
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads, in links.c
@@ -35,7 +35,7 @@ void gauge_everything(void);
 void auxiliary(void);
 void waiting(const char *fault);
 void sums_of_links(void);
-void try_memory(int pooled);
+void try_memory(int kept);
 void try_threads(void);
 void try_pauses(void);
 void try_lattice_file(const char *routines, const char *name);
@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
         normal_exit(0);
     }
     if (strcmp(fault, "memory") == 0 && argc > 2) {
-        try_memory(strcmp(argv[2], "pool") == 0);
+        try_memory(strcmp(argv[2], "kept") == 0);
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
