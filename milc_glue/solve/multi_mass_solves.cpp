@@ -220,7 +220,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                       [&](const milcgpu_multi_mass_spec &full) {
                           require(to, "milcgpu_staggered_multi_mass_vectors", "to");
                           if (to->context != links->context)
-                              refuse("to: vectors of another context than that of the links");
+                              refuse("to: vectors of another context than the links");
                           need_vectors(*to, first, full.n_shifts, "first");
                           return Write([to, first, filled = std::vector<int>(), parity = parity_index(full.parity)](
                                            int i, const SpinorBlock &x, bool last) mutable {
