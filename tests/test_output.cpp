@@ -185,6 +185,7 @@ TEST_CASE("tables: cells come back as they were, each row has those of the headi
         Csv csv;
         csv.open("--csv", path, {"what", "n", "x", "where"});
         csv.row("a, b", 3, 0.1234567, Cells{"host"});
+        csv.row("\x1b[2J\n", 1, 2, "\u00e9\xff"); // as names of files may be
         CHECK(refusal<std::logic_error>([&] { csv.row(1, 2, 3); }) == "a row of 3 cells in a table of 4");
         csv.row("b", true, std::numeric_limits<double>::quiet_NaN(), "cuda");
         csv.finish();
@@ -193,7 +194,8 @@ TEST_CASE("tables: cells come back as they were, each row has those of the headi
         none.row(1);
         none.finish();
     }
-    CHECK(tests::text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\nb,1,nan,cuda\n");
+    CHECK(tests::text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\n\\x1b[2J\\n,1,2,\u00e9\\xff\n"
+                                  "b,1,nan,cuda\n");
     // Rows of a run that failed are kept beside the name.
     {
         Csv csv(17);

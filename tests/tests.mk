@@ -4,9 +4,12 @@
 LONG ?= $(if $(gpus),1)
 export LONG
 
-# Where TESTS is one tag, as [smoke], only the files that have tests of it.
-tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
-tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
+# One word for the shell; TESTS for Catch, which takes a comma in a name with a backslash alone.
+in_quotes = '$(subst ','\'',$(1))'
+for_catch  = $(if $(findstring ",$(TESTS)),$(call in_quotes,$(subst "\$(comma)","$(comma)",$(subst $(comma),\$(comma),$(TESTS)))),$(TESTS))
+# If TESTS is one tag, as [smoke], or the name of one test in quotation marks, only the files that have it are compiled.
+tag           := $(shell echo $(call in_quotes,$(TESTS)) | grep -x '\[[a-z_]*\]')
+tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp),$(if $(findstring ",$(TESTS)),$(shell grep -lF $(call in_quotes,$(TESTS)) tests/*.cpp)))
 main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
 test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
@@ -168,7 +171,7 @@ threads_each := $(if $(filter 1,$(LONG)),2,1)
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
 run_tests = mkdir -p $(O)/tests; \
-  OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$(threads_each)} $(1) $(or $(TESTS),-# '[\#test_$(2)]~[.]') >$(O)/tests/$(2).log 2>&1; \
+  OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$(threads_each)} $(1) $(or $(for_catch),-# '[\#test_$(2)]~[.]') >$(O)/tests/$(2).log 2>&1; \
   awk -v status=$$? -v counts=$(O)/tests/$(2).counts '$(take_counts)' $(O)/tests/$(2).log
 take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
   /^skipped [0-9]+: / { why = why $$0 "\n"; next } { said = said $$0 "\n" } \

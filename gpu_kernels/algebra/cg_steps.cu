@@ -40,7 +40,7 @@ struct StartFinish : Finish {
     MILCGPU_HD void operator()(const Sums<1> &rr) const { state->start(rr.v[0], rr.v[0]); }
 };
 
-// What is done with a site of the direction after it was stored, and, by one thread, at the end of the launch.
+// What happens to a site of the direction after it was stored, and, by one thread, at the end of the launch.
 struct SendNothing {
     MILCGPU_HD void begin() const {}
     template <class S> MILCGPU_HD void send(int, const StoredSpinor<S> &) const {}
@@ -65,7 +65,7 @@ struct SendToPeers {
 
 template <class S, class Send> struct UpdateSolutions {
     SourceAddresses<max_shifts> r[cg_kept_steps];
-    SourceAddresses<max_shifts> p, copy, x; // copy: nullptr if there is none
+    SourceAddresses<max_shifts> p, copy, x; // copy: may be nullptr
     size_t stride;
     const CgState *states;
     int count, steps;

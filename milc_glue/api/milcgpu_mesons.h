@@ -70,7 +70,8 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
 milcgpu_status milcgpu_meson_links_load_gauge(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                               milcgpu_gauge *gauge);
 
-/* n quark fields, on the host or on the device. One of the two pointers must be NULL. */
+/* n quark fields, on the host or on the device. One of the two pointers must be NULL. Fields that a call writes must
+ * not share memory; one that it reads may be written, too. */
 typedef struct {
     const milcgpu_field *host; /* n fields of colour vectors on all sites */
     milcgpu_vectors *device; /* or the vectors first, first + 1, .. of a set in the handle's precision, both parities */

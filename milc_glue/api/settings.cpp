@@ -116,7 +116,7 @@ const std::vector<TestWord> &test_words() {
         {"load", true, "each routine that reads quark fields of measurements loads them"},
         {"no_gather", true, "colours of a set of propagators are solved one by one, masses together"},
         {"no_dslash", true, "dslash_fn_field and dslash_w_field are MILC's own"},
-        {"no_pool", true, "the C library allocates MILC's fields"},
+        {"no_pool", true, "the C library manages and clears the memory of MILC's fields"},
         {"keep", false, "quark fields of measurements stay on the device, also on the host backend"},
         {"dslash", false, "dslash_fn_field and dslash_w_field are taken over on every lattice and backend"},
         {"nan", false, "old copies on the host of fields that are newer on the device are overwritten with NaN"},

@@ -247,7 +247,7 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity) {
     return with_gauge(gauge, "milcgpu_gauge_load", [&](milcgpu_gauge &g) {
         load(g, "milcgpu_gauge_load", g.u, g.links_version, [&](CallArguments &call) {
-            call("unitarity", unitarity, not_nan);
+            call("unitarity", unitarity, any_finite);
             return field_of(g, links, 72, "links");
         });
         const Phases phases(g.geometry());
@@ -385,7 +385,7 @@ milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance,
         same_on_all_ranks(*g.context, "milcgpu_gauge_reunitarize", [&](CallArguments &call) {
             call.given("report", report);
             require_sizes(report, 1);
-            tolerance = call("tolerance", tolerance, from_to(0, INFINITY).or_0_for(1e-4));
+            tolerance = call("tolerance", tolerance, at_least(0).or_0_for(1e-4));
         });
         need_some_links(g);
         const ReunitarizeReport r =

@@ -180,7 +180,7 @@ struct InPlace {
             call("hop", hop, from_to(1, 2, "2 (two links, staggered quarks) or 1"));
             call("slice", slice, from_to(-1, links.extent(3) - 1));
             look(call);
-            fields.emplace(links, quarks, n, "quarks");
+            fields.emplace(links, quarks, n, "quarks", true);
             call("n", n), look_at(call, "quarks", quarks);
         });
     }

@@ -19,8 +19,8 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     milcgpu::LinkStatistics statistics{}; // of u
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
-    bool busy = false;                     // in a call
-    milcgpu::LoadedVectors loaded_vectors; // that this call reads
+    bool busy = false;                               // in a call
+    milcgpu::LoadedVectors loaded_vectors;           // that this call reads
     std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Evictable(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
@@ -115,8 +115,8 @@ void look_at(CallArguments &, const char *name, const milcgpu_quarks *);
 // n colour vectors on the device, to read and to write.
 class Quarks {
   public:
-    // Loads them, where they are the host's.
-    Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what);
+    // Loads them, where they are the host's. in_place: results go there, too.
+    Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what, bool in_place = false);
     // Room for results that go to `to`: the vectors themselves, or, where these are being read or are the host's,
     // others.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
@@ -129,7 +129,7 @@ class Quarks {
     SpinorField allocate(int parity, const char *owner) const; // as many vectors
 
   private:
-    void look_at(const milcgpu_quarks *, const char *what, const char *owner);
+    void look_at(const milcgpu_quarks *, const char *what, bool written, const char *owner);
     milcgpu_meson_links &links_;
     int n_;
     std::vector<HostField> host_;

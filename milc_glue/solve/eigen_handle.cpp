@@ -1,6 +1,7 @@
 // The C interface to eigenvectors.
 #include "milc_glue/solve/eigen_handle.h"
 #include "gpu_kernels/solver/lanczos.h"
+#include "milc_glue/api/apart.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/verify.h"
@@ -48,10 +49,8 @@ void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int inde
 } // namespace
 
 Precision milcgpu::stored_as(int precision) {
-    const Precision real = precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision");
-    if (real == Precision::double_)
-        refuse("precision is double: eigenvectors are single or half");
-    return real;
+    return precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision", Precision::single, Precision::half,
+                        ", or 0 for half");
 }
 
 bool milcgpu::are_loaded(const milcgpu_eigenvectors &of) {
@@ -321,6 +320,10 @@ milcgpu_status milcgpu_eigenvectors_values(const milcgpu_eigenvectors *eigenvect
         if (eigenvectors->set == nullptr)
             refuse(empty_eigenvectors);
         const Eigenvectors &set = *eigenvectors->set;
+        const size_t bytes = set.values.size() * sizeof(double);
+        require_apart(
+            {{"values", true, reinterpret_cast<uintptr_t>(values), bytes, bytes, values != nullptr},
+             {"residuals", true, reinterpret_cast<uintptr_t>(residuals), bytes, bytes, residuals != nullptr}});
         if (values != nullptr)
             std::copy(set.values.begin(), set.values.end(), values);
         if (residuals != nullptr)

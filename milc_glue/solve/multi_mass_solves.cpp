@@ -87,8 +87,8 @@ MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSol
 
 } // namespace
 
-Status milcgpu::solve(OperatorFamily &family, MassesOfCall &call, const CallMeter &meter,
-                      milcgpu_multi_mass_report &report) {
+Status milcgpu::solve_masses(OperatorFamily &family, MassesOfCall &call, const CallMeter &meter,
+                             milcgpu_multi_mass_report &report) {
     MultiMassArguments &a = call.a;
     const int n = static_cast<int>(a.limits.shifts.size());
     if (n == 0)
@@ -189,7 +189,7 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
             });
         };
         StaggeredFamily family(*links, call.a.parity);
-        return solve(family, call, meter, filled);
+        return solve_masses(family, call, meter, filled);
     });
     return report_to_caller(status, filled, report);
 }
@@ -206,9 +206,11 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, con
                 require(solutions, "milcgpu_staggered_multi_mass", "solutions");
             for (int i = 0; i < full.n_shifts; ++i)
                 fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-            require_apart({}, fields);
-            return Write([context = links->context, fields, parity = parity_index(full.parity)](
-                             int i, const SpinorBlock &x, bool) { context->reorder->to_host(x, parity, fields[i]); });
+            const int on = parity_index(full.parity);
+            require_apart(occupied(*links->context, "solutions", true, fields, on));
+            return Write([context = links->context, fields, parity = on](int i, const SpinorBlock &x, bool) {
+                context->reorder->to_host(x, parity, fields[i]);
+            });
         });
 }
 

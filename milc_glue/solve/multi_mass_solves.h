@@ -41,6 +41,6 @@ struct MassesOfCall {
     std::function<void(int shift, const SpinorBlock &x, bool last)> write;
     bool keeps_solver; // for the next call
 };
-Status solve(OperatorFamily &, MassesOfCall &, const CallMeter &, milcgpu_multi_mass_report &);
+Status solve_masses(OperatorFamily &, MassesOfCall &, const CallMeter &, milcgpu_multi_mass_report &);
 
 } // namespace milcgpu

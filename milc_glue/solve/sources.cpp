@@ -121,6 +121,9 @@ Status solve_staggered(const SourcesCall &of, milcgpu_links &links, const milcgp
             check_one_source(spec);
         places = places_of();
         task.a = checked_sources(spec, of.n, task.each);
+        if (of.numbered) // solutions may be written while other sources are still read
+            require_apart(occupied(context, "sources", false, places.sources, task.a.parity),
+                          occupied(context, "solutions", true, places.solutions, task.a.parity));
         check_version(spec.links_version, *links.links);
         reports = empty_reports(of.n);
         if (of.numbered)
@@ -162,7 +165,6 @@ milcgpu_status solve_sources(const SourcesCall &of, milcgpu_links *links, const 
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
             }
             require_sizes(reports, of.n);
-            require_apart(places.sources, places.solutions);
             return places;
         };
         const Status status = solve_staggered(of, *links, spec, filled, places_of);

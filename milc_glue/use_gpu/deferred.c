@@ -196,8 +196,8 @@ static int make_sum(sum_of_links *place, const fn_links_t *zero, const fn_links_
     milcgpu_plugin_link_fields links;
     const void *field;
     if (place->fat == NULL) {
-        place->fat = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "fat links");
-        place->lng = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "long links");
+        place->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
+        place->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
         leave_as_it_is(place->fat);
         leave_as_it_is(place->lng);
     }
@@ -261,6 +261,8 @@ void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_link
 }
 
 void milcgpu_need(int fields, const char *who) {
+    if (fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY))
+        milcgpu_plugin_fulfil(fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY), NULL);
     if ((fields & MILCGPU_SOLUTIONS) && !milcgpu_plugin_vectors_need())
         milcgpu_end_of_run();
     if (fields & MILCGPU_FERMION_LINKS)

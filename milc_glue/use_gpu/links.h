@@ -9,9 +9,6 @@
 
 /* ---- make_links.c ------------------------------------------------------------------------------------------------ */
 
-/* Whether the plugin can do this; said once where it cannot. */
-int milcgpu_can_offload(milcgpu_routine routine, int can, const char *why);
-
 /* By the device; 0: not done. fat and lng: NULL where not wanted. device_only: as milcgpu_plugin_links has it. */
 int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
                        const ks_component_paths *p, const su3_matrix *links, int device_only);
@@ -27,8 +24,7 @@ int milcgpu_n_sets(const ks_action_paths_hisq *ap);
 int milcgpu_makes_deps(const ks_action_paths_hisq *ap, int want_deps);
 /* Fields that are not filled. used: whether they will be. */
 fn_links_t *milcgpu_new_fn_links(void);
-fn_links_t *milcgpu_new_fn_links_by(void *(*make)(size_t, const char *));
-hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap, int used);
+hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap);
 void milcgpu_destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *deps);
 /* fn: n_sets, and the derivative by eps_naik if `deps`. fill: the auxiliary links, too. */
 int milcgpu_make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t *aux, const ks_action_paths_hisq *ap,
