@@ -1,9 +1,10 @@
 # From a source to its object, and how far the build is. Read after the lists of all folders.
 
-# Rewritten only when the flags differ from the last build's; every object depends on it.
-$(O)/flags: FORCE
-	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
-	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
+# Rewritten only when the flags differ from the last build's; every object depends on it. They are compared here, and
+# not by a recipe that always runs: make -n would take every object for old.
+flags_differ := $(shell printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $(O)/flags || echo differ)
+$(O)/flags: $(if $(flags_differ),FORCE)
+	@mkdir -p $(@D); : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
 
 # What most sources take of the standard library, compiled once for each of two levels of optimization: it takes as long
 # to read as many a file. The parts of bench have bench.h with it. Not by nvcc, and not by ccache, which by default keeps
@@ -32,6 +33,7 @@ testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_pr
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
                 $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+$(if $(flags_differ)$(dry_run),,$(shell ls $(to_compile) >$(O)/compiled 2>/dev/null))
 say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
 
