@@ -37,11 +37,11 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
             field->keep_sum();
         make(*fat_, *lng_);
         for (LinkField *field : both)
-            clear_padding(device_, *field, geometry_); // each time: a bit may have flipped there
+            clear_padding(device_, *field, geometry_); // each time, because a bit may have flipped there
     });
     for (LinkField *field : both) {
         if (halo_ != nullptr) {
-            field->no_sum(); // ghosts count
+            field->no_sum(); // ghosts would count
             halo_->exchange_backward(*field, field == fat_.get() ? fat_layers : long_layers);
         }
         field->checksum = field->sum_of_content();

@@ -1,5 +1,6 @@
 // Wilson fields, gauge fields and clover terms between the reference and a device.
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/wilson/clover_term.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/bench.h"

@@ -3,7 +3,6 @@
 #include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/api/test_hooks.h"
-#include "reorder/resident_links.h"
 #include "tests/catch.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"

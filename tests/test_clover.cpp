@@ -1,4 +1,5 @@
 // The clover term on the device: made, inverted, stored and applied, against the reference.
+#include "gpu_kernels/fields/spinor_field.h"
 #include "tests/clover_support.h"
 #include <cstring>
 

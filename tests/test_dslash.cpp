@@ -3,6 +3,7 @@
 #include "gpu_kernels/machine/backend/launch_types.h"
 #include "gpu_kernels/solver/cg.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
+#include "reorder/resident_links.h"
 #include "tests/bench.h"
 #include <algorithm>
 #include <functional>

@@ -150,8 +150,9 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
             const double eps = 0;
             void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
             milcgpu_fatlink_report made{};
-            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, fat.data(), 1, &eps, &fats, &lngs, nullptr,
-                                         nullptr, nullptr, device_only, &made) == 1);
+            REQUIRE(milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, fat.data(), 1, &eps, &fats, &lngs, nullptr,
+                                          nullptr, nullptr, device_only},
+                                         &made) == 1);
             use();
         };
         const std::vector<std::pair<const char *, std::function<void()>>> changes = {
@@ -241,8 +242,9 @@ TEST_CASE("links have one content, made on the device, copied from there or load
             const double eps = 0;
             void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
             milcgpu_fatlink_report report{};
-            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr,
-                                         nullptr, nullptr, device_only, &report) == 1);
+            REQUIRE(milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr,
+                                          nullptr, nullptr, device_only},
+                                         &report) == 1);
             made[device_only] = content();
         }
         CHECK(made[0] != 0);

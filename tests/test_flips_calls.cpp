@@ -472,12 +472,12 @@ Run run(const Family &family, const reference::Lattice &lattice, milcgpu::Backen
     family.before(calls);
     Run r{MILCGPU_OK, {}, 0, "", ""};
     milcgpu::Device &device = *calls.session.context->device;
-    device.set_look([&](const char *what) {
+    device.set_observer([&](const char *what) {
         if (r.looks++ == flip_at)
             r.at = what, r.owner = device.flip_bit(bit);
     });
     r.status = family.call(calls, r.result);
-    device.set_look({});
+    device.set_observer({});
     return r;
 }
 

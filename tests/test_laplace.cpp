@@ -757,5 +757,5 @@ TEST_CASE("Laplace: odd extents along a direction are refused, and a cut lattice
     } catch (const Error &error) {
         refused = error.what();
     }
-    CHECK(refused.find("a halo where the lattice is cut") != std::string::npos);
+    CHECK(refused.find("a halo if the lattice is cut") != std::string::npos);
 }

@@ -128,6 +128,24 @@ TEST_CASE("a sum of links that changed on the device fails once, with words, and
     }
 }
 
+TEST_CASE("links that somebody holds stay when a new sum takes their place", "[link_cache]") {
+    for (const Backend backend : tests::backends()) {
+        Prepared p(backend);
+        const double sum_fat = 0, sum_lng = 0; // their addresses
+        const auto sum = [&](double factor) -> LinkSet & {
+            LinkSet *set = nullptr;
+            p.cache.keep_sum({&sum_fat, &sum_lng}, {p.fat[0].data(), p.lng[0].data()}, factor,
+                             {p.fat[1].data(), p.lng[1].data()});
+            CHECK(p.cache.ready(&sum_fat, &sum_lng, set) == MILCGPU_OK);
+            return *set;
+        };
+        const std::shared_ptr<milcgpu_links> held = LinkCache::hold(sum(0.5));
+        const uint64_t content = held->links->content();
+        CHECK(sum(0.25).content() != content);
+        CHECK(held->links->content() == content);
+    }
+}
+
 TEST_CASE("what the sample does not show, threads see that look during a solve, or its end", "[link_cache][sanitize]") {
     Prepared p(Backend::host);
     p.ready(0);

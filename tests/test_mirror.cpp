@@ -189,9 +189,10 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
                 const double eps = 0;
                 void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
                 milcgpu_fatlink_report report{};
-                REQUIRE(milcgpu_plugin_links(hisq ? MILCGPU_HISQ_LINKS : MILCGPU_LOAD_FN_LINKS, &spec, gauge[of].data(),
-                                             1, &eps, &fats, &lngs, nullptr, nullptr, nullptr, device_only,
-                                             &report) == 1);
+                REQUIRE(
+                    milcgpu_plugin_links({hisq ? MILCGPU_HISQ_LINKS : MILCGPU_LOAD_FN_LINKS, &spec, gauge[of].data(), 1,
+                                          &eps, &fats, &lngs, nullptr, nullptr, nullptr, device_only},
+                                         &report) == 1);
                 deferred = device_only != 0;
             };
             const auto fill = [&] { // as the glue does before MILC reads or writes them

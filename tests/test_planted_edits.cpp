@@ -194,8 +194,9 @@ struct Entries {
             const double eps = 0;
             void *const fats = fat.data(), *const lngs = lng.data();
             milcgpu_fatlink_report report{};
-            CHECK(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr,
-                                       nullptr, nullptr, 0, &report) == 1);
+            CHECK(milcgpu_plugin_links(
+                      {MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr, nullptr, nullptr, 0},
+                      &report) == 1);
             return fat;
         });
         const auto moved = [this](const std::function<int(const milcgpu_plugin_lattice &)> &force) {

@@ -79,8 +79,9 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
         survives(
             "links",
             [&] {
-                return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, milc.fat.data(), 1, &eps, &fats, &lngs,
-                                            nullptr, nullptr, nullptr, 0, &made);
+                return milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, milc.fat.data(), 1, &eps, &fats, &lngs,
+                                             nullptr, nullptr, nullptr, 0},
+                                            &made);
             },
             [&] { return fat[0] != 0; });
         const milcgpu_plugin_solve_call call = milc.call();
@@ -104,8 +105,9 @@ TEST_CASE("links for the device alone: fields are not filled, solves find them, 
             const std::vector<double> eps(n);
             const std::vector<void *> fats(n, milc.fat.data()), lngs(n, milc.lng.data());
             milcgpu_fatlink_report made{};
-            return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), n, eps.data(), fats.data(),
-                                        lngs.data(), nullptr, nullptr, nullptr, alone, &made);
+            return milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), n, eps.data(), fats.data(),
+                                         lngs.data(), nullptr, nullptr, nullptr, alone},
+                                        &made);
         };
         const auto solution = [&] {
             std::fill(milc.x.begin(), milc.x.end(), 0.0);
@@ -148,8 +150,9 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
             for (int k = 0; k < count; ++k)
                 fats.push_back(links[2 * k].data()), lngs.push_back(links[2 * k + 1].data());
             milcgpu_fatlink_report made{};
-            return milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, gauge.data(), count, &eps[first], fats.data(),
-                                        lngs.data(), nullptr, nullptr, nullptr, alone, &made);
+            return milcgpu_plugin_links({MILCGPU_HISQ_LINKS, &spec, gauge.data(), count, &eps[first], fats.data(),
+                                         lngs.data(), nullptr, nullptr, nullptr, alone},
+                                        &made);
         };
         const auto applied = [&](const std::vector<double> &fat, const std::vector<double> &lng) {
             std::vector<double> out(milc.source.size());

@@ -232,8 +232,9 @@ TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measure
             const double eps = 0;
             void *fat = milc.fat.data(), *lng = milc.lng.data();
             milcgpu_fatlink_report made{};
-            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, lattice.data(), 1, &eps, &fat, &lng, nullptr,
-                                         nullptr, nullptr, 0, &made) == 1);
+            REQUIRE(milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, lattice.data(), 1, &eps, &fat, &lng, nullptr,
+                                          nullptr, nullptr, 0},
+                                         &made) == 1);
         };
         const Device &device = *plugin().context->device;
         const QuarkFields &quarks = *plugin().quarks;

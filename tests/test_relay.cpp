@@ -84,7 +84,7 @@ struct RankOfRing {
         relay.box()->sums_posted = ++sums << RelayBox::count_bits | numbers.size();
     }
     void pass_all() {
-        while (!relay.look())
+        while (!relay.poll())
             tests::pause();
     }
 };

@@ -222,8 +222,8 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step: iterates 
             HalfCall half;
             half.in = in, half.out = out;
             CHECK(thrown_by([&] { WilsonNormal(other).first_half(bench.device, half); }) ==
-                  "Wilson operator: 2 sources at once, but it has room for 1. Make what lies between its "
-                  "halves for as many (NormalOperator::between)");
+                  "Wilson operator: 2 sources at once, but it has memory for 1. Allocate the fields between "
+                  "its halves for as many (NormalOperator::between)");
         }
 }
 

@@ -7,7 +7,7 @@ namespace milcgpu {
 
 namespace {
 
-// The change of the solution is in single if half precision iterates.
+// If half precision iterates, the change of the solution is in single.
 template <class S> using GainOf = std::conditional_t<std::is_same<S, SpinorHalf>::value, SpinorSingle, S>;
 
 // acc + a x

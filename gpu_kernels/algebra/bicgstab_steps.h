@@ -18,7 +18,7 @@
 // quenched 8^4 lattice near its critical kappa, two sources: 193 steps in double instead of 408 and 908; in single 250
 // steps instead of no convergence.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/fields/su3.h"
 #include "gpu_kernels/machine/backend/portable.h"
 
@@ -75,7 +75,7 @@ struct BicgState {
         take_residual(new_rr, new_rho);
         check_convergence();
     }
-    // A true residual takes the place of the recursion's. by: |r_new - r|^2.
+    // Replaces the residual of the recursion by a true residual. by: |r_new - r|^2.
     MILCGPU_HD void replace(double new_rr, Complex<double> new_rho, double by) {
         jump = by;
         largest_rr = 0;
@@ -91,7 +91,7 @@ struct BicgState {
         rho = new_rho;
         beta = quotient(rho, rho_before) * quotient(alpha, omega);
     }
-    // NaN is tested for first, and every later test is false for NaN. So NaN is never taken for convergence.
+    // NaN is tested for first, and every later test is false for NaN. So NaN never counts as convergence.
     MILCGPU_HD void check_convergence() {
         if (!(rr < INFINITY) || !(norm(beta) < INFINITY) || !(norm(alpha) < INFINITY) || !(norm(omega) < INFINITY))
             stop = BicgStop::nan_or_inf;
@@ -120,10 +120,10 @@ void bicgstab_start(Device &, const BicgVectors &, BicgState *);
 void bicgstab_half_step(Device &, const BicgVectors &, BicgState *);
 void bicgstab_step(Device &, const BicgVectors &, BicgState *);
 void bicgstab_direction(Device &, const BicgVectors &, const BicgState *);
-// The true residual r_new takes the place of r, and the next direction is made. Sets rr, rho, beta, jump and active of
-// the state. 4 vectors, and those of bicgstab_direction.
+// Replaces r by the true residual r_new, and computes the next direction. Sets rr, rho, beta, jump and active of the
+// state. 4 vectors, and those of bicgstab_direction.
 void bicgstab_replace(Device &, const SpinorBlock &r_new, const BicgVectors &, BicgState *);
-// x += scale gain, gain = 0; x in double. 2 vectors and 2 double ones.
+// x += scale gain, gain = 0; x in double. 2 vectors, and 2 in double.
 void bicgstab_collect(Device &, double scale, const SpinorBlock &gain, const SpinorBlock &x);
 
 // Flops and bytes of the three passes of one iteration, for each colour vector.

@@ -2,7 +2,7 @@
 // spinor (48 double, 24 single, 16 half). Sums are deterministic and stay on the device; see launch.h.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/send_out.h"
 
 namespace milcgpu {
@@ -26,9 +26,9 @@ long long first_not_finite(Device &, const SpinorBlock &x);
 // Throws Error(nan_or_inf) that names `what` and the first site of x, which lives on `parity`, with NaN or infinity.
 void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
 
-// Whether a source is not zero; bb: its |b|^2. Throws Error(nan_or_inf) where that, or what a residual of `tolerance`
-// times the source has for it, is no number of double precision. scratch: a field of its kind, overwritten where bb is
-// 0. sum: one number (device).
+// True if a source is not zero; bb: its |b|^2. Throws Error(nan_or_inf) if bb, or the target of a residual of
+// `tolerance` times the source, is not a number in double precision. scratch: a field of the same kind, overwritten if
+// bb is 0. sum: one number (device).
 bool is_there(Device &, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &scratch,
               double *sum);
 
@@ -44,22 +44,22 @@ struct Direction {
     SpinorBlock p, copy;
 };
 
-// Start of conjugate gradient: p = r; the state starts with |r|^2. p.p may be empty. 2 spinors and a double one.
+// Start of conjugate gradient: p = r; the state starts with |r|^2. p.p may be empty. 2 spinors, and one in double.
 void cg_start(Device &, const SpinorBlock &r, const Direction &p, CgState *state);
 
 // Updates direction and solution for the last `steps` iterations: x += scale alpha p, p = r + beta p for each of them.
-// There is one source, or several, each with a conjugate gradient of its own. r[k] is the residual after iteration k of
-// every cg_kept_steps. p and x are in double; copy is empty if r is in double. Sources that are not active stay as they
-// are. With `stopped` it is the other way round: only sources that are not active are updated, for the iterations since
-// their last update. send: one source only; sends p to the neighbours, because the next launch applies the operator to
-// it. Bytes a site and source: a spinor for each iteration and for the copy of p, and 4 double ones.
+// There is one source, or several, each with its own conjugate gradient. r[k] is the residual after iteration k of
+// every cg_kept_steps. p and x are in double; copy is empty if r is in double. Sources that are not active do not
+// change. With `stopped`, only sources that are not active are updated, for the iterations since their last update.
+// send: for one source only; sends p to the neighbours, because the next launch applies the operator to it. Bytes a
+// site and source: a spinor for each iteration and for the copy of p, and 4 in double.
 struct SolutionVectors {
     SpinorBlock r[cg_kept_steps], p, copy, x;
 };
 void update_solutions(Device &, const SolutionVectors &, const CgState *states, int steps, bool stopped,
                       const SendOut &send = {});
 
-// Of one iteration and site, if cg_kept_steps are done at once.
+// For one iteration and site, if cg_kept_steps are done at once.
 constexpr double update_solutions_flops = 24;
 constexpr double update_solutions_bytes(Precision residuals) {
     const double copies = residuals == Precision::double_ ? 0 : 1;
@@ -79,7 +79,7 @@ void cg_reliable_update(Device &, const SpinorBlock &r_new, const SpinorBlock &r
 // during a solve: the residual is scale * r, state->relative is set, and the iteration is judged. 2 spinors.
 void relative_residual(Device &, const SpinorBlock &r, const SpinorBlock &x, double *sum, CgState *state,
                        double volume);
-// The same sum for fields of several components, in double.
+// As above for fields of several components, in double.
 void relative_residual_of_sites(Device &, const SpinorBlock &r, const SpinorBlock &x, double *sum);
 
 } // namespace milcgpu

@@ -1,8 +1,9 @@
-// Fields times a small matrix, which waits in shared memory. Fields are read from memory once and written once.
+// Fields times a small matrix in shared memory. Each field is read from memory once and written once.
 //
-// Up to 16 results in single precision, and up to 4 in half: plain multiplications. All else by the matrix units: a
-// warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the results in registers, and sums
-// over the fields four at a time, straight from the registers from which the matrix units take them.
+// Up to 16 results in single precision, and up to 4 in half, use plain multiplications. All other cases use the matrix
+// units: a warp keeps 16 sites of a colour (half precision: 8 sites of three colours) for up to 32 of the results in
+// registers, and sums over the fields four at a time, straight from the registers from which the matrix units read
+// them.
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/for_precision.h"
 #if defined(MILCGPU_WITH_CUDA)
@@ -16,8 +17,8 @@ namespace {
 
 #if defined(MILCGPU_WITH_CUDA)
 
-// A chunk a thread. `ahead` fields at a time are loaded before they are needed: to a ring of stages in shared memory,
-// or to registers (where there is one stage). With what is added, and in half precision, registers are faster.
+// A chunk a thread. `ahead` fields at a time are loaded before they are needed: into a ring of stages in shared memory,
+// or into registers (then there is one stage). If another field is added, and in half precision, registers are faster.
 template <class S, int columns, bool add> struct Plain {
     static constexpr bool in_ring = S::precision == Precision::single && !add;
     static constexpr int ahead = !in_ring ? 4 : columns == 4 ? 1 : columns == 16 ? 2 : 4;
@@ -56,8 +57,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<S, columns, add>::b
                 next[k] = *reinterpret_cast<const uint4 *>(chunk + (field + k) * x.source_bytes);
         }
     };
-    // The ring: where this thread's chunks are, the stages that are taken next and that are free, and where chunks come
-    // from, with the fields that are left there.
+    // The ring: where this thread's chunks are, the stage that is used next and the stage that is free, and the source
+    // of the chunks, with the fields that are left there.
     unsigned chunks = cuda::in_shared(ring + threadIdx.x), now = 0, before = (P::stages - 1) * P::stage_bytes;
     size_t x_apart = x.source_bytes;
     if (P::in_ring)
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<S, columns, add>::b
                 MILCGPU_UNROLL
                 for (int k = 0; k < ahead; ++k)
                     cuda::decode(S(), next[k], v[k]);
-                // One load for both: in a branch its result would be waited for.
+                // One load for both cases: in a branch the thread would wait for its result.
                 const bool last = group + 1 == groups;
                 load(last ? x_chunk + step : x_chunk, last ? 0 : (group + 1) * ahead,
                      last ? left - apart * Chunk::sites : left);
@@ -165,9 +166,9 @@ void rotate_plainly_on_gpu(Device &device, const SpinorBlock &x, const Complex<d
          : start_plainly<S, columns, false>(device, x, c, y, y, gate);
 }
 
-// The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. Where there are 32 columns it is one in
-// single precision: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
-// take. In double it is four, so that the small matrix is read half as often.
+// The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. With 32 columns it is one chunk in single
+// precision: two would take too many registers; its two numbers are the pair of tiles that the matrix units take. In
+// double it is four chunks, so that the small matrix is read half as often.
 template <class S, int columns> struct Rows {
     static constexpr bool wide = columns == 4;
     static constexpr int chunks = wide && cuda::Chunk<S>::numbers == 2   ? 1
@@ -176,20 +177,19 @@ template <class S, int columns> struct Rows {
     static constexpr int tiles = chunks * cuda::Chunk<S>::numbers;
     static constexpr int sites = 8 * chunks * cuda::Chunk<S>::sites, bytes = 8 * chunks * cuda::Chunk<S>::bytes;
     static constexpr int stages = chunks == 1 ? 10 : chunks == 2 ? 6 : 5;
-    static constexpr int slots = (stages + 2) * chunks; // of a warp: for what is copied, and for results
+    static constexpr int slots = (stages + 2) * chunks; // of a warp: for copies, and for results
     static constexpr int ring_bytes = slots * cuda::Chunk<S>::bytes * cuda::dense_threads;
 };
 
-// What rotate_twice has besides: the matrix by which y itself is taken, fields p and their matrix, and where the second
-// results go.
+// Additional arguments of rotate_twice: the matrix that multiplies y itself, fields p and their matrix, and the place
+// of the second results.
 struct Second {
     const Complex<double> *of_y;
     cuda::DenseView p, z;
     const Complex<double> *of_p;
 };
 
-// plain: y = x c. plus: y = plus + x c. twice: the same with y for plus, then z = y + p d. mixed: y = y m + x c, then
-// z.
+// plain: y = x c. plus: y = plus + x c. twice: y = y + x c, then z = y + p d. mixed: y = y m + x c, then z.
 enum class Form { plain, plus, twice, mixed };
 
 // Blocks on a processor, by the registers that a thread needs.
@@ -198,7 +198,7 @@ constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single
                                : columns == 1 && S::precision != Precision::half && (form <= Form::plus) ? 3
                                                                                                          : 2;
 
-// Real: of the sums.
+// Real: type of the sums.
 template <class S, class Real, int columns, Form form>
 __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns, form>)
     rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus, const Complex<double> *c,
@@ -214,19 +214,20 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
     const int first_column = blockIdx.x % column_blocks * 8 * columns;
-    const int quads = (x.sources + 3) / 4; // the fields, four at a time
-    // Lines of eight chunks, a field each, in an order that gives all banks to those who fill and to those who take.
+    const int quads = (x.sources + 3) / 4; // fields, four at a time
+    // Lines of eight chunks, one field each, in an order in which both the writing and the reading threads use all
+    // banks.
     uint4 *const lines = ring + warp * R::slots * 32, *const mine = lines + quad * 8 + (row ^ 2 * quad);
     const int moved_field = lane / 8, moved_row = lane % 8;
     uint4 *const moved = lines + moved_field * 8 + (moved_row ^ 2 * moved_field);
     Factor *const matrix = reinterpret_cast<Factor *>(ring + R::ring_bytes / 16);
 
-    // A warp stays in one stripe, so that from tile to tile its addresses grow by a constant.
+    // A warp stays in one stripe, so that its addresses grow by a constant from tile to tile.
     const int warps = gridDim.x / column_blocks * cuda::dense_warps;
     const int index = blockIdx.x / column_blocks * cuda::dense_warps + warp;
     const int stripe = index % Chunk::stripes, apart = warps / Chunk::stripes, first = index / Chunk::stripes;
     const int tiles = first < apart ? (((x.sites - 1) / R::sites - first) + apart) / apart : 0; // of this warp
-    // What this thread copies and stores: of four fields at a time one, of eight chunks one.
+    // What this thread copies and stores: one of four fields at a time, one of eight chunks.
     const size_t start = first * size_t(R::bytes) + moved_row * Chunk::bytes;
     const auto tile_of = [&](const cuda::DenseView &view, int field) {
         return view.data + field * view.source_bytes + stripe * view.stripe_bytes + start;
@@ -236,8 +237,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     unsigned char *z_tile = twice ? tile_of(second.z, first_column + 2 * moved_field) : nullptr;
     int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
 
-    // The copies run ahead: their tile, its fields of y if these are mixed, those of x, of `plus` where this thread
-    // will write y, of p.
+    // The copies run ahead: their tile, its fields of y (if mixed), of x, of `plus` (where this thread will write y),
+    // and of p.
     const unsigned char *x_ahead = x_tile, *y_ahead = tile_of(y, moved_field);
     const unsigned char *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
     const unsigned char *p_ahead = twice ? tile_of(second.p, moved_field) : nullptr;
@@ -292,7 +293,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
             to[k] = cuda::factor(convert<Real>(there ? from[i * y.sources + j] : Complex<double>{}));
         }
     };
-    const int apart_in_scratch = quads * columns * 32; // from a matrix to the next: of x, p, y
+    const int apart_in_scratch = quads * columns * 32; // from one matrix to the next: of x, p, y
     put_matrix(matrix, c);
     if (twice)
         put_matrix(matrix + apart_in_scratch, second.of_p);
@@ -368,7 +369,7 @@ void start_rotation(Device &device, const SpinorBlock &x, const Complex<double> 
                     const SpinorBlock &plus, const Second &second, const int *gate) {
     const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
     const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
-    // As many as an H200 holds: each warp goes on to other sites.
+    // As many blocks as an H200 holds: each warp then goes on to other sites.
     const int blocks = std::min(132 * blocks_at_once<S, columns, form>,
                                 cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
     constexpr int matrices = form == Form::mixed ? 3 : form == Form::twice ? 2 : 1;
@@ -438,10 +439,11 @@ void rotate_twice_on_host(const SpinorBlock &x, const Complex<double> *c, const 
     });
 }
 
-// Throws unless rotate_twice takes this field beside x.
+// Throws unless rotate_twice can use this field together with x.
 void require_as(const SpinorBlock &x, const SpinorBlock &field) {
     if (field.precision != x.precision || field.sites != x.sites || field.sources != x.sources)
-        throw Error(Status::bad_argument, "rotate_twice: fields of two precisions, numbers of sites or of fields");
+        throw Error(Status::bad_argument,
+                    "rotate_twice: the fields differ in precision, number of sites or number of fields");
 }
 
 } // namespace
@@ -449,12 +451,14 @@ void require_as(const SpinorBlock &x, const SpinorBlock &field) {
 void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                 const SpinorBlock &plus, const int *gate) {
     if (x.precision != y.precision || x.sites != y.sites)
-        throw Error(Status::bad_argument, "rotate: fields of two precisions, or on sites of two numbers");
+        throw Error(Status::bad_argument, "rotate: the fields differ in precision or number of sites");
     if (x.sources < 1 || x.sources > most_dense || y.sources < 1 || y.sources > most_dense)
         throw Error(Status::bad_argument,
                     format("rotation of %d fields into %d: 1 to %d", x.sources, y.sources, most_dense));
     if (plus && (plus.precision != y.precision || plus.sites != y.sites || plus.sources != y.sources))
-        throw Error(Status::bad_argument, "rotate: what is added is not as what comes out");
+        throw Error(
+            Status::bad_argument,
+            "rotate: the added fields differ from the results in precision, number of sites or number of fields");
     const bool in_place = x.data == y.data && x.sources == y.sources && x.sources <= dense_block;
     const auto end = [&](const SpinorBlock &b) { // of a block that may have some of the sites alone
         const size_t behind = (b.stride - b.sites) * bytes_between_elements(queue_of(device).on_gpu(), b.precision);
@@ -462,8 +466,8 @@ void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, 
     };
     if (!in_place && x.data < end(y) && y.data < end(x))
         throw Error(Status::bad_argument,
-                    format("rotation of %d fields into %d that overlap: only of up to %d into the same", x.sources,
-                           y.sources, dense_block));
+                    format("rotation of %d fields into %d that overlap: only up to %d fields can be rotated in place",
+                           x.sources, y.sources, dense_block));
     for_precision(x.precision, [&](auto format) {
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)

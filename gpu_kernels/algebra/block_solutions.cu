@@ -13,20 +13,20 @@ namespace {
 MILCGPU_HD const Complex<double> *alpha_of(const BlockState *s, int step, double) { return s->alpha[step]; }
 MILCGPU_HD const Complex<float> *alpha_of(const BlockState *s, int step, float) { return s->alpha_in_single[step]; }
 
-// What an update of solutions works on. P: directions of iteration k at k mod cg_kept_steps.
+// Arguments of an update of solutions. P: directions of iteration k at k mod cg_kept_steps.
 struct SolutionUpdate {
     unsigned char *p[cg_kept_steps], *x; // of source 0
     size_t direction_bytes, source_bytes, stride;
     const BlockState *s;
     int steps;
     bool stopped;
-    // The iterations whose directions are to be added, up to the last one; 0: nothing is to be done.
+    // Number of iterations whose directions must be added, up to the last one; 0: none.
     MILCGPU_HD int pending() const {
         if ((s->active != 0) == stopped || s->stop == CgStop::nan_or_inf || (stopped && s->iterations == 0))
             return 0;
         return stopped ? (s->iterations + cg_kept_steps - 1) % cg_kept_steps + 1 : steps;
     }
-    // Where the directions of the k-th of them lie.
+    // The place of the directions of the k-th of them.
     MILCGPU_HD int place_of(int k, int pending) const { return (s->iterations - pending + k) % cg_kept_steps; }
     MILCGPU_HD unsigned char *solution(int j) const { return x + s->place[j] * source_bytes; }
 };
@@ -73,8 +73,8 @@ template <class S> struct UpdateOfEach : SolutionUpdate {
     MILCGPU_HD Sums<1> operator()(int i, int j) const {
         const int steps_to_add = pending();
         Vector<double> sum = {};
-        MILCGPU_UNROLL // all loads on their way
-        for (int k = 0; k < cg_kept_steps; ++k) {
+        MILCGPU_UNROLL // all loads in flight at once
+            for (int k = 0; k < cg_kept_steps; ++k) {
             if (k >= steps_to_add)
                 continue;
             const int step = place_of(k, steps_to_add);
@@ -89,10 +89,10 @@ template <class S> struct UpdateOfEach : SolutionUpdate {
 };
 
 #if defined(MILCGPU_WITH_CUDA)
-// The same in single precision: a thread has one or two pairs of sites of a colour, each of which it loads as 16 bytes,
-// and all sources. So directions are read once. Coefficients wait in shared memory, as rows of `most`; with two pairs
-// each is read half as often. Directions are copied ahead to shared memory, a place for each thread: loads ahead into
-// registers were waited for all together, since the compiler counts them together.
+// As above in single precision: a thread has one or two pairs of sites of a colour, which it loads as 16 bytes each,
+// and all sources. So directions are read once. Coefficients are in shared memory, as rows of `most`; with two pairs
+// each coefficient is read half as often. Directions are copied ahead to shared memory, one place for each thread: the
+// compiler waits for all loads into registers together, because it counts them together.
 constexpr int update_threads = 128;
 template <int most, int pairs>
 __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
@@ -108,11 +108,11 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
         return;
     const int first_place = u.place_of(0, pending);
     const auto place_of = [&](int step) { return (first_place + step) % cg_kept_steps; };
-    // The pairs of a warp lie one behind the other, first one of each thread, then the others.
+    // The pairs of a warp are consecutive: first one pair of each thread, then the others.
     const int colour = blockIdx.x / blocks_a_colour, warp = threadIdx.x / 32;
     const int site = (blockIdx.x - colour * blocks_a_colour) * 2 * pairs * update_threads + warp * 64 * pairs +
                      2 * (threadIdx.x % 32);
-    int valid[pairs]; // bytes of a pair that are of the field
+    int valid[pairs]; // bytes of a pair that are inside the field
     MILCGPU_UNROLL
     for (int q = 0; q < pairs; ++q) {
         const int left = sites - site - 64 * q;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
             const float4 two = bit_cast<float4>(ring[k % stages][q][threadIdx.x]);
             v[2 * q] = {two.x, two.y}, v[2 * q + 1] = {two.z, two.w};
         }
-        copy(); // to the place that was taken a turn ago
+        copy(); // into the place that was read one turn ago
         MILCGPU_UNROLL
         for (int j = 0; j < most; j += 2) {
             const float4 a = rows[k][j / 2];

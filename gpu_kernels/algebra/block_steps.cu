@@ -55,11 +55,11 @@ struct Block { // each thread has one element
 };
 #endif
 
-struct Scratch { // a and b are the room of an elimination; for a new basis c and d, too
+struct Scratch { // a and b are the memory of an elimination; a new basis also uses c and d
     BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
-    double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if that was not positive
+    double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if it was not positive
     float left[2][most_block];   // pivots divided by that element, before and after a step; 0: the row is done
-    struct {                     // of a source, what judge() asks
+    struct {                     // inputs of judge() for a source
         double over_target;
         bool finite, at_target, fallen;
     } convergence[most_block];
@@ -78,7 +78,7 @@ template <class Team> MILCGPU_HD void start_pivots(const Team &team, Scratch &sc
     });
 }
 // The row with the largest pivot, which is eliminated next; -1: no pivot is above `weakest`. A row with NaN is never
-// taken. The order of floats that are not negative is that of their bits; the last four give way to the row.
+// chosen. Non-negative floats are ordered like their bits; the last four bits hold the row instead.
 template <class Team> MILCGPU_HD int next_pivot(const Team &team, const float *left, float weakest) {
     const uint32_t best = team.largest([=](int i) {
         const uint32_t bits = left[i] > weakest ? bit_cast<uint32_t>(left[i]) : 0;
@@ -86,7 +86,7 @@ template <class Team> MILCGPU_HD int next_pivot(const Team &team, const float *l
     });
     return best == 0 ? -1 : most_block - 1 - static_cast<int>(best & 15u);
 }
-// What is left of row i after a step of the elimination, when its diagonal element has become x.
+// The rest of row i after a step of the elimination, when its diagonal element has become x.
 MILCGPU_HD float pivot_left(const Scratch &scratch, const float *before, int i, int taken, double x) {
     return i == taken || !(before[i] > 0) ? 0.0f : static_cast<float>(x * scratch.one_over[i]);
 }
@@ -156,7 +156,7 @@ template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Scratch &
     });
 }
 
-// Element i, j of a b; a has `inner` columns, b has `columns`. adjoint_product: of a^dag b, with n x n matrices.
+// Element i, j of a b; a has `inner` columns, b has `columns`. With adjoint_product: of a^dag b, for n x n matrices.
 MILCGPU_HD Number product(const Number *a, const Number *b, int i, int j, int inner, int columns) {
     Number sum = {0, 0};
     for (int k = 0; k < inner; ++k)
@@ -170,11 +170,11 @@ MILCGPU_HD Number adjoint_product(const Number *a, const Number *b, int i, int j
     return sum;
 }
 
-// Matrices of a step are inverted where their pivots are above this; smaller ones are rounding errors of sums in
+// Matrices of a step are inverted only where their pivots are above this; smaller pivots are rounding errors of sums in
 // double.
 constexpr double weakest_of_steps = 1e-14;
 
-// room.inverse = inverse of a matrix, in lock-step of its diagonal alone.
+// room.inverse = inverse of a matrix; in lock-step, of its diagonal alone.
 template <class Team>
 MILCGPU_HD void invert_some(const Team &team, Scratch &scratch, const BlockState *s, const Number *matrix) {
     const int n = s->sources;
@@ -271,8 +271,8 @@ struct StepLength {
     }
 };
 
-// Counts and judges the iteration. NaN is tested for first, and every later test is false for NaN. So NaN is never
-// taken for convergence.
+// Counts and judges the iteration. NaN is tested for first, and every later test is false for NaN. So NaN never counts
+// as convergence.
 MILCGPU_HD void check_convergence(BlockHead &s, const Scratch &scratch) {
     bool finite = true, done = true, any_done = false, fallen = true;
     double highest = 0;

@@ -1,5 +1,5 @@
 // Conjugate gradient for several sources in one Krylov space, A X = B: D. P. O'Leary, Linear Algebra Appl. 29 (1980)
-// 293. R are the residuals and P the directions, one field a source each. Small matrices take the place of numbers:
+// 293. R are the residuals and P the directions, with one field for each source. Small matrices replace the scalars:
 //
 //   alpha = <P, A P>^-1 <R, R>      X += P alpha delta      R' = R - A P alpha
 //   beta  = <R, R>^-1 <R', R'>      P' = R' + P beta
@@ -8,21 +8,22 @@
 //
 // During the iteration the residuals become linearly dependent, and rounding errors of large ones spoil small ones. So
 // R are not the residuals themselves but orthonormal combinations of them (A. A. Dubrulle, ETNA 12 (2001) 216); the
-// residuals are R delta. From time to time a new basis is taken: R becomes R M with M^dag <R, R> M = 1. If the
-// residuals are dependent (one is zero, two are equal, one is the sum of others), some columns of M are zero.
+// residuals are R delta. From time to time the basis changes: R becomes R M with M^dag <R, R> M = 1. If the residuals
+// are dependent (one is zero, two are equal, one is the sum of others), some columns of M are zero.
 //
 // In lock-step only the diagonals of these matrices are used. That is one conjugate gradient for each source.
 //
 // The matrices stay on the device, where launches of a single block compute with them, in a few microseconds.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/su3.h"
 
 namespace milcgpu {
 
 constexpr int most_block = 16; // sources that iterate together
 
-// The part that the host looks at.
+// The part that the host reads.
 struct BlockHead {
     int active; // 0: the launches still queued do nothing
     CgStop stop;
@@ -44,7 +45,7 @@ struct BlockHead {
 };
 
 struct BlockState : BlockHead {
-    using Matrix = Complex<double>[most_block * most_block]; // [row][column], rows one behind the other
+    using Matrix = Complex<double>[most_block * most_block]; // [row][column], rows contiguous
     Matrix r_r, p_p, bp_bp;                                  // <R, R>, <P, P>, <B P, B P>
     Matrix p_r, ap_r, ap_ap;                                 // <P, R>, <A P, R>, <A P, A P>
     Matrix ap_p, ap_p_inverse; // the inverse is of the well-conditioned part; 0 in the rest
@@ -54,8 +55,9 @@ struct BlockState : BlockHead {
     alignas(16) Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
-// How <P, R> and <A P, R> of a step are found. before: as they are if R is orthogonal to all directions before, and
-// these are conjugate to P: <R, R> and <A P, P>; rounding errors add up from step to step. sums: summed over the sites.
+// How <P, R> and <A P, R> of a step are computed. before: from the recursion, which assumes that R is orthogonal to all
+// earlier directions and that these are conjugate to P: <R, R> and <A P, P>; rounding errors add up from step to step.
+// sums: summed over the sites.
 enum class From { before, sums };
 
 // Needs r_r. Computes `basis` for a new set of residuals R. There are no directions.
@@ -64,8 +66,8 @@ void block_start(Device &, BlockState *);
 void block_step_length(Device &, BlockState *, From p_r);
 // Needs ap_ap, and with From::sums ap_r, of the residuals before the step. Computes beta, and r_r of the residuals
 // after it: <R', R'> = <R, R> - alpha^dag <A P, R> - <R, A P> alpha + alpha^dag <A P, A P> alpha. Counts and judges the
-// iteration. new_basis: computes `basis`, too, in which the caller must take R'; minus_alpha and beta are then in that
-// basis. Without one it also computes p_p.
+// iteration. new_basis: also computes `basis`, into which the caller must transform R'; minus_alpha and beta are then
+// in that basis. Without it, also computes p_p.
 void block_direction(Device &, BlockState *, From ap_r, bool new_basis);
 // Needs ap_r of `sources` true residuals with the `directions` directions of the last step. Computes beta for new
 // directions that are conjugate to those. from[j], in lock-step: which direction belongs to residual j.

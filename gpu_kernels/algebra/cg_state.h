@@ -1,14 +1,14 @@
-// The scalars of conjugate gradient. They stay on the device, where kernels read and write them; the host looks at a
-// copy that is some steps old. Squared norms are those of the sloppy system, over the sites of the parity of the solve.
+// The scalars of conjugate gradient. They stay on the device, where kernels read and write them; the host reads a copy
+// that is some steps old. Squared norms are those of the sloppy system, over the sites of the parity of the solve.
 //
-// The operator is A = shift + sign B^dag B with any B (solver/normal_operator.h): <v, A v> = shift |v|^2 + sign
-// |B v|^2.
+// The operator is A = shift + sign B^dag B with any B (solver/normal_operator.h): <v, A v> = shift |v|^2 + sign |B
+// v|^2.
 #pragma once
 #include "gpu_kernels/machine/backend/posted.h"
 
 namespace milcgpu {
 
-constexpr int cg_history_length = 64; // the most iterations between two looks of the host
+constexpr int cg_history_length = 64; // the most iterations between two reads of the host
 constexpr int cg_kept_steps = 8;      // iterations whose residuals, alpha and beta are kept, for one update of x and p
 
 // source_done: with several sources, if one has reached its target and another is far from its own.
@@ -23,17 +23,17 @@ struct CgState {
     double scale;           // a vector here times scale is the vector of the caller's system
     double rr;              // |r|^2 of the recursion
     double pp;              // |p|^2
-    double beta;            // of the coming step: p = r + beta p
+    double beta;            // of the next step: p = r + beta p
     double cross;           // <r, A p> with the new r and the old p
     double curvature;       // <p, A p>
-    double alpha;           // of this step: rr / curvature; unknown (posted.h) until the sum is there
+    double alpha;           // of this step: rr / curvature; unknown (posted.h) until the sum is known
     double carry;           // of this step: A p = A r + carry (the last A p), so it is beta or 0; known when alpha is
     double rr_new;          // |r|^2 after this iteration
     double jump;            // |r_new - r|^2 at the last reliable update
     double largest_rr;      // since the last reliable update
     double target_rr;       // stop when rr < target_rr
     double reliable_factor; // stop when rr < reliable_factor * largest_rr; 0 = never
-    double relative_target; // stop (also) when relative < relative_target; 0 = not tested
+    double relative_target; // also stop when relative < relative_target; 0 = not tested
     double relative;        // sum over sites |r_x|^2 / |x_x|^2 (scaled: see algebra/relative_residual.cu)
     int iterations, iteration_limit;
     double step_alpha[cg_kept_steps], step_beta[cg_kept_steps]; // of iteration k at k mod length
@@ -52,15 +52,16 @@ struct CgState {
     // multiply-adds, and results would change in the last bit.
     MILCGPU_HD double with_sign(double bv_bv) const { return sign < 0 ? -bv_bv : bv_bv; }
 
-    // The length of the step from |B p|^2.
+    // Computes the step length from |B p|^2.
     MILCGPU_HD void set_step_along_p(double bp_bp) {
         curvature = shift * pp + with_sign(bp_bp);
         post(carry, 0.0);
         post(alpha, rr / curvature);
     }
 
-    // The same from |B r|^2, for p = r + beta p. Mathematically <p, A p> is at least shift |r|^2 if sign is 1, because
-    // <r, p> = |r|^2, and positive if sign is -1. If rounding errors have spoiled that, the direction becomes p = r.
+    // Computes it from |B r|^2, for p = r + beta p. Mathematically <p, A p> is at least shift |r|^2 if sign is 1,
+    // because <r, p> = |r|^2, and positive if sign is -1. If rounding errors have spoiled that, the direction becomes p
+    // = r.
     MILCGPU_HD void set_step_along_r(double br_br) {
         const double along_r = shift * rr + with_sign(br_br);
         curvature = along_r + 2 * beta * cross + beta * beta * curvature;
@@ -75,7 +76,7 @@ struct CgState {
 
     // After every iteration: rr_new becomes rr.
     MILCGPU_HD void record() {
-        if (is_unknown(alpha)) // the wait for it was given up
+        if (is_unknown(alpha)) // the wait for it reached its limit
             note_given_up(waits, Wait::step_length);
         history[iterations % cg_history_length] = static_cast<float>(sqrt(rr_new));
         step_alpha[iterations % cg_kept_steps] = alpha;
@@ -88,7 +89,7 @@ struct CgState {
     }
 
     // The only place where an iteration is judged, after record. NaN is tested for first, and every later test is false
-    // for NaN. So NaN is never taken for convergence.
+    // for NaN. So NaN never counts as convergence.
     MILCGPU_HD void check_convergence() {
         const double last_alpha = step_alpha[(iterations - 1) % cg_kept_steps];
         if (curvature <= 0.0)

@@ -40,7 +40,7 @@ struct StartFinish : Finish {
     MILCGPU_HD void operator()(const Sums<1> &rr) const { state->start(rr.v[0], rr.v[0]); }
 };
 
-// What is done with a site of the direction after it was stored, and, by one thread, at the end of the launch.
+// What happens to a site of the direction after it was stored, and, by one thread, at the end of the launch.
 struct SendNothing {
     MILCGPU_HD void begin() const {}
     template <class S> MILCGPU_HD void send(int, const StoredSpinor<S> &) const {}
@@ -65,7 +65,7 @@ struct SendToPeers {
 
 template <class S, class Send> struct UpdateSolutions {
     SourceAddresses<max_shifts> r[cg_kept_steps];
-    SourceAddresses<max_shifts> p, copy, x; // copy: nullptr if there is none
+    SourceAddresses<max_shifts> p, copy, x; // copy: may be nullptr
     size_t stride;
     const CgState *states;
     int count, steps;
@@ -98,7 +98,8 @@ template <class S, class Send> struct UpdateSolutions {
             } else {
                 const int first = (state.iterations - pending) % cg_kept_steps;
                 for (int k = first; k < first + pending; ++k)
-                    add_step(k, residual(k));
+                    if (state.step_alpha[k] < INFINITY) // else the iteration breaks down here, and x stays as it was
+                        add_step(k, residual(k));
             }
             const StoredSpinor<SpinorDouble> stored = store_spinor<SpinorDouble>(p[field], stride, i, direction);
             if constexpr (std::is_same<S, SpinorDouble>::value)

@@ -1,12 +1,13 @@
 // What the dense kernels share on the GPU: fields in chunks of 16 bytes, copied ahead to shared memory, and products by
 // the matrix units.
 //
-// The order of the numbers that a product sums over is free as long as both factors have the same. So chunks are what
-// the instructions want from a thread, and nothing has to be turned round. A warp copies whole lines of 128 bytes, and
-// its threads read each other's chunks from shared memory, in another order but in all its banks. (Each thread copying
-// its own chunk, pieces of 32 bytes, had half to two thirds of the bandwidth.)
+// A product may sum over its numbers in any order, if both factors have the same one. So chunks have the order in which
+// the instructions read a thread's numbers, and nothing is transposed. A warp copies whole lines of 128 bytes, and its
+// threads read each other's chunks from shared memory, in another order but from all banks. (When each thread copied
+// its own chunk, in pieces of 32 bytes, bandwidth was half to two thirds.)
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/copy_ahead_cuda.h"
 #include "gpu_kernels/machine/backend/launch.h"
 
@@ -14,12 +15,12 @@ namespace milcgpu::cuda {
 
 constexpr int dense_threads = 256, dense_warps = dense_threads / 32;
 
-// 16 bytes of a source. stripes: arrays that a source consists of; sites: that a chunk covers; numbers: in a chunk, a
-// colour each (half) or a site each.
+// 16 bytes of a source. stripes: arrays of a source; sites: sites in a chunk; numbers: numbers in a chunk, one for each
+// colour (half) or each site.
 template <class S> struct Chunk {
     static constexpr int bytes = 16, stripes = S::words, sites = bytes / S::word_bytes;
     static constexpr int numbers = sites * 3 / stripes;
-    // Bytes that hold sites of the field, where `left` sites are left: behind them may be other data.
+    // Bytes of a chunk inside the field, if `left` sites are left: other data may follow.
     static __device__ __forceinline__ int valid(int left) {
         return left >= sites ? bytes : left > 0 ? S::word_bytes : 0;
     }
@@ -49,7 +50,7 @@ __device__ __forceinline__ uint4 encode(SpinorHalf, const Complex<float> *v) {
     SpinorHalf::encode({{v[0], v[1], v[2]}}, words);
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
-// The first `valid` bytes of a chunk: none, half (single precision) or all.
+// Stores the first `valid` bytes of a chunk: none, half (single precision) or all.
 __device__ __forceinline__ void store(unsigned char *to, const uint4 &chunk, int valid) {
     if (valid == 16)
         *reinterpret_cast<uint4 *>(to) = chunk;
@@ -67,13 +68,13 @@ struct DenseView {
           stripe_bytes(b.stride * (b.precision == Precision::single ? 8 : 16)), sources(b.sources), sites(b.sites) {}
 };
 
-__device__ __forceinline__ double negative(double x) { // by the integer unit; the others are busy
+__device__ __forceinline__ double negative(double x) { // by the integer unit, because the others are busy
     return __hiloint2double(__double2hiint(x) ^ 0x80000000, __double2loint(x));
 }
 
-// d += a b in double. Of a (16 x 8) a thread has row lane / 4 in columns lane % 4 (re) and that plus 4 (im), and the
-// row that is 8 below; of b (8 x 8) the same numbers of column lane / 4; of d row lane / 4 in columns 2 (lane % 4) and
-// the next, and the row that is 8 below.
+// d += a b in double. Of a (16 x 8) a thread holds row lane / 4 in columns lane % 4 (re) and that plus 4 (im), and the
+// row 8 below; of b (8 x 8) the same numbers of column lane / 4; of d row lane / 4 in columns 2 (lane % 4) and the
+// next, and the row 8 below.
 __device__ __forceinline__ void multiply_16(double (&d)[2], double (&below)[2], Complex<double> a,
                                             Complex<double> a_below, Complex<double> b) {
 #if __CUDA_ARCH__ >= 900 // twice as fast as two of half the size
@@ -94,13 +95,13 @@ __device__ __forceinline__ void multiply_16(double (&d)[2], double (&below)[2], 
 #endif
 }
 
-// The same in single. TF32 keeps 10 bits of a fraction, so a number is the sum of two of these, exactly if the first is
-// rounded to nearest; of their four products the smallest, 2^-24, is left out. The units cut what they add up, so each
-// product is summed by itself and added to the others in FP32, which rounds.
+// As above in single. TF32 keeps 10 bits of a fraction, so a number is the sum of two TF32 numbers, exactly if the
+// first is rounded to nearest. Of their four products the smallest, 2^-24, is omitted. The units truncate their sums,
+// so each product is summed separately and added to the others in FP32, which rounds.
 struct TwoTf32 {
     float high, low;
     TwoTf32() = default;
-    // Of a NaN, whose bits may run over in `high`, `low` is one.
+    // `low` of a NaN is NaN, because the bits of a NaN may overflow in `high`.
     explicit __device__ __forceinline__ TwoTf32(float x)
         : high(bit_cast<float>((bit_cast<uint32_t>(x) + 0x1000u) & 0xffffe000u)), low(x - high) {}
 };
@@ -108,7 +109,7 @@ __device__ __forceinline__ TwoTf32 negative(TwoTf32 x) {
     x.high = -x.high, x.low = -x.low;
     return x;
 }
-// A number as multiply_16 takes it.
+// A number in the form that multiply_16 takes.
 __device__ __forceinline__ Complex<double> factor(Complex<double> v) { return v; }
 __device__ __forceinline__ Complex<TwoTf32> factor(Complex<float> v) { return {TwoTf32(v.re), TwoTf32(v.im)}; }
 __device__ __forceinline__ void multiply_tf32(float (&d)[2], float (&below)[2], float a, float a_below, float a_im,
@@ -141,7 +142,7 @@ __device__ __forceinline__ float4 read_shared(unsigned from) {
                  : "memory");
     return v;
 }
-template <class X> __device__ __forceinline__ void keep(X &x) { // in a register: it is not computed anew
+template <class X> __device__ __forceinline__ void keep(X &x) { // in a register, so that it is not computed again
     if constexpr (sizeof(X) == 8)
         asm volatile("" : "+l"(x));
     else

@@ -1,6 +1,7 @@
 // y = scale x between precisions, |x|^2, and the search for NaN: passes of 1 or 2 spinors.
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/fields/for_precision.h"
+#include "gpu_kernels/machine/backend/device_array.h"
 #include <cmath>
 #include <limits>
 
@@ -84,7 +85,7 @@ bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, doubl
         return true;
     if (!(bb <= most))
         require_finite(device, b, parity, "source");
-    constexpr double larger = 0x1p600; // the square of no element is 0 then
+    constexpr double larger = 0x1p600; // then the square of no element is 0
     double norm = std::sqrt(bb);
     if (bb == 0) {
         convert_spinor(device, b, scratch, larger, sum);

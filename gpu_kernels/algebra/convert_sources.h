@@ -1,5 +1,5 @@
-// y_k = scale[k] x_from[k] for several sources, x in double. Block conjugate gradient takes its residuals
-// so: with their norms, and without those that are done.
+// y_k = scale[k] x_from[k] for several sources, x in double. Block conjugate gradient gets its residuals from this:
+// with their norms, and without the sources that are done.
 #pragma once
 #include "gpu_kernels/algebra/block_steps.h"
 

@@ -8,11 +8,11 @@
 //   residual   z - alpha A x                   |out|^2               in = B x; z and out may be the same field
 //   step       r_new = r - alpha s             |out|^2, <out, s>     in = B x; a step of conjugate gradient:
 //
-// step: z is the residual r, out the new one (they may be the same field). Where x is the direction p, s = A p. Where x
-// is r itself, s = A r + beta s, which is A p for the direction p = r + beta p.
+// step: z is the residual r, out the new one (they may be the same field). If x is the direction p, s = A p. If x is r
+// itself, s = A r + beta s, which is A p for the direction p = r + beta p.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 
 namespace milcgpu {
 
@@ -49,16 +49,16 @@ struct HalfCall {
     bool along_p = false;          // plain: `in` is the direction p; false: the residual r
     bool check_convergence = true; // step: false if relative_residual (blas.h) judges
     // One source. defer: slots for the sum of this launch, which the next launch finishes (nullptr: this one does).
-    // pending: slots of the sum that the launch before has deferred to this one. Slots: DeferredSums.
+    // pending: slots of the sum that the previous launch deferred to this one. Slots: DeferredSums.
     double *defer = nullptr, *pending = nullptr;
-    // One source on a lattice that is cut. in_sent: the launch before has made `in` and sent the neighbours their
-    // ghosts of it. send_out: this launch sends the ghosts of `out`, because the next launch reads it as its `in`.
+    // One source on a cut lattice. in_sent: the previous launch made `in` and sent its ghosts to the neighbours.
+    // send_out: this launch sends the ghosts of `out`, because the next launch reads it as its `in`.
     bool in_sent = false, send_out = false;
     // Residual of one source: checksums[k] (device) += checksum of the data NormalOperator::checked_regions()[k], as
     // this launch reads them. nullptr: not wanted.
     uint64_t *checksums = nullptr;
 
-    // The same for source k alone.
+    // As above, for source k alone.
     void keep_source(int k) {
         for (SpinorBlock *block : {&in, &out, &x, &z, &s})
             *block = (*block)[k];

@@ -1,12 +1,12 @@
-// Projections on many vectors of half precision, and sums of them: what a deflation takes for up to 16 fields.
+// Projections on many vectors of half precision, and linear combinations of them, for deflation of up to 16 fields.
 //
-// Both are products by the matrix units, complex numbers being pairs of reals: for each field a column of real parts
-// and one of imaginary parts. A vector's numbers of 20 bits are two factors of TF32 without an error. What is projected
-// is rounded to TF32, so that is two products a number; the small matrix of `combine` has two factors as well, and of
-// their four products the smallest is left out. The units cut off what they add up: over 8 sites (project; then it is
-// FP32, over blocks double) or over the vectors (combine: 2e-6 of the result, as measured).
+// Both are products by the matrix units, with complex numbers as pairs of reals: each field has a column of real parts
+// and one of imaginary parts. A vector's 20-bit number is the sum of two TF32 numbers without error. The projected
+// field is rounded to TF32, so a number takes two products. The small matrix of `combine` is split in two as well, and
+// of their four products the smallest is omitted. The units truncate their sums: over 8 sites (project; beyond these
+// sums are in FP32, and over blocks in double) or over the vectors (combine: 2e-6 of the result, as measured).
 //
-// Bytes a site: project N 16 + M 24, combine the same and M 24 where it adds. Flops a site: 24 N M each.
+// Bytes a site: project N 16 + M 24, combine the same and M 24 if it adds. Flops a site: 24 N M each.
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/for_precision.h"
 #if defined(MILCGPU_WITH_CUDA)
@@ -18,13 +18,14 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int slices = 264; // blocks of threads on any GPU: the sums depend on it
+constexpr int slices = 264; // blocks of threads, fixed on every GPU, because the order of summation depends on it
 
 #if defined(MILCGPU_WITH_CUDA)
 
 using Chunk = cuda::Chunk<SpinorHalf>;
 
-// Tiles of 8 columns. Two are the real and the imaginary parts of 8 fields; one that is left over has both of four.
+// Tiles of 8 columns. Two tiles are the real and the imaginary parts of 8 fields; a single one at the end has both
+// parts of four.
 template <int tiles> struct Columns {
     static constexpr int pairs = tiles / 2, fields = 4 * tiles, all = 8 * tiles;
     static constexpr bool one_left = tiles % 2 == 1;
@@ -42,7 +43,7 @@ __device__ __forceinline__ float round_to_tf32(float x) {
     return bit_cast<float>(bits);
 }
 
-// The numbers of two chunks, as the matrix units take them: rows lane / 4 and that plus 8.
+// The numbers of two chunks in the form that the matrix units take: rows lane / 4 and that plus 8.
 struct TwoRows {
     Vector<float> high[2], low[2];
     __device__ __forceinline__ TwoRows(const uint4 &row, const uint4 &row_below) {
@@ -67,7 +68,7 @@ struct TwoRows {
     }
 
   private:
-    static __device__ __forceinline__ void cut(float &x, float &rest) { // into 11 bits, and 9 that are left
+    static __device__ __forceinline__ void cut(float &x, float &rest) { // into 11 bits, and the next 9
         const float first = bit_cast<float>(bit_cast<uint32_t>(x) & 0xffffe000u);
         rest = x - first, x = first;
     }
@@ -79,7 +80,7 @@ struct TwoRows {
 struct Project {
     static constexpr int sites = 8, stages = 4, rows = 16;
     static constexpr int v_chunks = most_dense * sites;
-    // A field has 3 x 8 numbers in 14 chunks: so the numbers that a warp reads lie in all banks.
+    // A field has 3 x 8 numbers in 14 chunks, so that the numbers that a warp reads are in all banks.
     static constexpr int field_chunks = 14, field_numbers = 2 * field_chunks, copied_chunks = 12;
     static MILCGPU_HD constexpr int stage_chunks(int tiles) { return v_chunks + 4 * tiles * field_chunks; }
     static constexpr size_t bytes(int tiles) { return stages * stage_chunks(tiles) * sizeof(uint4); }
@@ -95,8 +96,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
     const int steps = (v.sites - 1) / sites + 1;
-    // Copies: a line of eight sites a vector; in every other one the halves change places, which gives a warp's reads
-    // all banks.
+    // Copies: a line is eight sites of a vector. In every second line the halves change places, so that a warp reads
+    // from all banks.
     const int site = lane % 8, vector = warp * Project::rows + lane / 8;
     const int step_bytes = slices * sites * Chunk::bytes;
     const unsigned char *v_next = v.data + vector * v.source_bytes + (blockIdx.x * sites + site) * size_t(Chunk::bytes);
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     const unsigned char *r_next =
         r.data + field * r.source_bytes + piece / 4 * r.stripe_bytes + (blockIdx.x * sites + piece % 4 * 2) * size_t(8);
     uint4 *const r_to = ring + Project::v_chunks + field * Project::field_chunks + piece;
-    int left = v.sites - blockIdx.x * sites; // sites from those on that are copied next
+    int left = v.sites - blockIdx.x * sites; // sites from the next copied ones on
     const auto copy_stage = [&](int stage) {
         MILCGPU_UNROLL
         for (int k = 0; k < Project::rows / 4; ++k)
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     }
 }
 
-// Adds up the slices in double, 32 numbers a block, each by as many threads as a block has warps.
+// Adds the slices in double, 32 numbers a block. Each number is added by as many threads as a block has warps.
 template <int tiles>
 __global__ void __launch_bounds__(cuda::dense_threads) sum_projections(const float *sums, int n, int m, double *c) {
     cuda::wait_for_previous();
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(cuda::dense_threads) sum_projections(const flo
     const int i = number / C::all, column = number % C::all, j = C::field(column / 8, column % 8);
     const bool wanted = i < n && j < m;
     constexpr int most = (slices - 1) / cuda::dense_warps + 1;
-    float v[most]; // all loads at once
+    float v[most]; // all loads in flight at once
     MILCGPU_UNROLL
     for (int k = 0; k < most; ++k) {
         const int slice = part + k * cuda::dense_warps;
@@ -219,13 +220,13 @@ void project_on_gpu(Device &device, const SpinorBlock &v, const SpinorBlock &r, 
 struct Combine {
     static constexpr int sites = 16, stages = 4, vectors = 8, chunks = vectors * sites;
     static constexpr int ring_chunks = cuda::dense_warps * stages * chunks;
-    static constexpr size_t bytes(int tiles, int steps) { // of so many vectors
+    static constexpr size_t bytes(int tiles, int steps) { // for so many vectors
         return ring_chunks * sizeof(uint4) + steps * 2 * tiles * 32 * sizeof(float2);
     }
 };
 static_assert(most_dense % Combine::vectors == 0);
 
-// Blocks of vectors as one: all have most_dense vectors but the last one.
+// Blocks of vectors as one set: all have most_dense vectors except the last one.
 struct BlocksOfVectors {
     unsigned char *data[combined_at_once(1)];
     size_t source_bytes;
@@ -241,9 +242,9 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
     const int groups = (v.sources - 1) / Combine::vectors + 1;
-    // Neighbours are warps of other blocks, so that all processors have as many tiles of sites.
+    // Neighbouring tiles go to warps of different blocks, so that all processors have equally many tiles of sites.
     const int first = warp * slices + blockIdx.x, apart = slices * cuda::dense_warps * sites;
-    // Copies: lines of 16 sites a vector, in an order that gives all banks to those who read.
+    // Copies: lines of 16 sites of a vector, in an order in which readers use all banks.
     uint4 *const mine = ring + warp * stages * Combine::chunks;
     const int copied_site = lane % 16, copied_vector = lane / 16;
     size_t tile_ahead = copied_vector * v.source_bytes + (first * sites + copied_site) * size_t(Chunk::bytes);
@@ -264,7 +265,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     };
     for (int k = 0; k < stages - 1; ++k)
         copy_stage(k);
-    // The small matrix as threads take it: vector lane % 4 of four, column lane / 4 of a tile.
+    // The small matrix in the order in which threads read it: vector lane % 4 of four, column lane / 4 of a tile.
     float2 *const matrix = reinterpret_cast<float2 *>(ring + Combine::ring_chunks);
     for (int k = threadIdx.x; k < groups * 2 * tiles * 32; k += cuda::dense_threads) {
         const int i = k / (32 * tiles) * 4 + k % 4, tile = k / 32 % tiles, column = k % 32 / 4;
@@ -279,7 +280,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     int stage = 0;
     for (; left > 0; left -= apart, to += apart * size_t(8)) {
         float sum[3][tiles][4] = {};
-        const auto each = [&](auto of) { // numbers of y that this thread sums, and their sums
+        const auto each = [&](auto of) { // the numbers of y that this thread sums, and their sums
             MILCGPU_UNROLL
             for (int below = 0; below < 2; ++below)
                 if (row + 8 * below < left)
@@ -422,7 +423,7 @@ void combine(Device &device, const std::vector<SpinorBlock> &v, const Complex<do
     for (size_t k = 0; k < v.size(); ++k) {
         check(v[k], y);
         if ((k + 1 < v.size() && v[k].sources != most_dense) || v[k].source_bytes != v[0].source_bytes)
-            throw Error(Status::bad_argument, format("blocks of %d vectors, but for the last one", most_dense));
+            throw Error(Status::bad_argument, format("blocks of %d vectors, except for the last one", most_dense));
     }
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu()) {

@@ -13,6 +13,7 @@
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/for_precision.h"
+#include "gpu_kernels/machine/backend/device_array.h"
 #include <algorithm>
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/algebra/chunks_cuda.h"
@@ -25,26 +26,26 @@ namespace {
 
 // Tiles of 8 x 8 along a side of the matrix, or of a block of it.
 MILCGPU_HD constexpr int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
-// Of a block a slice leaves [re, im][row][column].
+// A slice writes [re, im][row][column] for a block.
 struct GramBlock {
     int rows, columns;
     MILCGPU_HD constexpr GramBlock(int tiles, int column_tiles) : rows(8 * tiles), columns(8 * column_tiles) {}
     MILCGPU_HD constexpr int numbers() const { return 2 * rows * columns; }
-    // Where in shared memory. A row takes one number more than it has, so that not only the numbers of a row but also
-    // those of a column lie in different banks.
+    // The place in shared memory. A row has one unused number at its end, so that both the numbers of a row and those
+    // of a column are in different banks.
     MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * (columns + 1) + j; }
 };
-constexpr int sums_together = 8; // by a block of threads that adds up slices
-// One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
+constexpr int sums_together = 8; // in a block of threads that adds slices
+// One wave of blocks on an H100 or H200. Fixed on every GPU, because the order of summation depends on it.
 MILCGPU_HD constexpr int most_slices(int tiles) { return tiles == 1 ? 264 : 132; }
 
 #if defined(MILCGPU_WITH_CUDA)
 
-// Up to four fields: a thread has a chunk of each in registers, and the matrix with plain multiplications, of which the
-// matrix units would waste half.
+// Up to four fields: a thread has a chunk of each in registers, and computes the matrix by plain multiplications. The
+// matrix units would waste half of their work.
 constexpr int few = 4;
 template <int half, int bit, int n> __device__ __forceinline__ void add_over_lanes(double (&sum)[n], int lane) {
-    // Lanes whose `bit` differs share their sums: one keeps the first half of them, the other the second.
+    // Lanes whose `bit` differs exchange sums: one keeps the first half of the numbers, the other the second half.
     if constexpr (half > 0) {
         MILCGPU_UNROLL
         for (int k = 0; k < half; ++k) {
@@ -56,9 +57,9 @@ template <int half, int bit, int n> __device__ __forceinline__ void add_over_lan
     if constexpr (bit > 1)
         add_over_lanes<half / 2, bit / 2>(sum, lane);
 }
-// same: re of the matrix and, below the diagonal, im of what is above; else re, im.
+// same: re of the matrix and, below the diagonal, im of the elements above; otherwise re, im.
 template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
-// In single precision x with another y is faster with fewer threads, which may have more registers each (measured).
+// In single precision x with another y is faster with fewer threads, which can have more registers each (measured).
 template <class S, bool same>
 constexpr int threads_of_few = S::precision == Precision::single && !same ? 192 : cuda::dense_threads;
 template <class S, bool same>
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(threads_of_few<S, same>, 2)
         }
     }
     __shared__ double of_warp[warps][numbers];
-    constexpr int lanes = 32 / numbers; // that have a number
+    constexpr int lanes = 32 / numbers; // lanes that have a number
     const int lane = threadIdx.x % 32;
     add_over_lanes<numbers / 2, 16>(sum, lane);
     if (lane % lanes == 0)
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(threads_of_few<S, same>, 2)
     sums[blockIdx.x * numbers + threadIdx.x] = total;
 }
 
-// Adds up the slices of gram_of_few, in one block.
+// Adds the slices of gram_of_few, in one block.
 constexpr int threads_of_sum = 1024;
 template <bool same>
 __global__ void __launch_bounds__(threads_of_sum)
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(threads_of_sum)
     constexpr int most = (most_slices(1) - 1) / parts + 1;
     __shared__ double of_part[parts][numbers + 1];
     const int number = threadIdx.x % numbers, part = threadIdx.x / numbers;
-    double v[most]; // all loads at once
+    double v[most]; // all loads in flight at once
     MILCGPU_UNROLL
     for (int k = 0; k < most; ++k)
         v[k] = part + k * parts < slices ? sums[(part + k * parts) * numbers + number] : 0;
@@ -179,34 +180,34 @@ __global__ void __launch_bounds__(threads_of_sum)
 constexpr int step_chunks = 8;
 
 // Each warp has the whole matrix in registers, in pieces of 16 x 8: two tiles of rows and one of columns. fours: fields
-// of a side, in fours. same: what is below the diagonal follows from what is above.
+// of a side, in units of four. same: the part below the diagonal follows from the part above.
 template <class S, int fours_, bool same_> struct Gram {
     using Storage = S;
     static constexpr bool same = same_;
     static constexpr int tiles = tiles_of(4 * fours_);
-    // The sums of three products for 32 x 32 take all registers. In double that is four, as memory takes longer. Else a
-    // block has half of the columns, and x is read twice, once from the L2 cache.
-    static constexpr bool of_half = tiles == 4 && same; // what is above the diagonal, and the transpose of a tile
+    // The sums of three products for 32 x 32 take all registers. In double four products are used instead, as memory
+    // takes longer anyway. Otherwise a block has half of the columns, and x is read twice, once from the L2 cache.
+    static constexpr bool of_half = tiles == 4 && same; // the part above the diagonal, and the transpose of a tile
     static constexpr int products = tiles == 4 && !same && S::precision == Precision::double_ ? 4 : 3;
     static constexpr int column_tiles = tiles == 4 && !same && products == 3 ? 2 : tiles;
     static constexpr GramBlock block = GramBlock(tiles, column_tiles);
     static constexpr int fours = fours_, y_fours = same ? 0 : column_tiles < tiles ? fours / 2 : fours;
-    // Real and imaginary parts as rows of their own, for which no sums are needed: up to 8 fields, and same up to 16.
-    // 12 fields have 24 of them, a tile of real parts, one of four real and four imaginary parts, one of imaginary
+    // Real and imaginary parts as separate rows, which need no sums of factors: up to 8 fields, and with `same` up to
+    // 16. 12 fields have 24 rows: a tile of real parts, one of four real and four imaginary parts, one of imaginary
     // parts.
     static constexpr bool of_parts = tiles == 1 || (tiles == 2 && same), of_24 = fours_ == 3 && same;
     static constexpr int warps = cuda::dense_warps, threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
     static constexpr int slices = 132 * blocks / (tiles / column_tiles);
     static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many warps
-    // The ring of stages that are copied ahead. 64 KB on their way to a processor in double, 48 else, or two stages,
+    // The ring of stages that are copied ahead. 64 KB in flight to a processor in double, 48 otherwise, or two stages,
     // are faster than more.
     static constexpr int ahead_bytes = (S::precision == Precision::double_ ? 64 : 48) * 1024 / blocks;
     static constexpr int lines = (fours + y_fours) * step_chunks / 8; // of a stage: four fields each
     static constexpr int stage_bytes = warps * lines * 32 * 16;
     static constexpr int stages = std::min(8, 1 + std::max(2, ahead_bytes / stage_bytes));
-    // At the end each warp's sums are in its ring. A block asks for at least `least_bytes`, so that no more than
-    // `blocks` of them fit on a processor. If more fitted, some processors would have them and others none.
+    // At the end each warp's sums are in its ring. A block requests at least `least_bytes`, so that no more than
+    // `blocks` of them fit on a processor. If more fitted, some processors would have several and others none.
     static constexpr int sum_bytes = block.place(block.rows, 0, 1) * int(sizeof(double)) * warps;
     static constexpr int least_bytes = (blocks == 2 ? 77 : 115) * 1024;
     static constexpr int bytes = std::max({stages * stage_bytes, sum_bytes, least_bytes});
@@ -241,10 +242,10 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
     const int blocks = row_blocks * column_blocks, block = blockIdx.x % blocks, slice = blockIdx.x / blocks;
-    // In copies a thread has a chunk of eight of a field, and of the field that is four behind.
+    // In copies a thread has a chunk of eight of a field, and of the field four after it.
     const int x_first = block / column_blocks * 8 * tiles + lane / 8;
     const int y_first = block % column_blocks * 8 * column_tiles + lane / 8;
-    // A warp stays in one stripe, so that from step to step its addresses grow by a constant.
+    // A warp stays in one stripe, so that its addresses grow by a constant from step to step.
     const int warps = gridDim.x / blocks * G::warps, index = slice * G::warps + warp;
     const int stripe = index % Chunk::stripes, steps_apart = warps / Chunk::stripes;
     const int steps = (x.sites - 1) / (step_chunks * Chunk::sites) + 1, first = index / Chunk::stripes;
@@ -254,8 +255,8 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     const unsigned char *x_next = x.data + x_first * x.source_bytes + start;
     const unsigned char *y_next =
         y.data + y_first * y.source_bytes + stripe * (y.stripe_bytes - x.stripe_bytes) + start;
-    // Lines of eight chunks, a field each; in every other one the halves change places, which gives a warp's reads all
-    // banks.
+    // Lines of eight chunks of one field each. In every second line the halves change places, so that a warp reads from
+    // all banks.
     uint4 *const mine = ring + warp * (G::of_warp / 16), *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
 
     const auto copy_fields = [&](uint4 *to, int fours, const cuda::DenseView &from, const unsigned char *chunk,
@@ -284,8 +285,8 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         __syncwarp();
         copy_step(stage > 0 ? stage - 1 : G::stages - 1);
         const uint4 *const lines = mine + stage * G::lines * 32;
-        // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart. Of a tile
-        // with four fields, rows from the fifth on are the others once more, and nothing of them is kept.
+        // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart. In a tile
+        // with four fields, rows from the fifth on repeat the others, and their results are dropped.
         constexpr bool of_one = Chunk::numbers == 2;
         constexpr int sets = of_one ? 2 : Chunk::numbers;
         using Number = Complex<typename S::Real>;
@@ -377,10 +378,10 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     }
     cuda::wait_for_stage<0>();
     __syncwarp();
-    // of_parts of two tiles: im is re * im, not yet less its transpose.
+    // of_parts with two tiles: im is re * im; its transpose is not yet subtracted.
     double *const shared = reinterpret_cast<double *>(ring), *const of_warp = shared + warp * G::sums_apart;
     const auto put = [&](int i, int j, int im, double v) {
-        if (same && i / 8 > j / 8 && !G::of_parts) // of the other half of the diagonal
+        if (same && i / 8 > j / 8 && !G::of_parts) // part of the other half of the diagonal
             of_warp[of_sums.place(j, i, im)] = im == 1 ? -v : v;
         else
             of_warp[of_sums.place(i, j, im)] = v;
@@ -389,7 +390,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     for (int k = 0; k < 2; ++k) {
         const int column = 2 * quad + k;
         if constexpr (G::of_24) {
-            // What im * im adds to fields 8 to 11, in other threads, is put four columns behind.
+            // The part of im * im for fields 8 to 11, which other threads have, is stored four columns later.
             const int r = 8 + row % 4, c = 8 + column % 4;
             put(row, column, 0, sum[0][0][k] + sum[2][1][k]), put(column, row, 1, sum[0][1][k]);
             put(row, c, column / 4, sum[1][0][k]);
@@ -438,7 +439,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     }
 }
 
-// Adds up the slices: a few of the numbers a block, each by many threads that take every so many slices.
+// Adds the slices: a block has a few of the numbers, and many threads add the slices of each number in turns.
 template <int tiles, int column_tiles, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads)
     sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, const int *gate,
@@ -456,7 +457,7 @@ __global__ void __launch_bounds__(cuda::dense_threads)
     __shared__ double of_part[parts][together + 1];
     const int part = threadIdx.x / together, first = blockIdx.x * together;
     const size_t apart = size_t(blocks) * of.numbers();
-    double v[most]; // all loads at once
+    double v[most]; // all loads in flight at once
     MILCGPU_UNROLL
     for (int k = 0; k < most; ++k)
         v[k] = part + k * parts < slices ? sums[(part + k * parts) * apart + first + threadIdx.x % together] : 0;
@@ -521,7 +522,7 @@ template <class S> void gram_on_host(const SpinorBlock &x, const SpinorBlock &y,
     const int n = x.sources, m = y.sources;
     std::vector<Complex<double>> sums(size_t(slices) * n * m);
     run_on_host(slices, x.sites, [&](int slice) {
-        Vector<double> right[most_dense]; // nothing may throw here
+        Vector<double> right[most_dense]; // no exception may leave a parallel loop
         const int end = int(int64_t(x.sites) * (slice + 1) / slices);
         for (int site = int(int64_t(x.sites) * slice / slices); site < end; ++site) {
             for (int j = 0; j < m; ++j)
@@ -549,7 +550,7 @@ template <class S> void gram_on_host(const SpinorBlock &x, const SpinorBlock &y,
 
 void check(const SpinorBlock &x, const SpinorBlock &y) {
     if (x.precision != y.precision || x.sites != y.sites)
-        throw Error(Status::bad_argument, "gram: fields of two precisions, or on sites of two numbers");
+        throw Error(Status::bad_argument, "gram: the fields differ in precision or number of sites");
     if (x.sources < 1 || x.sources > most_dense || y.sources < 1 || y.sources > most_dense)
         throw Error(Status::bad_argument,
                     format("gram of %d and %d fields: 1 to %d", x.sources, y.sources, most_dense));
@@ -559,7 +560,7 @@ void check(const SpinorBlock &x, const SpinorBlock &y) {
 
 size_t gram_scratch(int x_sources, int y_sources) {
     const int tiles = tiles_of(std::max(x_sources, y_sources)), side = 8 * tiles;
-    // In blocks of half the columns there are half as many slices.
+    // With blocks of half the columns there are half as many slices.
     const int blocks = ((x_sources - 1) / side + 1) * ((y_sources - 1) / side + 1);
     return size_t(most_slices(tiles)) * blocks * GramBlock(tiles, tiles).numbers();
 }
@@ -578,7 +579,7 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
             const int most = std::max(x.sources, y.sources);
             const auto start = [&](auto same) {
                 constexpr bool of_same = decltype(same)::value;
-                // Two sides of half precision, three numbers a chunk, take too many registers.
+                // Both sides in half precision, three numbers a chunk, would take too many registers.
                 if constexpr (of_same || S::precision != Precision::half)
                     if (most <= few)
                         return gram_of_few_on_gpu<S, of_same>(device, x, y, gate, to, sums);

@@ -6,7 +6,7 @@ namespace milcgpu {
 
 namespace {
 
-// Work on a site of a source, for launch_sum_sources.
+// Kernels on a site of one source, for launch_sum_sources.
 struct OfEachSource {
     static constexpr int together = 1;
     const int *gate;
@@ -17,10 +17,9 @@ template <class S> MILCGPU_HD Vector<double> load_of(const SpinorBlock &x, int i
     return convert<double>(load_spinor<S, Reuse::written>(x.data + k * x.source_bytes, x.stride, i));
 }
 
-// A thread adds up several sites, `apart` from each other: a warp that posts its sums takes longer than it loads a
-// site.
+// A thread adds several sites, `apart` from each other: a warp takes longer to post its sums than to load a site.
 constexpr int sites_a_thread = 8;
-// Sums<1>: of x alone.
+// Sums<1>: sums of x alone.
 template <class S, int N> struct SumsOfEach : OfEachSource {
     SpinorBlock x, y;
     int apart;

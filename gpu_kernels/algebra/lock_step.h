@@ -1,13 +1,13 @@
-// What lock-step has in place of the Gram matrices and rotations of a block (block_steps.h). Each source is a conjugate
-// gradient of its own, so only diagonals of matrices count. Matrices are n x n, with n the number of sources. All sums
-// are in double. gate: if it is 0 on the device, nothing is done.
+// Replaces the Gram matrices and rotations of a block (block_steps.h) in lock-step. Each source has its own conjugate
+// gradient, so only diagonals of matrices count. Matrices are n x n, with n the number of sources. All sums are in
+// double. gate: if it is 0 on the device, nothing is done.
 #pragma once
 #include "gpu_kernels/algebra/block_steps.h"
 
 namespace milcgpu {
 
-// Where products of each source k with itself go, over all ranks: Re <x_k, x_k>, Re <x_k, y_k> and Re <y_k, y_k>, each
-// onto the diagonal of a matrix that is 0 elsewhere. nullptr: not wanted.
+// Targets of the products of each source k with itself, summed over all ranks: Re <x_k, x_k>, Re <x_k, y_k> and Re
+// <y_k, y_k>, each on the diagonal of a matrix that is 0 elsewhere. nullptr: not wanted.
 struct ProductsTo {
     Complex<double> *x_x, *x_y, *y_y;
 };

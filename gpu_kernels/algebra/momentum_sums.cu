@@ -37,7 +37,7 @@ Complex<double> factor(int p, MomentumParity parity, int x, int n) {
 MomentumSums::MomentumSums(Device &device, const Geometry &geometry, const std::vector<Momentum> &momenta,
                            const int *origin, const std::array<int, 3> &order)
     : device_(device) {
-    std::vector<int> before(momenta.size(), 0); // output of the level before
+    std::vector<int> before(momenta.size(), 0); // output of the previous level
     for (int k = 0; k < 3; ++k) {
         const int mu = order[k];
         struct Output {
@@ -48,7 +48,7 @@ MomentumSums::MomentumSums(Device &device, const Geometry &geometry, const std::
         for (size_t m = 0; m < momenta.size(); ++m) {
             const Output wanted = {before[m], momenta[m].p[mu], momenta[m].parity[mu]};
             size_t q = 0;
-            // At the last level each momentum has an output of its own, in the order of the momenta.
+            // At the last level each momentum has its own output, in the order of the momenta.
             while (k < 2 && q < outputs.size() &&
                    !(outputs[q].from == wanted.from && outputs[q].p == wanted.p && outputs[q].parity == wanted.parity))
                 ++q;

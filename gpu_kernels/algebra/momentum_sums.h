@@ -1,6 +1,6 @@
 // Sums over space with the factors of many momenta. A factor is a product of a factor in x, one in y and one in z. So
-// the code sums over one direction after the other. Momenta that agree in the directions so far share these sums. Each
-// thread adds its numbers in order, so results are always the same bits.
+// the code sums over one direction after the other, and momenta that agree in the directions so far share these sums.
+// Each thread adds its numbers in order, so results always have the same bits.
 #pragma once
 #include "gpu_kernels/fields/su3.h"
 #include "gpu_kernels/machine/backend/device_array.h"
@@ -25,14 +25,14 @@ class MomentumSums {
     struct Level { // the sums over one direction
         int direction = 0, outputs = 0;
         DeviceArray<Complex<double>> factors; // [output][coordinate]
-        DeviceArray<int> from;                // the output of the level before that each output sums
+        DeviceArray<int> from;                // the output of the previous level that each output sums
     };
     const Level &level(int k) const { return levels_[k]; }
     int momenta() const { return levels_[2].outputs; }
 
     // The sums of level k. numbers: [output of level k - 1][class][outer][coordinate in the direction of level
     // k][inner]. to: [output][parity of that coordinate][class][outer][inner]. Parities are those of global
-    // coordinates, and are summed apart only if parities = 2. Flops: 8 a number and output.
+    // coordinates; they are summed separately only if parities = 2. Flops: 8 a number and output.
     struct Shape {
         int classes, outer, inner, parities;
     };

@@ -1,4 +1,4 @@
-// Vectors of +-1 +-i: start vectors of eigensolvers, and noise for traces. A pass that writes a spinor a source.
+// Vectors of +-1 +-i: start vectors of eigensolvers, and noise for traces. A pass writes one spinor for each source.
 #include "gpu_kernels/algebra/random_vector.h"
 #include "gpu_kernels/fields/for_precision.h"
 

@@ -1,4 +1,4 @@
-// The relative residual that MILC calls Fermilab's: 2 spinors read.
+// The relative ("Fermilab") residual of MILC: 2 spinors read.
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/fields/for_precision.h"
 

@@ -1,4 +1,5 @@
-// y = scale (a x - y): M^dag from D, and odd sites of a solution from even ones. A pass of 3 spinors, 18 flops a site.
+// y = scale (a x - y): applies M^dag with D, and makes odd sites of a solution from even ones. A pass of 3 spinors, 18
+// flops a site.
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/fields/for_precision.h"
 

@@ -6,7 +6,7 @@
 // precision of the iteration.
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 
 namespace milcgpu {
 
@@ -15,12 +15,12 @@ constexpr int max_shifts = 32;
 struct Shift {
     double sigma;                     // >= 0
     double target_rr;                 // the shift leaves when zeta^2 |r|^2 < target_rr
-    double zeta, ratio;               // ratio: zeta of this iteration over that of the one before
+    double zeta, ratio;               // ratio: zeta of this iteration over zeta of the previous one
     double alpha_before, beta_before; // of the base system, one iteration before
     int active;
     int done;    // iterations of the base system that zeta includes
     int steps;   // iterations until it left
-    int pending; // iterations that update_shifts still has to do, at most cg_kept_steps, with
+    int pending; // iterations that update_shifts must still do, at most cg_kept_steps, with
     double alpha[cg_kept_steps], residual[cg_kept_steps], beta[cg_kept_steps]; // x += alpha p, p = residual r + beta p
 
     MILCGPU_HD void advance(const CgState &base) {

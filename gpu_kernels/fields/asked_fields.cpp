@@ -3,7 +3,7 @@
 namespace milcgpu {
 
 namespace {
-constexpr size_t most = most_regions; // fields of a kind, before it has to look
+constexpr size_t most = most_regions; // fields of a kind, before their answers must be read
 } // namespace
 
 AskedFields::AskedFields(Device &device) {
@@ -34,7 +34,7 @@ void AskedFields::used_up(const LinkField &field, const char *name) {
 
 void AskedFields::must_hold() {
     Device &device = sums_.device();
-    queue_of(device).collective("a look at fields of a call", [&] {
+    queue_of(device).collective("the test of fields of a call", [&] {
         std::vector<Region> nothing_left;
         for (const UsedUp &field : used_up_)
             nothing_left.push_back({nullptr, 0, 0, field.name, nullptr, field.sum.get()});
@@ -42,22 +42,23 @@ void AskedFields::must_hold() {
             take_checksums(device, nothing_left.data(), static_cast<int>(nothing_left.size()), sums_.data() + most);
         const std::vector<uint64_t> sums = sums_.to_host();
         std::string changed;
-        const auto look = [&](uint64_t sum, const char *name) {
+        const auto report = [&](uint64_t sum, const char *name) {
             if (sum != 0)
                 changed += std::string(changed.empty() ? "" : ", ") + name;
         };
         for (size_t k = 0; k < read_.size(); ++k)
-            look(sums[k], read_[k]);
+            report(sums[k], read_[k]);
         for (size_t k = 0; k < used_up_.size(); ++k)
-            look(sums[most + k], used_up_[k].name);
+            report(sums[most + k], used_up_[k].name);
         read_.clear();
         used_up_.clear();
         if (changed.empty())
             return;
         queue_of(device).fill_zero(sums_.data(), sums_.bytes());
-        throw Error(Status::corrupted, format("%s changed on the device within the call: a bit flipped, or somebody "
-                                              "wrote there. Call again",
-                                              changed.c_str()));
+        throw Error(
+            Status::corrupted,
+            format("%s changed on the device within the call: a bit flipped, or somebody wrote there. Call again",
+                   changed.c_str()));
     });
 }
 

@@ -1,8 +1,8 @@
-// Whether fields whose writers keep their checksums (LinkField::keep_sum) are what was put there. A call asks of each
-// one when it has read it for the last time, and looks at the answers once, before it hands anything over. A bit that
-// flipped before the question changes the answer, whoever has read the field meanwhile.
+// Tests whether fields still hold what was written to them, for fields whose writers keep a checksum
+// (LinkField::keep_sum). A call tests each field after its last read, and reads all answers once, before it returns
+// results. A bit that flips before the test changes the answer, even if the field was read earlier.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
 
 namespace milcgpu {
 
@@ -10,22 +10,24 @@ class AskedFields {
   public:
     explicit AskedFields(Device &device);
     static size_t bytes(); // of device memory
-    // All that was put there is there at this moment of the queue. Reads the field. Fields without a kept checksum are
-    // not asked.
+    // Tests that the field holds all that was written to it, at this point of the queue. Reads the field. Skips fields
+    // without a kept checksum.
     void unchanged(const LinkField &field, const char *name);
-    // All that was put there has been taken (MatrixView::take). Reads no field. The answer is read by must_hold(): who
-    // writes the field before that begins a new checksum (LinkField::keep_sum).
+    // Tests that all that was written to the field has been taken (MatrixView::take). Does not read the field.
+    // must_hold() reads the answer; whoever writes the field before that starts a new checksum (LinkField::keep_sum).
     void used_up(const LinkField &field, const char *name);
-    // Throws Error(corrupted) with the names of fields that were not, on all ranks. Waits. Then it can be asked anew.
+    // Waits for the answers. Throws Error(corrupted) on all ranks, with the names of the fields that changed. New tests
+    // may follow.
     void must_hold();
 
   private:
-    // Found less kept, 0 where nothing changed: of fields that were read, then of those that are used up.
+    // Checksum found minus checksum kept, 0 if nothing changed: first the fields that were read, then those that are
+    // used up.
     DeviceArray<uint64_t> sums_;
     std::vector<const char *> read_;
     struct UsedUp {
         const char *name;
-        std::shared_ptr<uint64_t> sum; // the field itself may be gone
+        std::shared_ptr<uint64_t> sum; // outlives the field
     };
     std::vector<UsedUp> used_up_;
 };

@@ -1,6 +1,7 @@
-// From a run-time precision to a compile-time spinor format.
+// Calls a function with the spinor format of a run-time precision.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/reduce.h"
 
 namespace milcgpu {
@@ -19,7 +20,7 @@ template <class Function> void for_precision(Precision precision, const Function
     }
 }
 
-// A spinor field as kernels take it; an empty one for an empty field.
+// A spinor field as kernels take it; empty for an empty field.
 template <class S> struct SpinorView {
     unsigned char *data;
     size_t stride;
@@ -36,7 +37,7 @@ struct StoreSum {
     MILCGPU_HD void operator()(const Sums<1> &total) const { *sum = total.v[0]; }
 };
 
-// sums: of each source, or nullptr.
+// sums: one for each source, or nullptr.
 struct StoreSumOfSource {
     double *sums;
     MILCGPU_HD bool wanted() const { return sums != nullptr; }

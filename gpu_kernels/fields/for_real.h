@@ -1,11 +1,11 @@
-// From a run-time precision, double or single, to a compile-time one.
+// Calls a function with the compile-time constant of a run-time precision, double or single.
 #pragma once
 #include "gpu_kernels/fields/spinor_storage.h"
 #include <type_traits>
 
 namespace milcgpu {
 
-// function(integral constant of the precision). What is not double is single.
+// function(integral constant of the precision). Every precision but double counts as single.
 template <class Function> void for_real(Precision precision, const Function &function) {
     if (precision == Precision::double_)
         function(std::integral_constant<Precision, Precision::double_>());

@@ -1,11 +1,11 @@
-// How the reals of a link lie in device memory: `reals` numbers of one storage precision (double, float, 16-bit fixed
-// point), cut into 16-byte words and a shorter rest (8, 4, 2 bytes), each word striped over the sites of a parity:
+// How the reals of a link are stored: `reals` numbers of one storage precision (double, float, 16-bit fixed point), cut
+// into 16-byte words and a shorter rest (8, 4, 2 bytes), each word striped over the sites of a parity:
 //
 //   [parity][mu][word][i],   i < stride     in device memory
 //   [parity][mu][i][word]                   on the host backend
 //
-// 16-byte words are what reaches the memory's bandwidth (shared measurement: 4-byte words stop at 0.8 of it).
-// Fixed point: offset binary u = q + 2^15 stands for q * 2^-15, |q| <= 2^15 - 1; the field's scale is applied later.
+// 16-byte words reach the memory's bandwidth (shared measurement: 4-byte words stop at 0.8 of it). Fixed point: offset
+// binary u = q + 2^15 stands for q * 2^-15, |q| <= 2^15 - 1; the field's scale is applied later.
 #pragma once
 #include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/fields/su3.h"
@@ -29,7 +29,7 @@ template <Precision p, int reals> struct RawLink {
         if constexpr (p == Precision::double_) {
 #if MILCGPU_ON_DEVICE
             return bit_cast<double>(static_cast<uint64_t>(w[2 * k + 1]) << 32 | w[2 * k]);
-#else // gcc makes two loads and a shift of the above
+#else // gcc compiles the above to two loads and a shift
             double real;
             memcpy(&real, &w[2 * k], sizeof real);
             return real;
@@ -63,7 +63,7 @@ template <Precision p, int reals> struct RawLink {
         }
     }
 
-    // Least significant bit of real k: one bit of information at the price of one unit in the last place.
+    // Least significant bit of real k: it stores one bit of information and costs one unit in the last place.
     MILCGPU_HD uint32_t get_bit(int k) const { return w[bit_word(k)] >> bit_shift(k) & 1u; }
     MILCGPU_HD void set_bit(int k, uint32_t bit) {
         w[bit_word(k)] = (w[bit_word(k)] & ~(1u << bit_shift(k))) | bit << bit_shift(k);

@@ -1,7 +1,7 @@
-// What the link kernels share: fields of matrices as kernels take them.
+// Fields of 3x3 matrices as kernels take them.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
 #include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/fields/settle.h"
 #include "gpu_kernels/machine/backend/reduce.h"
@@ -9,7 +9,7 @@
 
 namespace milcgpu {
 
-// Sum: KeptSum, or NoSum for room whose matrices live from one launch to the next (ScratchView).
+// Sum: KeptSum, or NoSum for scratch memory whose matrices live from one launch to the next (ScratchView).
 template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     using Real = typename LinkReal<p>::Real;
     unsigned char *data;
@@ -21,15 +21,15 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         if constexpr (std::is_same_v<Sum, KeptSum>)
             sum = f.kept();
     }
-    // Memory that is no field: one parity, `slots` matrices a site.
+    // Plain memory instead of a field: one parity, `slots` matrices a site.
     MatrixView(unsigned char *memory, size_t sites, int slots)
         : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
-    // The same matrices with another sum.
+    // These matrices with another sum.
     template <class Other>
     MILCGPU_HD MatrixView(const MatrixView<p, reals, Other> &view, const Sum &with)
         : data(view.data), stride(view.stride), block_bytes(view.block_bytes), directions(view.directions), sum(with) {}
-    // For a kernel that reads by take(). last_use: no launch reads these links again; else their checksum stays as it
-    // is.
+    // For a kernel that reads by take(). last_use: no later launch reads these links; otherwise their checksum stays
+    // unchanged.
     MatrixView to_take(bool last_use) const {
         MatrixView view = *this;
         if (!last_use)
@@ -39,26 +39,27 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
         return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
     }
-    // What is replaced then, or not read again by any launch.
+    // Loads a matrix that is replaced later, or that no later launch reads: subtracts it from the checksum.
     template <Reuse reuse = Reuse::written> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         sum.add(i, 0 - weight(raw, parity, mu, i));
         return plain_matrix(raw);
     }
-    // The same, with what it weighs: gone() takes that away. Loads that stand between the two do not wait for it.
+    // As above, but returns the matrix's weight in the checksum; subtract() subtracts it. Loads between the two need
+    // not wait for it.
     template <Reuse reuse> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i, uint64_t &weighs) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         weighs = weight(raw, parity, mu, i);
         return plain_matrix(raw);
     }
-    MILCGPU_HD void gone(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
-    // What was taken, and stays.
+    MILCGPU_HD void subtract(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
+    // Adds back to the checksum a matrix that was taken and stays.
     MILCGPU_HD void put_back(int parity, int mu, int i) const {
         sum.add(i,
                 weight(load_link<p, reals>(data + (parity * directions + mu) * block_bytes, stride, i), parity, mu, i));
     }
     MILCGPU_HD void store(int parity, int mu, int i, const Matrix<Real> &m) const { replace(0, parity, mu, i, m); }
-    // change(matrix) in place: one addition to the checksum, where take() and store() make two.
+    // Applies change(matrix) in place: one addition to the checksum, while take() and store() make two.
     template <class Change> MILCGPU_HD void modify(int parity, int mu, int i, const Change &change) const {
         const auto raw =
             load_link<p, reals, Reuse::written>(data + (parity * directions + mu) * block_bytes, stride, i);
@@ -69,7 +70,7 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     }
 
   private:
-    // before: the weight of what was there, as far as it counts.
+    // before: the weight of the old matrix, if it counts.
     MILCGPU_HD void replace(uint64_t before, int parity, int mu, int i, const Matrix<Real> &m) const {
         static_assert(reals == 18, "only plain matrices are written");
         RawLink<p, 18> raw = {};

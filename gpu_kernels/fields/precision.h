@@ -10,7 +10,7 @@ constexpr const char *name(Precision p) {
 }
 constexpr size_t real_bytes(Precision p) { return p == Precision::double_ ? 8 : p == Precision::single ? 4 : 2; }
 
-// Relative rounding of one stored real: 2^-53, 2^-24; half: links 2^-16 of the largest element.
+// Relative rounding error of one stored real: 2^-53, 2^-24; half: links 2^-16 of the largest element.
 constexpr double storage_epsilon(Precision p) {
     return p == Precision::double_ ? 1.11e-16 : p == Precision::single ? 5.96e-8 : 1.53e-5;
 }

@@ -1,35 +1,37 @@
-// Long links in fewer reals. A long (Naik) link is L = c V with one real c > 0 a field and V unitary: V = sign * S with
-// S in SU(3) for asqtad links with staggered phases, V = e^{i psi} S for HISQ links and twisted boundaries.
+// Long links in fewer reals. A long (Naik) link is L = c V with one real c > 0 for the whole field and V unitary: V =
+// sign * S with S in SU(3) for asqtad links with staggered phases, V = e^{i psi} S for HISQ links and twisted
+// boundaries.
 //
 //   18  all of L / c' (c' = 1, or the largest element in fixed point)
 //   13  rows 0 and 1 of V, and t = tan(theta/4), theta = arg det V; row 2 = e^{i theta} conj(row 0 x row 1)
 //   12  the same with det V = +-1: the sign is the least significant bit of real 0
-//    9  row 0 and column 0 of V, less what unitarity gives back, and t
+//    9  row 0 and column 0 of V, without what follows from unitarity, and t
 //    8  the same with det V = +-1
 //
 // 8 and 9 follow Bunk and Sommer, Comput. Phys. Commun. 40 (1986) 229, with pivots chosen so that no division or square
-// root is ill-conditioned. The last column is exchanged with that of the largest element of row 0, so that in row 0 =
-// (a1, a2, a3) |a3|^2 >= 1/3 and its modulus follows from the other two without loss. N = 1 - |a1|^2 >= 1/2 is what the
-// formulas divide by. Of the rest (b1, c1) of column 0, |b1|^2 + |c1|^2 = N, the smaller is stored and the larger,
-// |.|^2 >= N/2, is known by its phase. Which of the choices was taken, and the sign, are the least significant bits of
-// reals 0 to 3. Every unitary matrix is reached.
+// root is ill-conditioned. The last column is exchanged with the column of the largest element of row 0. So in row 0 =
+// (a1, a2, a3) |a3|^2 >= 1/3, and the modulus of a3 follows from the other two without loss. The formulas divide by N =
+// 1 - |a1|^2 >= 1/2. The rest (b1, c1) of column 0 has |b1|^2 + |c1|^2 = N: the smaller element is stored, and the
+// larger, |.|^2 >= N/2, is known by its phase. The least significant bits of reals 0 to 3 store these choices and the
+// sign. Every unitary matrix can be stored.
 //
 // The link is applied without being completed. With p = a2 x1 + a3 x2, q = conj(a2) x2 - conj(a3) x1, e = det V / N and
 // f = conj(a1) / N, and w = x0 - f p, g = e q:
 //
 //   (V x)_0 = a1 x0 + p,   (V x)_1 = b1 w + conj(c1) g,   (V x)_2 = c1 w - conj(b1) g
 //
-// 11 complex multiplications instead of the 19 that complete the matrix and the 9 that then apply it.
+// This takes 11 complex multiplications; completing the matrix takes 19, and applying it 9 more.
 //
-// Angles are kept as t = tan(angle/4) in (-1, 1]: cosine and sine come from one reciprocal, no trigonometric function.
-// Nothing is assumed where a sign or phase comes from; what does not fit the form is found by the check at load time.
+// Angles are stored as t = tan(angle/4) in (-1, 1]: cosine and sine come from one reciprocal, without a trigonometric
+// function. The code does not assume where a sign or phase comes from; the check at load time finds links that do not
+// fit the form.
 #pragma once
 #include "gpu_kernels/fields/link_storage.h"
 
 namespace milcgpu {
 
-// e^{i angle} from t = tan(angle/4): cos(angle/2) = 2/(1 + t^2) - 1, sin(angle/2) = 2t/(1 + t^2), and doubled once
-// more.
+// e^{i angle} from t = tan(angle/4): cos(angle/2) = 2/(1 + t^2) - 1, sin(angle/2) = 2t/(1 + t^2), then the angle
+// doubled once more.
 template <class T> MILCGPU_HD Complex<T> unit_phase(T t) {
     const T w = reciprocal(T(1) + t * t);
     const T c = T(2) * w - T(1), twice_c = c + c, half_s = t * w;
@@ -51,14 +53,14 @@ template <class T> MILCGPU_HD Complex<T> select(uint32_t which, Complex<T> zero,
     return which ? one : zero;
 }
 
-// Element 2 changes places with element 0 or 1, if with any.
+// Exchanges element 2 with element 0 or 1, or with none.
 template <class T> MILCGPU_HD Vector<T> exchange(const Vector<T> &x, uint32_t with_0, uint32_t with_1) {
     return {{select(with_0, x.c[0], x.c[2]), select(with_1, x.c[1], x.c[2]),
              select(with_0, select(with_1, x.c[2], x.c[1]), x.c[0])}};
 }
 
-// A link, ready to be applied: a fat link (18 reals) or a long one. Determinant and exchange act on the vector, which
-// is cheaper than on the matrix.
+// A link in the form in which it is applied: a fat link (18 reals) or a long one. Determinant and exchange act on the
+// vector, which is cheaper than on the matrix.
 template <Precision p, int reals> struct Link {
     using Real = typename LinkReal<p>::Real;
     static_assert(reals == 18 || reals == 13 || reals == 12 || reals == 9 || reals == 8, "unknown reconstruction");
@@ -67,7 +69,7 @@ template <Precision p, int reals> struct Link {
     Matrix<Real> u;    // 18: the link; 13, 12: with row 2 of a special unitary matrix; 9, 8: row 0 and column 0 only
     Complex<Real> det; // 13, 12: determinant; 9, 8: determinant / N, the e above. Real for 12 and 8
     Complex<Real> f;   // 9, 8
-    uint32_t with_0, with_1; // 9, 8: columns that column 2 has changed places with
+    uint32_t with_0, with_1; // 9, 8: columns that were exchanged with column 2
 
     MILCGPU_HD explicit Link(const RawLink<p, reals> &raw) : det{1, 0}, f{0, 0}, with_0(0), with_1(0) {
         if constexpr (!pivoted) {
@@ -103,8 +105,8 @@ template <Precision p, int reals> struct Link {
 
     MILCGPU_HD explicit Link(const Matrix<Real> &whole) : u(whole), det{1, 0}, f{0, 0}, with_0(0), with_1(0) {}
 
-    // The link times a number, with the determinant in row 2: for a link that many vectors are multiplied with. Where
-    // row 0 and column 0 are all that is known, vectors are multiplied instead.
+    // The link times a number, with the determinant in row 2, for a link that multiplies many vectors. If only row 0
+    // and column 0 are known, the vectors are multiplied by the number instead.
     MILCGPU_HD Link<p, 18> times(Real s) const {
         static_assert(!pivoted, "a pivoted link cannot be scaled");
         Matrix<Real> m;
@@ -152,7 +154,7 @@ template <Precision p, int reals> struct Link {
         }
     }
 
-    // L x and L^dag x. Where row 0 and column 0 are all that is known, no number is added to 0.
+    // L x and L^dag x. If only row 0 and column 0 are known, no number is added to 0.
     template <class T> MILCGPU_HD Vector<T> forward(const Vector<T> &x) const {
         if constexpr (pivoted) {
             const Pivoted<T> v(*this);
@@ -186,7 +188,7 @@ template <Precision p, int reals> struct Link {
         }
     }
 
-    // The plain matrix: what the load-time check compares and what tests look at.
+    // The plain matrix, for the check at load time and for tests.
     MILCGPU_HD Matrix<Real> matrix() const {
         Matrix<Real> full = {};
         MILCGPU_UNROLL
@@ -223,8 +225,8 @@ template <Precision p, int reals> struct Link {
     }
 };
 
-// v: the link divided by the field's scale. Not unitary input gives a raw link that does not unpack to v; the check at
-// load time finds it.
+// v: the link divided by the field's scale. If v is not unitary, the raw link does not unpack to v; the check at load
+// time finds it.
 template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> pack_link(const Matrix<double> &v) {
     RawLink<p, reals> raw = {};
     if constexpr (reals == 18 || reals == 13 || reals == 12) {

@@ -1,16 +1,15 @@
-// How a colour vector (spinor) of one site lies in device memory, a struct a precision. In device memory
-// arrays are striped: word k of site i at word index k*stride + i. On the host backend the words of a site are
-// together.
+// How a colour vector (spinor) of one site is stored, a struct for each precision. In device memory arrays are striped:
+// word k of site i has word index k*stride + i. On the host backend the words of a site are contiguous.
 //
 //   double  3 words of 16 bytes (one colour each)
 //   single  3 words of 8 bytes
 //   half    1 word of 16 bytes: six 20-bit fixed-point numbers and an 8-bit binary exponent that they share.
 //
-// The half format moves the same 16 bytes as six 16-bit numbers with a float norm, and is 16 times finer: the norm
-// needs its exponent only, and the 24 bits of its fraction go to the components. That noise of the stored vectors is
-// what costs conjugate gradient in half precision its iterations.
-// Errors: relative to the largest component of the site 2^-54, 2^-25, 2^-19. Half holds components up to 5e36;
-// larger ones, NaN and infinity make the whole site NaN (exponent 255), so they are never lost.
+// The half format moves the same 16 bytes as six 16-bit numbers with a float norm, and is 16 times finer: only the
+// norm's exponent is stored, and the other 24 bits go to the components. Rounding of the stored vectors is what makes
+// conjugate gradient in half precision take more iterations. Errors: relative to the largest component of the site
+// 2^-54, 2^-25, 2^-19. Half holds components up to 5e36; larger ones, NaN and infinity make the whole site NaN
+// (exponent 255), so they are never lost.
 #pragma once
 #include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/fields/su3.h"
@@ -41,15 +40,15 @@ struct SpinorSingle {
     static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *raw) { memcpy(raw, &x, sizeof x); }
 };
 
-// Words, from the highest bits down: w0 = v4hi v0, w1 = v4lo e_hi v1, w2 = v5hi v2, w3 = v5lo e_lo v3 with v0..v3 in
-// the lower 20 bits and the upper 12 bits shared out as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19 -
-// 1], in units of 2^(e - 127).
+// Words, from the highest bits down: w0 = v4hi v0, w1 = v4lo e_hi v1, w2 = v5hi v2, w3 = v5lo e_lo v3, with v0..v3 in
+// the lower 20 bits; v4, v5 and e share the upper 12 bits as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19
+// - 1], in units of 2^(e - 127).
 struct SpinorHalf {
     using Real = float;
     static constexpr Precision precision = Precision::half;
     static constexpr int words = 1, word_bytes = 16;
 
-    // Before the exponent is applied: a real is scale * (what is in x - bias).
+    // Bias of x in load(): a real is scale * (x - bias).
     static constexpr float bias = 8388608.0f + 524288.0f; // 2^23 + 2^19
     struct Biased {
         Vector<float> x;
@@ -62,8 +61,9 @@ struct SpinorHalf {
     };
 
     static MILCGPU_HD Vector<float> decode(const uint32_t *w) {
-        // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
-        // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
+        // A 20-bit number under the exponent of 2^23 is the float 2^23 + v. So no integer conversion is needed, which
+        // would run on the quarter-rate pipe. The fused multiply-add subtracts 2^23 + 2^19 exactly, because the scale
+        // is a power of two.
         const float scale = scale_of(w);
         const float offset = -bias * scale;
         Vector<float> x;
@@ -79,12 +79,12 @@ struct SpinorHalf {
         MILCGPU_UNROLL
         for (int k = 1; k < 6; ++k)
             largest = larger_or_nan(largest, fabsf(reals[k]));
-        // 2^e >= largest / (2^19 - 1): the exponent of largest, one more when its fraction is nearly 2.
+        // 2^e >= largest / (2^19 - 1): the exponent of largest, plus one if its fraction is nearly 2.
         const uint32_t above = bit_cast<uint32_t>(largest * 1.000002f) >> 23;
         uint32_t exponent = above > 18u ? above - 18u : 1u;
-        if (exponent > 231u) // where offset in decode would overflow; infinity, NaN
+        if (exponent > 231u) // the offset in decode would overflow; infinity, NaN
             exponent = 255u;
-        // 2^-(e - 127), as two factors so that neither leaves the range of normal floats.
+        // 2^-(e - 127) as two factors, so that neither leaves the range of normal floats.
         const uint32_t inverse = 254u - (exponent < 253u ? exponent : 253u);
         const float unscale = bit_cast<float>(inverse << 23);
         uint32_t v[6];
@@ -102,7 +102,7 @@ struct SpinorHalf {
 
   private:
     static constexpr uint32_t magic = 0x4B000000u; // 2^23
-    // Of numbers that are not negative. If one is NaN, NaN without sign.
+    // For numbers that are not negative. If one is NaN, the result is NaN without sign.
     static MILCGPU_HD float larger_or_nan(float a, float b) {
 #if MILCGPU_ON_DEVICE && __CUDA_ARCH__ >= 800
         float largest;
@@ -137,20 +137,21 @@ struct SpinorHalf {
     }
 };
 
-// From a word of one element to the same word of the next, where elements are striped as on the GPU, or not.
+// Bytes from a word of one element to the same word of the next: striped on the GPU, contiguous words of an element on
+// the host.
 inline size_t bytes_between_elements(bool on_gpu, Precision precision) {
     if (!on_gpu && !MILCGPU_STRIPES)
         return spinor_bytes(precision);
     return precision == Precision::single ? SpinorSingle::word_bytes : 16;
 }
 
-// As it lies in memory.
+// A spinor in its stored form.
 template <class S> struct StoredSpinor {
     static constexpr int bytes = S::words * S::word_bytes;
     uint32_t w[bytes / 4];
 };
 
-// A spinor that other threads of the launch may read too, but none writes.
+// Loads a spinor that other threads of the launch may read too, but that none of them writes.
 template <class S, Reuse reuse = Reuse::keep>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride, size_t i) {
     StoredSpinor<S> stored;

@@ -99,7 +99,7 @@ template <class T> MILCGPU_HD Matrix<T> operator*(const Matrix<T> &a, const Matr
     return c;
 }
 
-// sum += a b c^dag, one row after the other, and sum += a^dag b c, one column after the other: no matrix lies between.
+// sum += a b c^dag, row by row, and sum += a^dag b c, column by column, so that no intermediate matrix is stored.
 template <class T>
 MILCGPU_HD_ONCE void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
     MILCGPU_UNROLL

@@ -26,7 +26,7 @@ LaplaceOperator::LaplaceOperator(const Geometry &geometry, int parity, const Ope
     check_laplace(directions, kappa);
     if (spec.spinor != spec.link || spec.link != links.precision() || spec.reals != links.reals())
         throw Error(Status::bad_argument,
-                    "Laplace operator: vectors and links of one precision are needed, and the links that are named");
+                    "Laplace operator: needs vectors and links of one precision, and the reals of these links");
     find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
 }
 
@@ -45,13 +45,13 @@ void LaplaceOperator::launch(Device &device, const HalfCall &half, Epilogue epil
 }
 
 void LaplaceOperator::first_half(Device &device, const HalfCall &half) const {
-    // With one of these the launch before is another D's, or one of a solve.
+    // With one of these the previous launch is another D, or a step of a solve.
     const bool in_solve = half.pending != nullptr || half.gate != nullptr || half.cg != nullptr;
     launch(device, half, Epilogue::plain, 1 - parity(), in_solve);
 }
 
 void LaplaceOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    launch(device, half, epilogue, parity(), true); // the launch before is that of the first half
+    launch(device, half, epilogue, parity(), true); // the previous launch is the first half
 }
 
 void LaplaceOperator::add_neighbours(Device &device, int on, const SpinorBlock &z, const SpinorBlock &in,
@@ -77,8 +77,8 @@ SpinorField LaplaceOperator::between(Device &device, const char *owner, int sour
     return {device, spec().spinor, geometry(), 1 - parity(), owner, sources};
 }
 
-// As for staggered fermions: an element of a link is off by q = scale epsilon / sqrt(12), B by kappa sqrt(2 d * 6) q a
-// colour vector, and B itself is about kappa sqrt(2 d) on rough vectors.
+// As for staggered fermions: an element of a link has the error q = scale epsilon / sqrt(12), so B has the error kappa
+// sqrt(2 d * 6) q for each colour vector, and B itself is about kappa sqrt(2 d) on rough vectors.
 double LaplaceOperator::rounding(Precision p) const {
     const double epsilon = p == Precision::half ? 1.0 / 32768 : p == Precision::single ? 1.0 / (1 << 24) : 0;
     const double hops = 2 * directions_;

@@ -12,16 +12,16 @@ namespace milcgpu {
 
 // Throws Error(bad_argument) for directions other than 3 and 4.
 void check_directions(int directions);
-// And for kappa outside 0 < kappa < 1 / (2 d).
+// Also throws for kappa outside 0 < kappa < 1 / (2 d).
 void check_laplace(int directions, double kappa);
 
 class LaplaceOperator : public NormalOperator {
   public:
-    static constexpr double shift = 1; // of A; solvers take it
+    static constexpr double shift = 1; // shift of A
 
     // The links must outlive the operator; spec.link and spec.reals are theirs, and spec.spinor is spec.link. Throws as
-    // check_laplace does, and Error(not_built) where there is no kernel. halo: needed where the geometry is cut, and
-    // must outlive the operator; links then have their nearest ghosts behind (Halo::exchange_backward), and all ranks
+    // check_laplace does, and Error(not_built) if there is no kernel. halo: needed if the geometry is cut; it must
+    // outlive the operator. Then links must have their nearest ghosts behind (Halo::exchange_backward), and all ranks
     // call together.
     LaplaceOperator(const Geometry &, int parity, const OperatorSpec &, const LinkField &, int directions, double kappa,
                     Halo *halo = nullptr);
@@ -42,10 +42,10 @@ class LaplaceOperator : public NormalOperator {
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
 
-    // On the sites of `on`: out = z + kappa D in, of one source or several. out may be z.
+    // On the sites of `on`: out = z + kappa D in, for one source or several. out may be z.
     void add_neighbours(Device &, int on, const SpinorBlock &z, const SpinorBlock &in, const SpinorBlock &out) const;
-    // On the sites of `on`: out = b - (M x)(on), x there and x on the other parity. *sum (device; nullptr: not wanted,
-    // as for several sources) = |out|^2. out may be b.
+    // On the sites of `on`: out = b - (M x)(on), with x there and x on the other parity. *sum (device; nullptr: not
+    // wanted, as for several sources) = |out|^2. out may be b.
     void residual_on(Device &, int on, const SpinorBlock &b, const SpinorBlock &x, const SpinorBlock &x_other,
                      const SpinorBlock &out, double *sum) const;
 

@@ -1,9 +1,9 @@
-// The sum of laplace.h at a site, once, and its launches. A translation unit a precision (double.cu, single.cu,
-// half.cu; for cut lattices double_cut.cu ...) instantiates them.
+// The sum of laplace.h at a site, its launches, and the rows of the table. laplace_rows.cu instantiates them.
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
-// each vector up to 8 times, through the caches. 3 or 4 directions are known when this is compiled: all loads of a site
-// can be on their way together. While the launch before ends, a thread finds its neighbours and loads the links of x.
+// each vector up to 8 times, through the caches. The number of directions, 3 or 4, is known at compile time, so that
+// all loads of a site can be in flight together. While the previous launch ends, a thread finds its neighbours and
+// loads the links of x.
 #pragma once
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/fields/reconstruct.h"
@@ -12,21 +12,21 @@
 
 namespace milcgpu {
 
-// Where: Lattice, or CutLattice, which takes more registers. Ghosts lie behind the field that is read.
+// Where: Lattice, or CutLattice, which takes more registers. Ghosts are behind the field that is read.
 template <class Where, class Spinor, int reals, int directions, Reuse of_links> struct LaplaceHops {
     static constexpr Precision precision = Spinor::precision;
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
-    using Part = Vec; // of all directions or of some
+    using Part = Vec; // over all directions or some
 
     Where lattice;
     int parity;
     size_t stride; // of the vectors
     size_t link_stride;
     const unsigned char *in;
-    const unsigned char *links[2]; // of the sites' own parity and of the other, mu 0
+    const unsigned char *links[2]; // on the sites' own parity and on the other, mu 0
     size_t link_block;             // bytes from one mu to the next
-    Real scale;                    // kappa, and that of the links
+    Real scale;                    // kappa times the links' scale
 
     MILCGPU_HD Vec scaled(const Part &part) const { return scale * part; }
 
@@ -39,7 +39,8 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
         Raw ahead, behind;
     };
     using LinkOf = Link<precision, reals>;
-    // Both terms of a direction to sum[r] of `count` sources, which lie at from[r]. behind(): the link of that term.
+    // Adds both terms of a direction to sum[r] for `count` sources, which are at from[r]. behind(): the link of the
+    // backward term.
     template <int count, class Behind>
     MILCGPU_HD void add_terms(Vec (&sum)[count], const unsigned char *const (&from)[count], int forward, int backward,
                               const LinkOf &ahead, const Behind &behind) const {
@@ -59,7 +60,7 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
                   [&] { return LinkOf(load_raw(1, mu, backward)); });
     }
 
-    // Of the source at `field`: the sum, and its terms in one direction. Of all endings, and of several sources.
+    // For the source at `field`: the sum, and its terms in one direction. All endings, and several sources, use these.
     MILCGPU_HD_ONCE Part all(int i, const unsigned char *field) const {
         const Site site = lattice.site(parity, i);
         const unsigned char *const from[1] = {field};
@@ -93,7 +94,7 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
     }
 };
 
-// Cut lattices do not prepare: there the launch before sends ghosts, and registers are short.
+// Cut lattices do not prepare: there the previous launch sends ghosts, and registers are short.
 template <class Where, class Spinor, int reals, int directions, class End, Reuse of_links>
 struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
                         Preparing<typename LaplaceHops<Where, Spinor, reals, directions, of_links>::Start,
@@ -125,7 +126,7 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
     }
 };
 
-// Of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
+// Several sources, which are `source_bytes` apart: each link is loaded and decoded once for all sources of a thread.
 template <class Spinor, int reals, int directions>
 struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
     using Base = LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>;
@@ -133,7 +134,7 @@ struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reus
     static constexpr int reach = 1;
     size_t source_bytes;
 
-    // sum[r]: of source own.k(r). at_once: directions whose loads may be on their way together.
+    // sum[r] belongs to source own.k(r). at_once: directions whose loads may be in flight together.
     template <int at_once, bool, int count>
     MILCGPU_HD void all(int i, const Sources<count> &own, Vec (&sum)[count]) const {
         const unsigned char *from[count];
@@ -212,7 +213,7 @@ template <class Add> void for_laplace_rows(const Add &add) {
     add_reals(std::integral_constant<int, 8>());
 }
 template <class Where, class Spinor, int min_blocks, int block>
-void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+void add_laplace_rows(std::vector<LaplaceKernel> &table) {
     for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
         table.push_back({Spinor::precision,
                          reals,
@@ -220,13 +221,12 @@ void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
                          end,
                          1,
                          launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
-                         file,
                          {block, min_blocks, 1}});
     });
 }
-// min_blocks: of those in conjugate gradients.
+// min_blocks: for rows of conjugate gradient.
 template <class Spinor, int min_blocks, class Shape>
-void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *file) {
+void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table) {
     for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
         table.push_back({Spinor::precision,
                          reals,
@@ -234,21 +234,26 @@ void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *
                          end,
                          max_shifts,
                          launch_laplace_of_sources<Spinor, reals, directions, min_blocks, Shape>,
-                         file,
                          {tile_sites, Shape::blocks(Shape::together), Shape::together}});
     });
 }
 
 // In double 2 blocks of 256 threads an SM leave 128 registers to a thread, in single and half 4 leave 64. In half links
 // are 16-bit fixed point, vectors as in fields/spinor_storage.h, arithmetic in single.
-template <class Where> void double_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorDouble, 2, 64>(table, file);
+template <class Where> void double_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorDouble, 2, 64>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorDouble, 1, SourcesShape<4, 4, 1>>(table);
 }
-template <class Where> void single_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorSingle, 4, 128>(table, file);
+template <class Where> void single_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorSingle, 4, 128>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorSingle, 3, SourcesShape<4, 6, 4>>(table);
 }
-template <class Where> void half_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorHalf, 4, 256>(table, file);
+template <class Where> void half_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorHalf, 4, 256>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorHalf, 3, SourcesShape<4, 6, 1>>(table);
 }
 
 } // namespace milcgpu

@@ -1,10 +1,10 @@
-// Numbers are written and read with a point, whatever the program's locale.
+// Numbers are written and read with a decimal point in every locale.
 #pragma once
 #include <locale.h>
 
 namespace milcgpu {
 
-// The C locale, of this thread alone, as long as this lives.
+// Sets the C locale for this thread during the object's lifetime.
 class CLocale {
   public:
     CLocale() : before_(uselocale(c())) {}
@@ -12,7 +12,7 @@ class CLocale {
     ~CLocale() { uselocale(before_); }
 
   private:
-    static locale_t c() { // never freed: threads may have it until the program ends
+    static locale_t c() { // never freed: threads may use it until the program ends
         static const locale_t made = newlocale(LC_ALL_MASK, "C", nullptr);
         return made;
     }

@@ -1,4 +1,4 @@
-// Status codes and the one exception type. Nothing in the library exits or aborts: errors travel as Error up to the C
+// Status codes and the one exception type. The library never exits or aborts: errors travel as Error up to the C
 // interface, which turns them into a status and a message. The numbers are those of milcgpu.h.
 #pragma once
 #include "gpu_kernels/machine/c_locale.h"
@@ -12,16 +12,16 @@ namespace milcgpu {
 enum class Status {
     ok = 0,
     not_converged = 1,   // iteration limit reached; the solution so far is returned
-    precision_floor = 2, // the residual stopped falling: the precision asked for cannot reach the tolerance
+    precision_floor = 2, // the residual stopped falling: this precision cannot reach the tolerance
     nan_or_inf = 3,
     not_positive = 4, // p^dag A p <= 0: the operator has no positive spectrum
     bad_argument = 5,
     no_memory = 6,
     device_lost = 7,
     comm = 8,
-    not_built = 9,  // no kernel for the combination asked for; the message lists what is built
+    not_built = 9,  // no kernel for this combination; the message lists what is built
     corrupted = 10, // data on the device are no longer what was loaded
-    timed_out = 11, // a wait inside a kernel had no end; the message names it
+    timed_out = 11, // a wait inside a kernel reached its time limit; the message names it
 };
 
 class Error : public std::runtime_error {
@@ -33,7 +33,7 @@ class Error : public std::runtime_error {
     Status status_;
 };
 
-// printf into a std::string, for messages that say how much, and for files.
+// printf into a std::string, for messages and files.
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif

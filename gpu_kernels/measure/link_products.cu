@@ -1,11 +1,11 @@
-// Products of links that operators and smearing take. One thread a site and slot.
+// Products of links for operators and smearing. One thread a site and slot.
 //
-// Corners: the average over orders is that over the first step, of the link along it times the average for the other
-// directions from where it leads:
+// Corners: the average over orders is the average over the first step, of the link along it times the average for the
+// other directions from its end:
 //   W_D(x; c) = 1/n sum_{a in D} U_a(x; c_a) W_{D-a}(x + c_a a; c without a),
-// where U_a(x; -) = U_a(x-a)^dag. Of a corner and its opposite one is stored: W_D(x; -c) = W_D(x - c; c)^dag. n
-// products a slot: 2^(n-1) n 198 flops a site. Bytes a site at the least: n + the slots of the sets with a direction
-// less are read, 2^(n-1) matrices written (four-link: 4 + 16 + 8 matrices of 144 bytes in double).
+// where U_a(x; -) = U_a(x-a)^dag. Of a corner and its opposite only one is stored: W_D(x; -c) = W_D(x - c; c)^dag. n
+// products a slot: 2^(n-1) n 198 flops a site. Bytes a site, at the least: reads n + the slots of the sets with a
+// direction less, writes 2^(n-1) matrices (four-link: 4 + 16 + 8 matrices of 144 bytes in double).
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/measure/quark_operators.h"
 
@@ -30,7 +30,7 @@ template <Precision p> struct CornerProducts {
     int count, mu[4];
     Real one_over_count;
 
-    // Bit j of `back`: the j-th direction is gone backwards.
+    // Bit j of `back`: the step along the j-th direction is backward.
     MILCGPU_HD Matrix<Real> lower(const Site &x, int parity, int k, unsigned back) const {
         const unsigned others = (back & ((1u << k) - 1)) | (back >> (k + 1) << k);
         const bool opposite = (others & 1) != 0;
@@ -108,15 +108,15 @@ const LinkField &LinkProducts::corners(unsigned directions) {
     LinkField &made = corners_[directions];
     const Directions d(directions);
     if (d.count < 2)
-        throw Error(Status::bad_argument, "products of links are made of two directions or more");
+        throw Error(Status::bad_argument, "products of links need two directions or more");
     if (made.bytes() > 0)
         return made;
     const LinkField *lower[4] = {&u_, &u_, &u_, &u_};
     for (int k = 0; k < d.count && d.count > 2; ++k)
         lower[k] = &corners(directions & ~(1u << d.mu[k]));
-    look_(u_);
+    check_(u_);
     for (int k = 0; k < d.count && d.count > 2; ++k)
-        look_(*lower[k]);
+        check_(*lower[k]);
     LinkField to = allocate(1 << (d.count - 1));
     const SitesAndParts work(geometry_, to.directions());
     for_real(u_.precision(), [&](auto real) {
@@ -148,7 +148,7 @@ void two_link_products(Device &device, const Geometry &geometry, const LinkField
 
 const LinkField &LinkProducts::two_links() {
     if (two_links_.bytes() == 0) {
-        look_(u_);
+        check_(u_);
         LinkField to = allocate(3);
         two_link_products(device_, geometry_, u_, to);
         two_links_ = std::move(to);

@@ -1,5 +1,5 @@
-// Signs of links by coordinates: staggered phases and boundary sign of any origin, in or out. One thread a link; 2
-// matrices a link whose sign turns.
+// Multiplies links by signs that depend on coordinates: staggered phases and boundary sign of any origin, to put them
+// in or take them out. One thread a link; 2 matrices for each link whose sign changes.
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/measure/quark_operators.h"
 
@@ -38,7 +38,7 @@ void turn_links(Device &device, const Geometry &geometry, const SignPattern (&si
     for_real(links.precision(), [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         const auto here = [&](int mu) { return relative_to(sign[mu], geometry.origin().data()); };
-        // -1, or another negative one: the slice is not of this box.
+        // A negative slice, -1 or another one, is not in this box.
         const int slice = t_sign - geometry.origin()[3];
         launch(
             device, work.threads(),

@@ -1,14 +1,16 @@
 // Sums over neighbours of quark_operators.h: covariant shifts, operators of one to four links, the Laplacian. One
 // thread a site and one source, or up to three; each matrix is loaded twice, at both ends of its path, the second time
-// from a cache. Rolled over the steps: both terms of a step are loaded before one is added, which keeps enough loads on
-// their way (on an H200, 3 sources in double: 107 us for the Laplacian at 24^3x32, 123 us with one term after the
-// other).
+// from a cache. The loop over the steps is rolled: both terms of a step are loaded before one is added, which keeps
+// enough loads in flight (on an H200, 3 sources in double: 107 us for the Laplacian at 24^3x32, 123 us with one term
+// after the other).
 //
-// Bytes a site at the least: a matrix a step, and a source two vectors, in and out; a dot product reads both and writes
-// a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, of three sources 720. Flops: 144
-// a step and source.
+// Bytes a site, at the least: a matrix for each step, and two vectors for each source, in and out; a dot product reads
+// both and writes a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, for three sources
+// 720. Flops: 144 a step and source.
 #include "gpu_kernels/fields/for_real.h"
 #include "gpu_kernels/fields/matrix_view.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/measure/quark_operators.h"
 
@@ -27,7 +29,7 @@ template <Precision p> struct FullView {
         return (parity != 0 ? odd : even) + source * source_bytes;
     }
     MILCGPU_HD Vec load(int parity, int source, int i) const { return load_spinor<S>(at(parity, source), stride, i); }
-    // Where `out` is `in`.
+    // For `out` equal to `in`.
     MILCGPU_HD Vec load_own(int parity, int source, int i) const {
         return load_spinor<S, Reuse::written>(at(parity, source), stride, i);
     }
@@ -36,7 +38,7 @@ template <Precision p> struct FullView {
     }
 };
 
-// A step in four bits a direction: 8 more than its component.
+// A step with four bits a direction: its component plus 8.
 uint32_t packed(const Step &step) {
     uint32_t bits = 0;
     for (int mu = 0; mu < 4; ++mu)
@@ -48,19 +50,19 @@ MILCGPU_HD int component(uint32_t step, int mu) { return static_cast<int>(step >
 constexpr int most_steps = 8;
 constexpr int most_together = 3; // sources that share the loads of the links
 
-// End: what is done with the sum at a site, for sources first, first + 1, .. of which there are `together`. The last of
-// them may be beyond the last source: they repeat that one, and are not for use.
+// End: uses the sum at a site for `together` sources first, first + 1, ... The last of them may be beyond the last
+// source: they repeat that one and must not be used.
 template <Precision p, int together, class End> struct SumNeighbours {
     using Real = typename LinkReal<p>::Real;
     using Vec = Vector<Real>;
-    Lattice lattice; // the wide box, where `in` and the links lie
+    Lattice lattice; // the wide box, on which `in` and the links are
     SitesAndParts work;
-    int first_site, slice; // of a lattice that is whole: of the slice, within a parity; of one that is cut, or -1
+    int first_site, slice; // of a whole lattice: of the slice, within a parity; of a cut one, or -1
     MatrixView<p> links;
     FullView<p> in;
     uint32_t steps[most_steps];
-    int n_steps, first_slot, other, sources; // other: 1 where neighbours are on the other parity
-    int t_sign, t_sign_again;                // again: where coordinates go on beyond the lattice
+    int n_steps, first_slot, other, sources; // other: 1 if neighbours are on the other parity
+    int t_sign, t_sign_again;                // again: for coordinates beyond the lattice
     bool ahead, behind, negative, out_is_wide;
     unsigned mask;
     Real self, neighbours;
@@ -89,7 +91,7 @@ template <Precision p, int together, class End> struct SumNeighbours {
         const int there = parity ^ other;
         Term made;
         made.w = links.load(back ? there : parity, first_slot + s, back ? index : x.index());
-        const Real turn = crosses == back ? Real(1) : Real(-1); // what is subtracted below is turned once more
+        const Real turn = crosses == back ? Real(1) : Real(-1); // terms that are subtracted below change sign once more
         MILCGPU_UNROLL
         for (int r = 0; r < together; ++r)
             made.v[r] = turn * in.load(there, first + r < sources ? first + r : sources - 1, index);
@@ -176,13 +178,13 @@ template <Precision p> struct DotVectors {
     }
 };
 
-// Of a time slice of the lattice, in the box; -1: the box has another part.
+// The number of a time slice of the lattice within the box; -1: it is not in the box.
 int slice_in(const Geometry &box, int slice) {
     const int t = slice - box.origin()[3];
     return t >= 0 && t < box.lattice().extent[3] ? t : -1;
 }
 
-// A body is made of the work and the ending; parts: threads a site.
+// A body consists of the work and the ending; parts: threads a site.
 template <Precision p, int together, class End>
 void start_together(Device &device, const WideBox &box, const Neighbours &what, const FullVectors &in, int parts,
                     bool out_is_wide, const End &end) {
@@ -242,8 +244,7 @@ void start(Device &device, const WideBox &box, const Neighbours &what, const Ful
 void check(const WideBox &box, const Neighbours &what, const FullVectors &in, const FullVectors &with) {
     const int steps = static_cast<int>(what.steps.size()), times = box.box().global_extents()[3];
     if (box.box().is_cut() && box.margin() < neighbours_margin)
-        throw Error(Status::bad_argument, format("sums over neighbours: a box that is cut needs a margin of %d, it has "
-                                                 "%d",
+        throw Error(Status::bad_argument, format("sums over neighbours: a cut box needs a margin of %d, it has %d",
                                                  neighbours_margin, box.margin()));
     const bool links_fit = steps == 0 || (what.links != nullptr && what.links->precision() == in.even.precision &&
                                           what.links->reals() == 18 && what.first_slot >= 0 &&
@@ -252,9 +253,8 @@ void check(const WideBox &box, const Neighbours &what, const FullVectors &in, co
         in.even.precision != with.even.precision || in.sources() != with.sources() || in.odd.sources != in.sources() ||
         with.odd.sources != with.sources())
         throw Error(Status::bad_argument,
-                    "sums over neighbours: up to 8 steps, links of 18 reals with a slot for each, "
-                    "and as many vectors of their precision on either side, double or single, "
-                    "are needed");
+                    "sums over neighbours: needs up to 8 steps, links of 18 reals with a slot for each step, and "
+                    "equally many vectors in and out of the links' precision, double or single");
     if (what.slice >= times)
         throw Error(Status::bad_argument, format("time slice %d: the lattice has %d", what.slice, times));
 }

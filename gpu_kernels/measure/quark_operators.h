@@ -1,18 +1,21 @@
-// What measurements do to quark fields besides solving: covariant shifts, spin-taste operators, smearing, contractions.
+// The operations of measurements on quark fields, other than solving: covariant shifts, spin-taste operators, smearing,
+// contractions.
 //
-// On a lattice that is cut, sums over neighbours read links and vectors on the wide box (WideBox of margin 2), with as
-// much of its margin filled as they reach, and what they make lies on the box. On a lattice that is whole, a Geometry
-// does for the WideBox. Coordinates, slices and origins are those of the whole lattice.
+// On a cut lattice, sums over neighbours read links and vectors on the wide box (WideBox of margin 2), with as much of
+// its margin filled as they reach, and their results are on the box. On a whole lattice, a Geometry can be passed as
+// WideBox. Coordinates, slices and origins are those of the whole lattice.
 //
-// Links are without staggered phases and without boundary sign: kernels multiply signs in by coordinates, so that what
-// is made of the links serves every origin. Vectors are on both parities, double or single; vectors and links are of
-// one precision, in which sums over neighbours are formed.
+// Links have no staggered phases and no boundary sign: kernels multiply by signs that depend on coordinates, so that
+// products of the links serve every origin. Vectors are on both parities, double or single; vectors and links are of
+// one precision, in which sums over neighbours are computed.
 //
 //   operators:  Golterman, Smit, Nucl. Phys. B 245 (1984) 61; their signs and orders are MILC's (spin_taste.h)
 //   smearing:   (1 + width^2 / (4 n) Laplacian)^n, Guesken et al., Phys. Lett. B 227 (1989) 266; staggered quarks hop
 //               over two links
 #pragma once
 #include "gpu_kernels/algebra/momentum_sums.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include "gpu_kernels/measure/spin_taste.h"
 #include <functional>
@@ -22,7 +25,7 @@ namespace milcgpu {
 
 class Halo;
 
-// Whether the coordinates in the bits of mask add up to an odd number.
+// 1 if the sum of the coordinates in the bits of mask is odd.
 MILCGPU_HD int odd_coordinates(const Site &x, unsigned mask) {
     int sum = 0;
     MILCGPU_UNROLL
@@ -31,15 +34,15 @@ MILCGPU_HD int odd_coordinates(const Site &x, unsigned mask) {
     return sum & 1;
 }
 
-// links, on the box, of direction mu times sign[mu], and times -1 on the t links of time slice t_sign (-1: of none).
+// Multiplies links, on the box, of direction mu by sign[mu], and the t links of time slice t_sign by -1 (t_sign -1: no
+// slice).
 void turn_links(Device &, const Geometry &, const SignPattern (&sign)[4], int t_sign, const LinkField &links);
 
-// Neighbours and how they are added. With W_s the matrices in slot first_slot + s of `links`, which go from x to
-// x + steps[s]:
+// Neighbours and their sum. With W_s the matrices in slot first_slot + s of `links`, which go from x to x + steps[s]:
 //   out(x) = sign(x) { self in(x) + neighbours sum_s [W_s(x) in(x + steps[s]) + W_s(x - steps[s])^dag in(x - steps[s])]
 //   }
-// `ahead` and `behind` are the first and the second term of each s. All steps lie on the same parity. A term whose path
-// crosses from time slice t_sign to the next one, or back, is negative.
+// `ahead` and `behind` select the first and the second term of each s. All steps lead to the same parity. A term whose
+// path crosses from time slice t_sign to the next one, or back, is negative.
 using Step = std::array<int, 4>; // components from -2 to 2
 struct Neighbours {
     const LinkField *links = nullptr;
@@ -48,23 +51,24 @@ struct Neighbours {
     bool ahead = true, behind = true;
     double self = 0, neighbours = 1;
     SignPattern sign;
-    int t_sign = -1; // -1: no term is
-    int slice = -1;  // the one time slice that is worked on, out keeps the others; -1: all
+    int t_sign = -1; // -1: no term is negative
+    int slice = -1;  // the only time slice that is computed, out keeps the others; -1: all
 };
 constexpr int neighbours_margin = 2; // layers, of the links
 
-// What the sum reads of the margin of `in`.
+// The part of the margin of `in` that the sum reads.
 MarginPart margin_of(const Neighbours &, const Geometry &box);
 
-// Vectors with what lies around the box, for a sum over neighbours: where the lattice is cut, in fields of their own on
-// the wide box. All ranks call together.
+// Vectors with their surroundings, for a sum over neighbours: if the lattice is cut, in separate fields on the wide
+// box. All ranks call together.
 class AroundVectors {
   public:
     AroundVectors() = default;
-    // Room for as many vectors.
+    // Memory for as many vectors.
     AroundVectors(Device &, const WideBox &, const FullVectors &like);
     const FullVectors &vectors() const { return vectors_; }
-    // The vectors and the margin that is wanted. Themselves where no margin is, or the lattice is whole (halo nullptr).
+    // The vectors with the margin that is needed. The vectors themselves if no margin is needed, or if the lattice is
+    // whole (halo nullptr).
     AroundVectors(Device &, Halo *halo, const WideBox &, const FullVectors &on_box, const MarginPart &);
 
   private:
@@ -72,14 +76,14 @@ class AroundVectors {
     FullVectors vectors_;
 };
 
-// All sources at once, the links loaded once for up to three of them. out must not overlap in, but where there are no
-// steps: then `in` lies on the box. out_is_wide: it lies on the wide box. Throws Error(bad_argument).
+// All sources at once, with the links loaded once for up to three of them. out must not overlap in, except without
+// steps: then `in` is on the box. out_is_wide: out is on the wide box. Throws Error(bad_argument).
 void sum_neighbours(Device &, const WideBox &, const Neighbours &, const FullVectors &in, const FullVectors &out,
                     bool out_is_wide = false);
 
-// numbers(x) = sum over sources of factor made(x)^dag other(x), where `made` is what sum_neighbours makes of `in`; or
-// factor other^dag made (made_is_right). In double. add: to what numbers holds. numbers: V of them, of all even sites
-// and then of all odd ones. `other` lies on the box.
+// numbers(x) = sum over sources of factor made(x)^dag other(x), where `made` is the result of sum_neighbours for `in`;
+// or factor other^dag made (made_is_right). In double. add: adds to the content of numbers. numbers: V of them, for all
+// even sites and then for all odd ones. `other` is on the box.
 struct Dot {
     bool made_is_right = false, add = false;
     double factor = 1;
@@ -87,68 +91,69 @@ struct Dot {
 void dot_neighbours(Device &, const WideBox &, const Neighbours &, const FullVectors &in, const FullVectors &other,
                     const Dot &, Complex<double> *numbers);
 
-// Vector k of `to`, on each parity, has what `from`, one vector, has on the sites whose coordinates modulo `step` are
-// the k-th of that parity, t counted fastest, and 0 elsewhere. step: even; step^4 / 2 vectors are made.
+// Vector k of `to`, on each parity, equals `from`, one vector, on the sites whose coordinates modulo `step` are the
+// k-th of that parity, with t fastest, and is 0 elsewhere. step: even; step^4 / 2 vectors.
 void thin_sources(Device &, const Geometry &box, const FullVectors &from, int step, const FullVectors &to);
 
-// Bytes and flops a site, of a source. Each matrix is counted once, each vector once.
+// Bytes and flops a site, for one source. Each matrix is counted once, each vector once.
 double neighbours_bytes(Precision, int steps, int sources); // links shared by the sources
 constexpr double neighbours_flops(int steps, bool both_ways) { return steps * (both_ways ? 2 : 1) * 72.0 + 12; }
 
-// Products of links, made when first asked for and kept. All ranks ask together.
+// Products of links, computed at the first request and kept. All ranks request together.
 class LinkProducts {
   public:
-    // u: 18 reals, scale 1. Of a wide box: with all its margin filled; products are right on the box and one layer (two
-    // links: two layers behind) around it. What is kept is forgotten by forget().
-    // look: called with links, or products, before something is made of them; it may throw.
-    using Look = std::function<void(const LinkField &)>;
+    // u: 18 reals, scale 1. On a wide box, with all its margin filled; products are right on the box and one layer (two
+    // links: two layers behind) around it. forget() drops what is kept. check: called with links, or products, before
+    // they are used; it may throw.
+    using Check = std::function<void(const LinkField &)>;
     LinkProducts(
-        Device &device, const Geometry &geometry, const LinkField &u, Look look = [](const LinkField &) {})
-        : device_(device), geometry_(geometry), u_(u), look_(std::move(look)) {}
+        Device &device, const Geometry &geometry, const LinkField &u, Check check = [](const LinkField &) {})
+        : device_(device), geometry_(geometry), u_(u), check_(std::move(check)) {}
     // For the directions in the bits of `directions` (two or more): the product along a path to a corner of their
     // hypercube, averaged over the orders of the steps. Slot s belongs to corner_steps(directions)[s].
     const LinkField &corners(unsigned directions);
     // U_k(x) U_k(x+k) in slot k = x, y, z.
     const LinkField &two_links();
-    bool forget(); // whether there was anything
+    bool forget(); // true if it dropped anything
 
   private:
     LinkField allocate(int slots) const;
     Device &device_;
     const Geometry &geometry_;
     const LinkField &u_;
-    Look look_;
+    Check check_;
     LinkField corners_[16], two_links_;
 };
-// One of each pair of opposite corners, the one whose first step is forward: 2^(n-1) of them.
+// One of each pair of opposite corners: the one whose first step is forward, 2^(n-1) of them.
 std::vector<Step> corner_steps(unsigned directions);
 
 void two_link_products(Device &, const Geometry &, const LinkField &u, const LinkField &to);
 constexpr double two_link_flops = 3 * 198; // a site; 6 matrices read and written
 
-// U and what it takes to go from links of `hop` (1 or 2) of them to a neighbour in space: for smearing.
-// out = a in + b sum_k [in(x + hop k) + in(x - hop k)], covariant, k = x, y, z, on `slice` or all (-1).
+// U and the sum that smears: out = a in + b sum_k [in(x + hop k) + in(x - hop k)], covariant, k = x, y, z, hop 1 or 2
+// links, on `slice` or on all slices (-1).
 Neighbours in_space(LinkProducts &, const LinkField &u, int hop, double a, double b, int slice);
 
-// steps times x <- (1 + width^2 / (4 steps hop^2) Laplacian) x. scratch: as x, where the lattice is whole. Returns
-// whether the result lies in `room` (x and room change places with each step). On one slice both have all the other
-// slices afterwards if they had them before. halo: nullptr where the lattice is whole; else all ranks call together.
+// Applies x <- (1 + width^2 / (4 steps hop^2) Laplacian) x `steps` times. scratch: as x, if the lattice is whole.
+// Returns true if the result is in `scratch` (x and scratch change places with each step). With one slice, both keep
+// all the other slices if they had them before. halo: nullptr if the lattice is whole; otherwise all ranks call
+// together.
 bool smear(Device &, Halo *halo, const WideBox &, LinkProducts &, const LinkField &u, int hop, double width, int steps,
            int slice, const FullVectors &x, const FullVectors &scratch);
 
 // ---- sums over a time slice
 
-// Sums of f(x) d(x) over the sites of each time slice, for many momenta, kept apart by the parities of x, y and z: then
-// a local operator is a combination of signs. One direction after the other, each by threads that add in order: the
-// bits do not depend on the launch. Of a box that is cut: the sums over its own sites. Bytes a site: 16 for up to four
-// factors in x that differ, little else.
+// Sums of f(x) d(x) over the sites of each time slice, for many momenta, separately for the parities of x, y and z: so
+// a local operator is a combination of signs. Sums over one direction after the other; each is added in order by one
+// thread, so the bits do not depend on the launch. On a cut box: the sums over its own sites. Bytes a site: 16 for up
+// to four factors in x that differ, and little more.
 class SliceSums {
   public:
     static constexpr int classes = 8; // (x & 1) + 2 (y & 1) + 4 (z & 1)
     SliceSums(Device &, const Geometry &, const std::vector<Momentum> &, const int *origin, int fields);
-    // numbers: of dot_neighbours. They become field k.
+    // numbers: from dot_neighbours. They become field k.
     void sum(int field, const Complex<double> *numbers);
-    // [((field n_momenta + momentum) classes + class) T + t], T slices of the box; it waits.
+    // [((field n_momenta + momentum) classes + class) T + t], T slices of the box; waits.
     std::vector<Complex<double>> to_host() const { return sums_.to_host(); }
 
   private:

@@ -1,6 +1,6 @@
 // Sums over time slices, with the factors of many momenta (quark_operators.h): along x for each factor that occurs,
-// along y for each pair, along z for each momentum (momentum_sums.h). V/X rows, then V/(XY) lines, then T slices of
-// numbers are left. Along x: one thread a row, parity of x and four factors.
+// along y for each pair, along z for each momentum (momentum_sums.h). This leaves V/X rows, then V/(XY) lines, then T
+// slices of numbers. Along x: one thread a row, parity of x and four factors.
 //
 // Bytes a site: the 16 of its number, read once for four factors in x. Flops a site: 8 for each of these.
 #include "gpu_kernels/machine/backend/launch.h"

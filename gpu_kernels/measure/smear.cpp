@@ -14,7 +14,7 @@ Neighbours in_space(LinkProducts &products, const LinkField &u, int hop, double 
 
 namespace {
 
-// On the wide box, but for the last step, which leaves it.
+// All steps are on the wide box, and the last one writes to the box.
 void smear_cut(Device &device, Halo &halo, const WideBox &box, const Neighbours &what, int steps,
                const FullVectors &x) {
     const MarginPart part = margin_of(what, box.box());

@@ -12,7 +12,7 @@ constexpr struct {
 } gammas[16] = {{"GX", 1},  {"GY", 2},   {"GZ", 4},   {"GT", 8},   {"G5", 15},  {"GYZ", 6},  {"GZX", 5}, {"GXY", 3},
                 {"GXT", 9}, {"GYT", 10}, {"GZT", 12}, {"G5X", 14}, {"G5Y", 13}, {"G5Z", 11}, {"G5T", 7}, {"G1", 0}};
 
-// The operators with names, in MILC's order: what they stand for, some with a minus sign.
+// The operators with names, in MILC's order: their spin and taste, some with a minus sign.
 constexpr struct {
     const char *name, *spin, *taste;
     bool negative;
@@ -26,7 +26,7 @@ constexpr struct {
              {"rho0", "GZT", "GT", true}};
 constexpr int n_named = sizeof named / sizeof *named;
 
-// Behind them the vector currents: rho, direction, s, which way, links.
+// Then the vector currents: rho, direction, s, forward or backward, links.
 constexpr struct {
     const char *ending;
     SpinTaste::Kind kind;
@@ -55,7 +55,7 @@ bool odd_bits(unsigned bits) {
 constexpr unsigned phase_masks[4] = {8, 9, 11, 0};
 constexpr unsigned all_directions = 15;
 
-// The directions of an operator, the one that acts first before the others.
+// The directions of an operator, with the one that acts first before the others.
 std::array<int, 4> reference_order(unsigned directions, int &count) {
     std::array<int, 4> order{};
     count = 0;
@@ -86,7 +86,7 @@ SpinTaste spin_taste(int index) {
         return op;
     }
     if (named[index].spin == nullptr)
-        throw Error(Status::bad_argument, format("spin-taste operator %s has a name in MILC and no definition: take "
+        throw Error(Status::bad_argument, format("spin-taste operator %s has a name in MILC and no definition: use "
                                                  "rhotsffn, rhotsbfn, rhotsfape or rhotsbape, or GT-G1",
                                                  named[index].name));
     op.spin = gammas[gamma_index(named[index].spin)].bits;
@@ -104,8 +104,8 @@ int spin_taste_index(const std::string &label) {
     const int taste = hyphen == std::string::npos ? -1 : gamma_index(label.substr(hyphen + 1));
     if (spin < 0 || taste < 0)
         throw Error(Status::bad_argument,
-                    format("spin-taste operator '%s' is not known: it must be one of MILC's names (pion5, rhoxs, ..) "
-                           "or SPIN-TASTE of GX GY GZ GT G5 GYZ GZX GXY GXT GYT GZT G5X G5Y G5Z G5T G1",
+                    format("spin-taste operator '%s' is unknown: it must be one of MILC's names (pion5, rhoxs, ..) or "
+                           "SPIN-TASTE of GX GY GZ GT G5 GYZ GZX GXY GXT GYT GZT G5X G5Y G5Z G5T G1",
                            label.c_str()));
     return first_general + 16 * spin + taste;
 }
@@ -145,7 +145,7 @@ SignPattern signs_of(const SpinTaste &op, const int *origin) {
         const SignPattern parity = {all_directions, op.negative}; // of the site itself, not relative to the origin
         return op.fat ? parity : parity * phases_of(op.direction, origin);
     }
-    // From the left, each sign at the place where the steps before it have led.
+    // From the left, each sign is taken at the place that the steps before it have reached.
     unsigned place = 0;
     SignPattern s = {all_directions, op.negative};
     const auto multiply = [&](unsigned mask) { s = s * SignPattern{mask, odd_bits(mask & place)}; };

@@ -1,5 +1,6 @@
-// Thinned sources of quark_operators.h: one thread a site and a vector that is made. Bytes a site: a vector read and
+// Thinned sources of quark_operators.h: one thread a site and output vector. Bytes a site: one vector read and
 // `vectors` written.
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/measure/quark_operators.h"
 

@@ -179,6 +179,7 @@ class CgSolver {
     bool accepted(const Residual &residual) const;
     Residual deflated(const Residual &before, CgReport &report);
     void go_on_without_deflation(CgReport &report);
+    bool nothing_was_left() const;
     void note_breakdown(CgReport &report) const;
     bool ended(const Residual &residual, CgStop stop, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
@@ -213,6 +214,7 @@ class CgSolver {
     Deflation *deflation_ = nullptr; // of this solve, as long as it helps
     CgState last_{};                 // where the iteration ended
     double source_rr_ = 0;
+    double pass_rr_ = 0; // |r|^2 that the last pass began with, in the precise level
     ladder::Gain gain_;
     ladder::Unit unit_; // of the sloppy system
 };

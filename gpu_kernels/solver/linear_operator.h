@@ -1,6 +1,7 @@
 // What a solver of M x = b knows of M, which need not be hermitian: vectors on the sites of one parity, `components`
 // colour vectors a site (4 for Wilson fermions).
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/solver/normal_operator.h"
 
 namespace milcgpu {

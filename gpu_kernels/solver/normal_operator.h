@@ -6,6 +6,7 @@
 #pragma once
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/machine/backend/checksum.h"
 #include <cmath>
 #include <memory>

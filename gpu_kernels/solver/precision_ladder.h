@@ -136,6 +136,10 @@ constexpr double loose_tolerance = 1e-5, well_below = 10;
 // the other sources, and differs by its own size from that of a solve by itself. Such methods ask for 1e-2 to 1e-4.
 // From 1e-5 on MILC's inputs take solutions as they are. 1 + 1e-6: a tolerance may have been rounded to single.
 constexpr bool is_loose(double tolerance) { return tolerance > (1 + 1e-6) * loose_tolerance; }
+// The same with a tolerance of the relative residual beside it. 0: not set.
+constexpr bool is_loose(double tolerance, double relative) {
+    return (tolerance <= 0 || is_loose(tolerance)) && (relative <= 0 || is_loose(relative));
+}
 constexpr bool starts_in(Precision to, double tightest) {
     return tightest >= loose_tolerance && tightest * go_down_at(Masses::several, to) >= well_below;
 }

@@ -1,4 +1,4 @@
-// The stencil on a box that is cut. Ghosts lie behind the field that is read, or with the peers
+// The stencil on a cut box. Ghosts are behind the field that is read, or in memory that peers store into
 // (machine/backend/peers.h).
 #pragma once
 #include "gpu_kernels/staggered/hops.h"
@@ -19,7 +19,7 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
     PeerLaunch exchange;
 
     struct OfPeers : cuda::Ghosts<bytes, word> {
-        int first; // index of a ghost, if they lie with peers
+        int first; // index of a ghost, if peers store it
         __device__ __forceinline__ explicit OfPeers(const CutStencil &s)
             : cuda::Ghosts<bytes, word>(s.exchange.map, 1 - s.parity),
               first(s.exchange.map.peers != nullptr ? s.lattice.first_ghost : INT_MAX) {}
@@ -41,8 +41,8 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
             use(part.fat.c[c].re), use(part.fat.c[c].im), use(part.lng.c[c].re), use(part.lng.c[c].im);
     }
 
-    // Reads everything as if all ghosts had arrived. If one had not, waits for the ghosts of directions mu to end - 1,
-    // and reads again.
+    // Reads as if all ghosts had arrived. If one had not, waits for the ghosts of directions mu to end - 1, and reads
+    // again.
     template <class Read> __device__ __forceinline__ Part with_ghosts(int i, int mu, int end, const Read &read) const {
         OfPeers ghosts(*this);
         for (;;) {
@@ -64,7 +64,7 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
             }
         }
     }
-    // On the host ghosts lie behind `in`.
+    // On the host, ghosts are behind `in`.
     MILCGPU_HD Part part(int i, int mu) const {
 #if MILCGPU_ON_DEVICE
         return with_ghosts(i, mu, mu + 1, [&](OfPeers &ghosts) { return Base::part(i, mu, ghosts); });

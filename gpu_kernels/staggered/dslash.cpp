@@ -4,23 +4,30 @@
 
 namespace milcgpu {
 
-// A function a file. Those for cut lattices add the same rows in the same order.
-using AddRows = void(std::vector<DslashKernel> &);
-AddRows add_double_rows, add_true_residual_rows, add_single_rows, add_half_rows, add_double_sources_rows,
-    add_single_sources_rows, add_half_sources_rows;
-AddRows add_double_cut_rows, add_true_residual_cut_rows, add_single_cut_rows, add_half_cut_rows,
-    add_double_sources_cut_rows, add_single_sources_cut_rows, add_half_sources_cut_rows;
+// Each is instantiated separately (staggered_rows.cu). Cut lattices have the same rows in the same order.
+template <class Where> void double_rows(std::vector<DslashKernel> &);
+template <class Where> void true_residual_rows(std::vector<DslashKernel> &);
+template <class Where> void single_rows(std::vector<DslashKernel> &);
+template <class Where> void half_rows(std::vector<DslashKernel> &);
+template <class Where> void double_sources_rows(std::vector<DslashKernel> &);
+template <class Where> void single_sources_rows(std::vector<DslashKernel> &);
+template <class Where> void half_sources_rows(std::vector<DslashKernel> &);
+template <class Where> void add_all(std::vector<DslashKernel> &table) {
+    double_rows<Where>(table);
+    true_residual_rows<Where>(table);
+    single_rows<Where>(table);
+    half_rows<Where>(table);
+    double_sources_rows<Where>(table);
+    single_sources_rows<Where>(table);
+    half_sources_rows<Where>(table);
+}
 
 const std::vector<DslashKernel> &dslash_table() {
     static const std::vector<DslashKernel> table = [] {
         std::vector<DslashKernel> rows, cut;
-        for (AddRows *add : {add_double_rows, add_true_residual_rows, add_single_rows, add_half_rows,
-                             add_double_sources_rows, add_single_sources_rows, add_half_sources_rows})
-            add(rows);
+        add_all<OnThisBackend>(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        for (AddRows *add : {add_double_cut_rows, add_true_residual_cut_rows, add_single_cut_rows, add_half_cut_rows,
-                             add_double_sources_cut_rows, add_single_sources_cut_rows, add_half_sources_cut_rows})
-            add(cut);
+        add_all<CutLattice>(cut);
 #else
         std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),
                      [](const DslashKernel &row) { return !row.checks; });
@@ -35,7 +42,7 @@ const std::vector<DslashKernel> &dslash_table() {
 }
 
 namespace {
-bool serves(const DslashKernel &row, Epilogue epilogue, int sources) { // apart from precisions and reals
+bool serves(const DslashKernel &row, Epilogue epilogue, int sources) { // except for precisions and reals
     return row.epilogue == epilogue && !row.checks && sources <= row.most_sources &&
            (row.most_sources == 1) == (sources == 1);
 }
@@ -85,11 +92,10 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
                                                                          call.lng->reals(), epilogue) != nullptr);
     if (!spinors_fit || !checks_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
         call.in.data == call.out.data)
-        throw Error(
-            Status::bad_argument,
-            "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
-            "for sums of several sources, and links of one precision with 18 reals a fat link are needed; checksums "
-            "are taken by the rows that milcgpu_kernels_list marks");
+        throw Error(Status::bad_argument,
+                    "dslash: needs spinors of one precision, equal numbers of sources, in and out that differ, scalars "
+                    "for a step and for sums of several sources, and links of one precision with 18 reals a fat link; "
+                    "only the rows that milcgpu_kernels_list marks compute checksums");
 }
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {

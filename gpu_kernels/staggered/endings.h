@@ -1,24 +1,23 @@
-// What follows D in a launch (algebra/epilogue.h), and what is done with its sums.
+// The epilogue that follows D in a launch (algebra/epilogue.h), and the use of its sums.
 #pragma once
 #include "gpu_kernels/algebra/epilogue.h"
 #include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/reduce.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 #include <type_traits>
 
 namespace milcgpu {
 
-// What rows of a stencil's table for lattices that are not cut are built for; without a GPU they serve those that are
-// as well. With one the host takes the rows for cut lattices, and has no code for the others.
+// True if the host has code for rows for this kind of lattice. In builds for GPUs the host uses the rows for cut
+// lattices only.
 #if defined(MILCGPU_WITH_CUDA)
-using OnThisBackend = Lattice;
 template <class Where> constexpr bool host_takes = !std::is_same<Where, Lattice>::value;
 #else
-using OnThisBackend = CutLattice;
 template <class Where> constexpr bool host_takes = true;
 #endif
 
-// What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
-// `made` becomes the new element, as stored.
+// The epilogues plain, normal and residual after D, or a step of conjugate gradient, which has one more sum. `made`
+// becomes the new element, as stored.
 template <class Spinor> struct Ending {
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
@@ -41,7 +40,7 @@ template <class Spinor> struct Ending {
         made = store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
-    // The same for source k, whose fields lie k times `bytes` further on.
+    // As above for source k, whose fields start k times `bytes` later.
     MILCGPU_HD Ending of_source(int, size_t bytes) const {
         return {epilogue, x + bytes, z + bytes, out + bytes, a, alpha};
     }
@@ -49,7 +48,7 @@ template <class Spinor> struct Ending {
 
 // known: the scalars are finished already, so nothing waits for them.
 template <class Spinor, class Where, bool known = false> struct StepEnding {
-    static constexpr unsigned looks = std::is_same<Where, Lattice>::value ? most_looks : most_looks_with_ranks;
+    static constexpr unsigned polls = std::is_same<Where, Lattice>::value ? most_polls : most_polls_with_ranks;
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
     static constexpr int sums = 2;
@@ -78,7 +77,7 @@ template <class Spinor, class Where, bool known = false> struct StepEnding {
         if constexpr (known)
             return scalar;
         else
-            return await<looks>(scalar);
+            return await<polls>(scalar);
     }
 };
 

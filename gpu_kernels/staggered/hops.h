@@ -1,4 +1,4 @@
-// The stencil of dslash.h, once: D at a site, and a body for launch_sum that ends it.
+// The stencil of dslash.h: D at a site, and a body for launch_sum that ends with an epilogue.
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch; see L2Policy for the
 // loads. Each spinor is read up to 16 times, through the caches: consecutive sites of a stripe keep all loads
@@ -6,12 +6,13 @@
 #pragma once
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 #include "gpu_kernels/staggered/endings.h"
 
 namespace milcgpu {
 
-// What is done with the words of a link after they are loaded. UnseenLinks: nothing. CheckedLinks: each thread computes
-// the checksum of its words (`Seen`), and these are added up.
+// Use of the words of a link after they are loaded. UnseenLinks: none. CheckedLinks: each thread computes the checksum
+// of its words (`Seen`), and these are added.
 struct UnseenLinks {
     struct Seen {};
     template <class Raw> MILCGPU_HD void see_fat(Seen &, const Raw &, int, int, size_t, int) const {}
@@ -24,7 +25,7 @@ struct CheckedLinks {
         uint64_t fat = 0, lng = 0;
     };
     uint64_t *checksums;                  // of the fat links, of the long links
-    uint32_t fat_piece[2], long_piece[2]; // where mu 0 begins, in pieces; [0] own parity, [1] the other
+    uint32_t fat_piece[2], long_piece[2]; // start of mu 0, in pieces; [0] own parity, [1] the other
     uint32_t fat_pieces, long_pieces;     // pieces from one mu to the next
 
     template <class Raw>
@@ -41,8 +42,8 @@ struct CheckedLinks {
     }
 };
 
-// Which links the loads of a launch leave in the L2 cache for the next launch. The others are streamed: they are the
-// first that the cache gives up.
+// Which links the loads of a launch leave in the L2 cache for the next launch. The others are streamed: the cache
+// evicts them first.
 enum class L2Policy { none, fat, all };
 
 // D itself. Where: Lattice, or CutLattice, which takes more registers. Links is one of the two above.
@@ -58,7 +59,7 @@ template <class Where, class Spinor, Precision link, int reals, L2Policy of_link
     size_t stride; // of the spinors
     size_t link_stride;
     const unsigned char *in;
-    const unsigned char *fat[2], *lng[2]; // links in direction 0: [0] on sites of the own parity, [1] of the other
+    const unsigned char *fat[2], *lng[2]; // links in direction 0: [0] on sites of the own parity, [1] on the other
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
@@ -82,7 +83,7 @@ template <class Where, class Spinor, Precision link, int reals, L2Policy of_link
     };
     MILCGPU_HD Vec scaled(const Part &part) const { return fat_scale * part.fat + long_scale * part.lng; }
 
-    // For ghosts that lie behind the field that is read.
+    // Ghosts that are behind the field that is read.
     struct Behind {
         MILCGPU_HD Vec neighbour(const Hops &hops, int at) const {
             return load_spinor<Spinor>(hops.in, hops.stride, at);
@@ -160,9 +161,10 @@ template <class Where, class Spinor, Precision link, int reals, L2Policy of_link
     }
 };
 
-// D of several sources, which lie `source_bytes` apart. Each link is loaded and decoded once for all sources of a
-// thread. In single and half, fat and long links have one sum, in units of the fat links' scale: registers decide how
-// many sources a thread can take. In double they have two, as with one source: true residuals are computed with it.
+// D on several sources, which are `source_bytes` apart. Each link is loaded and decoded once for all sources of a
+// thread. In single and half, fat and long links have one sum, in units of the fat links' scale: registers limit how
+// many sources a thread can take. In double they have two sums, as with one source, because true residuals are computed
+// with it.
 template <class Where, class Spinor, Precision link, int reals>
 struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks> {
     using Base = Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks>;
@@ -177,7 +179,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks
     size_t source_bytes;
     Real unit, long_in_units;
 
-    // After fat_scale and long_scale have been set. Fat links that are all zero may have the scale 0.
+    // Call this after fat_scale and long_scale have been set. Fat links that are all zero may have the scale 0.
     void set_unit() {
         unit = this->fat_scale != 0 ? this->fat_scale : Real(1);
         long_in_units = this->long_scale / unit;
@@ -212,11 +214,11 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks
             return x;
     }
 
-    // sum[r] belongs to source own.k(r). at_once: for how many directions data may be loaded at the same time.
-    // addresses: those of the sources stay in registers; if not, each hop steps from one source to the next.
+    // sum[r] belongs to source own.k(r). at_once: number of directions whose data may be loaded at the same time.
+    // addresses: the addresses of the sources stay in registers; otherwise each hop steps from one source to the next.
     //
-    // A thread has few registers and is limited by its instructions. So each direction computes anew what it can, in 32
-    // bits where that is enough: see opaque, InTurn.
+    // A thread has few registers and is limited by its instructions. So each direction recomputes what it can, in 32
+    // bits if that is enough: see opaque, InTurn.
     template <int at_once, bool addresses, int count>
     MILCGPU_HD void all(int i, const Sources<count> &own, Part (&sum)[count]) const {
         const unsigned char *const first = own.first_of(this->in, source_bytes);
@@ -273,7 +275,7 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
     using typename Base::Part;
 
-    // Kernels (launch_sum): one for each Kept, where links may fit in the cache.
+    // Kernels (launch_sum): one for each Kept, if links may fit in the cache.
     static constexpr int kernels = std::is_same<Where, Lattice>::value && std::is_same<Links, UnseenLinks>::value &&
                                            of_links == L2Policy::none && link == Spinor::precision
                                        ? 3

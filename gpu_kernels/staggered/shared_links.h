@@ -1,6 +1,6 @@
-// D of more sources than a thread can take: two warps of a block have the same 32 sites and half of the sources each.
-// Links are copied to shared memory three hops ahead, a warp copies every other word, and both take them from there. So
-// links come from L2 once for all sources, and wait for nobody.
+// D on more sources than a thread can take: two warps of a block have the same 32 sites and half of the sources each.
+// Links are copied to shared memory three hops ahead; each warp copies every other word, and both read them from there.
+// So links are loaded from L2 once for all sources, and no warp waits for them.
 #pragma once
 #include "gpu_kernels/staggered/hops.h"
 
@@ -9,13 +9,13 @@
 
 namespace milcgpu::cuda {
 
-// The links of 32 sites for four hops. Words of 16 bytes; the last one may be filled in part.
+// The links of 32 sites for four hops. Words of 16 bytes; the last one may be filled partly.
 template <Precision link, int reals> struct LinkRing {
     static constexpr int stages = 4, warps = 2;
     static constexpr int words = (RawLink<link, 18>::bytes + 15) / 16;
     uint4 word[stages][words][32];
 
-    // A warp copies its share of a link; `member` is its number.
+    // Copies a warp's share of a link; `member` is the warp's number.
     template <int reals_of>
     __device__ __forceinline__ void copy(int stage, int member, const unsigned char *block, uint32_t stride, int at) {
         constexpr int bytes = RawLink<link, reals_of>::bytes, whole = bytes / 16, rest = bytes % 16;
@@ -49,7 +49,7 @@ template <Precision link, int reals> struct LinkRing {
     }
 };
 
-// What SourcesHops::all does, with links by the ring. All threads of the block call it together.
+// SourcesHops::all with links from the ring. All threads of the block call it together.
 template <class Hops, class Ring, int count, class Part>
 __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const Sources<count> &own, Ring &ring,
                                                   Part (&sum)[count]) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const
     const std::integral_constant<int, 1> fat_behind;
     const std::integral_constant<int, 2> long_ahead;
     const std::integral_constant<int, 3> long_behind;
-    // The links of this hop are there, and those of the hop before have been taken by both warps.
+    // The links of this hop have arrived, and both warps have read those of the previous hop.
     const auto wait = [] {
         wait_for_stage<Ring::stages - 2>();
         __syncthreads();

@@ -1,11 +1,11 @@
-// Several sources at once, for any stencil. They share lattice and links, and lie `source_bytes` apart.
+// Several sources at once, for any stencil. They share lattice and links, and are `source_bytes` apart.
 #pragma once
 #include "gpu_kernels/staggered/endings.h"
 #include "gpu_kernels/staggered/shared_links.h"
 
 namespace milcgpu {
 
-// Each source in a conjugate gradient of its own. Links are read for each source, after the first one from the L1
+// Each source has its own conjugate gradient. Links are read for each source; after the first one they come from the L1
 // cache.
 template <class Stencil> struct SourcesStencil {
     static constexpr int together = 1;
@@ -23,10 +23,10 @@ template <class Stencil> struct SourcesStencil {
     }
 };
 
-// Several sources without sums. A thread does `count` of them, up to `together`. Then so many blocks of 64 threads fit
-// on an SM, for so many directions data may be loaded at the same time, and the addresses of the sources stay in
-// registers or not. sharing: more sources than `together`, up to twice so many, are done by two warps that share links,
-// `sharing` each (shared_links.h); 0: by blocks of their own.
+// Several sources without sums. A thread does `count` of them, up to `together`. For this count, so many blocks of 64
+// threads fit on an SM, data of so many directions may be loaded at the same time, and the addresses of the sources
+// stay in registers or not. sharing: more sources than `together`, up to twice so many, are done by two warps that
+// share links, `sharing` each (shared_links.h); 0: by blocks of their own.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_, sharing = 0;
     static constexpr int blocks(int) { return blocks_; }
@@ -64,7 +64,7 @@ template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, 
 
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
-// `count` sources a warp, which shares its 32 sites and their links with one other.
+// `count` sources for each of two warps, which share their 32 sites and the links.
 template <class Body, class Ring, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
     run_sources_sharing_links(const Body body, int n, int sources, const int *gate, const TileOrder order) {
@@ -101,7 +101,7 @@ void with_ending_of_sources(const HalfCall &call, Epilogue epilogue, const Start
               SourcesFinish<SumFinish>{{nullptr, call.cg, call.along_p}});
 }
 
-// body: with lattice, links and `in`.
+// body: with lattice, links and `in` set.
 template <int min_blocks, class Stencil, class Last>
 void start_sources(Device &device, const HalfCall &call, int sites, SourcesStencil<Stencil> &body, const Last &finish,
                    const char *what) {

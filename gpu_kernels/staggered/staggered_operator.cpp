@@ -60,9 +60,9 @@ SpinorField StaggeredOperator::between(Device &device, const char *owner, int so
     return {device, spec().spinor, geometry(), 1 - parity(), owner, sources};
 }
 
-// Rounded links change D by dD, and the residual b - A x by about |D dD x|. An element of a link is off by q = scale
-// epsilon / sqrt(12) on average. So dD changes a colour vector by sqrt(8 * 6) q (8 fat links, 6 terms each), and D
-// itself multiplies a rough vector by about 2.5.
+// Rounded links change D by dD, and the residual b - A x by about |D dD x|. An element of a link has the error q =
+// scale epsilon / sqrt(12) on average. So dD changes a colour vector by sqrt(8 * 6) q (8 fat links, 6 terms each), and
+// D itself multiplies a rough vector by about 2.5.
 double StaggeredOperator::rounding(Precision p) const {
     const double epsilon = p == Precision::half ? 1.0 / 32768 : p == Precision::single ? 1.0 / (1 << 24) : 0;
     return 2.5 * std::sqrt(48.0) * links_.fat->scale * epsilon / std::sqrt(12.0);

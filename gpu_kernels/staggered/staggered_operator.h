@@ -9,8 +9,8 @@ class Halo;
 
 class StaggeredOperator : public NormalOperator {
   public:
-    // Link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
-    // Error(not_built) if there is no kernel for it.
+    // The link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
+    // Error(not_built) if there is no kernel.
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
@@ -19,7 +19,7 @@ class StaggeredOperator : public NormalOperator {
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;
-    // That of free fermions with Naik's term, 4 (7/3)^2.
+    // The bound for free fermions with Naik's term: 4 (7/3)^2.
     double highest(double shift) const override { return shift + 21.8; }
     bool takes_several() const override {
         return look_for_dslash(spec().spinor, spec().link, spec().reals, Epilogue::residual, 2) != nullptr;
@@ -27,18 +27,18 @@ class StaggeredOperator : public NormalOperator {
     std::vector<Region> checked_regions() const override;
     bool takes_checksums() const override {
         return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero &&
-               !geometry().is_cut(); // on a lattice that is cut, a launch reads some links twice and others not at all
+               !geometry().is_cut(); // on a cut lattice, a launch reads some links twice and others never
     }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
 
   private:
-    void launch(Device &, const HalfCall &, Epilogue, int parity) const; // to the sites of `parity`
+    void launch(Device &, const HalfCall &, Epilogue, int parity) const; // onto the sites of `parity`
     const DslashKernel &kernel(Epilogue, const HalfCall &) const;
     LinkPair links_;
     Halo *halo_;
     const DslashKernel *one_source_[std::size(epilogues)];
-    const DslashKernel *checked_residual_; // nullptr: none is built
+    const DslashKernel *checked_residual_; // nullptr: not built
 };
 
 } // namespace milcgpu

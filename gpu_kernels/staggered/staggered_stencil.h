@@ -1,5 +1,4 @@
-// Launches of the stencil. Translation units instantiate them with the launch shapes of rows.h: double.cu, for several
-// sources double_sources.cu, on cut lattices double_cut.cu, and so on.
+// Launches of the stencil. staggered_rows.h has their shapes.
 #pragma once
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/staggered/cut_stencil.h"
@@ -67,11 +66,11 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
 }
 
-// The epilogue residual, which also computes the checksums of the links. One launch reads every link of both parities
-// once (extents are even): forward links of its own sites, backward links of the others.
+// The epilogue residual that also computes the checksums of the links. One launch reads every link of both parities
+// once (extents are even): forward links of its own sites, backward links of the other parity.
 //
-// A change that happens before this launch reads the link is found, even if the first half has still read the old
-// value. A change after that does not affect the residual.
+// It finds a change that happens before this launch reads the link, even if the first half still read the old value. A
+// change after that does not affect the residual.
 template <class Where, Precision link, int min_blocks>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     Stencil<Where, SpinorDouble, link, 18, Ending<SpinorDouble>, L2Policy::none, CheckedLinks> body{};
@@ -125,7 +124,7 @@ template <class Function> void for_all_reals(const Function &function) {
 
 // The rows of one spinor and link precision, one reconstruction and one source: 4 epilogues.
 template <class Where, class Spinor, Precision link, int reals, int min_blocks>
-void add_rows(std::vector<DslashKernel> &table, const char *file) {
+void add_rows(std::vector<DslashKernel> &table) {
     for (const EpilogueTraits &end : epilogues)
         table.push_back({Spinor::precision,
                          link,
@@ -134,13 +133,11 @@ void add_rows(std::vector<DslashKernel> &table, const char *file) {
                          1,
                          false,
                          launch_stencil<Where, Spinor, link, reals, min_blocks>,
-                         file,
                          {one_source_block, min_blocks, 1}});
 }
 
-// The residual that computes the checksums of links as handed over.
-template <class Where, Precision link, int min_blocks>
-void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
+// The residual that computes the checksums of links as passed.
+template <class Where, Precision link, int min_blocks> void add_checked_row(std::vector<DslashKernel> &table) {
     table.push_back({Precision::double_,
                      link,
                      18,
@@ -148,13 +145,12 @@ void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
                      1,
                      true,
                      launch_checked_stencil<Where, link, min_blocks>,
-                     file,
                      {one_source_block, min_blocks, 1}});
 }
 
 // Rows of several sources, 5 reconstructions.
 template <class Where, class Spinor, Precision link, int min_blocks, class Shape>
-void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
+void add_sources_rows(std::vector<DslashKernel> &table) {
     for_all_reals([&](auto reals) {
         for (const EpilogueTraits &end : epilogues)
             table.push_back({Spinor::precision,
@@ -164,7 +160,6 @@ void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
                              max_shifts,
                              false,
                              launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>,
-                             file,
                              {tile_sites, Shape::blocks(Shape::together), Shape::together}});
     });
 }

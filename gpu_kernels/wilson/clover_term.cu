@@ -1,8 +1,9 @@
-// The clover term from the gauge field, its inverse, and its product with a field. Formulas, layout, flops:
-// clover_term.h.
+// The clover term from the gauge field, its inverse, and its product with a field. clover_term.h has formulas, layout
+// and flops.
 //
-// The term is made once a gauge field. A thread makes one chirality of a site and with it all six f: twice the products
-// that are needed, but a block of 36 reals and one f stay in registers, and it is stored whole.
+// The term is computed once for a gauge field. A thread computes one chirality of a site and for it all six f: that is
+// twice the products that are needed, but a block of 36 reals and one f fit in registers, and the block is stored at
+// once.
 #include "gpu_kernels/fields/for_precision.h"
 #include "gpu_kernels/gauge/links/walk.h"
 #include "gpu_kernels/machine/backend/device.h"
@@ -91,21 +92,21 @@ template <Precision links> struct MakeClover {
     }
 };
 
-// Below the diagonal as it is stored, above it the conjugate.
+// An element: stored below the diagonal, the conjugate of that above it.
 template <class T> MILCGPU_HD Complex<T> element(const CloverBlock<T> &block, int row, int column) {
     return row == column  ? Complex<T>{block.diagonal[row], 0}
            : row > column ? block.below[row * (row - 1) / 2 + column]
                           : conj(block.below[column * (column - 1) / 2 + row]);
 }
 
-// Pivots of LDL^dag: the sum of log |pivot|, and whether one is negative.
+// Pivots of LDL^dag: the sum of log |pivot|, and whether any is negative.
 struct Pivots {
     double trace_log;
     bool negative;
 };
 
-// block -> its inverse. A sweep with pivot k takes A to B: B_kk = -1 / A_kk, B_ik = A_ik / A_kk, and
-// B_ij = A_ij - A_ik A_kj / A_kk. All six make -A^-1, hermitian on the way.
+// Replaces block by its inverse. A sweep with pivot k takes A to B: B_kk = -1 / A_kk, B_ik = A_ik / A_kk, and B_ij =
+// A_ij - A_ik A_kj / A_kk. All six sweeps give -A^-1; the matrix stays hermitian.
 MILCGPU_HD Pivots invert(CloverBlock<double> &block) {
     Pivots pivots = {0, false};
     MILCGPU_UNROLL
@@ -145,7 +146,7 @@ MILCGPU_HD Pivots invert(CloverBlock<double> &block) {
     return pivots;
 }
 
-// The largest |element| of a b - 1; NaN where there is one.
+// The largest |element| of a b - 1; NaN if any is NaN.
 MILCGPU_HD double distance_from_one(const CloverBlock<double> &a, const CloverBlock<double> &b) {
     double largest = 0;
     MILCGPU_UNROLL
@@ -175,7 +176,7 @@ MILCGPU_HD bool is_finite(const CloverBlock<double> &block) {
 
 constexpr double accepted_distance = 1e-8;
 
-// Sums: log |pivots|, and blocks: not finite, without inverse, indefinite.
+// Sums: log |pivots|, and numbers of blocks: not finite, without inverse, indefinite.
 struct InvertClover {
     CloverView<Precision::double_> r, inverse;
     int parity, sites;
@@ -229,12 +230,12 @@ template <class S> struct MultiplyClover {
 
 void make_clover(Device &device, const WideBox &box, const LinkField &u, double cku0, const CloverField &r) {
     if (u.reals() != 18 || u.precision() == Precision::half)
-        throw Error(Status::bad_argument, format("clover term: of links of 18 reals in double or single; these have %d "
-                                                 "reals in %s",
-                                                 u.reals(), name(u.precision())));
+        throw Error(Status::bad_argument,
+                    format("clover term: needs links of 18 reals in double or single; these have %d reals in %s",
+                           u.reals(), name(u.precision())));
     if (r.precision() != Precision::double_)
         throw Error(Status::bad_argument,
-                    format("clover term: made in double; this field is in %s", name(r.precision())));
+                    format("clover term: is computed in double; this field is in %s", name(r.precision())));
     if (!(std::fabs(cku0) < INFINITY))
         throw Error(Status::bad_argument,
                     format("clover term: cku0 = kappa c_sw / u0^3 is %g; it must be finite", cku0));
@@ -249,8 +250,9 @@ void make_clover(Device &device, const WideBox &box, const LinkField &u, double 
 
 CloverInverse invert_clover(Device &device, const CloverField &r, int parity, const CloverField &inverse) {
     if (r.precision() != Precision::double_ || inverse.precision() != Precision::double_)
-        throw Error(Status::bad_argument, format("inverse of a clover term: in double; these fields are in %s and %s",
-                                                 name(r.precision()), name(inverse.precision())));
+        throw Error(Status::bad_argument,
+                    format("inverse of a clover term: is computed in double; these fields are in %s and %s",
+                           name(r.precision()), name(inverse.precision())));
     using View = CloverView<Precision::double_>;
     const int sites = r.sites(parity);
     const Sums<4> sums =
@@ -271,7 +273,7 @@ CloverInverse invert_clover(Device &device, const CloverField &r, int parity, co
 void convert_clover(Device &device, const CloverField &from, const CloverField &to) {
     if (from.precision() != Precision::double_)
         throw Error(Status::bad_argument,
-                    format("clover term: converted from double; this field is in %s", name(from.precision())));
+                    format("clover term: is converted from double; this field is in %s", name(from.precision())));
     for_precision(to.precision(), [&](auto format) {
         constexpr Precision p = decltype(format)::precision;
         const ConvertClover<p> body{
@@ -283,11 +285,10 @@ void convert_clover(Device &device, const CloverField &from, const CloverField &
 void multiply_clover(Device &device, const CloverField &r, int parity, const SpinorBlock &in, const SpinorBlock &out,
                      const int *gate) {
     if (in.precision != r.precision() || out.precision != r.precision() || in.components != 4 || out.components != 4)
-        throw Error(
-            Status::bad_argument,
-            format("clover term in %s: of fields of 4 components in this precision; these are in %s with %d and "
-                   "in %s with %d",
-                   name(r.precision()), name(in.precision), in.components, name(out.precision), out.components));
+        throw Error(Status::bad_argument, format("clover term in %s: needs fields of 4 components in this precision; "
+                                                 "these are in %s with %d and in %s with %d",
+                                                 name(r.precision()), name(in.precision), in.components,
+                                                 name(out.precision), out.components));
     for_precision(r.precision(), [&](auto format) {
         using S = decltype(format);
         const MultiplyClover<S> body{CloverView<S::precision>(r), SpinorView<S>(in), SpinorView<S>(out), r.stride(),

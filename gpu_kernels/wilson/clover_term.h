@@ -18,8 +18,9 @@
 // Half precision keeps R - 1: 36 numbers of 16 bits in units of the largest (fixed point of links), and that as a
 // float: 76 bytes. Error of an element: 2^-16 of the largest of R - 1. A block with NaN or infinity is all NaN.
 #pragma once
-#include "gpu_kernels/fields/fields.h"
+#include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/fields/settle.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/wide_box.h"
 
 namespace milcgpu {
@@ -42,7 +43,8 @@ class CloverField {
     int sites(int parity) const { return sites_[parity]; }
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes(); }
-    // Writers keep the checksum of what they put here. From zero on: what is here does not count, and is written anew.
+    // Writers keep the checksum of what they write. It starts at zero: the present content does not count and must be
+    // overwritten.
     KeptSum kept() const { return {sum_.get()}; }
     uint64_t kept_sum() const { return kept().read(data_.device()); }
     // The words of one chirality on the sites of one parity.
@@ -51,7 +53,7 @@ class CloverField {
     }
     size_t block_bytes() const { return stride_ * clover_block_bytes(precision_); }
     Region region(const char *name) const { return {data_.data(), bytes(), checksum, name}; }
-    uint64_t checksum = 0; // of what was put here, where something is to stand on it
+    uint64_t checksum = 0; // of what was written here, if results depend on it
 
   private:
     Precision precision_ = Precision::double_;
@@ -62,30 +64,30 @@ class CloverField {
 };
 
 // R on both parities, in double. u: links of 18 reals, double or single, scale 1, without staggered phases; a boundary
-// sign drops out. On a lattice that is cut, u lies on the wide box with clover_reach layers filled, R on the box.
+// sign cancels. On a cut lattice, u is on the wide box with clover_reach layers filled, R on the box.
 constexpr int clover_reach = 1;
 void make_clover(Device &, const WideBox &, const LinkField &u, double cku0, const CloverField &r);
 constexpr double make_clover_flops = 2 * 6 * (12 * 198 + 4 * 18 + 36); // a site: each chirality makes all six f
 constexpr double make_clover_bytes(Precision links) { return 4.0 * link_bytes(links, 18) + 2 * 288; }
 
-// inverse = R^-1 on the sites of one parity, in double; `inverse` may be R itself, and its other parity is left alone.
-// By six sweeps of Gauss-Jordan (Goodnight, Am. Stat. 33 (1979) 149), whose pivots are those of LDL^dag. Each block is
-// multiplied by its inverse again: what differs from 1 by more than 1e-8 is not taken for an inverse. Throws
-// Error(nan_or_inf) where blocks of R hold NaN or infinity, Error(bad_argument) where blocks have no inverse, with
-// their number; `inverse` then holds NaN in these blocks.
+// inverse = R^-1 on the sites of one parity, in double; `inverse` may be R itself, and its other parity does not
+// change. Uses six sweeps of Gauss-Jordan (Goodnight, Am. Stat. 33 (1979) 149), whose pivots are those of LDL^dag. Each
+// block is multiplied by its inverse again: if the product differs from 1 by more than 1e-8, the block counts as having
+// no inverse. Throws Error(nan_or_inf) if blocks of R hold NaN or infinity, and Error(bad_argument) if blocks have no
+// inverse, with their number; `inverse` then holds NaN in these blocks.
 struct CloverInverse {
-    double trace_log;     // sum of log |pivot|: tr log R on the parity where all blocks are positive, as MILC has it
-    long long indefinite; // blocks with a negative eigenvalue. MILC's Cholesky makes NaN of them
+    double trace_log;     // sum of log |pivot|: tr log R on the parity if all blocks are positive, as in MILC
+    long long indefinite; // blocks with a negative eigenvalue, for which MILC's Cholesky gives NaN
 };
 CloverInverse invert_clover(Device &, const CloverField &r, int parity, const CloverField &inverse);
 constexpr double invert_clover_flops = 2 * (6 * (5 * 2 + 15 * 8) + 6 * 6 * 6 * 8); // a site
 constexpr double invert_clover_bytes = 2.0 * 2 * 288;
 
-// to = from, which is in double, in any precision.
+// to = from in the precision of `to`; from is in double.
 void convert_clover(Device &, const CloverField &from, const CloverField &to);
 
-// out = R in on the sites of one parity; in and out (4 components) in the precision of R, and may be one field. gate:
-// where this is 0 on the device, the launch does nothing; nullptr: no gate.
+// out = R in on the sites of one parity; in and out (4 components) are in the precision of R, and may be one field.
+// gate: if it is 0 on the device, the launch does nothing; nullptr: no gate.
 void multiply_clover(Device &, const CloverField &r, int parity, const SpinorBlock &in, const SpinorBlock &out,
                      const int *gate = nullptr);
 constexpr double clover_flops = 2 * (6 * 2 + 30 * 8);                              // a site
@@ -170,7 +172,7 @@ template <Precision p> struct CloverView {
                 largest = fmax(largest, fabs(reals[k]));
                 check += reals[k] * 0; // NaN or infinity anywhere makes this NaN; fmax would drop a NaN
             }
-            // The largest becomes 32767 units of 2^-15.
+            // The largest number becomes 32767 units of 2^-15.
             const float unit = check == 0 ? static_cast<float>(largest * (32768.0 / 32767.0)) : NAN;
             per_unit = unit > 0 ? 1.0 / unit : 0;
             words[bytes / 4 - 1] = bit_cast<uint32_t>(unit);

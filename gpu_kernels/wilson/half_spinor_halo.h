@@ -1,12 +1,12 @@
-// What D reads of the neighbours where the lattice is cut over ranks: half spinors.
+// What D reads of the neighbours if the lattice is cut over ranks: half spinors.
 //
-// Of the site ahead in mu it needs (1 + s gamma_mu) psi(x+mu), of the one behind U_mu(x-mu)^dag (1 - s gamma_mu)
-// psi(x-mu). Both are known by their upper halves (gamma.h). The sender projects, and multiplies with its own link: 12
-// reals travel in place of 24, and links need no ghosts.
+// From the site ahead in mu it needs (1 + s gamma_mu) psi(x+mu), from the site behind U_mu(x-mu)^dag (1 - s gamma_mu)
+// psi(x-mu). Both are determined by their upper halves (gamma.h). The sender projects, and multiplies with its own
+// link: so 12 reals travel instead of 24, and links need no ghosts.
 //
-// They travel in the precision in which D is formed, double or single, so that the bits of D are those of a lattice
-// that is whole. Bytes of a site of a face, each way: 96 in double, 48 in single and half. Its sender reads a spinor,
-// and for the rank ahead a link; flops 12, and 2 * 66 with the link.
+// They travel in the precision in which D is computed, double or single, so that D has the same bits as on a whole
+// lattice. Bytes for a site of a face, each way: 96 in double, 48 in single and half. The sender reads a spinor, and
+// for the rank ahead a link; flops 12, and 2 * 66 with the link.
 #pragma once
 #include "gpu_kernels/machine/backend/device_array.h"
 #include "gpu_kernels/machine/geometry/geometry.h"
@@ -16,7 +16,7 @@ namespace milcgpu {
 class Halo;
 
 struct WilsonHalo {
-    // geometry: of the box. All ranks call together; halo must outlive this.
+    // geometry: of the box. All ranks call together; halo must outlive this object.
     WilsonHalo(Device &, Halo &halo, const Geometry &geometry);
     Halo &halo;
     CutLattice lattice;                // with one layer of ghosts

@@ -11,8 +11,7 @@ WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity,
     find_wilson(spec.spinor, spec.link, spec.reals);
     if (geometry.is_cut())
         throw Error(Status::bad_argument,
-                    "Wilson operator: the geometry has ghosts. Give Geometry::without_ghosts() and "
-                    "a WilsonHalo");
+                    "Wilson operator: the geometry has ghosts. Pass Geometry::without_ghosts() and a WilsonHalo");
     allocate(device, 1);
 }
 
@@ -32,8 +31,8 @@ SpinorBlock WilsonMatrix::middle(int sources) const {
     for (const SpinorField &scratch : middle_)
         if (scratch.sources() >= sources)
             return scratch.block().first(sources);
-    throw Error(Status::bad_argument, format("Wilson operator: %d sources at once, but it has room for %d. Make what "
-                                             "lies between its halves for as many (NormalOperator::between)",
+    throw Error(Status::bad_argument, format("Wilson operator: %d sources at once, but it has memory for %d. Allocate "
+                                             "the fields between its halves for as many (NormalOperator::between)",
                                              sources, middle_.back().sources()));
 }
 
@@ -61,7 +60,7 @@ void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign,
     hop.clover = clover_.inverse;
     hop.out = middle(half.in.sources);
     hop.after_step = after_step;
-    // The launch before is another D's, or one of a solve.
+    // The previous launch is another D, or a step of a solve.
     hop.links_at_rest = half.pending != nullptr || half.gate != nullptr || half.cg != nullptr;
     hop.sum = hop.defer = nullptr;
     wilson(device, hop, Epilogue::plain);
@@ -72,7 +71,7 @@ WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int 
     call.form = WilsonForm::matrix;
     call.factor = kappa_ * kappa_;
     call.clover = clover_.term;
-    call.links_at_rest = true; // the hop is the launch before
+    call.links_at_rest = true; // the previous launch is the hop
     call.in = middle(half.in.sources);
     call.own = own;
     call.pending = nullptr;

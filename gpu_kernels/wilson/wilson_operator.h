@@ -1,6 +1,6 @@
 // Wilson fermions on one parity: M_p = R_p - kappa^2 D_pq R_q^-1 D_qp, q the other parity, R = 1 or the clover term
-// (gpu_kernels/wilson).
-// M^dag has D_- in place of D = D_+. Even-odd: T. A. DeGrand and P. Rossi, Comput. Phys. Commun. 60 (1990) 211.
+// (gpu_kernels/wilson). M^dag has D_- instead of D = D_+. Even-odd: T. A. DeGrand and P. Rossi, Comput. Phys. Commun.
+// 60 (1990) 211.
 //
 // One application is two launches: middle = R_q^-1 D_qp in, and the form matrix with its epilogue.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace milcgpu {
 
-// R and R^-1, of both parities and in one precision; nullptr: 1.
+// R and R^-1 on both parities, in one precision; nullptr: 1.
 struct CloverPair {
     const CloverField *term = nullptr, *inverse = nullptr;
 };
@@ -19,8 +19,8 @@ struct CloverPair {
 // outlive the operator.
 class WilsonMatrix : public LinearOperator {
   public:
-    // geometry: without ghosts. halo: needed where the lattice is cut, and must outlive the operator; all ranks then
-    // call together. Throws Error(not_built) where there is no kernel for it.
+    // geometry: without ghosts. halo: needed if the lattice is cut; it must outlive the operator, and all ranks then
+    // call together. Throws Error(not_built) if there is no kernel.
     WilsonMatrix(Device &, const Geometry &, int parity, const OperatorSpec &, const LinkField &links, double kappa,
                  const CloverPair &clover = {}, WilsonHalo *halo = nullptr);
     void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
@@ -30,17 +30,17 @@ class WilsonMatrix : public LinearOperator {
     double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
     double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
 
-    // Room for the middle of so many sources at once; for one there is room from the start. It stays as long as the
-    // operator does, because recorded launches write there; so it is made before they are recorded.
+    // Allocates the middle for so many sources at once; for one source it exists from the start. It lives as long as
+    // the operator, because recorded launches write to it; so call this before they are recorded.
     void allocate(Device &, int sources) const;
-    // Of the middle of one source, and of so many more at once (0: none).
+    // Bytes of the middle of one source, and of so many more at once (0: none).
     static size_t middle_bytes(const Geometry &, const OperatorSpec &, int sources = 0);
-    // middle = R_q^-1 D in, for vectors in half.in; what half says of a pending sum belongs to this launch. after_step:
-    // it is a step's. Throws Error(bad_argument) where there is no room for as many sources.
+    // middle = R_q^-1 D in, for vectors in half.in; the pending sum of half belongs to this launch. after_step: it is
+    // the sum of a step. Throws Error(bad_argument) if there is no memory for so many sources.
     void hop_to_middle(Device &, const HalfCall &half, int sign, bool after_step) const;
-    // Its other half: v = R_p own - kappa^2 D middle, with the epilogue of `half`.
+    // The second launch: v = R_p own - kappa^2 D middle, with the epilogue of `half`.
     void return_from_middle(Device &, const HalfCall &half, const SpinorBlock &own, Epilogue, int sign) const;
-    // Of both launches.
+    // Flops of both launches.
     double flops(const WilsonEnd &) const;
     double bytes(const WilsonEnd &) const;
 
@@ -53,11 +53,11 @@ class WilsonMatrix : public LinearOperator {
     CloverPair clover_;
     WilsonHalo *halo_;
     SpinorBlock middle(int sources) const;
-    mutable std::vector<SpinorField> middle_; // on the other parity, for more and more sources
+    mutable std::vector<SpinorField> middle_; // on the other parity, for increasing numbers of sources
 };
 
-// A = shift + M^dag M. B = M stays on the parity. Sums are deferred to the first launch of the half that follows, which
-// is a hop: so nothing waits for a step length.
+// A = shift + M^dag M. B = M stays on the parity. Sums are deferred to the first launch of the next half, which is a
+// hop: so nothing waits for a step length.
 class WilsonNormal : public NormalOperator {
   public:
     explicit WilsonNormal(std::shared_ptr<const WilsonMatrix> matrix)
@@ -70,7 +70,7 @@ class WilsonNormal : public NormalOperator {
         return vectors(device, owner, sources);
     }
     int sites_between() const override { return geometry().sites(parity()); }
-    // Not known beforehand: what it costs depends on the smallest eigenvalue, which the shift does not bound usefully.
+    // Not known beforehand: the error depends on the smallest eigenvalue, for which the shift is no useful bound.
     double rounding(Precision) const override { return 0; }
     bool takes_several() const override { return true; }
     std::vector<Region> checked_regions() const override { return matrix_->checked_regions(); }

@@ -1,5 +1,5 @@
-// The stencil of wilson.h, once, and its launches. A translation unit a precision (double.cu, single.cu, half.cu)
-// (for cut lattices double_cut.cu ...) instantiates it for its spinor format and all reconstructions.
+// The stencil of wilson.h, its launches, and the rows of the table: all reconstructions for each spinor format.
+// wilson_rows.cu instantiates them.
 //
 // One thread a site, or two. Each link is read once in a launch (streaming loads) and decoded once for both colour
 // vectors of the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all
@@ -15,7 +15,7 @@
 
 namespace milcgpu {
 
-// Half spinors of the neighbours' sites (half_spinor_halo.h), of which a lattice that is whole has none.
+// Half spinors of the neighbours' sites (half_spinor_halo.h); a whole lattice has none.
 template <class Where, class Real> struct GhostHalves {
     void fill(const WilsonCall &) {}
 };
@@ -35,9 +35,9 @@ template <class Real> struct GhostHalves<CutLattice, Real> {
     }
 };
 
-// y + s i^power x, of vectors as they are stored. In half precision both are made floats without their bias being
-// subtracted, and it is subtracted once, from the sum: a fused multiply-add for each real of y and x. Where the
-// exponent of x is the larger one, this rounds y to half a unit of x.
+// y + s i^power x, for stored vectors. In half precision both are made floats without subtracting their bias, and it is
+// subtracted once, from the sum: one fused multiply-add for each real of y and x. If the exponent of x is larger, this
+// rounds y to half a unit of x.
 template <int power, class Spinor>
 MILCGPU_HD Vector<typename Spinor::Real> add_turned(const StoredSpinor<Spinor> &y, typename Spinor::Real s,
                                                     const StoredSpinor<Spinor> &x) {
@@ -72,10 +72,10 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     size_t stride;    // of the spinors: spins times that of the links
     size_t component; // elements from one component to the next
     const unsigned char *in;
-    const unsigned char *links[2]; // of the sites' own parity and of the other, mu 0
+    const unsigned char *links[2]; // on the sites' own parity and on the other, mu 0
     size_t link_block;             // bytes from one mu to the next
     Real sign;                     // s
-    CloverView<link> clover;       // C, of the sites' own parity; no data: 1
+    CloverView<link> clover;       // C on the sites' own parity; no data: 1
 
     void fill(const WilsonCall &call) {
         const LinkField &of = *call.links;
@@ -117,21 +117,21 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         return {
             {add_turned<power, Spinor>(psi[0], s.first, psi[2]), add_turned<power, Spinor>(psi[1], s.second, psi[3])}};
     }
-    // What a site needs of its neighbour ahead.
+    // The half spinor that a site needs of its neighbour ahead.
     template <int power> MILCGPU_HD HalfWilsonVector<Real> half_ahead(int mu, const unsigned char *from, int at) const {
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, at))
                 return ghosts.load(at);
         return projected<power>(mu, from, at, GammaSigns<Real>(mu, sign));
     }
-    // And of the one behind: that of U^dag (1 - s gamma_mu) psi, with its link.
+    // And of the neighbour behind: the half of U^dag (1 - s gamma_mu) psi, with that neighbour's link.
     template <int power>
     MILCGPU_HD HalfWilsonVector<Real> half_behind(int mu, const unsigned char *from, int at, const LinkOf &u) const {
         const HalfWilsonVector<Real> h = projected<power>(mu, from, at, GammaSigns<Real>(mu, -sign));
         return {{u.backward(h.d[0]), u.backward(h.d[1])}};
     }
 
-    // Of a site in directions 2 pair and 2 pair + 1, which have one order: where its neighbours are.
+    // For a site and directions 2 pair and 2 pair + 1, which have one order: where its neighbours are.
     struct Near {
         int forward[2], backward[2];
     };
@@ -147,11 +147,11 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     MILCGPU_HD Links load_links(int mu, int i, int backward) const {
         return {load_raw(0, mu, i), load_raw(1, mu, backward)};
     }
-    // Not where the site behind may be a ghost, which has none.
+    // False where the site behind may be a ghost, which has no link.
     static constexpr bool loads_both = !std::is_same<Where, CutLattice>::value;
 
-    // Both terms of direction mu to sum[r], in the order of mu, of `count` sources, which lie at from[r]; one where the
-    // lattice is cut. loaded: the links of mu, or nullptr.
+    // Adds both terms of direction mu to sum[r], in the order of mu, for `count` sources, which are at from[r]; one
+    // source if the lattice is cut. loaded: the links of mu, or nullptr.
     template <int power, int count>
     MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], int mu, int i,
                                   int forward, int backward, const Links *loaded) const {
@@ -171,7 +171,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         for (int r = 0; r < count; ++r)
             add_both_halves<power>(sum[r], half_behind<power>(mu, from[r], backward, behind), opposite);
     }
-    // Directions 2 pair and 2 pair + 1. loaded: the links of the first, or nullptr.
+    // Directions 2 pair and 2 pair + 1. loaded: the links of the first one, or nullptr.
     template <int count>
     MILCGPU_HD_ONCE void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Near &near,
                                   int pair, int i, const Links *loaded = nullptr) const {
@@ -187,7 +187,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
                                       loads_both ? &second : nullptr);
     }
 
-    // What needs no memory: the neighbours in all directions.
+    // The neighbours in all directions: preparation without access to memory.
     struct AllNear {
         Near near[2];
     };
@@ -205,12 +205,12 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         add_pair(sum, from, prepared.near[1], 1, i);
     }
 
-    // The sum of one pair of directions: spins 2 pair and 2 pair + 1, which thread `pair` of a site ends, and the
-    // others.
+    // The sum over one pair of directions: spins 2 pair and 2 pair + 1, which thread `pair` of a site completes, and
+    // the other spins.
     struct OfPair {
         HalfWilsonVector<Real> kept, given;
     };
-    // With the first links.
+    // With the first links loaded.
     struct PreparedPair {
         Near near;
         Links links;
@@ -232,15 +232,15 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         return {lower, upper};
     }
 
-    // v = C v, of the spins of a chirality.
+    // v = C v, for the spins of a chirality.
     MILCGPU_HD_ONCE void multiply_by_clover(int i, int chirality, HalfWilsonVector<Real> &v) const {
         if (clover.data != nullptr)
             multiply(clover.template load<of_links>(parity, chirality, i), v.d[0], v.d[1]);
     }
 };
 
-// v = C D_s in. made() makes a chirality of it of the sum of the hops, for the source that lies `offset` bytes behind
-// the first.
+// v = C D_s in. made() computes a chirality of v from the sum of the hops, for the source that starts `offset` bytes
+// after the first.
 template <class Where, class Spinor, int reals, Reuse of_links>
 struct WilsonHop : WilsonHops<Where, Spinor, reals, of_links> {
     using Base = WilsonHops<Where, Spinor, reals, of_links>;
@@ -282,7 +282,7 @@ struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals, of_links> {
     }
 };
 
-// What follows a component: out = v, without sums.
+// The end of a component: out = v, without sums.
 template <class Spinor> struct PlainEnding {
     static constexpr int sums = 1;
     unsigned char *out;
@@ -313,12 +313,12 @@ template <class Spinor> struct DotEnding {
     }
 };
 
-// Whether a launch finds neighbours before the launch before has ended (prepares, in reduce.h). The step in half does
+// True if a launch finds neighbours before the previous launch has ended (prepares, in reduce.h). The step in half does
 // not: it takes 42 to 45 us without, 46 to 49 with (24^3 x 32, H200).
 template <class Spinor, class End> constexpr bool finds_early = Spinor::precision != Precision::half || End::sums != 2;
 
-// Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v. By of_pair and
-// complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and ends a chirality.
+// Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v. With of_pair and
+// complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and completes a chirality.
 template <class Form, class Spinor, class End_>
 struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spinor, End_>> {
     using End = End_;
@@ -343,7 +343,7 @@ struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spino
     MILCGPU_HD Sums<End::sums> complete_half(int i, int pair, const Half &kept, const Half &received) const {
         return complete(i, 0, pair, {{kept.d[0] + received.d[0], kept.d[1] + received.d[1]}}, end);
     }
-    // What follows the hops, for the source that lies `offset` bytes behind the first; `own` is its ending.
+    // Everything after the hops, for the source that starts `offset` bytes after the first; `own` is its ending.
     MILCGPU_HD Sums<End::sums> complete(int i, size_t offset, const Vec &hops, const End &own) const {
         Sums<End::sums> sum = complete(i, offset, 0, {{hops.d[0], hops.d[1]}}, own);
         sum.add(complete(i, offset, 1, {{hops.d[2], hops.d[3]}}, own));
@@ -369,7 +369,7 @@ template <class Stencil, int together_> struct WilsonSources {
     using End = typename Stencil::End;
     Stencil first; // of source 0
     size_t source_bytes;
-    const CgState *cg; // nullptr: they have one gate
+    const CgState *cg; // nullptr: all sources have one gate
     const int *gate;
     MILCGPU_HD bool open(int k) const {
         const int *const flag = cg != nullptr ? &cg[k].active : gate;
@@ -390,7 +390,7 @@ template <class Stencil, int together_> struct WilsonSources {
         const unsigned char *from[count];
         bool any = false;
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r) { // the other one again where a source is not open
+        for (int r = 0; r < count; ++r) { // the other one again if a source is not open
             offset[r] = (k + (open[r] ? r : count - 1 - r)) * source_bytes;
             from[r] = first.in + offset[r];
             any |= open[r];
@@ -415,8 +415,8 @@ struct StoreDots {
     }
 };
 
-// How a row is launched on the GPU. One source: threads a block, how many blocks must fit on an SM, which bounds the
-// registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
+// How the GPU launches a row. One source: threads a block, how many blocks must fit on an SM, which limits the
+// registers of a thread (blocks of 256 threads; in pairs of their 128), and whether two threads share a site. Several
 // sources: blocks of 256 threads that must fit, and sources a thread.
 template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_> struct WilsonShape {
     static constexpr int block = block_, min_blocks = min_blocks_;
@@ -501,14 +501,12 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
               SumFinish{nullptr, call.cg, call.along_p});
 }
 
-// The rows of one precision. On cut lattices they take one source.
-template <class Where, class Spinor, int reals, class Shape>
-void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
+// The rows of one precision. On cut lattices they have one source.
+template <class Where, class Spinor, int reals, class Shape> void add_wilson_row(std::vector<WilsonKernel> &table) {
     table.push_back({Spinor::precision,
                      reals,
                      launch_wilson_one<Where, Spinor, reals, Shape>,
                      nullptr,
-                     file,
                      {Shape::block, Shape::min_blocks, 1},
                      {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
     WilsonKernel &row = table.back();
@@ -516,26 +514,30 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
         row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
 }
 
-// In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch.
-// The same in single with 18 and 12 reals; with 8, and in half, instructions count, and threads in pairs have more.
-// Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
-// exponent a colour vector; arithmetic is in single.
-template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
+// In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch. So
+// do they in single with 18 and 12 reals. With 8 reals, and in half, instructions limit the speed, and threads in pairs
+// have more of them. Otherwise 2 blocks of 256 threads on an SM leave 128 registers. In half, links are 16-bit fixed
+// point and spinors have one exponent for each colour vector; arithmetic is in single.
+template <class Where> void double_rows(std::vector<WilsonKernel> &table) {
     using Shape = WilsonShape<128, 3, true, 1, 1>;
-    add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
-    add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
-    add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
+    add_wilson_row<Where, SpinorDouble, 18, Shape>(table);
+    add_wilson_row<Where, SpinorDouble, 12, Shape>(table);
+    add_wilson_row<Where, SpinorDouble, 8, Shape>(table);
 }
-template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table, file);
+template <class Where> void single_rows(std::vector<WilsonKernel> &table) {
+    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table);
+    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table);
 }
 template <int reals> using HalfShape = WilsonShape<reals == 18 ? 64 : 256, 2, false, 2, 2>;
-template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorHalf, 18, HalfShape<18>>(table, file);
-    add_wilson_row<Where, SpinorHalf, 12, HalfShape<12>>(table, file);
-    add_wilson_row<Where, SpinorHalf, 8, HalfShape<8>>(table, file);
+// These take long to compile, so wilson_half_sources.cu has them.
+extern template void launch_wilson_of_sources<SpinorHalf, 18, HalfShape<18>>(Device &, const WilsonCall &, Epilogue);
+extern template void launch_wilson_of_sources<SpinorHalf, 12, HalfShape<12>>(Device &, const WilsonCall &, Epilogue);
+extern template void launch_wilson_of_sources<SpinorHalf, 8, HalfShape<8>>(Device &, const WilsonCall &, Epilogue);
+template <class Where> void half_rows(std::vector<WilsonKernel> &table) {
+    add_wilson_row<Where, SpinorHalf, 18, HalfShape<18>>(table);
+    add_wilson_row<Where, SpinorHalf, 12, HalfShape<12>>(table);
+    add_wilson_row<Where, SpinorHalf, 8, HalfShape<8>>(table);
 }
 
 } // namespace milcgpu

@@ -4,7 +4,7 @@
 #include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/milcgpu.h"
-#include "reorder/link_reorder.h"
+#include "reorder/spinor_reorder.h"
 #include <cstdint>
 #include <cstring>
 #include <string>

@@ -316,15 +316,15 @@ typedef enum {
  * solved 16 at a time, or fewer if memory is short; their solutions are copied out before the next sources start. So
  * solutions must not share memory with each other or with a source.
  *
- * Loose solutions. A tolerance above 1e-5 is loose. In a block the error of a loose solution depends on the other
- * sources of the call. All-mode averaging and truncated solvers need a loose solution that is a function of its own
- * source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if the tolerance of any source is loose: a
- * solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In MILCGPU_LOCK_STEP, if all
- * tolerances are loose, solutions do not depend on the other sources either, up to rounding of the iteration, but they
- * differ from solutions of single solves. If max_iterations ends the solves (a truncated solver of so many steps), or
- * if the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE. Eigenvectors of the
- * library's own (milcgpu_options.learn) do not deflate a call with a loose source. milcgpu_laplace_solve and
- * milcgpu_wilson_solve_sources do the same.
+ * Loose solutions. A source is loose if all its tolerances that are set are above 1e-5. In a block the error of a loose
+ * solution depends on the other sources of the call. All-mode averaging and truncated solvers need a loose solution
+ * that is a function of its own source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if any
+ * source is loose: a solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In
+ * MILCGPU_LOCK_STEP, if all sources are loose, solutions do not depend on the other sources either, up to rounding of
+ * the iteration, but they differ from solutions of single solves. If max_iterations ends the solves (a truncated solver
+ * of so many steps), or if the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE.
+ * Eigenvectors of the library's own (milcgpu_options.learn) do not deflate a call with a loose source.
+ * milcgpu_laplace_solve and milcgpu_wilson_solve_sources do the same.
  *
  * A relative tolerance is tested one source after the other. reports: n of them, or NULL. The status is the status of
  * the first source without a solution, else of the first source that is not OK. Several sources in a block or in

@@ -129,8 +129,8 @@ int milcgpu_plugin_agreed(int mine);
 void milcgpu_plugin_exit(void);
 /* Call it around MILC's original routine: entering 1 before, 0 after; its seconds count as CPU seconds of `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
-/* Logs, once per routine, what is known only at the call: why MILC does the routine itself, or how the plugin's result
- * differs. */
+/* Logs what is known only at the call of a routine: why MILC does it itself, or how the plugin's result differs. Each
+ * text is logged once per routine; not if it is empty, or if the table at the start has said why MILC does it. */
 void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text);
 /* Whether the colours of a set of propagators are solved in one call; MILC would solve them one after the other
  * (MILCGPU_AUTO). Logs it once. */
@@ -323,16 +323,23 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. With
- * spec->derivative the last is the derivative by eps. v, y, w: HISQ's, or NULL. Sets with both fat and long links stay
- * on the device for later solves, at most MILCGPU_MOST_LINK_SETS of them. device_only: they are only there, and MILC's
- * fields are not filled; a solve that no longer finds them there is not done, and the links must be made again. With
- * several eps only the first set and the derivative are made then; the others are made from these two when a call needs
- * them. */
+/* n sets of links from the gauge field. Sets with both fat and long links stay on the device for later solves, at most
+ * MILCGPU_MOST_LINK_SETS of them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
-int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
-                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
-                         int device_only, milcgpu_fatlink_report *report);
+typedef struct {
+    milcgpu_routine routine;
+    const milcgpu_fatlink_spec *spec; /* with `derivative` the last set is the derivative by eps */
+    const void *gauge;                /* NULL: the newest, on the device */
+    int n;
+    const double *eps;
+    void *const *fat, *const *lng; /* each may be NULL */
+    void *v, *y, *w;               /* HISQ's, or NULL */
+    /* 1: the links are on the device only, and MILC's fields are not filled. A solve that no longer finds them there is
+     * not done, and the caller makes the links again. With several eps only the first set and the derivative are made
+     * now; the others are made from these two when a call needs them. */
+    int device_only;
+} milcgpu_plugin_links_call;
+int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report *report);
 
 /* links = a + factor b, on the device only: MILC's fields are not filled. Returns 1 if done. The device makes the sum
  * again if it was dropped, so a and b must stay as they are. All ranks call it. */
@@ -506,14 +513,24 @@ int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
 int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);
-/* Log a line as above: fields on all sites, or n complex numbers, each a sum of at most factor times the product of the
- * norms of two fields; the difference is relative to that, because correlators may vanish. repeats: MILC's numbers are
- * at most that many times too large, and the GPU's were multiplied by as much (1: they are not). */
+/* Logs a line as above, for fields on all sites. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
-int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
-                                       const void *src1, const void *src2, double factor, int repeats, double seconds,
-                                       double cpu_seconds);
+
+/* Correlators of GPU and CPU: n complex numbers, each a sum of products of two fields. They may vanish, so their
+ * difference is relative to factor times the product of the norms of the fields. */
+typedef struct {
+    milcgpu_routine routine;
+    int n;
+    const double *gpu, *cpu;
+    const void *sources[2];
+    int reals;     /* of a source, a site */
+    double factor; /* the largest, by which products are multiplied */
+    /* MILC's numbers are at most this many times too large, and the GPU's were multiplied by as much; 1: neither. */
+    int repeats;
+    double seconds, cpu_seconds;
+} milcgpu_plugin_correlators;
+int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
 
 /* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
  * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */

@@ -1,11 +1,12 @@
 // MILC's fields in the host's memory: hashes, differences and copies by all threads of the host. Sums are over fixed
 // blocks, so no result depends on the number of threads.
 #pragma once
-#include "gpu_kernels/gauge/links/fermion_links.h"
 #include <cstddef>
 #include <cstdint>
 
 namespace milcgpu {
+
+struct UnitarizeSpec; // fermion_links.h
 
 // `count` records of `bytes` each, `pitch` bytes apart.
 struct HostRecords {

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
+#include "reorder/link_reorder.h"
 
 namespace milcgpu {
 

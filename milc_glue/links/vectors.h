@@ -1,6 +1,8 @@
 // The handle of vectors on the device.
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/apart.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include <functional>
 

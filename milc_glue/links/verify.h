@@ -2,6 +2,7 @@
 // terms, sources, the site map. All families of operators use this check. Links that the true residual has already
 // checked (Region::taken) are not read again. MILCGPU_VERIFY=0 turns it off.
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/context.h"
 #include <functional>
 

@@ -59,7 +59,7 @@ uint64_t LinkCache::with_addresses(const void *fat, const void *lng) const {
     return bits;
 }
 
-// had_them: sets with these addresses, on all ranks.
+// had_them: sets that had these addresses on all ranks.
 LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them) {
     if (had_them != 0) {
         LinkSet &set = *sets_[first_bit(had_them)];
@@ -72,7 +72,7 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
     return *sets_.back();
 }
 
-// Those that are there come first, as long as all are where they were; then they are too new to be dropped for others.
+// Sets that had the addresses are taken first, before any set moves; then they are too new to be dropped for others.
 std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
     const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
     Collective::Words had_them{};
@@ -99,7 +99,7 @@ void LinkCache::hold_deferred(LinkSet &set, const void *fat, const void *lng) {
     set.used = ++clock_;
 }
 
-// No set has the new value yet.
+// No set has the new content yet.
 void LinkCache::defer(const Addresses &links, const std::optional<LinkSum> &sum) {
     std::vector<DeferredValues::Input> inputs;
     if (sum)
@@ -183,7 +183,7 @@ bool LinkCache::is_among(const LinkSet &set, uint64_t sets) const {
     return (sets >> k & 1) != 0;
 }
 
-// The set with the content of these, as far as one call looks; nullptr: none has it on all ranks.
+// The set with this content, as far as one call looks; nullptr: no set has it on all ranks.
 LinkSet *LinkCache::current(const void *fat, const void *lng, uint64_t common) {
     const bool deferred = (common & deferred_bit) != 0;
     uint64_t bits = (deferred ? common >> first_deferred : common) & any_set;
@@ -223,9 +223,9 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
     return status;
 }
 
-// Another set may have the addresses of a or b, too: one rank's allocator has given them to new links, and there the
-// content of before is still kept. So the sum is made of what ready() has found. a, b and the sum itself are the newest
-// sets, so none of them is dropped for another one, but a where memory is short for b.
+// Another set may have the addresses of a or b, too, if one rank's allocator has given them to new links. So the sum is
+// made of the sets that ready() has found. a, b and the sum are the newest sets, so none is dropped for another one;
+// only a may go if memory is short for b.
 milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet *&set, uint64_t had_them) {
     constexpr size_t of_sum = 3;
     LinkSet *one = nullptr, *other = nullptr;
@@ -248,6 +248,7 @@ milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet 
         return status;
     LinkSet &slot = set_for(links.first, links.second, had_them);
     slot.mirror.forget_copy();
+    make_writable(slot);
     for (;;) {
         status = collective_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
         if (status != MILCGPU_NO_MEMORY || sets_.size() <= of_sum || !drop_oldest(&slot))

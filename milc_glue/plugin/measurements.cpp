@@ -1,6 +1,7 @@
 // Shifts, spin-taste operators, smearing and contractions of MILC's fields.
 #include "gpu_kernels/measure/quark_operators.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/solve/currents.h"
@@ -9,7 +10,7 @@ using namespace milcgpu;
 
 namespace {
 
-// While one works, links of measurements are in use.
+// While one lives, links of measurements are in use.
 struct Measuring {
     Plugin &p;
     explicit Measuring(Plugin &of) : p(of) { p.measuring = true; }
@@ -22,7 +23,7 @@ size_t field_bytes(const Plugin &p) { return p.sites * p.bytes_of(6); }
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
 milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vector().of, 0}; }
 
-// work(quarks) with what the host's field has, on the device.
+// Passes the content of the host's field, on the device, to work(quarks).
 template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
     Plugin &p = plugin();
     std::shared_ptr<QuarkField> held;
@@ -36,7 +37,7 @@ milcgpu_status delivered(milcgpu_routine routine, const std::shared_ptr<QuarkFie
     return p.collective(p.quarks->deliver(made, to, p.ledger[routine].to_host));
 }
 
-// work(quarks) makes the host's field `to`.
+// work(quarks) makes the content of the host's field `to`.
 template <class Work> milcgpu_status making(milcgpu_routine routine, const milcgpu_field &to, const Work &work) {
     Plugin &p = plugin();
     if (!p.quarks->stay()) {
@@ -66,12 +67,12 @@ template <class Work> milcgpu_status changing(milcgpu_routine routine, const mil
     return status == MILCGPU_OK ? delivered(routine, own, field) : status;
 }
 
-// Fat links of up to two sets, for operators that take them.
+// Fat links of up to two sets, for operators that need them.
 struct FatLinks {
     const void *fat[2] = {}, *lng[2] = {};
 };
 
-// Their handles on the device, nullptr where none are given. NO_MEMORY: the device does not hold both.
+// Finds or loads their handles, nullptr if none are given. NO_MEMORY: the device cannot hold both sets.
 milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
     Plugin &p = plugin();
     LinkCache &cache = *p.links;
@@ -99,14 +100,11 @@ milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
     return still == handles[0] ? MILCGPU_OK : MILCGPU_NO_MEMORY;
 }
 
-// work(handle, fermion) with these links on the device; flops: a site.
+// Runs work(handle, fermion) with these links on the device. flops: for each site.
 template <class Work>
 int measured(milcgpu_routine routine, const void *links, const int *origin, const FatLinks &fat, double flops,
              const Work &work) {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const auto attempt = [&] {
             milcgpu_links *fermion[2] = {};
             if (const milcgpu_status loaded = ready(fat, fermion))
@@ -116,44 +114,27 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
             return ready != MILCGPU_OK ? ready : p.collective(work(handle, fermion));
         };
-        milcgpu_status status = with_links_dropped(routine, attempt);
-        if (status == MILCGPU_CORRUPTED) {
-            p.log(0,
-                  format("%s: %s. Trying again with the links loaded anew", routine_name(routine), reason().c_str()));
-            p.meson_links->drop_all();
-            p.quarks->drop_all();
-            status = attempt();
-        }
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        ++account.calls;
-        account.flops += flops * p.sites;
-        return true;
+        const auto reload = [&] { p.meson_links->drop_all(), p.quarks->drop_all(); };
+        const milcgpu_status status = with_reload(routine, "Trying again with the links loaded anew", reload, attempt);
+        account.flops += status == MILCGPU_OK ? flops * p.sites : 0;
+        return status;
     });
 }
 
-// Of currents: noise, and what is made of it.
+// For currents: noise, and what is made of it.
 std::shared_ptr<QuarkField> slots[4];
 constexpr int of_currents[4] = {0, 0, 0, 0}; // origin
 
 milcgpu_vectors *vectors_of(int slot) { return slots[slot] != nullptr ? slots[slot]->vector().of : nullptr; }
 
-// MILC's eigenvectors, which are on the device, on even sites; nullptr: not all of them are.
+// MILC's eigenvectors on even sites; nullptr: the device does not have all of them.
 EigenStore::Set *milcs_eigenvectors(Plugin &p, const milcgpu_plugin_eigen_call &of) {
     EigenStore::Set *const set =
         p.eigenvectors->has(of.vectors, of.count, MILCGPU_EVEN) ? p.eigenvectors->of_fields(MILCGPU_EVEN) : nullptr;
     return set != nullptr && set->count() >= of.count ? set : nullptr;
 }
 
-bool done_or_said(Plugin &p, milcgpu_status status) {
-    if (status != MILCGPU_OK)
-        p.report_failure(MILCGPU_MEAS_CURRENT, status);
-    return status == MILCGPU_OK;
-}
-
-// One time slice of all, or all (-1). Over all ranks' sites.
+// The fraction of all ranks' sites in one time slice, or in all (-1).
 double part_of_lattice(int slice) {
     const milcgpu_layout &layout = plugin().layout;
     return slice < 0 ? 1 : 1.0 / (layout.whole[3] > 0 ? layout.whole[3] : layout.extent[3]);
@@ -247,25 +228,20 @@ int milcgpu_plugin_contract(const void *links, int phased, const void *const fat
 }
 
 int milcgpu_plugin_current_begin(int vectors, int n) {
-    return done_by(MILCGPU_MEAS_CURRENT, [&] {
-        Plugin &p = plugin();
+    return offloaded(MILCGPU_MEAS_CURRENT, [&](Plugin &p, RoutineAccount &) -> Done {
         if (p.context == nullptr)
-            return false;
+            return left_to_milc;
         milcgpu_status status = MILCGPU_OK;
         for (int k = 0; k < n && status == MILCGPU_OK; ++k)
             status = p.with_idle_given_back([&] { return p.quarks->empty(slots[k], vectors); });
-        if (status == MILCGPU_OK)
-            return true;
-        milcgpu_plugin_current_end();
-        return done_or_said(p, status);
+        if (status != MILCGPU_OK)
+            milcgpu_plugin_current_end();
+        return {status, 0};
     });
 }
 
 int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step, const milcgpu_plugin_eigen_call *of) {
-    return done_by(MILCGPU_MEAS_CURRENT, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_MEAS_CURRENT];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_MEAS_CURRENT, [&](Plugin &p, RoutineAccount &account) -> Done {
         milcgpu_status status = p.collective(thinned_sources(vectors_of(0), n, random, step));
         account.to_device += n * field_bytes(p);
         if (status == MILCGPU_OK && of != nullptr) {
@@ -282,28 +258,27 @@ int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step,
                 p.log_failure(MILCGPU_MEAS_CURRENT,
                               format("f_meas_current: the eigenvectors are not on the device%s",
                                      set == nullptr ? "" : " on both parities: MILC has not asked for the other one"));
-                return false;
+                return left_to_milc;
             }
             status = p.collective(project_out(set->handle, made_by, fields, vectors_of(0)));
         }
-        return done_or_said(p, status);
+        return {status, 0};
     });
 }
 
 int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from, int to,
                                  milcgpu_solve_report *given_reports) {
-    return done_by(call->routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(call->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         milcgpu_vectors *const sources = vectors_of(from), *const solutions = vectors_of(to);
         if (p.context == nullptr || sources == nullptr || solutions == nullptr)
-            return false;
+            return left_to_milc;
         const int n = slots[from]->count();
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
         const LinkSet *const links = p.links_for(call->routine, call->fat, call->lng, Mirror::Look::sample);
-        if (links == nullptr || !done_or_said(p, p.collective(zero_vectors(solutions, call->parity))))
-            return false;
+        if (links == nullptr)
+            return left_to_milc;
+        if (const milcgpu_status status = p.collective(zero_vectors(solutions, call->parity)))
+            return status;
         std::vector<milcgpu_vector> b, x;
         for (int k = 0; k < n; ++k) {
             b.push_back({sources, k}), x.push_back({solutions, k});
@@ -314,9 +289,8 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
             return milcgpu_staggered_solve_vectors(handle, &spec, together, n, b.data(), x.data(), of_sources);
         };
         if (solve_until_done(p, account, {*call, n, reports, once, true, links->content(), nullptr}) != Outcome::done)
-            return false;
-        account.calls += n;
-        return true;
+            return left_to_milc;
+        return {MILCGPU_OK, n};
     });
 }
 

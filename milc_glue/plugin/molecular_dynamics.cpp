@@ -1,8 +1,8 @@
 // The routines of molecular dynamics.
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
 
@@ -14,16 +14,13 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
     account.to_host += report.bytes_to_host;
 }
 
-// `work` on the device's copies of `reads`; `writes` of them are the device's from then on. It is told whether `asked`
-// holds on all ranks; empty: nothing is asked.
+// Runs work() on the device's copies of `reads`; afterwards only the device has `writes`. work() gets true if asked()
+// is true on all ranks; an empty asked: false.
 template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
     milcgpu_plugin_host_writes(writes);
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (writes & MILCGPU_LINKS)
             p.lattice_changed();
         const auto attempt = [&] {
@@ -32,19 +29,11 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
                 p.gauge->on_device(*lattice, reads, account.to_device, asked ? &holds : nullptr);
             return p.collective(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account, holds));
         };
-        milcgpu_status status = with_links_dropped(routine, attempt);
-        if (status == MILCGPU_CORRUPTED) {
-            p.log(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
-            p.gauge->load_again();
-            status = attempt();
-        }
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        p.gauge->device_wrote(writes, p.poisons());
-        ++account.calls;
-        return true;
+        const milcgpu_status status = with_reload(
+            routine, "Trying again with the host's", [&] { p.gauge->load_again(); }, attempt);
+        if (status == MILCGPU_OK)
+            p.gauge->device_wrote(writes, p.poisons());
+        return status;
     });
 }
 
@@ -54,7 +43,7 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
                     [&](milcgpu_gauge *gauge, RoutineAccount &account, bool) { return work(gauge, account); });
 }
 
-// to += constant from, vectors of the host.
+// to += constant * from, for vectors of the host.
 template <class Real> void add_scaled(double constant, const HostRecords &from, const HostRecords &to) {
     const auto at = [](const HostRecords &records, size_t k) {
         return static_cast<const unsigned char *>(records.data) + k * records.pitch;
@@ -84,7 +73,7 @@ int milcgpu_plugin_resident(void) {
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     Plugin &p = plugin();
     return common_answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
-        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // what MILC asked for
+        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // the routine that MILC called
         if (!p.active() || p.collective(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
             return false;
         ++account.calls;
@@ -93,17 +82,10 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
 }
 
 int milcgpu_plugin_save_links(void *to) {
-    return done_by(MILCGPU_GATHER_LINKS, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_GATHER_LINKS, [&](Plugin &p, RoutineAccount &account) -> Done {
         const milcgpu_status status = p.gauge->save_links(to);
-        if (status != MILCGPU_OK) {
-            p.report_failure(MILCGPU_GATHER_LINKS, status);
-            return false;
-        }
-        account.to_host += p.sites * p.bytes_of(72);
-        return true;
+        account.to_host += status == MILCGPU_OK ? p.sites * p.bytes_of(72) : 0;
+        return {status, 0};
     });
 }
 
@@ -166,7 +148,7 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
             vectors.all_to_host();
             status = milcgpu_momenta_add_fermion_force(gauge, spec, x, report);
         }
-        if (status != MILCGPU_OK) // MILC's own may be next
+        if (status != MILCGPU_OK) // MILC's own routine may be next
             vectors.all_to_host();
         take_report(account, *report);
         return status;
@@ -207,7 +189,7 @@ int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phas
         if (status == MILCGPU_OK && n > 0)
             status = milcgpu_gauge_loop_traces(gauge, phases_in != 0 ? MILCGPU_SIGNS_IN : MILCGPU_SIGNS_OUT, n, lengths,
                                                steps, traces);
-        for (int k = 0; phases_in != 0 && k < 2; ++k) // with phases, all of them have turned signs
+        for (int k = 0; phases_in != 0 && k < 2; ++k) // phases change the sign of all of them
             plaquettes[k] = -plaquettes[k], polyakov[k] = -polyakov[k];
         return status;
     });

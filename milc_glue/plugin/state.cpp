@@ -11,8 +11,8 @@
 
 namespace milcgpu {
 
-// Never destroyed: the CUDA runtime may be gone before a destructor at exit would run. In memory that is there from the
-// start: no entry fails before it can say so.
+// Never destroyed, because the CUDA runtime may be gone when destructors run at exit. In static memory, so that no
+// entry fails before it can print why.
 Plugin &plugin() {
     alignas(Plugin) static unsigned char scratch[sizeof(Plugin)];
     static Plugin *const only = new (scratch) Plugin;
@@ -21,7 +21,7 @@ Plugin &plugin() {
 
 namespace {
 
-// `use` is handed the words for what was thrown.
+// Passes the words for what was thrown to use().
 template <class Use> void with_words_thrown(const Use &use) noexcept {
     try {
         throw;
@@ -51,7 +51,7 @@ void leave_call(const char *where, const char *after) noexcept {
             char words[1000];
             std::snprintf(words, sizeof words, "%s: %s. MILC cannot go on: all ranks end", where, what);
             p.end_all(p.end_all_user, words);
-        } else if (p.rank == 0) { // it hears of the others, with their names
+        } else if (p.rank == 0) { // errors of other ranks reach it, with their names
             std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, what, after);
         }
     });
@@ -77,16 +77,16 @@ void Plugin::log(int level, const std::string &text) const {
     }
 }
 
-// MILCGPU_DEVICE, else in turn among the ranks of this host.
+// MILCGPU_DEVICE; else the ranks of a host take its devices in turn.
 int Plugin::device_number() const {
     const int count = settings.is_given("MILCGPU_DEVICE") ? 0 : Device::gpu_count();
     return count > 0 ? node_rank % count : std::stoi(settings["MILCGPU_DEVICE"]);
 }
 
-// From the settings, and by what the backend is best at: the fewest reals of a link are the fastest on a GPU, and the
-// slowest on a CPU.
+// Chooses by the settings and by what is fastest: links of the fewest reals are the fastest on a GPU, and the slowest
+// on a CPU.
 bool Plugin::open(int backend) {
-    constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own
+    constexpr int dslash_from_sites = 4096; // on smaller lattices the copies take longer than MILC's own D
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = backend;
@@ -106,21 +106,13 @@ bool Plugin::open(int backend) {
                                                               : 18;
     takes_dslash =
         settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
-    links = std::make_unique<LinkCache>(collective, context, sites, real(),
-                                        !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"), deferred);
-    gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
-    meson_links = std::make_unique<MesonLinksCache>(collective, context, real());
-    wilson = std::make_unique<WilsonLinks>(collective, context, real());
-    eigenvectors = std::make_unique<EigenStore>(collective, context, real(), deferred);
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays =
         settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
-    quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
-    context->release_more = {
-        [this] { return quarks != nullptr && quarks->drop_oldest(); },
-        [this] { return !measuring && meson_links != nullptr && meson_links->drop_all(); },
-    };
+    Residency::open(*this, context, !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"),
+                    !collective(!stays));
+    context->release_more = ways_to_free();
     watch_threads = idle_threads();
     return true;
 }
@@ -138,7 +130,7 @@ void Plugin::close() {
     const std::string solutions = attempt(vectors.handle() != nullptr, [&] { vectors.all_to_host(); });
     lose_solutions(solutions);
     const std::string why = attempt(gauge != nullptr, [&] {
-        if (gauge != nullptr) // all ranks are asked, whatever one has found above
+        if (gauge != nullptr) // all ranks call it, whatever this one has found above
             gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
     });
     if (!why.empty()) {
@@ -149,10 +141,8 @@ void Plugin::close() {
 }
 
 void Plugin::lattice_changed() {
-    say_unwritten(false); // the links that they are for are gone
-    known.clear();
-    if (quarks != nullptr)
-        quarks->drop_all();
+    say_unwritten(false); // their links are gone
+    Residency::lattice_changed();
 }
 
 void Plugin::say_unwritten(bool all) {
@@ -161,12 +151,6 @@ void Plugin::say_unwritten(bool all) {
             log(0, format("%s: no eigenvectors were written into %s: no solve without a twist and with eps_naik 0 was "
                           "deflated on its lattice; give one of them 'deflate yes'",
                           routine_name(MILCGPU_EIGENSOLVE), file.name.c_str()));
-}
-
-void Plugin::links_made(int way, uint64_t content) {
-    const auto [at, first] = links_made_of.try_emplace(way, content);
-    if (!first && std::exchange(at->second, content) != content)
-        lattice_changed();
 }
 
 void Plugin::lose_solutions(const std::string &why) {
@@ -178,17 +162,7 @@ void Plugin::lose_solutions(const std::string &why) {
 
 void Plugin::drop() {
     end_failures();
-    vectors.drop();
-    gauge.reset();
-    meson_links.reset();
-    wilson.reset();
-    eigenvectors_lost = eigenvectors_lost || (eigenvectors != nullptr && eigenvectors->newest_on_device());
-    eigenvectors.reset();
-    quarks.reset();
-    links.reset();
-    deferred.drop_without_maker();
-    known.clear();
-    links_made_of.clear();
+    drop_all();
     milcgpu_context_destroy(context);
     context = nullptr;
 }
@@ -223,7 +197,7 @@ void Plugin::end_context_after(int status) {
     if (!ends_context(status))
         return;
     if (status != MILCGPU_DEVICE_LOST)
-        site_map.clear(); // messages of before may still arrive
+        site_map.clear(); // old messages may still arrive: no other start
     close();
 }
 
@@ -238,24 +212,8 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
     end_context_after(status);
 }
 
-std::string reason() {
-    std::string text = milcgpu_last_error();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
-        text.pop_back();
-    const size_t table = text.find('\n');
-    if (table == std::string::npos)
-        return text;
-    static std::string said;
-    std::string owners = text.substr(table);
-    owners.erase(std::remove_if(owners.begin(), owners.end(), [](char c) { return std::isdigit(c) || c == ' '; }),
-                 owners.end());
-    if (std::exchange(said, owners) == owners)
-        text.replace(text.find_last_not_of(':', table - 1) + 1, std::string::npos, ", by the same as before");
-    return text;
-}
-
 void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {
-    constexpr size_t most = 8; // different ones, as with numbers in them
+    constexpr size_t most = 8; // lines may differ in their numbers
     std::vector<std::string> &said = failures[routine].said;
     if (std::find(said.begin(), said.end(), text) != said.end()) {
         ++failures[routine].more;
@@ -279,19 +237,6 @@ void Plugin::end_failures(milcgpu_routine routine) noexcept {
 void Plugin::end_failures() noexcept {
     for (int r = 0; r < MILCGPU_ROUTINES; ++r)
         end_failures(static_cast<milcgpu_routine>(r));
-}
-
-HostRecords Plugin::link_records(const void *links_of_all_sites) const {
-    const size_t bytes = bytes_of(72);
-    return {links_of_all_sites, static_cast<size_t>(sites), bytes, bytes};
-}
-
-HostRecords Plugin::parity_of(const milcgpu_field &field, int parity) const {
-    const size_t bytes = bytes_of(6);
-    const size_t pitch = field.pitch_bytes != 0 ? field.pitch_bytes : bytes;
-    const int first = parity == MILCGPU_EVEN ? 0 : even_sites;
-    return {static_cast<const unsigned char *>(field.data) + first * pitch, static_cast<size_t>(sites_of(parity)),
-            bytes, pitch};
 }
 
 } // namespace milcgpu

@@ -111,7 +111,7 @@ SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, O
                 arguments = own;
             of_each.tolerances.push_back(own.limits.tolerance);
             of_each.max_iterations.push_back(own.limits.max_iterations);
-            of_each.loose += ladder::is_loose(own.limits.tolerance);
+            of_each.loose += ladder::is_loose(own.limits.tolerance, own.limits.relative_tolerance);
         } catch (const Error &error) {
             std::string words = error.what(); // of the members that source k has instead
             for (const auto &[member, its, given] :

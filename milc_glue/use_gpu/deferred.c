@@ -261,6 +261,8 @@ void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_link
 }
 
 void milcgpu_need(int fields, const char *who) {
+    if (fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY))
+        milcgpu_plugin_fulfil(fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY), NULL);
     if ((fields & MILCGPU_SOLUTIONS) && !milcgpu_plugin_vectors_need())
         milcgpu_end_of_run();
     if (fields & MILCGPU_FERMION_LINKS)

@@ -9,9 +9,6 @@
 
 /* ---- make_links.c ------------------------------------------------------------------------------------------------ */
 
-/* Whether the plugin can do this; said once where it cannot. */
-int milcgpu_can_offload(milcgpu_routine routine, int can, const char *why);
-
 /* By the device; 0: not done. fat and lng: NULL where not wanted. device_only: as milcgpu_plugin_links has it. */
 int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
                        const ks_component_paths *p, const su3_matrix *links, int device_only);

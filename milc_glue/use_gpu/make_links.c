@@ -7,13 +7,6 @@
 
 #include "routines.h"
 
-/* Whether the plugin can do this; said once where it cannot. */
-int milcgpu_can_offload(milcgpu_routine routine, int can, const char *why) {
-    if (!can)
-        milcgpu_plugin_says_once(routine, why);
-    return can;
-}
-
 static double fat_flops(const ks_component_paths *p) {
     const asqtad_coeffs_t *c = &p->act_path_coeff;
     return (c->three_staple == 0 && c->lepage == 0 && c->five_staple == 0 ? 72.0 : 61632.0) * volume / numnodes();
@@ -33,8 +26,10 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
         const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
         spec.paths = straight;
     }
-    if (!milcgpu_plugin_links(routine, &spec, milcgpu_gauge_is_deferred(links) ? NULL : links, 1, &eps, &fats, &lngs,
-                              NULL, NULL, NULL, device_only, &report))
+    const milcgpu_plugin_links_call call = {
+        routine, &spec,      milcgpu_gauge_is_deferred(links) ? NULL : links, 1, &eps, &fats, &lngs, NULL, NULL,
+        NULL,    device_only};
+    if (!milcgpu_plugin_links(call, &report))
         return 0;
     info->final_sec = seconds + milcgpu_plugin_seconds();
     info->final_flop = (fat != NULL ? fat_flops(p) : 0) + (lng != NULL ? long_flops() : 0);
@@ -129,10 +124,18 @@ int milcgpu_make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t 
     }
     if (fill && !milcgpu_gauge_to(aux->U_link, links))
         return 0;
-    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_gauge_is_deferred(links) ? NULL : links,
-                              milcgpu_n_sets(ap) + deps, eps, fat, lng, fill ? aux->V_link : NULL,
-                              fill ? aux->Y_unitlink : NULL, fill && !aux->WeqY ? aux->W_unitlink : NULL, device_only,
-                              &report))
+    const milcgpu_plugin_links_call call = {MILCGPU_HISQ_LINKS,
+                                            &spec,
+                                            milcgpu_gauge_is_deferred(links) ? NULL : links,
+                                            milcgpu_n_sets(ap) + deps,
+                                            eps,
+                                            fat,
+                                            lng,
+                                            fill ? aux->V_link : NULL,
+                                            fill ? aux->Y_unitlink : NULL,
+                                            fill && !aux->WeqY ? aux->W_unitlink : NULL,
+                                            device_only};
+    if (!milcgpu_plugin_links(call, &report))
         return 0;
     INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
     info->final_flop = fat_flops(&ap->p1) + fat_flops(&ap->p2) + long_flops();

@@ -94,23 +94,33 @@ int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Rea
 extern double old_g __attribute__((weak)), old_h __attribute__((weak)), old_f __attribute__((weak)),
     old_a __attribute__((weak));
 
-/* By the device, where it has the momenta or can have them. 0: MILC's own is to sum it. */
-static int momentum_action(double *action) {
+typedef struct {
+    double ours, theirs;
+} action_of_momenta;
+static int sum_momenta(double *action) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    return milcgpu_plugin_momentum_action(&sites, action);
+}
+static int compare_actions_of_momenta(const milcgpu_call *call) {
+    const action_of_momenta *const action = (const action_of_momenta *)call->details;
     const double constant = 16. * volume; /* which both have: the rest may vanish */
-    double seconds = -milcgpu_plugin_seconds(), cpu, cpu_seconds;
-    if (!milcgpu_offloads_sites(MILCGPU_MOMENTUM_ACTION, 1, NULL, "d_action_rhmc") ||
-        !milcgpu_plugin_momentum_action(&sites, action))
-        return 0;
-    seconds += milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_compare() || hmom_action == NULL)
-        return 1;
-    milcgpu_enter_old_sites(MILCGPU_MOMENTUM_ACTION);
-    cpu = milcgpu_there(hmom_action)();
-    cpu_seconds = milcgpu_leave_old_sites(MILCGPU_MOMENTUM_ACTION);
-    milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_MOMENTUM_ACTION, *action + constant, cpu + constant, seconds,
-                                                cpu_seconds));
-    return 1;
+    return milcgpu_compare_numbers(call, action->ours + constant, action->theirs + constant);
+}
+/* 0: MILC's own is to sum it. */
+static int momentum_action(double *sum) {
+    action_of_momenta action = {0, 0};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_MOMENTUM_ACTION, .name = "d_action_rhmc", .stay = milcgpu_sites_stay,
+                        .compare = hmom_action != NULL ? compare_actions_of_momenta : NULL, .details = &action,
+                        .only_compared = 1);
+    int done;
+    call.why_own = fermion_action == NULL || &old_g == NULL || &old_h == NULL || &old_f == NULL || &old_a == NULL
+                       ? "MILC's own: this program does not have what it prints"
+                   : phases_in != ON ? "MILC's own: the links have no phases"
+                                     : NULL;
+    done = milcgpu_offload(&call, sum_momenta(&action.ours), action.theirs = milcgpu_there(hmom_action)());
+    *sum = action.ours;
+    return done;
 }
 
 /* As d_action_rhmc of MILC, which sums the momenta's action in the same file: the linker does not replace that. */
@@ -138,8 +148,7 @@ double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     double action;
 #ifndef ANISOTROPY
     double of_momenta;
-    if (fermion_action != NULL && &old_g != NULL && &old_h != NULL && &old_f != NULL && &old_a != NULL &&
-        phases_in == ON && momentum_action(&of_momenta)) {
+    if (momentum_action(&of_momenta)) {
         milcgpu_only_offloaded_read++;
         action = sum_actions(multi_x, sumvec, of_momenta);
         milcgpu_only_offloaded_read--;
@@ -179,8 +188,7 @@ void __wrap_gauge_field_copy(field_offset from, field_offset to) {
 }
 
 void __wrap_ranmom(void) {
-    if (!draws_momenta())
-        milcgpu_original(ranmom)();
+    draw_momenta();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 

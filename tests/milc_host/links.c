@@ -75,8 +75,9 @@ static void try_many_sets(su3_matrix *links) {
             fn_links_t *to = i >= 0 ? fn[i < kept ? i : k == 0 ? 0 : kept + k - 1] : (first[k] = create_fn_links());
             fat[k] = to->fat, lng[k] = to->lng;
         }
-        check(milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, 0, &report),
-              "links of many sets", i);
+        const milcgpu_plugin_links_call call = {
+            MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, 0};
+        check(milcgpu_plugin_links(call, &report), "links of many sets", i);
     }
     for (k = 0; k < last; k++) {
         check_links(fn[k == 0 ? 0 : kept + k - 1], first[k]);

@@ -25,7 +25,7 @@ typedef struct {
     hisq_auxiliary_t *aux;
 } own_links;
 static struct {
-    int begun, without_auxiliary, has_saved, has_x;
+    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory;
     su3_vector *source[sources], *solution[solutions];
     su3_vector *x[terms], *sum; /* of rational functions; in a trajectory the device may have x alone */
     fermion_links_t other;      /* beside fn_links */
@@ -167,8 +167,17 @@ static void edit_vector(su3_vector *f) {
     else
         a[k] = b[l] + 0.25;
 }
+static void give_sum_back(void);
+/* The host has the newest first. Links that a trajectory has made must be filled: where a routine of MILC's writes the
+ * gauge field, the glue sees to that, and without a word the run ends in words. */
 static void write_gauge(void) {
-    rephase(OFF); /* the host has the newest now */
+    fermion_links_t *const all[2] = {fn_links, &the.other};
+    int k;
+    for (k = 0; k < 2 && the.was_in_trajectory; k++)
+        if (all[k]->fn[0] != NULL)
+            get_fatlinks(LINKS_OF(all[k], 0));
+    give_sum_back();
+    rephase(OFF);
     rephase(ON);
     edit_links(lattice[0].link, sizeof(site));
 }
@@ -603,7 +612,7 @@ static void begin(void) {
     free(the.copy);
     the.copy = NULL;
     free_vectors();
-    the.has_saved = the.has_x = 0;
+    the.has_saved = the.has_x = the.was_in_trajectory = 0;
     the.begun = 1;
     for (i = 0; i < sites_on_node; i++)
         lattice[i].site_prn.state = key_of(i, 0);
@@ -633,7 +642,10 @@ void begin_program(void) {
         the.x[k] = new_field();
     the.sum = new_field();
 }
-void leave_trajectory(void) { the.has_x = 0; }
+void leave_trajectory(void) {
+    the.has_x = 0;
+    the.was_in_trajectory = 1;
+}
 
 const operation operations[] = {
     /* for the driver */

@@ -173,12 +173,12 @@ static void compare(verdict *v, int ended) {
 }
 
 static verdict run_script(void) {
-    enum { longest_wait = 120 };
+    enum { longest_wait = 30 }; /* seconds for a step */
     const int n = asked_ranks();
     pid_t children[most_ranks + 1];
     int k, left = n + 1, bad = 0, status;
-    double stopped = 0;
-    const double begun = seconds();
+    double stopped = 0, progress = seconds();
+    int done = 0;
     verdict v = {-1, ""};
     memset(shared, 0, bytes_of_run_memory);
     records[0]->n = records[0]->done = records[1]->n = records[1]->done = 0;
@@ -203,9 +203,13 @@ static verdict run_script(void) {
                         snprintf(v.what, sizeof v.what, "the twin ended by status %x", status);
                 }
             }
-        if (left > 0 && (stopped > 0 || seconds() > begun + longest_wait)) {
+        if (records[0]->done + records[1]->done != done) {
+            done = records[0]->done + records[1]->done;
+            progress = seconds();
+        }
+        if (left > 0 && (stopped > 0 || seconds() > progress + longest_wait)) {
             if (stopped == 0) {
-                snprintf(v.what, sizeof v.what, "no end after %d seconds", longest_wait);
+                snprintf(v.what, sizeof v.what, "no step for %d seconds", longest_wait);
                 bad = 1;
             }
             for (k = 0; k <= n; k++)

@@ -530,8 +530,9 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     milcgpu_fatlink_report of_links{};
     for (const char *what : {"links", "links again"})
         call(what, 1, true, [&] {
-            return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &paths, gauge.data(), 2, eps, fats, lngs, nullptr,
-                                        nullptr, nullptr, 0, &of_links) == 1;
+            return milcgpu_plugin_links(
+                       {MILCGPU_LOAD_FN_LINKS, &paths, gauge.data(), 2, eps, fats, lngs, nullptr, nullptr, nullptr, 0},
+                       &of_links) == 1;
         });
 
     milcgpu_plugin_solve_call one{};

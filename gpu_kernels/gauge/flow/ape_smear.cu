@@ -1,5 +1,5 @@
-// APE smearing with projection by hits (gauge_fix.h). One thread a link. Matrices a link at the least: read and
-// written.
+// APE smearing with projection by hits (gauge_fix.h). One thread a link. Matrices a link, at the least: one read and
+// one written.
 #include "gpu_kernels/gauge/flow/gauge_fix.h"
 #include "gpu_kernels/gauge/flow/su2.h"
 #include "gpu_kernels/gauge/forces/steps.h"
@@ -29,7 +29,7 @@ template <Precision p, bool phased> struct ApeSmear {
         const Site x = lattice.site(item.parity, item.i);
         Matrix<Real> sum = {};
         int count = 0;
-        MILCGPU_ROLLED // unrolled, loads would be moved together, and registers spill
+        MILCGPU_ROLLED // when unrolled, all loads come first, and registers spill
             for (int k = 0; k < 3; ++k) {
             const int nu = k + (k >= mu), opposite = 1 - item.parity;
             if (mu < 3 && nu == 3 && !staples_in_time)

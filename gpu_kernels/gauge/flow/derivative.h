@@ -1,4 +1,4 @@
-// Z of flow.h for one link, in the kernels that go on with it.
+// Z of flow.h for one link, for the kernels that use it.
 #pragma once
 #include "gpu_kernels/gauge/flow/flow.h"
 #include "gpu_kernels/gauge/forces/exponential.h"
@@ -7,8 +7,8 @@
 
 namespace milcgpu {
 
-// By staples: 12 products of matrices, 18 matrices loaded. Sums of staples are scaled as they grow, so that one matrix
-// holds them: scale[mu][k] after the staple along the k-th direction other than mu; 0: that one is left out.
+// Z by staples: 12 products of matrices, 18 matrices loaded. The sum of staples is rescaled as it grows, so that one
+// matrix holds it: scale[mu][k] after the staple along the k-th direction other than mu; 0: skips that staple.
 template <Precision p> struct ByStaples {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice;
@@ -16,7 +16,7 @@ template <Precision p> struct ByStaples {
     Real scale[4][3];
     explicit ByStaples(const Derivative &of) : lattice(of.box.wide().lattice()), u(of.u), scale{} {
         for (int mu = 0; mu < 4; ++mu) {
-            double next = 1; // the weight that is taken out again when what follows is scaled
+            double next = 1; // the weight that is divided out again when the sum is rescaled
             for (int k = 2; k >= 0; --k) {
                 const double weight = (of.signs == Signs::phases_in ? -1 : 1) * of.weights.of[mu][k + (k >= mu)];
                 if (weight == 0)
@@ -43,7 +43,7 @@ template <Precision p> struct ByStaples {
     }
 };
 
-// With rectangles: 84 products, path by path. Loops stay rolled: a path holds three matrices.
+// Z with rectangles: 84 products, path by path. Loops stay rolled: a path needs three matrices.
 template <Precision p> struct BySymanzikStaples {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice;
@@ -75,8 +75,8 @@ template <Precision p> struct BySymanzikStaples {
     }
 
   private:
-    // Staple 0 is the plaquette's. A rectangle is twice as long along `there` (1), begins with a step along the link
-    // (2: the way back comes at its end), or with one against it (3). Four bits a step.
+    // Staple 0 is that of the plaquette. A rectangle is twice as long along `there` (1), begins with a step along the
+    // link (2: then the way back ends with one), or with one against it (3). Four bits a step.
     MILCGPU_HD Matrix<Real> product(Site x, int parity, int along, int there, int staple) const {
         const unsigned a = along, b = opposite(along), t = there, r = opposite(there);
         const unsigned path = staple == 0   ? t | a << 4 | r << 8
@@ -102,7 +102,7 @@ template <Precision p> struct AsKnown {
     }
 };
 
-// function(precision, what gives Z)
+// function(precision, functor that computes Z)
 template <class Function> void for_derivative(const Derivative &of, const Function &function) {
     for_real(of.u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
@@ -115,7 +115,7 @@ template <class Function> void for_derivative(const Derivative &of, const Functi
     });
 }
 
-// Sums over stages, as kernels take them.
+// Sums over stages as kernels take them.
 constexpr int most_stages = 13;
 template <Precision p> struct StagesView {
     using Real = typename LinkReal<p>::Real;
@@ -125,9 +125,9 @@ template <Precision p> struct StagesView {
     int count;
     explicit StagesView(const SumOfStages &sum) : count(static_cast<int>(sum.k.size())) {
         if (count > most_stages || sum.weights.size() != sum.k.size())
-            throw Error(Status::bad_argument, format("sum of stages: %d stages and %zu weights; both alike and at most "
-                                                     "%d are needed",
-                                                     count, sum.weights.size(), most_stages));
+            throw Error(Status::bad_argument,
+                        format("sum of stages: %d stages and %zu weights; their numbers must be equal and at most %d",
+                               count, sum.weights.size(), most_stages));
         for (int j = 0; j < count; ++j) {
             data[j] = sum.k[j]->block(0, 0), stride = sum.k[j]->stride(), block_bytes = sum.k[j]->block_bytes();
             weights[j] = static_cast<Real>(sum.weights[j]);

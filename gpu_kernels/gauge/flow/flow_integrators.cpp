@@ -177,7 +177,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
         for (LinkField &field : fields_)
             field.clear_behind(geometry_), field.keep_sum();
         for (LinkField &k : k_)
-            if (one_way())
+            if (takes_fields())
                 k.keep_sum();
     });
 }
@@ -223,20 +223,20 @@ double GradientFlow::low_storage_step(double eps) {
         const bool last = stage + 1 == how.stages();
         const LinkField *before = &k_[how.adaptive() ? std::max(0, stage - 1) : 0],
                         *next = last ? nullptr : &k_[how.adaptive() ? stage : 0];
-        if (!one_way())
-            to->keep_sum(); // anew
+        if (!takes_fields())
+            to->keep_sum(); // starts a new checksum
         const bool last_use = from != start_ && !(how.adaptive() && from == now_);
         low_storage_stage(device_, derivative_at(*from, last_use), how.keep[stage], before, next,
                           -how.factor[stage] * eps, method_.exp_order, *to);
         flops_ += exp_flops(method_.exp_order);
         if (how.adaptive() && last_use)
-            ask_of_stage(*from);
+            test_stage(*from);
         from = to;
     }
     tried_ = from;
     if (!how.adaptive())
         return 0;
-    // sum of lower_i Z_i, Z_i = K_i - keep_i K_(i-1); the last stage has no part in it
+    // sum of lower_i Z_i, Z_i = K_i - keep_i K_(i-1); the last stage does not contribute
     std::vector<double> of_k;
     for (int stage = 0; stage + 1 < how.stages(); ++stage)
         of_k.push_back(how.lower[stage] - how.keep[stage + 1] * how.lower[stage + 1]);
@@ -248,18 +248,18 @@ double GradientFlow::munthe_kaas_step(double eps) {
     LinkField &to = now_ == &fields_[0] ? fields_[1] : fields_[0];
     const int count = how.stages(), nested = how.one_commutator ? 1 : how.order;
     const auto move = [&](const SumOfStages &sum, double commutator) {
-        to.keep_sum(); // anew
+        to.keep_sum(); // starts a new checksum
         move_links(device_, geometry_, *now_, sum, commutator, method_.exp_order, to);
         flops_ += sum_of_stages_flops(static_cast<int>(sum.k.size())) + exp_flops(method_.exp_order);
     };
     if (!first_known_)
         stage_derivative(device_, derivative_at(*now_), {}, 1, k_[0]);
-    first_known_ = true; // also when this step is tried again
+    first_known_ = true; // also when this step is repeated
     for (int stage = 1; stage < count; ++stage) {
         const SumOfStages so_far = stages(how.table[stage], -eps);
         move(so_far, 0);
         stage_derivative(device_, derivative_at(to, true), so_far, nested, k_[stage]);
-        ask_of_stage(to);
+        test_stage(to);
     }
     move(stages(how.weights, -eps), how.one_commutator ? -eps / 6 : 0);
     tried_ = &to;
@@ -269,20 +269,21 @@ double GradientFlow::munthe_kaas_step(double eps) {
     return distance(stages(how.lower, -eps));
 }
 
-void GradientFlow::ask_of_stage(const LinkField &links) {
+void GradientFlow::test_stage(const LinkField &links) {
     if (is_whole())
         asked_.used_up(links, "links of a flow");
 }
 
 double GradientFlow::try_step(double eps) {
-    // The last step was rejected. A bit that flipped in its result may be why: ask before the result is overwritten.
-    if (tried_ != nullptr && tried_ != now_ && !one_way())
+    // The last step was rejected. A bit flip in its result may be the reason, so its checksum is tested before the
+    // result is overwritten.
+    if (tried_ != nullptr && tried_ != now_ && !takes_fields())
         asked_.unchanged(*tried_, "links of a flow");
     return method_.integrator->low_storage() ? low_storage_step(eps) : munthe_kaas_step(eps);
 }
 
 void GradientFlow::accept() {
-    if (!one_way()) {
+    if (!takes_fields()) {
         asked_.unchanged(*now_, "links of a flow");
         asked_.must_hold();
     }
@@ -298,7 +299,7 @@ FlowObservables GradientFlow::observables() {
 }
 
 LinkField GradientFlow::take() {
-    if (one_way()) {
+    if (takes_fields()) {
         for (const LinkField &field : fields_)
             if (&field != now_)
                 asked_.used_up(field, "links of a flow");
@@ -354,7 +355,7 @@ LinkField stout(Device &device, const Geometry &geometry, Halo *halo, const Link
         Derivative z{around.box(), around.of(*from, staples_reach), signs, StapleWeights::stout(rho, directions)};
         z.used_up = k > 0 && halo == nullptr;
         if (halo != nullptr)
-            fields[k % 2].keep_sum(); // anew
+            fields[k % 2].keep_sum(); // starts a new checksum
         low_storage_stage(device, z, 0, nullptr, nullptr, -1, 0, to);
         if (k > 0 && halo != nullptr)
             asked.unchanged(*from, "smeared links");

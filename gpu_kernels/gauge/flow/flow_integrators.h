@@ -25,18 +25,19 @@ struct FlowIntegrator {
     int order;
     std::vector<double> keep, factor;       // low storage: one a stage. Empty: the table below
     std::vector<std::vector<double>> table; // a_ij, row i for i > 0
-    std::vector<double> weights;            // of the K_i in the step
+    std::vector<double> weights;            // of the K_i in a step
     bool one_commutator;                    // eps^2 / 6 [sum of weights K, K_0], instead of dexp^-1
-    std::vector<double> lower;              // adaptive: the same for the solution of lower order; with one weight
-                                            // more than stages, the last is Z at the end of the step
+    std::vector<double> lower;              // adaptive: weights for the solution of lower order; if there is one
+                                            // more than stages, the last one is for Z at the end of the step
     bool adaptive() const { return !lower.empty(); }
     bool low_storage() const { return !keep.empty(); }
     int stages() const { return static_cast<int>(low_storage() ? keep.size() : weights.size()); }
-    bool last_is_first() const { return lower.size() > weights.size() && !low_storage(); } // of the next step
-    double amplification(double z) const; // of a mode a that falls as da/dt = -lambda a, by a step of z / lambda
+    // The last stage of a step is the first of the next one
+    bool last_is_first() const { return lower.size() > weights.size() && !low_storage(); }
+    double amplification(double z) const; // of a mode a with da/dt = -lambda a, by a step of z / lambda
 };
 
-// In MILC's order and with its numbers: 0 to 3, 10 to 13, 20 to 22. nullptr: there is none with this number.
+// In MILC's order and with its numbers: 0 to 3, 10 to 13, 20 to 22. nullptr: no integrator has this number.
 const FlowIntegrator *flow_integrator(int number);
 
 struct FlowMethod {
@@ -44,39 +45,41 @@ struct FlowMethod {
     bool symanzik;
     double anisotropy;
     Signs signs;
-    int exp_order; // as for low_storage_stage
+    int exp_order; // as in low_storage_stage
 };
 
 // The longest step that amplifies no mode of smooth links. Their fastest mode, at the corner of the Brillouin zone,
-// falls as exp(-16 t) by Wilson's flow, with xi as exp(-4 (3 + xi^2) t); by Symanzik's 5/3 times as fast.
+// decays as exp(-16 t) with Wilson's flow, with xi as exp(-4 (3 + xi^2) t), and 5/3 times as fast with Symanzik's.
 double longest_stable_step(const FlowMethod &);
-// What the flow lowers, of a site: the sum over planes of w (c_0 (1 - P) + c_1 (1 - R) for both rectangles) times 3, P
-// and R Re tr / 3, w xi^2 for planes with time; (c_0, c_1) Wilson (1, 0), Symanzik (5/3, -1/12).
+// The action that the flow lowers, for a site: the sum over planes of w (c_0 (1 - P) + c_1 (1 - R) for both rectangles)
+// times 3, P and R Re tr / 3, w xi^2 for planes with time; (c_0, c_1) Wilson (1, 0), Symanzik (5/3, -1/12).
 double flow_action(const FlowMethod &, const FlowObservables &);
 
-// Steps of a gauge field along its flow. What it starts from is not written. All ranks call together.
+// Steps of a gauge field along its flow. The initial field is not changed. All ranks call together.
 class GradientFlow {
   public:
-    // start must outlive this.
+    // `start` must outlive this object.
     GradientFlow(Device &, const Geometry &, Halo *halo, const LinkField &start, const FlowMethod &);
-    // A step that counts when it is accepted. Returns how far the solution of lower order is, 0 where there is none.
-    // Throws Error(corrupted) where links of a step are not what the step before left.
+    // Tries a step; it counts once it is accepted. Returns the distance of the solution of lower order, or 0 if there
+    // is none. Throws Error(corrupted) if links of a step are not what the previous step wrote.
     double try_step(double eps);
     void accept();
     FlowObservables observables();
-    // The links where the flow has come; empty where no step was accepted. This is of no more use then. Throws
-    // Error(corrupted) where what it worked with has changed.
+    // Returns the links at the present flow time; empty if no step was accepted. The object cannot be used afterwards.
+    // Throws Error(corrupted) if its data have changed by themselves.
     LinkField take();
-    double flops() const { return flops_; } // done so far, a site
+    double flops() const { return flops_; } // so far, a site
 
   private:
-    // last_use: nothing reads these links again. They are taken (MatrixView::take), once a link; on a cut lattice,
-    // where a copy is read, they are not.
+    // last_use: no later launch reads these links. Then each link is taken (MatrixView::take), except on a cut lattice,
+    // where a copy is read.
     Derivative derivative_at(const LinkField &links, bool last_use = false);
-    void ask_of_stage(const LinkField &links); // that were taken, before others are put there
+    void test_stage(const LinkField &links); // tests links that were taken, before others are written there
     bool is_whole() const { return around_.box().margin() == 0; }
-    // Each field but the first is taken.
-    bool one_way() const { return method_.integrator->low_storage() && !method_.integrator->adaptive() && is_whole(); }
+    // True if each field except the first is taken.
+    bool takes_fields() const {
+        return method_.integrator->low_storage() && !method_.integrator->adaptive() && is_whole();
+    }
     bool by_gauge_force() const { return method_.symanzik && method_.anisotropy == 1; } // which has no weights
     double low_storage_step(double eps);
     double munthe_kaas_step(double eps);
@@ -87,19 +90,20 @@ class GradientFlow {
     const Geometry &geometry_;
     FlowMethod method_;
     WithMargin around_;
-    std::vector<LinkField> fields_; // of links
+    std::vector<LinkField> fields_; // links
     std::vector<LinkField> k_;
     LinkField z_;
-    std::unique_ptr<GaugeForceSpace> space_; // by gauge force
+    std::unique_ptr<GaugeForceSpace> space_; // for the gauge force
     const LinkField *start_, *now_, *tried_ = nullptr;
     AskedFields asked_;
     bool first_known_ = false; // k_[0] is Z at now_
     double flops_ = 0;
 };
 
-// Z of stout smearing, then links moved: `times` of them, one after the other. Returns the links.
+// Stout smearing: computes Z and moves the links, `times` times. Returns the links.
 LinkField stout(Device &, const Geometry &, Halo *halo, const LinkField &u, Signs, double rho, int directions,
                 int times);
-constexpr double stout_flops = staples_flops + 4 * 216 + exp_flops(0); // a site and time; in 3 directions a third of it
+// For a site and one smearing; in 3 directions a third of it
+constexpr double stout_flops = staples_flops + 4 * 216 + exp_flops(0);
 
 } // namespace milcgpu

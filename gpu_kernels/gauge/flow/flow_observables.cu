@@ -1,9 +1,9 @@
 // The observables of flow.h in one pass. One thread a site and pair of planes: xy with zt, xz with yt, yz with xt, so
-// that it has both field strengths of its part of the charge. Matrices a site at the least: reads 4; loads 96.
+// that it has both field strengths for its part of the charge. Matrices a site, at the least: 4 read; 96 loaded.
 //
-// A leaf of the clover is a plaquette, begun at x. Two leaves side by side, one after the other and without the link
-// that they share, are a rectangle around x. So the two rectangles of a plane cost two products and two traces, and
-// links need not be unitary: a truncated series of exp leaves them 1e-10 away from it.
+// A leaf of the clover is a plaquette that starts at x. Two adjacent leaves, joined without the link that they share,
+// are a rectangle around x. So the two rectangles of a plane cost two products and two traces, and links need not be
+// unitary: a truncated series of exp leaves them 1e-10 away from it.
 #include "gpu_kernels/gauge/flow/flow.h"
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 #include "gpu_kernels/gauge/forces/steps.h"
@@ -32,7 +32,7 @@ template <Precision p> struct MeasureFlow {
     MatrixView<p> u;
     int plaquette_sign;
 
-    // From x + a along b, then back along a to x + b.
+    // The product from x + a along b, then back along a to x + b.
     MILCGPU_HD M around_corner(const Site &x, int parity, int a, int b) const {
         return link_along(lattice, u, walk(lattice, x, a), 1 - parity, b) *
                adjoint(link_along(lattice, u, walk(lattice, x, b), 1 - parity, a));
@@ -44,7 +44,7 @@ template <Precision p> struct MeasureFlow {
     MILCGPU_HD OfPlane of_plane(const Site &x, int parity, int mu, int nu) const {
         int a = 2 * mu, b = 2 * nu;
         OfPlane of = {};
-        M last = {}; // leaf without its way back to x
+        M last = {}; // leaf without the last link back to x
         MILCGPU_ROLLED
         for (int k = 0; k < 4; ++k) {
             const M corner = around_corner(x, parity, a, b), back = adjoint(link_along(lattice, u, x, parity, b));

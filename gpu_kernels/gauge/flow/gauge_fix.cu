@@ -1,8 +1,8 @@
 // A step of relaxation towards Coulomb or Landau gauge (gauge_fix.h). One thread a site of the parity. Matrices a site
-// and step, of both parities: those of the condition read twice, eight read and written.
+// and step, for both parities: those of the condition read twice, eight read and written.
 //
 // A transformation g changes U_mu(x) to g U_mu(x) and U_mu(x-mu)^dag to g U_mu(x-mu)^dag. So their sum K becomes g K,
-// and K alone gives all three hits and the value after them.
+// and all three hits and the final value follow from K alone.
 #include "gpu_kernels/gauge/flow/gauge_fix.h"
 #include "gpu_kernels/gauge/flow/su2.h"
 #include "gpu_kernels/gauge/forces/steps.h"
@@ -25,7 +25,7 @@ template <Precision p> struct RelaxGauge {
     double boost;
     int parity;
 
-    // The hit on rows a and b that is best for k, overrelaxed. With all of them zero: none.
+    // The best hit on rows a and b for k, overrelaxed. If all elements are zero: no change.
     MILCGPU_HD Su2 hit(const Matrix<double> &k, int a, int b) const {
         Su2 h = best_su2(k, a, b);
         const double vector2 = h.x * h.x + h.y * h.y + h.z * h.z, scalar2 = h.w * h.w;
@@ -60,7 +60,7 @@ template <Precision p> struct RelaxGauge {
             multiply_rows(h, c, (c + 1) % 3, g);
         }
         const Matrix<Real> left = convert<Real>(g), right = adjoint(left);
-        // One link after the other, as few registers are left.
+        // One link after the other, because few registers are left.
         uint64_t weighs_more = 0;
         const MatrixView<p, 18, GatheredSum> links(u, {u.sum, &weighs_more});
         MILCGPU_ROLLED

@@ -1,7 +1,8 @@
-// HYP smearing (gauge_fix.h), one level of it a launch, one thread a link. With V_nu of direction mu: decorated in nu
-// alone; W_rho: in all but rho. Matrices a link at the least: reads 1 and writes 1; loads 6, 12 and 18 in its staples.
+// HYP smearing (gauge_fix.h), one level a launch, one thread a link. V_nu of direction mu is decorated in nu alone,
+// W_rho in all directions but rho. Matrices a link, at the least: 1 read and 1 written; loads 6, 12 and 18 in its
+// staples.
 //
-// Fields of the lower levels have four links a site and a number k: in slot mu lies V_nu or W_rho with nu or rho the
+// Fields of the lower levels have four links a site for each number k: slot mu has V_nu or W_rho with nu or rho the
 // k-th direction other than mu.
 #include "gpu_kernels/fields/asked_fields.h"
 #include "gpu_kernels/gauge/flow/gauge_fix.h"
@@ -21,22 +22,22 @@ template <Precision p> struct HypLevel {
     using Real = typename LinkReal<p>::Real;
     SitesAndParts work;
     Lattice lattice;
-    MatrixView<p> u, lower[3], to; // lower: of the level below
+    MatrixView<p> u, lower[3], to; // lower: fields of the lower level
     Phases phases;
     bool phased;
-    int level, k; // k: of `to`; level 2: -1: W_t, and the links of t are copied
+    int level, k; // k: of `to`; level 2: -1: W_t, with a copy of the links of t
     bool in_space;
     double alpha;
     int hits;
 
-    // Sum of the staples of the link mu at x, of 2, 4 or 6 of them. other: nu of V_nu, rho of W_rho.
+    // Sum of the 2, 4 or 6 staples of the link mu at x. other: nu of V_nu, rho of W_rho.
     MILCGPU_HD Matrix<Real> staples_of(const Site &x, int parity, int mu, int other) const {
         Matrix<Real> sum = {};
         MILCGPU_ROLLED
         for (int nu = 0; nu < 4; ++nu) {
             if (nu == mu || (level == 1 && nu != other) || (level == 2 && nu == other))
                 continue;
-            const int last = 6 - mu - nu - other; // level 2: the direction that is left
+            const int last = 6 - mu - nu - other; // level 2: the remaining direction
             const int beside = level == 1 ? 0 : number_of(level == 2 ? last : mu, nu),
                       ahead = level == 1 ? 0 : number_of(level == 2 ? last : nu, mu);
             const Staples<p, 18> staples{lattice, lower[beside], mu, {}, false};

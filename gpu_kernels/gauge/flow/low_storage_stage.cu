@@ -1,6 +1,6 @@
-// K' = Z + keep K, to = exp(factor K') u. One thread a link: its staples, and the new link into another field, for
-// neighbours still read the old one. Matrices a link at the least: u read, `to` written; 10 reals of K read and
-// written.
+// K' = Z + keep K, to = exp(factor K') u. One thread a link: it computes the staples, and writes the new link into
+// another field, because neighbours still read the old one. Matrices a link, at the least: u read, `to` written; 10
+// reals of K read and written.
 #include "gpu_kernels/gauge/flow/derivative.h"
 
 namespace milcgpu {
@@ -49,7 +49,8 @@ void low_storage_stage(Device &device, const Derivative &of, double keep, const 
         using Real = typename LinkReal<precision>::Real;
         using Z = std::decay_t<decltype(gives_z)>;
         const MatrixView<precision> u = MatrixView<precision>(of.u).to_take(of.used_up);
-        const LinkField &any = k != nullptr ? *k : next != nullptr ? *next : to; // not read or written where not wanted
+        // Neither read nor written if not needed
+        const LinkField &any = k != nullptr ? *k : next != nullptr ? *next : to;
         const LowStorageStage<precision, Z> body{work,
                                                  gives_z,
                                                  u,

@@ -1,4 +1,4 @@
-// to = exp(sum of stages) u, and how far that is from other links. One thread a link. Matrices a link: u read, `to`
+// to = exp(sum of stages) u, and its distance from other links. One thread a link. Matrices a link: u read, `to`
 // written or v read; 10 reals read for each stage.
 #include "gpu_kernels/gauge/flow/derivative.h"
 #include "gpu_kernels/machine/comm/ranks.h"
@@ -26,7 +26,7 @@ template <Precision p> struct MoveLinks {
     }
 };
 
-// The largest as the bits of a number, which order as integers do, NaN above all numbers.
+// The largest number, by the bits of numbers, which are ordered like integers, with NaN above all.
 template <Precision p> struct LargestDistance {
     using Real = typename LinkReal<p>::Real;
     SitesAndParts work;

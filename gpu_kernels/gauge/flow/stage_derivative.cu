@@ -1,5 +1,5 @@
-// K = dexp^-1_a(Z): what a method of Runge, Kutta and Munthe-Kaas keeps of a stage (Munthe-Kaas, Appl. Numer. Math. 29
-// (1999) 115). One thread a link. Matrices a link at the least: u read; 10 reals of K written, and as many read for
+// K = dexp^-1_a(Z): the result of a stage of a method of Runge, Kutta and Munthe-Kaas (Munthe-Kaas, Appl. Numer. Math.
+// 29 (1999) 115). One thread a link. Matrices a link, at the least: u read; 10 reals of K written, and as many read for
 // each earlier stage.
 #include "gpu_kernels/gauge/flow/derivative.h"
 

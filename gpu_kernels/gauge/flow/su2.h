@@ -8,7 +8,7 @@ struct Su2 {
     double w, x, y, z;
 };
 
-// Proportional to the one with the largest Re tr (h k) on rows and columns a and b.
+// A multiple of the matrix with the largest Re tr (h k) on rows and columns a and b.
 MILCGPU_HD Su2 best_su2(const Matrix<double> &k, int a, int b) {
     return {k.e[a][a].re + k.e[b][b].re, -k.e[a][b].im - k.e[b][a].im, k.e[b][a].re - k.e[a][b].re,
             k.e[b][b].im - k.e[a][a].im};
@@ -34,17 +34,17 @@ MILCGPU_HD void complete_column(Matrix<double> &m) {
     }
 }
 
-// w is brought by hits of SU(2) subgroups, the colours 01, 12, 02 in turn, to a larger Re tr w v^dag, until three hits
-// gain no more than `tolerance`, relatively, or there were `most_hits`. False: they gained more at the end. tolerance
-// 0: always that many. special: w is in SU(3) to rounding. Then hits change two columns of it, which give the third
-// one.
+// Increases Re tr w v^dag by hits of SU(2) subgroups on w, the colours 01, 12, 02 in turn, until three hits gain no
+// more than `tolerance`, relatively, or there were `most_hits`. Returns false if the last hits gained more. tolerance
+// 0: always `most_hits`. special: w is in SU(3) to rounding. Then hits change two columns of it, and the third one
+// follows.
 template <bool special>
 MILCGPU_HD bool project_by_hits(const Matrix<double> &v, Matrix<double> &w, int most_hits, double tolerance) {
     Matrix<double> action = w * adjoint(v);
     const auto value = [&] { return action.e[0][0].re + action.e[1][1].re + action.e[2][2].re; };
     double before = value(), gain = 1;
     for (int k = 0; k < most_hits && gain > tolerance; k += 3) {
-        // Unrolled: rows are constants then, and matrices stay in registers.
+        // Unrolled so that rows are constants and matrices stay in registers.
         MILCGPU_UNROLL
         for (int c = 0; c < 3; ++c) {
             const int a = c == 2 ? 0 : c, b = c == 0 ? 1 : 2;

@@ -21,7 +21,7 @@ template <Precision p> struct AddForce {
         momenta.modify(item.parity, item.part, item.i, [&](AntiHermitian<Real> &h) {
             multiply_add(h, factor, traceless_antihermitian(link * adjoint(derivative)));
         });
-        q.gone(item.i, weighs);
+        q.subtract(item.i, weighs);
     }
 };
 

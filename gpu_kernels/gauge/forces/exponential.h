@@ -1,9 +1,9 @@
-// exp of anti-Hermitian 3x3 matrices, without the 1: so that what multiplies a link is rounded relative to the
+// exp of anti-Hermitian 3x3 matrices minus 1, so that rounding errors of the factor of a link are relative to the
 // exponent.
 //
-// A function of a Hermitian A is f_0 + f_1 A + f_2 A^2, for A satisfies its characteristic equation, A^3 = t A^2 - s A
-// + d (Cayley and Hamilton). A series is summed in these three numbers, and two products of matrices remain at any
-// order. The whole series in closed form: Morningstar, Peardon, Phys. Rev. D 69 (2004) 054501, hep-lat/0311018.
+// A function of a Hermitian A is f_0 + f_1 A + f_2 A^2, because A satisfies its characteristic equation, A^3 = t A^2 -
+// s A + d (Cayley and Hamilton). A series is summed in these three numbers, and two products of matrices remain at any
+// order. The exact exponential in closed form: Morningstar, Peardon, Phys. Rev. D 69 (2004) 054501, hep-lat/0311018.
 #pragma once
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 
@@ -63,8 +63,8 @@ template <class T> MILCGPU_HD Quadratic<T> exp_series_minus_one(const Invariants
 }
 
 // exp(i A) - 1 of a traceless A with c0 = det A and c1 = tr A^2 / 2 above least_c1, where 9 u^2 - w^2 > 2 c1 is far
-// from 0. Below, all eigenvalues are below 0.58, and the series to order 16 has what double precision holds. In double:
-// few links get here, and the three numbers have the roundings of a difference.
+// from 0. For smaller c1 all eigenvalues are below 0.58, and the series to order 16 is exact to double precision. In
+// double: few links get here, and the three numbers have the rounding errors of a difference.
 constexpr double least_c1 = 0.25;
 MILCGPU_HD Quadratic<double> exp_closed_minus_one(double c0, double c1) {
     using C = Complex<double>;
@@ -77,11 +77,11 @@ MILCGPU_HD Quadratic<double> exp_closed_minus_one(double c0, double c1) {
     const C f0 = scale * ((u2 - w2) * twice + once * C{8 * u2 * cos_w, 2 * u * (3 * u2 + w2) * sinc}),
             f1 = scale * ((2 * u) * twice - once * C{2 * u * cos_w, -(3 * u2 - w2) * sinc}),
             f2 = scale * (twice - once * C{cos_w, 3 * u * sinc});
-    const double sign = c0 < 0 ? -1 : 1; // for -A they are the conjugates, f1 with a minus sign
+    const double sign = c0 < 0 ? -1 : 1; // for -A they are conjugate, with a minus sign for f1
     return {{f0.re - 1, sign * f0.im}, {sign * f1.re, f1.im}, {f2.re, sign * f2.im}};
 }
 
-// How an exponential is made: a series to this order with 1 / k in over[k], or, order 0, the whole of it.
+// How an exponential is computed: a series to this order with 1 / k in over[k], or, with order 0, exactly.
 template <class T> struct Exponential {
     T over[highest_exp_order + 1];
     int order;
@@ -101,7 +101,7 @@ template <class T> struct Exponential {
         } else {
             f = exp_series_minus_one(of, over, order == 0 ? highest_exp_order : order);
         }
-        Matrix<T> after = f.of(a) * u; // one rounding of what is as large as u
+        Matrix<T> after = f.of(a) * u; // one rounding at the size of u
         multiply_add(after, T(1), u);
         return after;
     }

@@ -1,6 +1,6 @@
 // The derivative by the links of the fat links, for one direction mu of the fat links after the other. With U = u_mu, Q
-// = q_mu, b one of the three directions other than mu, a and g the two others, S+ and S- the upper and lower part of
-// a staple S (staples.h), c the path coefficients:
+// = q_mu, b one of the three directions other than mu, a and g the two others, S+ and S- the upper and lower part of a
+// staple S (staples.h), c the path coefficients:
 //
 //   1. T_b = S_b(U), G_b = S_b(Q)                                                                         12 + 12
 //   2. P_b^+- =        five (T_a + T_g) + seven (S_a(T_g) + S_g(T_a)) + lepage S_b^+-(U)                   24 + 6
@@ -9,14 +9,14 @@
 //               + seven (D[G_a, T_g] + D[T_g, G_a] + D[G_g, T_a] + D[T_a, G_g])                            96
 //   4. by u_mu: one_link Q + sum_b S_b^+(N_b^+) + S_b^-(N_b^-)                                             12
 //
-// with D[A, B](y) = A(y) u_b(y+mu) B(y+b)^dag + A(z)^dag u_b(z) B(z+b), z = y - mu. On the right: products of matrices
-// a site and mu. 3 gathers what a link of direction b gives to the staples on its two sides: every staple is bilinear
-// in what lies in its middle and in the derivative by it, which is why U and Q appear symmetrically.
+// with D[A, B](y) = A(y) u_b(y+mu) B(y+b)^dag + A(z)^dag u_b(z) B(z+b), z = y - mu. The numbers on the right are
+// products of matrices a site and mu. 3 gathers the contributions of a link of direction b to the staples on its two
+// sides. Every staple is bilinear in its middle link and in the derivative by it, so U and Q appear symmetrically.
 //
-// P and N are kept in units of the coefficient `seven`, so that all of 3 is one sum. Blocks are such that the parts of
-// a site share the side links in the L1 cache: 6 parts of 32 sites in 192 threads, 4 parts of 32 sites of both parities
-// in 256. How many blocks a multiprocessor holds is what was fastest on an H200 at 24^3 x 32. In double, 3 takes all
-// 255 registers a thread: with 168 it was slower.
+// P and N are stored in units of the coefficient `seven`, so that all of 3 is one sum. Blocks are chosen so that the
+// parts of a site share the side links in the L1 cache: 6 parts of 32 sites in 192 threads, 4 parts of 32 sites of both
+// parities in 256. The number of blocks on a multiprocessor is what was fastest on an H200 at 24^3 x 32. In double, 3
+// takes all 255 registers a thread: with 168 it was slower.
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "gpu_kernels/gauge/links/staples.h"
 
@@ -24,7 +24,7 @@ namespace milcgpu {
 
 namespace {
 
-// One of the two fields of (2): what lies in the middle, its 3-staples and the two halves of the sum.
+// One of the two fields of (2): its middle links, its 3-staples and the two halves of the sum.
 template <Precision p> struct Halves {
     MatrixView<p> middle;
     ScratchView<p> t, up, down;
@@ -92,14 +92,14 @@ template <Precision p> struct ByLinks {
         const bool middle = item.part == count;
         const int mu = staples.mu, slot = item.part, b = first + slot, direction = middle ? mu : staples.other(b);
         M sum = {};
-        uint64_t weighs = 0; // what q loses here
+        uint64_t weighs = 0; // the loss of q here
         if (middle)
             add_middle(sum, y, item.parity, weighs);
         else
             add_sides(sum, y, item.parity, direction, b, slot);
         by_u.modify(item.parity, direction, item.i, [&](M &total) { multiply_add(total, unit, sum); });
         if (middle)
-            q.gone(item.i, weighs);
+            q.subtract(item.i, weighs);
     }
 
   private:
@@ -113,7 +113,7 @@ template <Precision p> struct ByLinks {
     }
 
     struct Corner {
-        int parity, i, next; // of the site, and the index of the next one along b, which has the other parity
+        int parity, i, next; // of the site, and the index of the next one along b, on the other parity
     };
     MILCGPU_HD void add_sides(M &sum, const Site &y, int parity, int direction, int b, int slot) const {
         const Lattice &lattice = staples.lattice;
@@ -164,12 +164,12 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
     const auto view = [](const LinkField &field) { return MatrixView<p>(field); };
     const auto scratch = [](const LinkField &field) { return ScratchView<p>(field); };
     const auto down = [&](const LinkField &up, const LinkField &field) { return scratch(c.lepage != 0 ? field : up); };
-    // P and N in units of the coefficient of the 7-link paths: so all of (3) is one sum.
+    // P and N are in units of the coefficient of the 7-link paths, so that all of (3) is one sum.
     const bool seven = c.seven_staple != 0;
     const double unit = seven ? c.seven_staple : 1;
     const auto in_units = [&](double coefficient) { return static_cast<Real>(coefficient / unit); };
     const int count = space.p_up.directions(); // values of b at once
-    // What a link of the box takes is at its ends and beside it.
+    // A link of the box needs the fields at its ends and beside it.
     const SitesAndParts staples_work = box.work(6, 1), nested_work = box.work(2 * count, 1),
                         links_work = box.work(count + 1);
     const ScratchView<p> t = scratch(space.t), g = scratch(space.g), p_up = scratch(space.p_up),
@@ -241,8 +241,8 @@ void fat_links_adjoint(Device &device, const WideBox &box, const LinkField &u, c
                       q.block(0, 0) != by_u.block(0, 0) && (c.lepage == 0 || space.p_down.bytes() > 0);
     if (!fits)
         throw Error(Status::bad_argument,
-                    "derivative of fat links: links, derivatives and room for staples of 18 reals, all double or all "
-                    "single, with room for Lepage paths where there are any, are needed");
+                    "derivative of fat links: needs links, derivatives and memory for staples of 18 reals, all double "
+                    "or all single, and memory for Lepage paths if there are any");
     for_real(precision, [&](auto p) { run<decltype(p)::value>(device, box, u, c, q, by_u, space); });
 }
 

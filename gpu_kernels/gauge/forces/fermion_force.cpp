@@ -5,14 +5,14 @@ namespace milcgpu {
 
 namespace {
 
-// What the steps of a derivative share.
+// Shared data of the steps of a derivative.
 struct Steps {
     Device &device;
     const WideBox &box;
     Precision precision;
     Halo *halo; // nullptr: the lattice is whole
 
-    // Makes room, which may fail on one rank alone.
+    // Allocates fields, which may fail on one rank alone.
     template <class... Fields> void make(Fields &...fields) const {
         queue_of(device).collective("memory for a force", [&] {
             ((fields = LinkField(device, precision, 18, box.wide(), "derivatives by links")), ...);
@@ -77,7 +77,7 @@ double asqtad_derivative_flops(const PathCoefficients &paths, int terms) {
 HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkField &u, const LinkField &v,
                                const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms,
                                AskedFields &asked, Halo *halo) {
-    std::vector<double> long_weights, more_weights; // more: of the one-link part of eps_naik
+    std::vector<double> long_weights, more_weights; // more: for the one-link part of eps_naik
     for (const HisqForceSpec::Set &set : spec.sets)
         for (int k = 0; k < set.terms; ++k) {
             long_weights.push_back(spec.level_2.naik + set.eps_naik * spec.naik_part.naik);
@@ -116,11 +116,12 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
     asked.unchanged(w, "HISQ's W");
     UnitarizeAdjointCounts counts;
     queue_of(device).collective("the derivative of a unitarization", [&] {
-        counts = unitarize_adjoint(device, box, v, spec.unitarize, spec.filter, by_w); // by V from here on
+        // The derivative by V from here on
+        counts = unitarize_adjoint(device, box, v, spec.unitarize, spec.filter, by_w);
     });
     asked.used_up(v, "HISQ's V");
     steps.fill_margin(by_w, spec.level_1.reach());
-    by_fat.clear(); // by U from here on
+    by_fat.clear(); // the derivative by U from here on
     if (by_fat.keeps_sum())
         by_fat.keep_sum();
     fat_links_adjoint(device, box, u, spec.level_1, by_w, by_fat, *space);

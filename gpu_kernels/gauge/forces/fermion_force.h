@@ -1,8 +1,8 @@
-// The derivatives of the actions of staggered fermions by the links, put together from forces.h.
+// The derivatives of the actions of staggered fermions by the links, composed of the operations of forces.h.
 //
 // With terms t, residues r_t and solutions X_t (even sites; D X_t on odd ones) they are those of
 //   2 Re sum_t r_t <X_t even, D X_t odd> at fixed X,
-// and MD moves the momenta by add_force with factor 2 eps. These are the equations of motion of MILC's RHMC and R
+// and MD changes the momenta by add_force with factor 2 eps. These are the equations of motion of MILC's RHMC and R
 // algorithm: Gottlieb et al., Phys. Rev. D 35 (1987) 2531; Clark, Kennedy, Phys. Rev. Lett. 98 (2007) 051601; for HISQ:
 // Bazavov et al., Phys. Rev. D 82 (2010) 074501.
 #pragma once
@@ -18,20 +18,21 @@ struct ForceTerms {
 
 // u: links with phases, 18 reals. All fields in one precision, double or single.
 //
-// Where the lattice is cut there is a Halo, and all ranks call together. Fields lie on the wide box, of margin 2; of u
-// the layers are there that its paths reach, and the derivative is right on the box. What is made on the way, and w,
-// has its margin exchanged here, each time as little of it as the step after needs.
+// If the lattice is cut there is a Halo, and all ranks call together. Fields are on the wide box, of margin 2. The
+// layers of u that its paths reach must be filled; the derivative is right on the box. These functions exchange the
+// margins of intermediate fields and of w, each time only as much as the next step needs.
 //
-// asked: is asked about what is made on the way. The derivative counts once it holds (must_hold).
+// asked: receives the tests of intermediate fields. The derivative is valid only if they hold (must_hold).
 LinkField asqtad_derivative(Device &, const WideBox &, const LinkField &u, const PathCoefficients &, const ForceTerms &,
                             AskedFields &asked, Halo *halo = nullptr);
 double asqtad_derivative_flops(const PathCoefficients &, int terms); // a site
 
-// As HISQ links are made: V = level_1(U), W = its unitary part, fat and long links = level_2(W) + eps_naik
+// The construction of HISQ links: V = level_1(U), W = its unitary part, fat and long links = level_2(W) + eps_naik
 // naik_part(W).
 struct HisqForceSpec {
     PathCoefficients level_1, level_2, naik_part;
-    // A term belongs to one set of eps_naik: terms in order of the sets, and how many each has (none is allowed).
+    // Terms in the order of their sets of eps_naik. Each term belongs to one set; n is the number of terms, and may be
+    // 0.
     struct Set {
         double eps_naik;
         int terms;
@@ -44,7 +45,7 @@ struct HisqDerivative {
     LinkField by_u;
     UnitarizeAdjointCounts counts;
 };
-// v, w: as they were made of u; v lies on the box.
+// v, w: as they were computed from u; v is on the box.
 HisqDerivative hisq_derivative(Device &, const WideBox &, const LinkField &u, const LinkField &v, const LinkField &w,
                                const HisqForceSpec &, const ForceTerms &, AskedFields &asked, Halo *halo = nullptr);
 double hisq_derivative_flops(const HisqForceSpec &, int terms); // a site

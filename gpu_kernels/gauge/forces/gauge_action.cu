@@ -1,8 +1,9 @@
-// The gauge action of forces.h. One thread a site and plane, which also has some of the bent loops, as evenly as they
-// can be dealt out: 18 or 26 products a thread. (The bent loops to the planes that they begin in: 10 to 42, and a block
-// holds its place until its slowest warp is done.) With W the product of the links along steps from x, every loop is
-// W(a, .., c) W(c, .., a)^dag: plaquettes W(a, b), rectangles W(a, a, b) and W(a, b, b), bent loops W(a, +-b, +-c). 2
-// products a plaquette, 4 for another loop: 124 a site. Matrices a site at the least: reads 4; loads 192.
+// The gauge action of forces.h. One thread a site and plane; it also has some of the bent loops, distributed as evenly
+// as possible: 18 or 26 products a thread. (If bent loops went to the planes in which they begin, a thread would have
+// 10 to 42, and a block holds its place until its slowest warp is done.) With W the product of the links along steps
+// from x, every loop is W(a, .., c) W(c, .., a)^dag: plaquettes W(a, b), rectangles W(a, a, b) and W(a, b, b), bent
+// loops W(a, +-b, +-c). 2 products a plaquette, 4 for another loop: 124 a site. Matrices a site, at the least: 4 read;
+// 192 loaded.
 #include "gpu_kernels/gauge/forces/steps.h"
 
 namespace milcgpu {
@@ -18,9 +19,9 @@ template <Precision p> struct GaugeAction {
     bool phased;
 
     struct Steps {
-        int first, middle, last; // middle < 0: there is none
+        int first, middle, last; // middle < 0: no middle step
     };
-    // The bent loops along three directions come in two pairs, one forward along the last and one back.
+    // The bent loops along three directions are two pairs: one forward along the last direction, and one backward.
     MILCGPU_HD Steps bent_loop(int pair, int of_pair) const {
         const int directions = pair / 2; // xyz, xyt, xzt, yzt
         const int a = directions == 3 ? 2 : 0, b = directions < 2 ? 2 : 4, c = (directions == 0 ? 4 : 6) + pair % 2;
@@ -40,7 +41,7 @@ template <Precision p> struct GaugeAction {
         if (!item.valid)
             return {{0}};
         const int a = 2 * plane(item.part).mu, b = 2 * plane(item.part).nu;
-        const int pairs = item.part < 2 ? 2 : 1; // of the 8 pairs: this one, and 6 further on
+        const int pairs = item.part < 2 ? 2 : 1; // of the 8 pairs: this one, and the one 6 further on
         const Site x = lattice.site(item.parity, item.i);
         double sum = 0;
         for (int loop = 0; loop < 3 + 2 * pairs; ++loop) {
@@ -52,7 +53,8 @@ template <Precision p> struct GaugeAction {
                                            : bent_loop(item.part + (loop < 5 ? 0 : planes), (loop - 3) % 2);
             const Steps back = {there.last, there.middle, there.first};
             const double trace = real_trace_adjoint(product(x, item.parity, there), product(x, item.parity, back));
-            const bool turned = phased && (loop == 0 || loop > 2); // by the phases: around one or three plaquettes
+            // The phases change its sign if it encloses one or three plaquettes
+            const bool turned = phased && (loop == 0 || loop > 2);
             sum += coefficient * (3 - (turned ? -trace : trace));
         }
         return {{sum}};

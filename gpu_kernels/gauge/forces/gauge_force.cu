@@ -14,16 +14,16 @@
 //   3. X_b = sum over a of R_ab V_a^dag, from x+b to x: the sum of c P for the link V_b; H of that link is updated with
 //      V_b X_b, or (X_b V_b)^dag where b goes back                                                      64 products
 //
-// These are products an even site, together 260: 130 a site, where the path by path sum of 48 paths a link takes 724.
-// Each link belongs to one even site, so no result is added to by two threads.
+// These are products an even site, together 260: 130 a site, while the path by path sum of 48 paths a link takes 724.
+// Each link belongs to one even site, so no two threads add to one result.
 //
 // One thread an even site and first step (1), pair of steps (2), link (3). Steps 2 and 3 go through the lattice in
-// slices, so that R takes little memory. Matrices an even site at the least: 1 reads 8, writes 28; 2 reads 28, writes
+// slices, so that R takes little memory. Matrices an even site, at the least: 1 reads 8, writes 28; 2 reads 28, writes
 // 28; 3 reads 28 and 8, and 8 momenta, which it writes.
 //
-// Step 2 loads 360 matrices an even site, and the caches' bandwidth is what the force takes most of. Threads that
-// stand at the same odd site y = x+b with the same a share Q_-c,a(y+c): they are put into one block, as the warps for
-// the same y and successive b, and find in its L1 cache what another one has loaded.
+// Step 2 loads 360 matrices an even site, and the caches' bandwidth takes most of the time of the force. Threads at the
+// same odd site y = x+b with the same a share Q_-c,a(y+c): they are in one block, as the warps for the same y and
+// successive b, and find in its L1 cache what another thread has loaded.
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 #include "gpu_kernels/gauge/forces/steps.h"
 
@@ -34,16 +34,16 @@ namespace {
 constexpr int pairs = steps * (steps - 1) / 2;
 constexpr int slice_sites = 1 << 16; // even sites: 264 MB of R in double
 
-MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // of the pair a < b
+MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // for the pair a < b
 
-// Which site of a parity and part of its work a thread has: 32 sites a warp, and the parts of 32 sites one after the
-// other.
+// The site of a parity and the part of its work that a thread has: 32 sites a warp, and the parts of 32 sites one after
+// the other.
 struct SitesOfParity {
     int first, count, parts;
     static constexpr int warp = 32;
     int threads() const { return (count + warp - 1) / warp * warp * parts; }
     struct Item {
-        int i, part; // i: from the first one on
+        int i, part; // i: counted from the first one
         bool valid;
     };
     MILCGPU_HD Item item(int thread) const {
@@ -162,7 +162,7 @@ template <Precision p> struct AddGaugeForce {
             return;
         const int b = item.part;
         const Site x = lattice.site(0, work.first + item.i), end = walk(lattice, x, b);
-        // A step back goes along its link from the end.
+        // A step back goes along its link from the end of the link.
         const bool back = is_back(b);
         const Site begin = back ? end : x;
         if (!inner.has(begin))
@@ -175,7 +175,7 @@ template <Precision p> struct AddGaugeForce {
                                            : rests.load(a, b, item.i);
             multiply_add(paths, rest, adjoint(link_along(lattice, u, x, 0, a)));
         }
-        // Back from the end the loop is closed by U = V_b^dag with X_b^dag.
+        // For a step back, U = V_b^dag closes the loop with X_b^dag.
         const int parity = back, i = inner.index(begin);
         const Real times = plaquette_alone ? factor * plaquette : factor;
         momenta.modify(parity, axis(b), i, [&](AntiHermitian<Real> &h) {
@@ -194,7 +194,7 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
     const InnerBox inner = box.inner();
     const int even = geometry.sites(0), odd = geometry.sites(1);
     const bool straight = c.rectangle != 0, alone = !straight && c.bent == 0;
-    // With the phases in, a loop has a factor -1 for each plaquette that it encloses: 1, 2, 3.
+    // With phases, a loop has a factor -1 for each plaquette that it encloses: 1, 2, 3.
     const double sign = c.signs == Signs::phases_in ? -1 : 1;
     const Real plaquette = static_cast<Real>(sign * c.plaquette), rectangle = static_cast<Real>(c.rectangle),
                bent = static_cast<Real>(sign * c.bent);
@@ -209,7 +209,7 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
         const int count = std::min(slice, even - first);
         const SitesOfParity a_link{first, count, steps};
         if (!alone) {
-            // The odd sites next to the slice, which begin as many before it as a time slice has.
+            // The odd sites adjacent to the slice; they begin one time slice before it.
             const int time_slice = geometry.volume() / lattice.extent[3] / 2 + 1;
             const int beside = std::min(count + 2 * time_slice, odd),
                       from = count + 2 * time_slice < odd ? first - time_slice : 0;
@@ -259,8 +259,8 @@ void gauge_force(Device &device, const WideBox &box, const LinkField &u, const L
     const bool fits = u.precision() == momenta.precision() && u.precision() == space.precision && u.reals() == 18 &&
                       u.scale == 1 && momenta.reals() == momentum_reals && (alone || space.rests.data() != nullptr);
     if (!fits)
-        throw Error(Status::bad_argument, "gauge force: links of 18 reals, momenta of 10 and room made for these "
-                                          "coefficients, all double or all single, are needed");
+        throw Error(Status::bad_argument, "gauge force: needs links of 18 reals, momenta of 10 and memory for these "
+                                          "coefficients, all double or all single");
     for_real(u.precision(), [&](auto p) { run<decltype(p)::value>(device, box, u, c, factor, momenta, space); });
 }
 

@@ -1,6 +1,6 @@
 // Over-relaxation and heat bath of forces.h. One thread a link of one direction on the sites of one parity; no
-// plaquette has two of these. The three SU(2) subgroups of a link come one after the other. Matrices a link: U read and
-// written, 18 of its staples read. 13 products, and 5 hits of two rows each.
+// plaquette contains two of these links. The three SU(2) subgroups of a link come one after the other. Matrices a link:
+// U read and written, 18 of its staples read. 13 products, and 5 hits of two rows each.
 #include "gpu_kernels/gauge/forces/steps.h"
 
 namespace milcgpu {
@@ -12,7 +12,7 @@ struct Quaternion {
     double a0, a1, a2, a3;
 };
 
-// Rows p and q of m, by the SU(2) matrix h.
+// Multiplies rows p and q of m by the SU(2) matrix h.
 template <class Real> MILCGPU_HD void turn_rows(Matrix<Real> &m, const Quaternion &h, int p, int q) {
     const Complex<Real> same = {static_cast<Real>(h.a0), static_cast<Real>(h.a3)},
                         other = {static_cast<Real>(h.a2), static_cast<Real>(h.a1)};
@@ -40,7 +40,7 @@ MILCGPU_HD Matrix<typename LinkReal<p>::Real> staples(const Lattice &lattice, co
     return sum;
 }
 
-// As MILC's myrand: 24 bits of a shift register, and 24 of a linear congruence. The words are those of forces.h.
+// MILC's myrand: 24 bits of a shift register, and 24 of a linear congruence. forces.h lists the words.
 struct Generator {
     uint32_t word[generator_words], drawn = 0;
     MILCGPU_HD uint64_t wide(int k) const { return static_cast<uint64_t>(word[k + 1]) << 32 | word[k]; }
@@ -59,8 +59,8 @@ struct Generator {
     MILCGPU_HD double log_of_next() { return log(next() + 1e-10); }
 };
 
-// x in (-1, 1) with the density sqrt(1 - x^2) exp(alpha x): 1 - x. Kennedy, Pendleton, Phys. Lett. B 156 (1985) 393;
-// where alpha is small, Creutz, Phys. Rev. D 21 (1980) 2308. Numbers are drawn in MILC's order, and as often.
+// 1 - x for x in (-1, 1) with the density sqrt(1 - x^2) exp(alpha x). Kennedy, Pendleton, Phys. Lett. B 156 (1985) 393;
+// for small alpha, Creutz, Phys. Rev. D 21 (1980) 2308. Numbers are drawn in MILC's order, and equally many.
 MILCGPU_HD double distance_from_one(double alpha, Generator &random) {
     constexpr double two_pi = 2 * 3.14159265358979323846;
     constexpr int most = 20; // hits, after the first
@@ -85,7 +85,7 @@ MILCGPU_HD double distance_from_one(double alpha, Generator &random) {
     return 1 - x;
 }
 
-// In SU(2), with the density exp(alpha a0).
+// A matrix of SU(2) with the density exp(alpha a0).
 MILCGPU_HD Quaternion near_one(double alpha, Generator &random) {
     const double a0 = 1 - distance_from_one(alpha, random), r2 = fabs(1 - a0 * a0);
     const double a3 = (2 * random.next() - 1) * sqrt(r2), rho = sqrt(fabs(r2 - a3 * a3));
@@ -105,7 +105,7 @@ template <Precision p, bool heat> struct Hits {
     MatrixView<p> u;
     int parity, mu;
     double third_of_beta;
-    uint32_t *generators; // a word of all sites, then the next; last how many were drawn
+    uint32_t *generators; // one word of all sites after the other; at the end the numbers of draws
     int first, sites;     // of this parity, and of all
 
     MILCGPU_HD void operator()(int i) const {
@@ -120,18 +120,18 @@ template <Precision p, bool heat> struct Hits {
             MILCGPU_UNROLL
             for (int left_out = 0; left_out < 3; ++left_out) {
                 const int a = left_out == 0 ? 1 : 0, b = left_out == 2 ? 1 : 2;
-                // The part of w that the subgroup sees.
+                // The part of w that depends on the subgroup.
                 Quaternion v = {
                     static_cast<double>(w.e[a][a].re) + w.e[b][b].re, static_cast<double>(w.e[a][b].im) + w.e[b][a].im,
                     static_cast<double>(w.e[a][b].re) - w.e[b][a].re, static_cast<double>(w.e[a][a].im) - w.e[b][b].im};
                 const double z = sqrt(v.a0 * v.a0 + v.a1 * v.a1 + v.a2 * v.a2 + v.a3 * v.a3);
-                if (z == 0) // the action does not see this subgroup
+                if (z == 0) // the action does not depend on this subgroup
                     continue;
                 v = {v.a0 / z, v.a1 / z, v.a2 / z, v.a3 / z};
                 Quaternion h;
                 if constexpr (heat)
                     h = product_with_inverse(near_one(third_of_beta * z, random), v);
-                else // v^dag twice: the same trace
+                else // v^dag twice, for the same trace
                     h = product_with_inverse({v.a0, -v.a1, -v.a2, -v.a3}, v);
                 turn_rows(link, h, a, b);
                 if (left_out < 2)

@@ -1,5 +1,5 @@
-// The derivative by the links of the long links. One thread a link, which is the first, second or third of three long
-// ones: 5 products, reads 3 of q and 4 of u, and by_u once in and out.
+// The derivative by the links of the long links. One thread a link, which is the first, second or third link of three
+// long ones: 5 products, reads 3 of q and 4 of u, and by_u once in and out.
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/gauge/forces/forces.h"
 
@@ -29,7 +29,7 @@ template <Precision p> struct LongAdjoint {
         multiply_add(sum, q.template take<Reuse::keep>(parity, mu, item.i, weighs),
                      adjoint(u_next * u.load(parity, mu, second.index())));
         by_u.modify(parity, mu, item.i, [&](M &total) { multiply_add(total, naik, sum); });
-        q.gone(item.i, weighs);
+        q.subtract(item.i, weighs);
     }
 };
 

@@ -1,4 +1,4 @@
-// Means of the traces of closed loops. One thread a site. Matrices a site at the least: reads 4; loads one a step.
+// Means of the traces of closed loops. One thread a site. Matrices a site, at the least: 4 read; one loaded a step.
 #include "gpu_kernels/gauge/forces/steps.h"
 #include <algorithm>
 
@@ -46,7 +46,8 @@ int LoopPath::reach(int mu) const {
     return reach;
 }
 
-// The same at all sites: phases give -1 for each plaquette that is enclosed, and for each turn around the time.
+// Equal at all sites: phases give -1 for each plaquette that the loop encloses, and for each turn around the time
+// direction.
 int LoopPath::sign(const std::array<int, 4> &whole) const {
     int x[4] = {}, odd = 0;
     for (int k = 0; k < length; ++k) {

@@ -1,5 +1,4 @@
-// The kinetic energy of the links. One thread a site, so that it has enough loads on their way. 4 times 10 reals a
-// site.
+// The kinetic energy of the links. One thread a site, so that it has enough loads in flight. 4 times 10 reals a site.
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 #include "gpu_kernels/gauge/forces/steps.h"
 
@@ -34,7 +33,7 @@ void momentum_action(Device &device, const Geometry &geometry, const LinkField &
 
 double momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta) {
     DeviceArray<double> action;
-    queue_of(device).collective("room for a momentum action", [&] { action = {device, 1, "momentum action"}; });
+    queue_of(device).collective("memory for a momentum action", [&] { action = {device, 1, "momentum action"}; });
     momentum_action(device, geometry, momenta, action.data());
     return action.to_host()[0];
 }

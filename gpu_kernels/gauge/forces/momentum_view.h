@@ -1,5 +1,5 @@
 // Momenta as kernels take them. A momentum has MILC's 10 reals: the elements 01, 02, 12, the imaginary parts of the
-// diagonal, and one that is not used (0).
+// diagonal, and an unused one (0).
 #pragma once
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/gauge/forces/forces.h"
@@ -61,7 +61,7 @@ template <Precision p> struct MomentumView {
     template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
         return momentum(load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i));
     }
-    // As those of MatrixView.
+    // As in MatrixView.
     template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> take(int parity, int mu, int i) const {
         const Raw raw = load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i);
         sum.add(i, 0 - weight(raw, parity, mu, i));

@@ -2,13 +2,15 @@
 // term after the other, the two sums in registers. Vectors of a site are read for 12 links; all but the first come from
 // the caches.
 #include "gpu_kernels/fields/matrix_view.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/gauge/forces/forces.h"
 
 namespace milcgpu {
 
 namespace {
 
-constexpr int most_terms = 48; // of one launch
+constexpr int most_terms = 48; // in one launch
 
 template <class S> struct Terms {
     const unsigned char *x[2]; // by parity
@@ -28,7 +30,7 @@ template <class T> MILCGPU_HD void add_outer(Matrix<T> &sum, const Vector<T> &a,
         sum.e[row][column] = plus(sum.e[row][column], a.c[row], conj(b.c[column]));
 }
 
-// L: the lattice of the vectors, Lattice or CutLattice. Products may lie on a wide box.
+// L: the lattice of the vectors, Lattice or CutLattice. Products may be on a wide box.
 template <Precision p, class S, bool with_three, class L> struct OuterProducts {
     using Real = typename S::Real;
     L lattice;

@@ -1,5 +1,5 @@
-// Means of the plaquettes and of the Polyakov loop. One thread a site and plane; one a site of space. Matrices a site
-// at the least: reads 4; 1.
+// Means of the plaquettes and of the Polyakov loop. One thread a site and plane; one a site of space. Matrices a site,
+// at the least: 4 read; 1 read.
 #include "gpu_kernels/gauge/forces/steps.h"
 #include "gpu_kernels/halo/halo.h"
 
@@ -34,7 +34,7 @@ template <class T> MILCGPU_HD Sums<2> trace_of(const Matrix<T> &m) {
     return trace;
 }
 
-// The even sites of the first two time slices are the first of their parity, as many as a slice has sites.
+// The even sites of the first two time slices are the first sites of their parity, as many as a slice has sites.
 template <Precision p> struct PolyakovLoop {
     Lattice lattice;
     MatrixView<p> u;
@@ -49,7 +49,7 @@ template <Precision p> struct PolyakovLoop {
     }
 };
 
-// The part of each line of time that this rank has, and how parts are joined. One thread a site of space.
+// This rank's part of each line in time, and how parts are joined. One thread a site of space.
 template <Precision p> struct PartsOfLines {
     Lattice lattice;
     MatrixView<p> u;

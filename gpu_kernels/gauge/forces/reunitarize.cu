@@ -1,4 +1,4 @@
-// Links back to SU(3) with their phase. One thread a link. Matrices a link: read and written.
+// Projects links to SU(3) with their phase. One thread a link. Matrices a link: one read and written.
 #include "gpu_kernels/gauge/forces/steps.h"
 #include "gpu_kernels/gauge/links/gram_schmidt.h"
 #include "gpu_kernels/machine/comm/ranks.h"
@@ -7,8 +7,8 @@ namespace milcgpu {
 
 namespace {
 
-// Largest deviation as the bits of a float, which order as integers do, NaN above all numbers; ~index of the first link
-// that failed, 0: none.
+// Largest deviation, by the bits of a float, which are ordered like integers, with NaN above all numbers; ~index of the
+// first link that failed, 0: none.
 struct Worst {
     uint32_t bits, not_link;
 };

@@ -1,4 +1,4 @@
-// What the kernels of the forces share.
+// Shared by the kernels of the forces.
 #pragma once
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "gpu_kernels/gauge/links/walk.h"

@@ -1,13 +1,13 @@
-// The derivative by V of what depends on W = V Q^(-1/2), Q = V^dag V, for each link on its own, in double. One thread a
-// link; reads V and q, writes q. 7 products of matrices.
+// The derivative by V of a function of W = V Q^(-1/2), Q = V^dag V, link by link, in double. One thread a link; reads V
+// and q, writes q. 7 products of matrices.
 //
 //   by V:  q Q^(-1/2) + V (N + N^dag),   N the derivative by Q of Re tr(M Q^(-1/2)), M = q^dag V.
 //
 // With Q^(-1/2) = f0 + f1 Q + f2 Q^2 (unitarize.cu), N = f1 M + f2 (Q M + M Q) + sum_ij B_ij tr(M Q^i) Q^j, B the
-// derivatives of f by the traces of the powers of Q: Hasenfratz, Hoffmann, Schaefer, JHEP 05 (2007) 029. Where
-// UnitarizeSpec asks for singular values, in the basis of the singular vectors, where N_ij = -M_ij / (s_i s_j (s_i +
-// s_j)). So, too, where eigenvalues are far apart: of a smallest singular value of 0.1 B leaves 10 digits, of 0.004 it
-// leaves 8, the singular vectors leave 13 and more.
+// derivatives of f by the traces of the powers of Q: Hasenfratz, Hoffmann, Schaefer, JHEP 05 (2007) 029. If
+// UnitarizeSpec requires singular values, N is computed in the basis of the singular vectors, where N_ij = -M_ij / (s_i
+// s_j (s_i + s_j)). The same basis is used if eigenvalues are far apart: with a smallest singular value of 0.1 B keeps
+// 10 digits, with 0.004 it keeps 8; the singular vectors keep 13 and more.
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "gpu_kernels/gauge/links/polar.h"
@@ -86,7 +86,7 @@ MILCGPU_HD Derivative by_characteristic_polynomial(const M &q, const M &q2, cons
     return result;
 }
 
-// s: square roots of the eigenvalues of Q, r: their vectors.
+// s: square roots of the eigenvalues of Q, r: its eigenvectors.
 MILCGPU_HD Derivative by_singular_values(const polar::Columns &r, const double *s, const M &m) {
     M basis;
     for (int row = 0; row < 3; ++row)
@@ -102,7 +102,7 @@ MILCGPU_HD Derivative by_singular_values(const polar::Columns &r, const double *
     return {basis * (inverse * adjoint(basis)), basis * (inside * adjoint(basis))};
 }
 
-constexpr double least_ratio = 0.1; // of the eigenvalues of Q, for B
+constexpr double least_ratio = 0.1; // of the eigenvalues of Q, for use of B
 
 template <Precision p> struct UnitarizeAdjoint {
     using Real = typename LinkReal<p>::Real;
@@ -118,8 +118,8 @@ template <Precision p> struct UnitarizeAdjoint {
         uint64_t link_weighs, by_w_weighs;
         const M link = convert<double>(v.template take<Reuse::stream>(item.parity, item.part, item.own, link_weighs));
         const M by_w = convert<double>(q.template take<Reuse::written>(item.parity, item.part, item.i, by_w_weighs));
-        v.gone(item.own, link_weighs);
-        q.gone(item.i, by_w_weighs);
+        v.subtract(item.own, link_weighs);
+        q.subtract(item.i, by_w_weighs);
         const M m = adjoint(by_w) * link;
         polar::GramMatrix gram(link);
         Derivative d;
@@ -165,7 +165,8 @@ template <Precision p> struct UnitarizeAdjoint {
 UnitarizeAdjointCounts unitarize_adjoint(Device &device, const WideBox &box, const LinkField &v,
                                          const UnitarizeSpec &spec, double filter, const LinkField &q) {
     if (spec.special)
-        throw Error(Status::bad_argument, "derivative of unitarization: for W in U(3); a W in SU(3) has another one");
+        throw Error(Status::bad_argument,
+                    "derivative of unitarization: only for W in U(3); a W in SU(3) has another derivative");
     const SitesAndParts work = box.work(4);
     const DeviceArray<UnitarizeAdjointCounts> counts(device, 1, "unitarization");
     queue_of(device).fill_zero(counts.data(), counts.bytes());

@@ -21,7 +21,7 @@ template <Precision p> struct UpdateLinks {
         u.modify(item.parity, item.part, item.i, [&](Matrix<Real> &link) {
             const Hermitian<Real> a = hermitian(momenta.load(item.parity, item.part, item.i));
             Matrix<Real> after = exp_series_minus_one(invariants(a), eps_over, order).of(a) * link;
-            multiply_add(after, Real(1), link); // one rounding of what is as large as U
+            multiply_add(after, Real(1), link); // one rounding at the size of U
             link = after;
         });
     }
@@ -36,10 +36,9 @@ void update_links(Device &device, const Geometry &geometry, const LinkField &u, 
     const bool fits = u.precision() == momenta.precision() && u.reals() == 18 && momenta.reals() == momentum_reals &&
                       order >= 1 && order <= highest_exp_order;
     if (!fits)
-        throw Error(Status::bad_argument,
-                    format("update of the links: links of 18 reals and momenta of 10, both double or both single, and "
-                           "an order from 1 to %d are needed; the order is %d",
-                           highest_exp_order, order));
+        throw Error(Status::bad_argument, format("update of the links: needs links of 18 reals and momenta of 10, both "
+                                                 "double or both single, and an order from 1 to %d; the order is %d",
+                                                 highest_exp_order, order));
     const SitesAndParts work(geometry, 4);
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;

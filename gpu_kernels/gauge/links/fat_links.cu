@@ -5,10 +5,10 @@
 //   2. M_sigma = three U + lepage T_sigma + five (T_nu + T_rho) + seven (S_rho(T_nu) + S_nu(T_rho))   6 staples
 //   3. fat     = (one_link - 6 lepage) U + sum_sigma S_sigma(M_sigma)                           3 staples
 //
-// 12 staples a link instead of 18. Blocks are such that staples of a site share links in the L1 cache; how many a
-// multiprocessor holds is what was fastest on an H200. One thread a site and staple (1), a site and sigma (2), a site
-// (3). Bytes a link at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3, writes 3; 3 reads 4 of U
-// and 3, writes 1. Each staple loads 6 matrices; neighbours' come from the caches.
+// This takes 12 staples a link instead of 18. Blocks are chosen so that staples of a site share links in the L1 cache;
+// the number of blocks on a multiprocessor is what was fastest on an H200. One thread a site and staple (1), a site and
+// sigma (2), a site (3). Bytes a link, at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3,
+// writes 3; 3 reads 4 of U and 3, writes 1. Each staple loads 6 matrices; those of neighbours come from the caches.
 #include "gpu_kernels/gauge/links/staples.h"
 
 namespace milcgpu {
@@ -46,15 +46,15 @@ template <Precision p, int reals> struct NestedStaple {
     }
 };
 
-// View: where M_sigma lies, m (slot k for the k-th sigma), or the links themselves (slot mu) where there are 3-staples
-// only.
+// View: the place of M_sigma: m (slot k for the k-th sigma), or the links themselves (slot mu) if there are only
+// 3-staples.
 template <Precision p, int reals, class View> struct FatLink {
     Staples<p, reals> staples;
     SitesAndParts work;
     View m;
     MatrixView<p> fat; // on the box
     int first_sigma, sigmas;
-    bool links_are_m, add; // add: to what fat holds
+    bool links_are_m, add; // add: adds to the content of fat
     typename LinkReal<p>::Real link, staple;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
@@ -95,7 +95,7 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
             finish(staples, MatrixView<p, reals>(u), true, 0, c.three_staple != 0 ? 3 : 0, c.three_staple);
             continue;
         }
-        const SitesAndParts all = box.work(3, 1); // staples next to a link of the box
+        const SitesAndParts all = box.work(3, 1); // staples adjacent to a link of the box
         launch_bounded<192, is_double ? 2 : 4>(
             device, all.threads(),
             ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, staples.u, ScratchView<p>(space->t),
@@ -138,9 +138,9 @@ void fat_links(Device &device, const WideBox &box, const LinkField &u, const Pat
     const bool fits = u.precision() == fat.precision() && u.precision() == space.t.precision() && fat.reals() == 18 &&
                       (u.reals() == 18 || u.reals() == 12) && u.scale == 1;
     if (!fits)
-        throw Error(Status::bad_argument,
-                    "fat links: links of 18 or 12 reals, fat links of 18 and room for staples, all double or "
-                    "all single, are needed");
+        throw Error(
+            Status::bad_argument,
+            "fat links need links of 18 or 12 reals, fat links of 18 and memory for staples, all double or all single");
     const bool nested = c.five_staple != 0 || c.seven_staple != 0 || c.lepage != 0;
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;

@@ -1,4 +1,4 @@
-// A matrix near SU(3) back to it, as MILC's reunit_su3 does: Gram and Schmidt.
+// Projects a matrix near SU(3) to SU(3), like MILC's reunit_su3: Gram and Schmidt.
 #pragma once
 #include "gpu_kernels/fields/reconstruct.h"
 
@@ -35,8 +35,8 @@ struct Deviations {
     double d[4];
 };
 
-// Rows 0 and 1 made orthonormal, row 2 from them: back to SU(3). Gives what MILC tests: | |row|^2 - 1 |, |<row 0, row
-// 1>|^2, and how far row 2 moved, squared.
+// Makes rows 0 and 1 orthonormal and computes row 2 from them. Returns what MILC tests: | |row|^2 - 1 |, |<row 0, row
+// 1>|^2, and the squared change of row 2.
 MILCGPU_HD Deviations gram_schmidt(Matrix<double> &u) {
     Deviations of;
     const double first = row_norm(u, 0);

@@ -6,7 +6,7 @@ namespace milcgpu {
 
 namespace {
 
-// View: of u; without a checksum where u stays.
+// View: of u; without a checksum if u stays.
 template <Precision p, class View> struct LongLinks {
     Lattice lattice;
     SitesAndParts work;
@@ -25,7 +25,7 @@ template <Precision p, class View> struct LongLinks {
         Matrix<typename LinkReal<p>::Real> three = {};
         multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
         lng.store(item.parity, mu, item.own, three);
-        u.gone(item.i, weighs);
+        u.subtract(item.i, weighs);
     }
 };
 

@@ -1,5 +1,5 @@
-// The parts of V = W (V^dag V)^(1/2) that the unitarization of links and its derivative share: eigenvalues of V^dag V
-// from its characteristic polynomial, and, where these are not accurate, singular values by Jacobi rotations. Double.
+// Shared by the unitarization of links and its derivative, for V = W (V^dag V)^(1/2): eigenvalues of V^dag V from its
+// characteristic polynomial, and, if these are not accurate, singular values by Jacobi rotations. Double.
 #pragma once
 #include "gpu_kernels/gauge/links/fermion_links.h"
 
@@ -8,7 +8,8 @@ namespace milcgpu::polar {
 using M = Matrix<double>;
 using C = Complex<double>;
 
-// Eigenvalues of a Hermitian positive 3x3 matrix with half the trace of q^2 in c1 and a third of that of q^3 in c2.
+// Eigenvalues of a Hermitian positive 3x3 matrix q with trace c0, half the trace of q^2 in c1 and a third of the trace
+// of q^3 in c2.
 MILCGPU_HD void eigenvalues(double c0, double c1, double c2, double *g) {
     const double s = c1 / 3 - c0 * c0 / 18;
     g[0] = g[1] = g[2] = c0 / 3;
@@ -34,7 +35,7 @@ struct GramMatrix {
         }
         eigenvalues(c0, c1, c2, g);
     }
-    // False where the spec asks for singular values.
+    // False if the spec requires singular values.
     MILCGPU_HD bool is_accurate(const M &v, const UnitarizeSpec &spec) const {
         const double product = g[0] * g[1] * g[2], exact = norm(determinant(v));
         return !spec.svd_only && exact >= spec.svd_absolute && fabs(exact - product) <= spec.svd_relative * exact &&
@@ -57,8 +58,8 @@ MILCGPU_HD void rotate_columns(C *a, C *b, double cosine, double sine, C e) {
     }
 }
 
-// a = scale V r with orthogonal columns, r unitary: their lengths are scale times the singular values of V. Returns the
-// scale, which keeps numbers away from overflow.
+// a = scale V r with orthogonal columns, r unitary: the lengths of the columns are scale times the singular values of
+// V. Returns the scale, which avoids overflow.
 MILCGPU_HD double one_sided_jacobi(const M &v, Columns &a, Columns &r) {
     r = {};
     double largest = 0;

@@ -1,13 +1,13 @@
-// The products of a staple in an order that needs few registers: a b, or a^dag b, is made first, of a column and a row
-// at a time, and c is taken a row at a time. For kernels that need many warps more than many loads under way; su3.h has
-// the other order.
+// The products of a staple in an order that needs few registers: a b, or a^dag b, is computed first, by one column and
+// one row at a time, and c is read row by row. For kernels that need many warps more than many loads in flight; su3.h
+// has the other order.
 #pragma once
 #include "gpu_kernels/fields/matrix_view.h"
 
 namespace milcgpu {
 
-// A matrix of a field, element by element. In double each is loaded where it is used: compilers keep loads in the order
-// in which they are written, and whole matrices would need more registers than there are.
+// A matrix of a field, element by element. In double each element is loaded where it is used: compilers keep loads in
+// their written order, and whole matrices would need more registers than there are.
 template <Precision p> class Elements {
     using Real = typename LinkReal<p>::Real;
 

@@ -1,4 +1,4 @@
-// Staples of links of one direction mu, as the fat links and their derivatives take them:
+// Staples of links of one direction mu, for the fat links and their derivatives:
 //   S_nu(M)(x) = U_nu(x) M(x+nu) U_nu(x+mu)^dag + U_nu(x-nu)^dag M(x-nu) U_nu(x-nu+mu),
 // the upper and the lower part, for any field M whose matrices go from x to x+mu.
 #pragma once
@@ -14,11 +14,11 @@ template <Precision p, int reals> struct Staples {
     MatrixView<p, reals> u;
     int mu;
     InnerBox box;  // of a wide lattice
-    bool along_mu; // whether what lies beside the box along mu is wanted, too
+    bool along_mu; // true if the sites beside the box along mu are needed, too
 
-    // Whether nested staples, which end on the box, take anything made at x. Sums of 3-staples M_sigma are taken one
-    // hop along sigma. They take S_nu at their own sites and one hop along the third direction; that with nu = sigma
-    // for Lepage paths only, and not beyond a hop.
+    // True if nested staples, which end on the box, need a result at x. Sums of 3-staples M_sigma are read one hop
+    // along sigma. They read S_nu at their own sites and one hop along the third direction; S_nu with nu = sigma only
+    // for Lepage paths, and not further than a hop.
     MILCGPU_HD unsigned outside(const Site &x) const { return box.outside(x) & ~(along_mu ? 1u << mu : 0u); }
     MILCGPU_HD bool takes_sum(const Site &x, int sigma) const { return (outside(x) & ~(1u << sigma)) == 0; }
     MILCGPU_HD bool takes_staple(const Site &x, int nu, bool lepage) const {
@@ -52,7 +52,7 @@ template <Precision p, int reals> struct Staples {
 };
 
 // t[k] = S_nu(from[mu]), nu the k-th direction other than mu. One thread a site and k; with 6 parts a site, parts 3 to
-// 5 do the same from the second field.
+// 5 do the same for the second field.
 template <Precision p, int reals, class View> struct ThreeStaple {
     Staples<p, reals> staples;
     SitesAndParts work;

@@ -3,8 +3,8 @@
 //
 // Q = V^dag V has eigenvalues g_k from its characteristic polynomial; Q^(-1/2) = f0 + f1 Q + f2 Q^2 (Cayley and
 // Hamilton) with f from u = sum sqrt(g), v = sum of products of two, w = product of the roots. One Newton step, W (3 -
-// W^dag W) / 2, takes what rounding left. Where that is not accurate (fermion_links.h), V = A S R^dag by one-sided
-// Jacobi rotations, W = A R^dag: unitary to rounding for any V, singular ones too.
+// W^dag W) / 2, removes the remaining rounding errors. If that is not accurate (fermion_links.h), V = A S R^dag by
+// one-sided Jacobi rotations, W = A R^dag: unitary to rounding for any V, even a singular one.
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/gauge/links/polar.h"
 
@@ -25,7 +25,7 @@ MILCGPU_HD M newton_step(const M &w) {
     return w * correction;
 }
 
-// False where the spec asks for singular values.
+// False if the spec requires singular values.
 MILCGPU_HD bool unitarize_analytic(const M &v, const UnitarizeSpec &spec, M &unitary) {
     const GramMatrix gram(v);
     if (!gram.is_accurate(v, spec))
@@ -53,7 +53,7 @@ MILCGPU_HD bool normalise(C *a) {
     return true;
 }
 
-// b = unit vector along b - (part along a), or, where nothing is left, along any direction orthogonal to a.
+// b = unit vector along b - (part along a), or, if nothing remains, along any direction orthogonal to a.
 MILCGPU_HD void orthonormalise(const C *a, C *b) {
     for (int direction = -1; direction < 3; ++direction) {
         if (direction >= 0)
@@ -88,7 +88,7 @@ MILCGPU_HD M unitarize_by_singular_values(const M &v) {
     if (!normalise(a.c[0]))
         a.c[0][0].re = 1;
     orthonormalise(a.c[0], a.c[1]);
-    // The third is known but for its phase, which a tiny column still tells.
+    // The third column is known up to its phase, which even a tiny column determines.
     C third[3];
     for (int row = 0; row < 3; ++row) {
         const int k = (row + 1) % 3, l = (row + 2) % 3;
@@ -138,7 +138,7 @@ template <Precision p> struct Unitarize {
     }
 };
 
-// The largest |u u^dag - 1| as the bits of a float, which order as integers do, and the first link that has it.
+// The largest |u u^dag - 1| by the bits of a float, which are ordered like integers, and the first link that has it.
 struct Worst {
     uint32_t bits, not_link; // not_link: ~index, filled by a second pass
 };

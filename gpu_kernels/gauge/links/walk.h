@@ -12,7 +12,7 @@ MILCGPU_HD Site walk(const Lattice &lattice, const Site &x, int step) {
     return lattice.hop(x, axis(step), is_back(step) ? -1 : 1);
 }
 
-// The link that a step from x of this parity goes along, in the sense of the step.
+// The link along which a step from x of this parity goes, in the direction of the step.
 template <Precision p>
 MILCGPU_HD Matrix<typename LinkReal<p>::Real> link_along(const Lattice &lattice, const MatrixView<p> &u, const Site &x,
                                                          int parity, int step) {

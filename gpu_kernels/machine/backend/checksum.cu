@@ -7,8 +7,8 @@ namespace milcgpu {
 
 namespace {
 
-// A thread takes every `threads`-th piece of every region. That is 1.5 multiply-adds for each word, so the pass runs at
-// the speed of memory.
+// A thread takes every `threads`-th piece of every region. A word costs 1.5 multiply-adds, so the pass runs at the
+// speed of memory.
 struct Add {
     const unsigned char *data[most_regions];
     const uint64_t *kept[most_regions];
@@ -38,7 +38,7 @@ struct Add {
 
 struct ClearSums {
     uint64_t *data;
-    uint64_t which; // bits
+    uint64_t which; // bit mask of regions
     MILCGPU_HD void operator()(int i) const {
         if ((which >> i % KeptSum::apart & 1) != 0)
             data[i] = 0;
@@ -75,7 +75,7 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
         body.pieces[k] = regions[k].bytes / 16;
         most = std::max(most, body.pieces[k]);
     }
-    // 8 pieces a thread, and no more threads than fill a GPU: each warp ends with an atomic addition.
+    // 8 pieces a thread, but no more threads than fill a GPU: each warp ends with an atomic addition.
     constexpr size_t most_threads = 1 << 18;
     body.threads = std::min(most_threads, std::max<size_t>((most + 7) / 8, KeptSum::parts));
     launch(device, static_cast<int>(body.threads), body, "take checksums", 256);

@@ -7,10 +7,10 @@ namespace milcgpu {
 
 namespace {
 
-// A lane waits for its last product; the other lanes fill the time.
+// A lane waits for its last product; meanwhile the other lanes compute.
 constexpr int lanes = 4;
 constexpr size_t stripe = 16 * lanes; // bytes
-// Digits of pi: nothing up the sleeve.
+// Digits of pi, so that nobody can have chosen them.
 constexpr uint64_t keys[lanes + 2] = {0x243F6A8885A308D3u, 0x13198A2E03707344u, 0xA4093822299F31D0u,
                                       0x082EFA98EC4E6C89u, 0x452821E638D01377u, 0xBE5466CF34E90C6Cu};
 

@@ -1,11 +1,10 @@
 // Hashes that decide whether two fields have the same content. Words are mixed by products of 64 x 64 bits whose upper
-// and lower halves are folded (wyhash, Wang Yi 2019, https://github.com/wangyi-fudan/wyhash): each result bit depends
-// on each bit of both factors, so reals with zero low words and single signs count as much as any other bits, and order
-// counts. XXH3's sums of 32-bit products do not do: the sign of a real whose low word is zero changes such a sum by one
-// of two numbers, which cancel.
+// and lower halves are folded (wyhash, Wang Yi 2019, https://github.com/wangyi-fudan/wyhash). Each result bit depends
+// on each bit of both factors, so zero low words of reals and single signs count as much as any other bits, and so does
+// order. XXH3's sums of 32-bit products are not enough: the sign of a real whose low word is zero changes such a sum by
+// one of two numbers, which cancel.
 //
-// What a GPU adds up on the way (machine/backend/checksum.h) finds bits that flipped; it does not decide about
-// contents.
+// The checksums of a GPU (machine/backend/checksum.h) detect bit flips; they do not decide about contents.
 #pragma once
 #include "gpu_kernels/machine/backend/portable.h"
 
@@ -29,15 +28,15 @@ MILCGPU_HD uint64_t folded_product(uint64_t a, uint64_t b) {
 #endif
 }
 
-// `hash`, 0 at first, with two more words, or with one. The constants have digits of pi: a factor must not be 0.
+// Adds two words, or one, to `hash`, which starts as 0. The constants are digits of pi: a factor must not be 0.
 MILCGPU_HD uint64_t hash_with(uint64_t hash, uint64_t first, uint64_t second = 0) {
     return folded_product(first ^ 0x243F6A8885A308D3u, second ^ hash ^ 0x13198A2E03707344u);
 }
 
-// Of bytes in a row in host memory, by the calling thread.
+// Hash of consecutive bytes in host memory, computed by the calling thread.
 uint64_t hash_row(const void *data, size_t bytes, uint64_t seed);
 
-// Another number in each process, so that no two contents are mistaken for each other in every run.
+// Differs between processes, so that two contents that collide in one run do not collide in all.
 uint64_t process_seed();
 
 } // namespace milcgpu

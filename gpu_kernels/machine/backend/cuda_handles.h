@@ -1,4 +1,4 @@
-// What Device holds as void *, so that device.h needs no CUDA header, under CUDA's own types.
+// CUDA types of the handles that Device holds as void *, so that device.h needs no CUDA header.
 #pragma once
 #if defined(MILCGPU_WITH_CUDA)
 #include <cuda_runtime.h>

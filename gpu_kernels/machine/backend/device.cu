@@ -16,7 +16,7 @@ constexpr size_t alignment = 256; // of every array, on both backends
 } // namespace
 
 // With fewer sites than this the GPU uses 4 threads a site. Measured time of an iteration: 12 % less at 4096 sites, 2
-// to 22 % less at 16384, 12 % more at 32768. On the host there is nothing to gain.
+// to 22 % less at 16384, 12 % more at 32768. On the host it gains nothing.
 constexpr int gpu_parts_below = 20000, host_parts_below = 0;
 
 const char *name(Backend backend) { return backend == Backend::cuda ? "cuda" : "host"; }
@@ -44,7 +44,7 @@ const LaunchQueue &queue_of(const Device &device) { return device; }
 #if defined(MILCGPU_WITH_CUDA)
 namespace {
 
-// ", NUMA node 1"; empty where the system does not say.
+// ", NUMA node 1"; empty if the system does not know.
 std::string numa_node_of(const std::string &pci) {
     int node = -1;
     if (std::FILE *file = std::fopen(("/sys/bus/pci/devices/" + pci + ".0/numa_node").c_str(), "r")) {
@@ -58,7 +58,7 @@ std::string numa_node_of(const std::string &pci) {
 } // namespace
 #endif
 
-// The other constructor returns first. So, if something fails below, the destructor runs and closes what is open.
+// The other constructor returns first. So if something fails below, the destructor runs and closes what is open.
 Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()) {
     if (backend == Backend::host) {
         description_ = format("host, %d OpenMP threads", omp_get_max_threads());
@@ -108,7 +108,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
         raise(cudaEventCreateWithFlags(&event, k < 2 ? cudaEventDisableTiming : cudaEventDefault), "create an event");
         events_[k] = event;
     }
-    int highest = 0; // of priorities: blocks of launches aside start before others of D, where there is room
+    int highest = 0; // highest priority: blocks of launches aside start before other blocks of D if there is room
     raise(cudaDeviceGetStreamPriorityRange(nullptr, &highest), "tell its priorities");
     raise(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest), "create a stream");
     side_stream_ = stream;
@@ -129,7 +129,8 @@ void Device::make_current() {
 #if defined(MILCGPU_WITH_CUDA)
     if (!on_gpu())
         return;
-    cudaGetLastError(); // what another part of the program left is not an error of the launches that follow
+    // Clears an error that another part of the program left; it is not an error of the next launches
+    cudaGetLastError();
     raise(cudaSetDevice(ordinal_), "select the GPU");
 #endif
 }
@@ -172,7 +173,7 @@ __global__ void nothing() {}
 } // namespace
 
 // Asks a compiled kernel, not the device, whether launches may start early. The driver can translate older PTX for a
-// newer GPU, but such code does not wait for the launch before (wait_for_previous in launch.h).
+// newer GPU, but such code does not wait for the previous launch (wait_for_previous in launch.h).
 void Device::find_kernels(int major, int minor, const char *gpu) {
     cudaFuncAttributes kernel;
     const cudaError_t code = cudaFuncGetAttributes(&kernel, nothing);
@@ -197,9 +198,9 @@ void Device::raise(int cuda_error, const char *what) {
         return;
     const cudaError_t code = static_cast<cudaError_t>(cuda_error);
     cudaGetLastError();
-    if (code == cudaErrorMemoryAllocation && !hands_over_) // memory of the CUDA runtime itself, not that of fields
-        throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, by other programs as it "
-                                              "seems. Use another GPU, or MILCGPU_BACKEND=host",
+    if (code == cudaErrorMemoryAllocation && !hands_over_) // memory of the CUDA runtime itself, not of fields
+        throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, probably by other programs. "
+                                              "Use another GPU, or MILCGPU_BACKEND=host",
                                               ordinal_, what));
     throw Error(Status::device_lost, format("GPU %d failed to %s: %s (%s). Its state is lost; run on another GPU, or "
                                             "with MILCGPU_BACKEND=host",
@@ -211,12 +212,12 @@ void Device::raise(int cuda_error, const char *what) {
 
 size_t Device::allocated_bytes(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment + alignment; }
 
-// Returns nullptr if it does not fit even after the pool has given back its spare pieces.
+// Returns nullptr if the memory does not fit even after the pool has released its unused memory.
 void *Device::try_allocate(size_t bytes) {
     void *pointer = nullptr;
     if (memory_limit_ != 0 && used_bytes_ + allocated_bytes(bytes) > memory_limit_)
         return nullptr;
-    if (!on_gpu()) // not a byte more, so that sanitizers find accesses beyond the end
+    if (!on_gpu()) // exactly so many bytes, so that sanitizers find accesses beyond the end
         return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
 #if defined(MILCGPU_WITH_CUDA)
     const auto ask = [&] {
@@ -316,7 +317,7 @@ int Device::replace(double value, double other) {
     return replaced;
 }
 
-// Whether the planted fault is of this kind and due now.
+// True if the planted fault is of this kind and due now.
 bool Device::fault_is_due(Fault fault) {
     if (fault_ != fault || fault_after_-- > 0)
         return false;
@@ -385,7 +386,7 @@ void Device::check_waits() {
     if (wait == Wait::ghosts || wait == Wait::sum_of_rank) {
         const std::string what =
             format("a kernel%s waited too long for %s rank %d%s. Is it still running, and in the same call? All ranks "
-                   "must end; where a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
+                   "must end; if a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
                    ranks_ != nullptr ? (" of " + ranks_->name()).c_str() : "",
                    wait == Wait::ghosts ? "ghosts from" : "the sum of", waits_->rank,
                    wait == Wait::ghosts ? format(" (%s)", face_names[waits_->face % Peers::faces]).c_str() : "");
@@ -393,10 +394,9 @@ void Device::check_waits() {
             ranks_->give_up(Status::timed_out, what);
         throw Error(Status::timed_out, what);
     }
-    throw Error(Status::timed_out,
-                format("a kernel on GPU %d waited for %s and gave up after %u looks. Does another program or a "
-                       "debugger hold the GPU? The call can be tried again",
-                       ordinal_, name(wait), most_looks));
+    throw Error(Status::timed_out, format("a kernel on GPU %d waited for %s and gave up after %u polls. Does another "
+                                          "program or a debugger hold the GPU? Try the call again",
+                                          ordinal_, name(wait), most_polls));
 }
 
 void Device::check_launch(const char *what) {

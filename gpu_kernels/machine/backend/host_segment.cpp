@@ -24,7 +24,7 @@ HostSegment::HostSegment(size_t bytes) : bytes_(bytes) {
     if (file < 0)
         refuse("make", name_, bytes, errno);
     named_ = true;
-    // A file that is only promised its memory ends the program where it is written.
+    // Allocates the file's memory now. Otherwise a write into it would end the program if memory is short.
     const int error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
     if (error != 0) {
         ::close(file);

@@ -1,4 +1,4 @@
-// Memory of the host that several processes have in their address space, by a name that they tell each other.
+// Host memory that several processes map, by a name that they tell each other.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -7,17 +7,18 @@ namespace milcgpu {
 
 class HostSegment {
   public:
-    // Makes one, filled with 0. Its memory is there, not only promised. Throws Error(no_memory).
+    // Creates a segment, filled with 0, with its memory allocated. Throws Error(no_memory).
     explicit HostSegment(size_t bytes);
-    // One that another process of this host, or this one, has made. Throws Error(no_memory).
+    // Opens a segment that a process of this host has created. Throws Error(no_memory).
     HostSegment(const std::string &name, size_t bytes);
-    // The memory is freed when nobody has it any more.
+    // Frees the memory if no process maps it any more.
     ~HostSegment();
     HostSegment(const HostSegment &) = delete;
 
     const std::string &name() const { return name_; }
     unsigned char *data() const { return static_cast<unsigned char *>(data_); }
-    // Nobody opens it any more. If its maker ends before this, the file of that name stays.
+    // Removes the name: the segment cannot be opened any more. If its creator ends before this, the file of that name
+    // stays.
     void remove_name() noexcept;
 
   private:

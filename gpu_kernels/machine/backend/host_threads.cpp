@@ -1,6 +1,7 @@
-// libgomp reads how threads wait once, when it is loaded, and that is before a library can set anything. But where
-// there are more OpenMP threads than processors, a thread spins for 100 turns instead of 300 000 (the libgomp manual,
-// GOMP_SPINCOUNT). So a team of a thread of its own, which never works, makes up the number. LLVM's libomp has a call.
+// libgomp reads how threads wait only once, when it is loaded, before a library can set anything. But if there are more
+// OpenMP threads than processors, a thread spins for 100 turns instead of 300 000 (the libgomp manual, GOMP_SPINCOUNT).
+// So this file adds idle threads, a team that never works, until there are more threads than processors. LLVM's libomp
+// has a call for this.
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/error.h"
 #include <atomic>
@@ -22,10 +23,10 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int most_held = 64; // a user who leaves more processors free has room for threads that spin
+constexpr int most_idle = 64; // a user who leaves more processors free has room for threads that spin
 
-// libgomp ends the program where it cannot start a thread. So as many are tried first, all at once: those of the
-// caller's loops, too, which may not have begun.
+// libgomp ends the program if it cannot start a thread. So this starts as many threads first, all at once, and includes
+// the threads of the caller's loops, which may not have started yet.
 bool can_start(int count) {
     std::mutex all;
     std::vector<std::thread> tried;
@@ -47,8 +48,8 @@ bool can_start(int count) {
 
 const pid_t loaded_by = getpid();
 
-// Whether a parallel loop of this thread ends. A process of its own tries it, since one that waits cannot be ended
-// here.
+// True if a parallel loop of this thread ends. A separate process tries it, since a thread that waits in libgomp cannot
+// be stopped here.
 bool loops_end() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -76,25 +77,25 @@ bool loops_end() {
     return came == 1;
 }
 
-// Adds so many threads to those that libgomp counts, for as long as the process lives. Returns how many it got.
-int hold(int count) {
-    std::promise<int> held;
-    std::thread([&held, count] {
+// Adds `count` threads to those that libgomp counts, until the process ends. Returns how many it could add.
+int add_idle_threads(int count) {
+    std::promise<int> idle;
+    std::thread([&idle, count] {
         std::atomic<int> members{0};
 #pragma omp parallel num_threads(count + 1)
         ++members;
-        held.set_value(members - 1);
-        while (true) // asks for no memory: an exception here would end the program
+        idle.set_value(members - 1);
+        while (true) // allocates nothing: an exception here would end the program
             pause();
     }).detach();
-    return held.get_future().get();
+    return idle.get_future().get();
 }
 
 } // namespace
 
 void require_threads() {
     static std::mutex one_at_a_time;
-    static int known = 1; // so many could be started
+    static int known = 1; // so many threads could be started before
     const std::lock_guard<std::mutex> lock(one_at_a_time);
     const int threads = omp_get_max_threads();
     if (threads <= known)
@@ -119,11 +120,11 @@ void wait_passively() {
     if (kmp_set_blocktime != nullptr)
         return kmp_set_blocktime(0);
     static std::mutex one_at_a_time;
-    static int held = 0;
+    static int idle = 0;
     const std::lock_guard<std::mutex> lock(one_at_a_time);
-    const int threads = omp_get_max_threads(), lacking = omp_get_num_procs() + 1 - threads - held;
-    if (threads > 1 && lacking > 0 && held + lacking <= most_held && can_start(threads + lacking))
-        held += hold(lacking);
+    const int threads = omp_get_max_threads(), lacking = omp_get_num_procs() + 1 - threads - idle;
+    if (threads > 1 && lacking > 0 && idle + lacking <= most_idle && can_start(threads + lacking))
+        idle += add_idle_threads(lacking);
 }
 
 } // namespace milcgpu

@@ -10,7 +10,7 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int pinned = -1, of_host = -2, in_place_of_device = -3; // places; from 0 on: numbers of GPUs
+constexpr int pinned = -1, of_host = -2, in_place_of_device = -3; // kinds of memory; from 0 on: numbers of GPUs
 
 struct Block {
     unsigned char *data;
@@ -65,7 +65,7 @@ unsigned char *take_spare(int place, size_t bytes) {
 
 } // namespace
 
-// No lock is held while memory is allocated: that may wait for kernels, and these for another thread.
+// No lock is held during an allocation: it may wait for kernels, and these for another thread.
 unsigned char *take_lasting(Device &device, Lasting kind, size_t bytes) {
     const int place = place_of(device, kind);
     unsigned char *data = take_spare(place, bytes);

@@ -1,5 +1,5 @@
-// Launching a body over sites, on the GPU or on the host. A body is a struct with
-// `MILCGPU_HD void operator()(int i) const`. Launches that also sum: reduce.h.
+// Launches a body over sites, on the GPU or on the host. A body is a struct with `MILCGPU_HD void operator()(int i)
+// const`. Launches that also sum: reduce.h.
 #pragma once
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/launch_queue.h"
@@ -13,14 +13,14 @@
 
 namespace milcgpu {
 
-constexpr int max_block = 256; // threads of the largest block that any kernel is compiled for
+constexpr int max_block = 256; // threads of the largest block of any kernel
 
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// A launch may start while the one before it ends (programmatic dependent launch, from sm_90 on). Its blocks start as
-// soon as there is room on the GPU, and wait here for the end of the launch before. That hides the time that starting
-// blocks takes. Every kernel begins with this call.
+// A launch may start while the previous one ends (programmatic dependent launch, from sm_90 on). Its blocks start as
+// soon as the GPU has room, and wait here for the end of the previous launch. That hides the time that it takes to
+// start blocks. Every kernel begins with this call.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
@@ -28,8 +28,9 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-// In place of that call, for a kernel that may work beside the launch before it. That launch has begun, and what came
-// before it has ended. The kernel does not end before that launch, so what waits for the kernel waits for both.
+// Replaces that call in a kernel that may run beside the previous launch. That launch has started, and the launches
+// before it have ended. The kernel does not end before the previous launch, so work that waits for the kernel waits for
+// both.
 class AfterPrevious {
   public:
     __device__ __forceinline__ explicit AfterPrevious(bool beside) : beside_(beside) {
@@ -51,7 +52,7 @@ class AfterPrevious {
     const bool beside_;
 };
 
-// shared_bytes: dynamic shared memory of the kernel. starts_early: it may start while the launch before ends.
+// shared_bytes: dynamic shared memory of the kernel. starts_early: it may start while the previous launch ends.
 template <class... Parameters, class... Arguments>
 void start_as(Device &device, const char *what, int blocks, int threads, size_t shared_bytes, bool starts_early,
               void (*kernel)(Parameters...), const Arguments &...arguments) {
@@ -99,8 +100,8 @@ __global__ void __launch_bounds__(threads, blocks) run_bounded(const Body body, 
 } // namespace cuda
 #endif
 
-// The order of tiles of `a_tile` sites. Slices are not cut where those that are read take at most slices_fit of the L2
-// cache; else each part of them takes about part_of_cache of it. Less time by this order:
+// The order of tiles of `a_tile` sites. Slices stay whole if the slices that are read take at most slices_fit of the L2
+// cache; otherwise each part of them takes about part_of_cache of it. Time saved by this order:
 //   12 sources in single at 40^4 (74 MB), 5 to 8 parts; 4 sources (25 MB), 3 to 6 (H100, whole steps)    10 %; 6 %
 //   one source at 64^3 x 48, double (50 MB), single (25 MB) (H200, D)                                    4 %; 1 to 3 %
 //   one source at 96^3 x 16, double, single, half (H200, D)                                              3, 5, 6 %
@@ -116,7 +117,7 @@ inline TileOrder order_of_tiles(const Device &device, int sites, int a_tile, con
     return order;
 }
 
-// sites: those that the n calls of body go over together.
+// sites: the number of sites that the n calls of body cover together.
 template <class Body> void run_on_host(int n, int sites, const Body &body) {
 #pragma omp parallel for schedule(static) if (sites >= few_sites)
     for (int i = 0; i < n; ++i)
@@ -137,7 +138,7 @@ template <class Body> void launch(Device &device, int n, const Body &body, const
     run_on_host(n, n, body);
 }
 
-// The same in blocks of `threads`. The compiler limits registers so that `blocks` of them fit on a multiprocessor.
+// As above, in blocks of `threads`. The compiler limits registers so that `blocks` of them fit on a multiprocessor.
 template <int threads, int blocks, class Body>
 void launch_bounded(Device &device, int n, const Body &body, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)

@@ -6,8 +6,9 @@
 
 namespace milcgpu {
 
-// open(2) with O_CLOEXEC, never with the descriptor of stdin, stdout or stderr. If a program runs with one of these
-// closed, open(2) returns its number, and what the program prints lands in the file. -1: errno says why.
+// open(2) with O_CLOEXEC, but never returns the descriptor of stdin, stdout or stderr. If a program runs with one of
+// these closed, open(2) returns its number, and the program's output would be written into the file. -1: errno has the
+// reason.
 inline int open_file(const char *path, int flags, mode_t mode = 0) {
     const int number = ::open(path, flags | O_CLOEXEC, mode);
     if (number < 0 || number > STDERR_FILENO)
@@ -18,7 +19,7 @@ inline int open_file(const char *path, int flags, mode_t mode = 0) {
     return above;
 }
 
-// fsync(2): 0, or errno. Not every file system can.
+// fsync(2): returns 0 or errno. Some file systems do not support it.
 inline int sync_file(int number) {
     const int why = ::fsync(number) == 0 ? 0 : errno;
     return why == EINVAL || why == ENOSYS || why == EOPNOTSUPP ? 0 : why;

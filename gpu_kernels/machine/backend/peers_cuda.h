@@ -1,4 +1,4 @@
-// The device side of peers.h. Functions that all threads of a block call are named as such.
+// The device side of peers.h. Comments name the functions that all threads of a block must call.
 #pragma once
 #include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/machine/backend/peers.h"
@@ -22,14 +22,14 @@ __device__ __forceinline__ void acquire_from_peer(const unsigned *at) {
 __device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-// Calls look() until it returns true or the time limit is over. Once a wait was too long, every later wait ends soon
-// and reports the same. So no result after that is taken for right.
-template <class Look>
-__device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Look &look) {
+// Calls poll() until it returns true or the time limit is over. After a wait has reached the limit, every later wait
+// ends soon and reports the same. So no later result passes as right.
+template <class Poll>
+__device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Poll &poll) {
     volatile int *const broken = &p->broken;
     unsigned long long begin = 0;
-    for (unsigned looks = 1; !look(); ++looks) {
-        if (looks % 256 != 0)
+    for (unsigned polls = 1; !poll(); ++polls) {
+        if (polls % 256 != 0)
             continue;
         const unsigned long long now = nanoseconds();
         begin = begin == 0 ? now : begin;
@@ -46,9 +46,9 @@ __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int
     }
 }
 
-// Loads 16 or 8 bytes. A ghost may be written by another rank at this moment, so it is loaded past the L1 cache; other
-// data do not change and are loaded normally. Both loads are written down; one of them is skipped and leaves zeros.
-// (With the same registers as target, the second load would wait for the first.)
+// Loads 16 or 8 bytes. Another rank may write a ghost at this moment, so ghosts are loaded past the L1 cache; other
+// data do not change and are loaded normally. Both loads are in the code; the one that is skipped leaves zeros. (With
+// the same target registers, the second load would wait for the first.)
 template <int bytes> __device__ __forceinline__ void load_word(const unsigned char *from, bool ghost, uint32_t *to) {
     uint32_t other[bytes / 4];
     if constexpr (bytes == 16)
@@ -87,7 +87,7 @@ template <int bytes> __device__ __forceinline__ void store_to_peer(unsigned char
         asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(from[0]), "r"(from[1]) : "memory");
 }
 
-// The ghosts of the vector of a parity that was sent last: sites of `bytes` bytes in words of `word` bytes.
+// The ghosts of the last vector of a parity that was sent: sites of `bytes` bytes in words of `word` bytes.
 template <int bytes, int word> class Ghosts {
   public:
     __device__ __forceinline__ Ghosts(const GhostMap &map, int parity)
@@ -105,7 +105,7 @@ template <int bytes, int word> class Ghosts {
         const uint64_t check = load_check(data_ + size_t(places_) * most_ghost_bytes + size_t(i) * check_bytes, ghost);
         whole_ &= !ghost | (check == check_word<bytes / 4>(site, number_));
     }
-    // Whether all ghosts that were loaded had arrived.
+    // True if all ghosts that were loaded had arrived.
     __device__ __forceinline__ bool whole() const { return whole_; }
 
     // Waits until ghost k from the neighbour of a face has arrived, and resets whole().
@@ -138,8 +138,8 @@ __device__ __forceinline__ void send_ghost(const GhostMap &map, int parity, int 
     store_to_peer<check_bytes>(to + size_t(map.places) * most_ghost_bytes + size_t(k) * check_bytes, words);
 }
 
-// Called by one thread of every launch that computes a vector of `parity`, even if it is not sent. No other thread of
-// that launch reads what changes here.
+// Called by one thread of every launch that computes a vector of `parity`, even if the vector is not sent. No other
+// thread of that launch reads what changes here.
 __device__ __forceinline__ void count_vector(Peers *p, int parity) {
     p->vector_sent[parity] = p->vector_next[parity];
     p->vector_next[1 - parity] += 1;

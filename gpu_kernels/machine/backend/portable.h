@@ -1,4 +1,4 @@
-// What the same kernel body needs to compile for the GPU (nvcc) and for the CPU (any C++17 compiler).
+// Macros and functions that let the same kernel body compile for the GPU (nvcc) and for the CPU (any C++17 compiler).
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #define MILCGPU_HD __host__ __device__ __forceinline__
 #define MILCGPU_HD_ONCE MILCGPU_HD
 #elif defined(__SANITIZE_ADDRESS__)
-#define MILCGPU_HD inline // not forced, or gcc would take minutes for a file under the sanitizers
+#define MILCGPU_HD inline // not forced: under the sanitizers gcc would take minutes for a file
 #define MILCGPU_HD_ONCE
 #else
 #define MILCGPU_HD inline __attribute__((always_inline))
@@ -23,8 +23,8 @@
 #define MILCGPU_ON_DEVICE 0
 #endif
 
-// UNROLL: for loops over 3 colours, 4 directions and so on, whose arrays are in registers only if they are unrolled.
-// ROLLED: for rare code, which must not be unrolled.
+// UNROLL: for loops over 3 colours, 4 directions and so on, whose arrays stay in registers only if the loops are
+// unrolled. ROLLED: for rare code, which must not be unrolled.
 #if MILCGPU_ON_DEVICE
 #define MILCGPU_UNROLL _Pragma("unroll")
 #define MILCGPU_UNROLL_TWICE _Pragma("unroll 2")
@@ -54,8 +54,8 @@ MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
 #endif
 }
 
-// The same value. The compiler does not see where it comes from, so it cannot compute it again where it is used,
-// nor move what is computed from it out of a loop.
+// Returns the same value, but hides its origin from the compiler, which then can neither compute it again at its use
+// nor move computations with it out of a loop.
 template <class T> MILCGPU_HD T opaque(T value) {
 #if MILCGPU_ON_DEVICE
     if constexpr (sizeof(T) == 8)
@@ -66,8 +66,8 @@ template <class T> MILCGPU_HD T opaque(T value) {
     return value;
 }
 
-// Reciprocal and square root of normal numbers: two units in the last place on the GPU, without branches, IEEE
-// elsewhere. A negative number under the root counts as zero.
+// Reciprocal and square root of normal numbers: two units in the last place on the GPU, without branches; IEEE
+// elsewhere. The root of a negative number is that of zero.
 MILCGPU_HD float reciprocal(float x) {
 #if MILCGPU_ON_DEVICE
     float y;
@@ -79,7 +79,7 @@ MILCGPU_HD float reciprocal(float x) {
 }
 MILCGPU_HD double reciprocal(double x) {
 #if MILCGPU_ON_DEVICE
-    double y; // of 20 bits or more, of which one step of third order makes all
+    double y; // of 20 bits or more; one step of third order makes it exact to rounding
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
     const double error = fma(-x, y, 1.0);
     return fma(y, fma(error, error, error), y);
@@ -100,7 +100,7 @@ MILCGPU_HD float square_root(float x) {
 }
 MILCGPU_HD double square_root(double x) {
 #if MILCGPU_ON_DEVICE
-    // At least about 1e-62: compared by the upper half, whose order is that of the numbers.
+    // At least about 1e-62: compares the upper halves, which are ordered like the numbers.
     x = __hiloint2double(max(__double2hiint(x), 0x33000000), __double2loint(x));
     double y;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
@@ -197,7 +197,7 @@ MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i
 #else
     constexpr int elements_ahead = 8, cache_line = 64;
     static_cast<void>(stride);
-    if constexpr (reuse == Reuse::stream) // prefetches an element that comes soon in a loop over elements
+    if constexpr (reuse == Reuse::stream) // prefetches an element that a loop over elements reads soon
         for (int line = 0; line < bytes; line += cache_line)
             __builtin_prefetch(array + (i + elements_ahead) * bytes + line);
     to[(bytes - 1) / 4] = 0;

@@ -1,12 +1,12 @@
 // Numbers that one block of a launch passes to another, and the time limit of every wait for one.
 //
 // Until a number is posted, all its bits are set: that is a NaN which post() never writes, and means "unknown".
-// Accesses of 8 bytes are indivisible, and nothing else passes with the number, so no fence is needed.
+// Accesses of 8 bytes are indivisible, and nothing else is passed with the number, so no fence is needed.
 //
 // A wait assumes that the block which posts is running or has ended. The GPU starts blocks in the order of their index,
 // and a block waits only for blocks of lower index (reduce.h); for example, the first blocks compute the step length.
-// If that should fail, or a number is lost, the wait ends after some seconds. The kernel then notes which wait it was
-// and goes on with NaN, and the host reports it (Device::check_waits). A kernel never hangs.
+// If that assumption fails, or a number is lost, the wait ends after some seconds. The kernel then records which wait
+// it was and continues with NaN, and the host reports it (Device::check_waits). A kernel never hangs.
 #pragma once
 #include "gpu_kernels/machine/backend/portable.h"
 
@@ -30,9 +30,9 @@ struct WaitReport {
     int face;     // for ghosts: which face (peers.h)
 };
 
-// How often a wait looks before it gives up; a look takes about a microsecond. A wait for a block that itself waits for
-// another rank looks much longer, so that the other wait gives up first.
-constexpr unsigned most_looks = 1u << 23, most_looks_with_ranks = 1u << 31;
+// Number of polls before a wait ends; a poll takes about a microsecond. A wait for a block that itself waits for
+// another rank polls much longer, so that the other wait ends first.
+constexpr unsigned most_polls = 1u << 23, most_polls_with_ranks = 1u << 31;
 
 MILCGPU_HD void note_given_up(WaitReport *report, Wait wait) {
     if (report != nullptr)
@@ -50,17 +50,17 @@ MILCGPU_HD void post(double &to, double value) {
 
 MILCGPU_HD bool is_unknown(double value) { return bit_cast<PostedBits>(value) == unknown_bits; }
 
-// Returns the number; on the GPU waits until it is posted. If the wait is given up, returns "unknown", and the code
-// that uses the number reports it. (A report in this function, or a second exit of the loop, took registers and made a
-// step in single precision 2 % slower.)
-template <unsigned looks_allowed = most_looks> MILCGPU_HD double await(const double &posted) {
+// Returns the number; on the GPU waits until it is posted. If the wait reaches its limit, returns "unknown", and the
+// code that uses the number reports it. (A report in this function, or a second exit of the loop, took registers and
+// made a step in single precision 2 % slower.)
+template <unsigned polls_allowed = most_polls> MILCGPU_HD double await(const double &posted) {
 #if MILCGPU_ON_DEVICE
     PostedBits seen;
-    unsigned looks = 0;
+    unsigned polls = 0;
     do {
         seen = *reinterpret_cast<const volatile PostedBits *>(&posted);
-        ++looks;
-    } while ((seen == unknown_bits) & (looks < looks_allowed));
+        ++polls;
+    } while ((seen == unknown_bits) & (polls < polls_allowed));
     return bit_cast<double>(seen);
 #else
     return posted;

@@ -1,5 +1,5 @@
-// NVTX, version 3: headers of the CUDA toolkit, no library (https://github.com/NVIDIA/NVTX). A toolkit that was
-// installed without them gives no ranges.
+// NVTX, version 3: headers of the CUDA toolkit, no library (https://github.com/NVIDIA/NVTX). If the toolkit was
+// installed without them, there are no ranges.
 #include "gpu_kernels/machine/backend/profile.h"
 #if defined(MILCGPU_WITH_CUDA)
 #if __has_include(<nvtx3/nvToolsExt.h>)

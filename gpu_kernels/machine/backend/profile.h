@@ -1,5 +1,5 @@
-// Ranges that profilers show (nsys profile PROGRAM): every call of the C interface by its name, copies between host and
-// device. Without nvcc there are none.
+// Ranges that profilers show (nsys profile PROGRAM): every call of the C interface by its name, and copies between host
+// and device. Builds without nvcc have none.
 #pragma once
 
 namespace milcgpu {

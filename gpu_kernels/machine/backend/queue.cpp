@@ -20,7 +20,7 @@ Device::Sequence::Sequence(Device &device, std::function<void()> launches, [[may
     } catch (...) {
         device.recording_ = false;
         if (cudaStreamEndCapture(as_stream(device.stream_), &graph) != cudaSuccess)
-            cudaGetLastError(); // as where launches aside were not joined; the error that is thrown says what failed
+            cudaGetLastError(); // for example, launches aside were not joined; the thrown error says what failed
         if (graph != nullptr)
             cudaGraphDestroy(graph);
         throw;
@@ -101,7 +101,7 @@ void Device::add_over_ranks(double *values, int count) {
 void Device::collective(const char *phase, const std::function<void()> &work) {
     if (ranks_ == nullptr)
         return work();
-    if (in_collective_) // a rank that failed before it came here is in the outer one already: all meet there
+    if (in_collective_) // a rank that failed before this point is in the outer one already: all ranks meet there
         return ranks_->collective(phase, work);
     struct Inside {
         bool &now;
@@ -127,7 +127,7 @@ bool Device::reclaim_on_all_ranks(size_t &least_used) {
             return false;
         is_short = is_short || there == Allocated::failed;
     }
-    // What was made since the last time, and is idle by now, is no gain.
+    // Memory that was allocated since the last time and is idle by now does not count as a gain.
     for (bool gain = false; is_short && any && !gain;) {
         any = reclaim_ && reclaim_();
         for (const int less :
@@ -155,9 +155,9 @@ void Device::wait_for_event(void *event) {
         return;
     }
     bool all_done = true;
-    for (unsigned looks = 0;; ++looks) {
-        // While messages are on their way, they need the host more often than the driver is to be asked.
-        const cudaError_t code = !all_done && looks % 8 != 0 ? cudaErrorNotReady
+    for (unsigned polls = 0;; ++polls) {
+        // While messages are in flight, they need the host more often than the driver must be polled.
+        const cudaError_t code = !all_done && polls % 8 != 0 ? cudaErrorNotReady
                                  : event != nullptr          ? cudaEventQuery(as_event(event))
                                                              : cudaStreamQuery(as_stream(stream_));
         all_done = meanwhile_();
@@ -171,7 +171,7 @@ void Device::wait_for_event(void *event) {
     }
 }
 #else
-void Device::wait_for_event(void *) {} // all is done
+void Device::wait_for_event(void *) {} // all work is done already
 #endif
 
 void Device::wait(int slot) {

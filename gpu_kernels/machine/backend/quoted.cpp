@@ -6,7 +6,7 @@ namespace milcgpu {
 
 namespace {
 
-// The bytes of the character that starts there, if it is one that a terminal shows; else 0.
+// The length in bytes of the character that starts at `at`, if a terminal can show it; otherwise 0.
 size_t shown_bytes(const std::string &text, size_t at) {
     const auto byte = [&](size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u; };
     const unsigned first = byte(at);

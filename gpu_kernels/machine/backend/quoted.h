@@ -1,15 +1,15 @@
-// Text that others have written, in messages: a terminal obeys what it prints, and a message is to stay short.
+// Quotes foreign text in messages: a terminal obeys control characters, and a message must stay short.
 #pragma once
 #include <string>
 
 namespace milcgpu {
 
-// Content of a file, or a word that was given: control characters (also C1, and those that turn the direction of
-// writing) and what is no UTF-8 appear as \n, \t or \xNN; what is longer than `most` bytes is cut and ends in "...".
+// For file contents and words of the user: control characters (also C1, and those that change the direction of writing)
+// and invalid UTF-8 appear as \n, \t or \xNN; text longer than `most` bytes is cut and ends in "...".
 std::string quoted(const std::string &text, size_t most = 80);
-// The name of a file: likewise, up to what a system takes.
+// For names of files: likewise, up to the length that systems allow.
 std::string quoted_name(const std::string &name);
-// A whole message, of several lines perhaps: for those who print it.
+// For a whole message, perhaps of several lines, before it is printed.
 std::string printable(const std::string &message);
 
 } // namespace milcgpu

@@ -1,18 +1,18 @@
-// Launches that sum over their sites. A body is a struct with `MILCGPU_HD Sums<N> operator()(int i) const`. `finish` is
-// called once, by one thread, with the N sums. It derives from Finish, or has a wanted() of its own; if that returns
+// Launches that sum over their sites. A body is a struct with `MILCGPU_HD Sums<N> operator()(int i) const`. One thread
+// calls `finish` once, with the N sums. `finish` derives from Finish, or has its own wanted(); if wanted() returns
 // false, the sums are not computed.
 //
-// Sums are deterministic: 64 sites of a tile, 256 tiles of a group, and then the groups are added by fixed trees.
+// Sums are deterministic: 64 sites form a tile and 256 tiles a group; sites, tiles and groups are added by fixed trees.
 // Results do not depend on block size, number of SMs or CPU threads. There is no second launch, no atomic and no fence.
-// Each warp posts the sum of its half of a tile in a slot of its own and ends. The block with the last tile of a group
-// waits for the slots of the group, adds them and empties them (posted.h says why no wait is for ever). In the usual
+// Each warp posts the sum of its half of a tile in its own slot and ends. The block with the last tile of a group waits
+// for the slots of the group, adds them and empties them (posted.h says why no wait lasts for ever). In the usual
 // scheme each block does a fence and counts its arrival; then it stays on the SM 2 us longer, and a dslash with a sum
 // was 10 % slower.
 //
-// A sum (GlobalSum) and what is done with it (finish) are separate, because a launch may defer its sum to the next
-// launch (Pending). The first blocks of that launch add and finish the sum while the others work. A body waits only
-// when it needs a number that finish computes (await in posted.h). With several ranks, finish is called after the sums
-// of all ranks have been added in rank order; bodies do not change.
+// A sum (GlobalSum) and its use (finish) are separate, because a launch may defer its sum to the next launch (Pending).
+// The first blocks of that launch add and finish the sum while the others work. A body waits only if it needs a number
+// that finish computes (await in posted.h). With several ranks, finish is called after the sums of all ranks have been
+// added in rank order; bodies do not change.
 #pragma once
 #include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/machine/backend/launch_types.h"
@@ -25,8 +25,8 @@ namespace milcgpu {
 constexpr int tile_sites = 64;     // also the smallest block; every block is a multiple of it
 constexpr int tile_slots = 2;      // one for each of its warps
 constexpr int group_tiles = 256;   // tiles added by one block
-constexpr int sources_a_block = 4; // threads for a site in launch_sum_sources, at most
-constexpr int site_parts = 4;      // that a heavy body is cut into: one a direction
+constexpr int sources_a_block = 4; // most threads for a site in launch_sum_sources
+constexpr int site_parts = 4;      // number of parts of a heavy body: one a direction
 
 template <int N> struct Sums {
     double v[N];
@@ -37,16 +37,16 @@ template <int N> struct Sums {
     }
 };
 
-// The `count` sources of a thread, which lie one after the other. If the call has fewer sources than that, the first
-// one is done twice. A thread always computes `count` of them. It does not store the first `skipped`: another thread
-// does, or they are there twice.
+// The `count` consecutive sources of a thread. If the call has fewer sources than that, the first one is done twice. A
+// thread always computes `count` of them. It does not store the first `skipped`, because another thread does, or
+// because they are duplicates.
 template <int count> struct Sources {
     int first, skipped;
     bool twice;
     MILCGPU_HD int k(int r) const { return r > 0 && twice ? first + r - 1 : first + r; }
     MILCGPU_HD bool mine(int r) const { return r >= skipped; }
-    // The fields of these sources, which lie `bytes` apart, by steps: the compiler would compute a product for each one
-    // again and again.
+    // Addresses of the fields of these sources, which are `bytes` apart, computed by steps: otherwise the compiler
+    // would compute a product for each one again and again.
     MILCGPU_HD const unsigned char *first_of(const unsigned char *field, size_t bytes) const {
         return opaque(field + first * bytes);
     }
@@ -59,8 +59,8 @@ template <int count> struct Sources {
     }
 };
 
-// What a body does for a site without reading what the launch before writes can run while that one ends: it has
-// Body::Prepared, prepare(i), and operator()(i, what that made) besides operator()(i).
+// The part of a body that does not read what the previous launch writes can run while that launch ends. Such a body has
+// Body::Prepared, prepare(i), and operator()(i, prepared) besides operator()(i).
 template <class Body, class = void> struct prepares : std::false_type {};
 template <class Body> struct prepares<Body, std::void_t<typename Body::Prepared>> : std::true_type {};
 // The base of a body that prepares in some of its instances.
@@ -80,16 +80,16 @@ struct ReduceShape {
     MILCGPU_HD size_t slots() const { return group_slots() + groups; }
 };
 
-// N sums over the sites of a launch that are not finished: the slots of warps and groups.
+// N sums over the sites of a launch that are not finished yet: the slots of warps and groups.
 template <int N> struct GlobalSum {
-    Sums<N> *slots; // nullptr: there is none
+    Sums<N> *slots; // nullptr: no sum
     ReduceShape shape;
     WaitReport *waits;
     MILCGPU_HD Sums<N> *groups() const { return slots + shape.group_slots(); }
     MILCGPU_HD GlobalSum of_source(int k) const { return {slots + k * shape.slots(), shape, waits}; }
 };
 
-// Over n sites, with these slots; nullptr: those of the device, which a deferred sum must not use.
+// A sum over n items in these slots; nullptr: the slots of the device, which a deferred sum must not use.
 template <int N> GlobalSum<N> global_sum(Device &device, int n, double *slots, int sources = 1) {
     const ReduceShape shape(n);
     return {
@@ -97,13 +97,13 @@ template <int N> GlobalSum<N> global_sum(Device &device, int n, double *slots, i
         shape, queue_of(device).waits()};
 }
 
-// The sum that the launch before has deferred, and how to finish it. This launch may read what finish writes only by
+// The sum that the previous launch deferred, and how to finish it. This launch may read what finish writes only by
 // await.
 template <int N, class Last> struct Pending {
     GlobalSum<N> sum;
     Last finish;
     MILCGPU_HD bool any() const { return sum.slots != nullptr; }
-    // How many blocks add it; each group takes 64 threads.
+    // Number of blocks that add the sum; each group takes 64 threads.
     int blocks(int threads) const {
         const int groups_a_block = threads / tile_sites;
         return any() ? (sum.shape.groups + groups_a_block - 1) / groups_a_block : 0;
@@ -113,7 +113,8 @@ struct NothingPending {
     MILCGPU_HD bool any() const { return false; }
     int blocks(int) const { return 0; }
 };
-// One of two, where only the launch knows which: at most one has slots. A kernel for both is half of two kernels.
+// One of two pending sums, if only the launch knows which: at most one has slots. So one kernel serves both, instead of
+// two.
 template <class First, class Second> struct EitherPending {
     First first;
     Second second;
@@ -207,25 +208,25 @@ void run_sum(Device &device, int n, const Body &body, const Last &finish, const 
 
 } // namespace host
 
-// How a launch that sums is started.
+// Parameters of a launch that sums.
 struct SumLaunch {
     const char *what;
     const int *gate = nullptr; // a flag on the device; 0 there skips the whole launch
     int block = 128;           // threads a block on the GPU
     double *defer = nullptr; // slots for a sum that the next launch gets as `pending`; nullptr: this launch finishes it
-    bool starts_early = true; // false: the launch before may write what the body prepares from
+    bool starts_early = true; // false: the previous launch may write what the body prepares from
     SlicesRead read = {};     // by a stencil whose tiles may be taken in another order
 };
 
-// A body can ask that its tiles are taken in another order where what it reads does not fit in the L2 cache:
-// Body::ordered. A body with three kernels (kernels_of) has one more for that. The others have no code for it: it cost
-// D on several Wilson sources in half precision 4 %, in single up to 3, on one in half 1.2, in single 1; D on one
-// staggered source in half up to 1.4.
+// If the data that a body reads do not fit in the L2 cache, it can have its tiles taken in another order:
+// Body::ordered. A body with three kernels (kernels_of) then has one more. Other bodies have no code for the order.
+// That code cost D on several Wilson sources 4 % in half precision and up to 3 % in single, on one Wilson source 1.2 %
+// in half and 1 % in single; D on one staggered source up to 1.4 % in half.
 template <class Body, class = void> struct orders_tiles : std::false_type {};
 template <class Body> struct orders_tiles<Body, std::enable_if_t<Body::ordered>> : std::true_type {};
 template <class Body> using OrderOf = std::conditional_t<orders_tiles<Body>::value, TileOrder, AsTheyLie>;
 
-// any: no block finishes a sum. Those that do wait for tiles before theirs, which must have started.
+// any: no block finishes a sum. Blocks that do wait for lower tiles, which must have started.
 inline TileOrder order_of_launch(const Device &device, int n, int a_tile, const SlicesRead &read, bool any) {
     return any ? order_of_tiles(device, n, a_tile, read) : TileOrder{};
 }
@@ -235,13 +236,14 @@ inline TileOrder order_of_launch(const Device &device, int n, int a_tile, const 
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
-// A body can have several kernels that do the same: Body::kernels, kernel(), which of them (from 0), and
-// of_kernel<k>(i), of which of_kernel<0>(i) is operator()(i). As branches of one kernel they cost each other about 1 %.
+// A body can have several kernels that do the same: Body::kernels is their number, kernel() selects one (from 0), and
+// of_kernel<k>(i) runs it; of_kernel<0>(i) equals operator()(i). As branches of one kernel they cost each other about 1
+// %.
 template <class Body, class = void> struct kernels_of : std::integral_constant<int, 1> {};
 template <class Body>
 struct kernels_of<Body, std::void_t<decltype(Body::kernels)>> : std::integral_constant<int, Body::kernels> {};
 
-// A body over the sites of a box that is cut takes part in exchanges with peers: it has a member `exchange`.
+// A body over the sites of a cut box takes part in exchanges with peers: it has a member `exchange`.
 template <class Body, class = void> struct exchanges : std::false_type {};
 template <class Body> struct exchanges<Body, std::void_t<decltype(Body::exchange)>> : std::true_type {};
 
@@ -253,8 +255,8 @@ struct is_on_host<Body, std::void_t<decltype(Body::on_host)>> : std::bool_consta
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// Finishes a sum whose warps have posted. If the ranks do not reach each other's memory, the host adds up the sums of
-// all ranks.
+// Finishes a sum whose warps have posted. If the ranks do not reach each other's memory, the host adds the sums of all
+// ranks.
 template <int N, class Last>
 void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &finish, const int *gate) {
     const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
@@ -280,8 +282,8 @@ void finish_over_ranks(Device &device, const EitherPending<First, Second> &pendi
     finish_over_ranks(device, pending.second, gate);
 }
 
-// A launch that sums: start(finish later, pending). with_peers: it takes part in exchanges with peers. Where the launch
-// cannot finish a sum over the ranks, that comes behind it, and the pending sum before it.
+// Starts a launch that sums: start(finish later, pending). with_peers: it takes part in exchanges with peers. If the
+// launch cannot finish a sum over the ranks, it is finished after the launch, and the pending sum before it.
 template <bool with_peers, int N, class Last, class Before, class Start>
 void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, const SumLaunch &how, const Before &pending,
                const Start &start) {
@@ -298,7 +300,7 @@ void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, cons
         finish_over_ranks(device, sum, finish, how.gate);
 }
 
-// The end of the sums of several sources at once.
+// Finishes the sums of several sources at once.
 template <int N, class Last>
 void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const ActiveSources &active, const Last &finish,
                                int sources) {
@@ -385,9 +387,9 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     }
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source);
-// body.active() says the same. On the GPU a thread does Body::together sources at a site; more than one by body.of(i,
-// first, open, sums), which leaves those alone that are not open. What they share (links) is loaded once. read: as in
+// finish(sum over i of body(i, source), source) for each source in [0, sources) with body.open(source); body.active()
+// must agree with open(). On the GPU a thread does Body::together sources at a site; for more than one it calls
+// body.of(i, first, open, sums), which skips sources that are not open and loads shared data (links) once. read: as in
 // SumLaunch.
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what,
@@ -425,13 +427,13 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
 
 // Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
 // loads links once for them: body.of(i, which). Threads share the sources evenly. Body::blocks(count): blocks of 64
-// threads that must fit on an SM. gate: as in SumLaunch. order: of tiles of tile_sites.
+// threads that must fit on an SM. gate: as in SumLaunch. order: the order of tiles of tile_sites.
 template <class Body>
 void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate,
                     [[maybe_unused]] const TileOrder &order, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (queue_of(device).on_gpu()) {
-        const int threads = (sources + Body::together - 1) / Body::together; // of a site, at least
+        const int threads = (sources + Body::together - 1) / Body::together; // least number of threads for a site
         const int a_thread = (sources + 2 * threads - 1) / (2 * threads) * 2;
         const int groups = (sources + a_thread - 1) / a_thread;
         cuda::start(device, what, order.count * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n,

@@ -22,7 +22,7 @@ template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<
 }
 
 // Posts the sum over the 32 sites of a warp; all its threads call this, each with its site i. defer: also empties the
-// slots of the groups, which blocks of the next launch will wait for.
+// slots of the groups, for which blocks of the next launch will wait.
 template <int N>
 __device__ __forceinline__ void post_warp(const GlobalSum<N> &sum, int i, const Sums<N> &s, bool defer) {
     const Sums<N> of_warp = warp_sum(s);
@@ -45,7 +45,7 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
     if (mine)
         for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
             PostedBits seen[at_once][numbers];
-            unsigned looks = 0;
+            unsigned polls = 0;
             bool missing;
             do {
                 missing = false;
@@ -57,9 +57,9 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
                     seen[j][k] = at < count ? words[at * numbers + k] : 0;
                     missing |= seen[j][k] == unknown_bits;
                 }
-                ++looks;
-            } while (missing & (looks < most_looks));
-            given_up |= looks >= most_looks; // (`missing` here cost D in single precision 4 to 8 bytes of spills)
+                ++polls;
+            } while (missing & (polls < most_polls));
+            given_up |= polls >= most_polls; // (`missing` here cost D in single precision 4 to 8 bytes of spills)
             MILCGPU_UNROLL
             for (int j = 0; j < at_once; ++j) {
                 const int at = first + j * tile_sites;
@@ -91,8 +91,8 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
 }
 
 // The block with the last tile of a group adds the group. The block of the last group then adds all groups. They wait
-// only for blocks of lower index, which the GPU has started before. finish is called by the first thread of each tile
-// with `mine`.
+// only for blocks of lower index, which the GPU has started before. The first thread of each tile with `mine` calls
+// finish.
 template <int N, class Last>
 __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &sum, bool mine, int end_tile, int group,
                                        Sums<N> *shared) {
@@ -112,9 +112,9 @@ __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &s
         finish(total);
 }
 
-// The first blocks of a launch (Pending::blocks) add the sum that the launch before has deferred; 64 threads add a
-// group. The launch before has ended, so they wait only for each other's groups. Returns true in the last of these
-// blocks, whose first thread gets the sum.
+// The first blocks of a launch (Pending::blocks) add the sum that the previous launch deferred; 64 threads add a group.
+// The previous launch has ended, so they wait only for each other's groups. Returns true in the last of these blocks,
+// whose first thread gets the sum.
 template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N> &sum, int block, Sums<N> &total) {
     __shared__ Sums<N> shared[max_block / 32];
     const int tile = threadIdx.x / tile_sites, group = block * (blockDim.x / tile_sites) + tile;
@@ -206,8 +206,8 @@ template <class Body> __device__ __forceinline__ auto prepare(const Body &body, 
         return 0;
 }
 
-// The head of a launch that sums. Returns true if this is a block with sites, with its number among these. Else it is
-// done: it has finished the pending sum, or the launch is skipped.
+// The head of a launch that sums. Returns true in blocks with sites, with the block's number among these. Otherwise the
+// block is done: it has finished the pending sum, or the launch is skipped.
 template <class Before>
 __device__ __forceinline__ bool has_sites(const int *gate, int pending_blocks, const Before &pending, int &block) {
     wait_for_previous();
@@ -227,8 +227,8 @@ __device__ __forceinline__ int tile_of(const TileOrder &order, int turn) {
     return turn < 0 || order.part == 0 ? turn : order.tile(turn);
 }
 
-// kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
-// that computes it delayed every block: D in single precision took 1 % longer.)
+// kernel: number of the body's kernel, if it has several. pending_blocks: number of blocks that finish the pending sum.
+// (The division that computes it delayed every block: D in single precision took 1 % longer.)
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before, class Order>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     add_up(finish, sum, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles, shared);
 }
 
-// The same for lattices that are too small to fill the GPU with one thread per site: 4 threads per site, so a block of
+// As above, for lattices that are too small to fill the GPU with one thread per site: 4 threads per site, so a block of
 // 256 threads has one tile. Thread k of a site computes part k; the parts are added in order. 2 blocks per SM leave 128
 // registers to a thread, which is enough for one direction.
 template <int N, class Body, class Last, class Before, class Order>
@@ -294,7 +294,7 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
 }
 
 // Sums of several sources at once. A block has a tile of sites with up to 4 threads a site, each for Body::together
-// sources, so that what they share (links) is found in L1; `groups` blocks have the sources of a tile.
+// sources, so that shared data (links) are found in L1; `groups` blocks share the sources of a tile.
 template <int N, int min_blocks, class Body, class Last, class Order>
 __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
     run_sum_sources(const Body body, const Last finish, int n, int sources, int groups, const GlobalSum<N> sum,
@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
 
 // Several sources without sums. A block has one tile of sites for `count` sources. The next blocks have the other
 // sources. All blocks run the same code: a mixture made 6 sources in single 1.6 times slower. So the last block of a
-// tile may compute sources once more that the block before it stores.
+// tile may repeat sources that the previous block stores.
 template <class Body, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
     run_sources(const Body body, int n, int sources, const int *gate, const TileOrder order) {
@@ -354,7 +354,7 @@ void (*kernel_of_sources(int a_thread))(const Body, int, int, const int *, const
     return run_sources<Body, count>;
 }
 
-// Adds the sum that the launch before has deferred: the sum of this rank. Runs with Pending::blocks blocks.
+// Adds the sum that the previous launch deferred: the sum of this rank. Runs with Pending::blocks blocks.
 template <int N>
 __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, Sums<N> *total, const int *gate) {
     wait_for_previous();
@@ -365,7 +365,7 @@ __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, S
         *total = own;
 }
 
-// The same for several sources, `blocks` blocks for each. Sources that are done get 0.
+// As above for several sources, with `blocks` blocks for each. Sources that are done get 0.
 template <int N>
 __global__ void __launch_bounds__(max_block)
     add_slots_of_sources(const ActiveSources sources, const GlobalSum<N> sum, int blocks, Sums<N> *totals) {
@@ -414,9 +414,8 @@ __global__ void __launch_bounds__(max_block)
     finish_pending(Pending<N, Last>{sum, finish}, peers);
 }
 
-// A launch over the sites of a box that is cut. The sum is deferred. The body has exchange (a PeerLaunch), parity (of
-// the new vector), operator()(i), inner(i) for sites that neither read ghosts nor are sent, part(i, k) and complete(i,
-// part).
+// A launch over the sites of a cut box. The sum is deferred. The body has exchange (a PeerLaunch), parity (of the new
+// vector), operator()(i), inner(i) for sites that neither read ghosts nor are sent, part(i, k) and complete(i, part).
 template <int N, int min_blocks, bool in_parts, class Body, class Before>
 __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, int pending_blocks,
@@ -426,8 +425,8 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
     const int tile = turn >= 0 && turn < sum.shape.tiles ? exchange.tile(turn) : sum.shape.tiles;
     wait_for_previous(); // what was read above never changes
-    // Block 0 reads the gate as the launch before has left it, which is the same on all ranks. Only finish can close
-    // the gate, and it needs block 0's part of the pending sum first.
+    // Block 0 reads the gate as the previous launch left it, which is the same on all ranks. Only finish can close the
+    // gate, and it needs block 0's part of the pending sum first.
     const bool open = gate == nullptr || *gate != 0;
     if (exchange.map.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
         count_vector(exchange.map.peers, body.parity); // every launch counts, even if the gate is closed

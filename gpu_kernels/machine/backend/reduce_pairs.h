@@ -1,9 +1,9 @@
-// Launches that sum over their sites (reduce.h) with two threads a site. Thread k of a site does half k of its work in
-// another warp than the other thread, passes what that one ends, and ends the rest. Half as much work a thread leaves
+// Launches that sum over their sites (reduce.h) with two threads a site, in different warps. Each thread does half of
+// the work, passes the sums that the other thread completes, and completes its own. Half as much work a thread leaves
 // less of the GPU idle at the end of a launch, and more warps wait for memory at the same time.
 //
 // Body: operator() as in reduce.h, for the host; Real; Half, some Reals; prepare_pair(i, k), which may run before the
-// launch before has ended; of_pair(i, k, what that made), with two Halves `kept` and `given`; complete_half(i, k, kept,
+// previous launch has ended; of_pair(i, k, prepared), with two Halves `kept` and `given`; complete_half(i, k, kept,
 // received), the sums of its half.
 #pragma once
 #include "gpu_kernels/machine/backend/reduce.h"
@@ -13,7 +13,8 @@ namespace milcgpu {
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// What two threads of a site pass to each other, in shared memory, number by number: a warp's numbers have all banks.
+// The numbers that two threads of a site pass to each other, in shared memory, ordered so that a warp's accesses use
+// all banks.
 template <class Half, class Real> struct Passed {
     static constexpr int count = sizeof(Half) / sizeof(Real);
     Real numbers[2][count][tile_sites];
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
 #endif
 
 // As launch_sum. min_blocks: blocks of 128 threads that must fit on an SM, which limits the registers of a thread.
-// starts_early: the launch before writes nothing that prepare_pair reads.
+// starts_early: the previous launch writes nothing that prepare_pair reads.
 template <int N, int min_blocks, class Body, class Last, class Before = NothingPending>
 void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
                          bool starts_early, const Before &pending = {}) {

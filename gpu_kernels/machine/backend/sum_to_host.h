@@ -5,7 +5,7 @@
 
 namespace milcgpu {
 
-// Sum over i in [0, n) of body(i), on the host. min_blocks: as of launch_sum.
+// Sum over i in [0, n) of body(i), returned to the host. min_blocks: as in launch_sum.
 template <int N> struct StoreSums : Finish {
     double *to;
     MILCGPU_HD void operator()(const Sums<N> &total) const {
@@ -16,7 +16,7 @@ template <int N> struct StoreSums : Finish {
 template <int N, int min_blocks = 1, class Body>
 Sums<N> sum_to_host(Device &device, int n, const Body &body, const char *what) {
     DeviceArray<double> sums;
-    queue_of(device).collective("room for sums over links", [&] {
+    queue_of(device).collective("memory for sums over links", [&] {
         sums = {device, N, "sums over links"};
         reserve_sums(device, n);
     });

@@ -13,18 +13,19 @@ namespace milcgpu {
 
 namespace {
 
-constexpr size_t staging_bytes = size_t(4) << 20; // of each pinned buffer
+constexpr size_t staging_bytes = size_t(4) << 20; // size of each pinned buffer
 constexpr int staging_slots = 6;
-constexpr size_t least_staged = size_t(1) << 17; // bytes; smaller copies are as fast by the driver
+constexpr size_t least_staged = size_t(1) << 17; // bytes; the driver copies fewer as fast
 constexpr size_t letter_bytes = 8192;
-constexpr int most_letters = 16; // copies to the device that nothing waits for; one more is for those to the host
+// Most copies to the device in flight without a wait; one more letter is for copies to the host
+constexpr int most_letters = 16;
 
 } // namespace
 
 void Device::copy_to_device(void *to, const void *from, size_t bytes) {
     copy_rows_to_device(to, from, bytes, bytes, 1);
 }
-// Numbers that the library itself reads. Copies into the caller's memory first wait for the queue; these do not.
+// Copies numbers that the library itself reads. Copies into the caller's memory first wait for the queue; these do not.
 void Device::copy_to_host(void *to, const void *from, size_t bytes) {
     fail_if_planted();
     read_rows(to, from, bytes, bytes, 1);
@@ -36,7 +37,7 @@ struct Device::Rows {
     size_t pitch, width, rows;
     size_t bytes() const { return width * rows; }
     // Copies bytes [from, from + n) of the packed rows to or from `packed` (nullptr: does not copy), with several
-    // threads. Where `sum` is given, what weigh_row says of them is added there.
+    // threads. Adds weigh_row of these bytes to `sum`, if it is given.
     void copy(unsigned char *packed, size_t from, size_t n, bool to_packed, uint64_t *sum) const {
         const size_t piece = 1 << 16;
         const long long pieces = static_cast<long long>((n + piece - 1) / piece);
@@ -71,9 +72,9 @@ struct Device::Rows {
 
 struct Device::Staging {
     unsigned char *buffers = nullptr; // pinned
-    void *events[staging_slots] = {}; // the bus no longer uses this buffer
-    int next = 0;                     // buffer to be used
-    struct Arrival {                  // bytes [at, at + bytes) of `to` are on their way to buffer `slot`
+    void *events[staging_slots] = {}; // recorded when the bus no longer uses the buffer
+    int next = 0;                     // buffer to use next
+    struct Arrival {                  // bytes [at, at + bytes) of `to` are in flight to buffer `slot`
         Rows to;
         size_t at, bytes;
         int slot;
@@ -127,7 +128,7 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
         host.copy(static_cast<unsigned char *>(to), 0, host.bytes(), true, sum);
 }
 
-// Staged copies wait for all earlier work before they write the host's memory. So nothing else has to wait here.
+// Staged copies wait for all earlier work before they write the host's memory. So no other wait is needed here.
 void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows, uint64_t *sum) {
     if (on_gpu() && !goes_directly(to, width * rows)) {
         make_staging();
@@ -201,8 +202,8 @@ bool Device::is_pinned(const void *host) const {
     return attributes.type == cudaMemoryTypeHost;
 }
 
-// Whether the driver copies directly, without staging buffers: pinned memory, and small copies. But not small copies if
-// the host has other work meanwhile (meanwhile_), because the driver may wait for the queue.
+// True if the driver copies directly, without staging buffers: pinned memory and small copies. False for small copies
+// if the host has other work meanwhile (meanwhile_), because the driver may wait for the queue.
 bool Device::goes_directly(const void *host, size_t bytes) const {
     return (bytes < least_staged && !meanwhile_) || is_pinned(host);
 }
@@ -234,7 +235,7 @@ int Device::next_buffer() {
     return slot;
 }
 
-// Returns when the host's memory has been read. The last buffers may still be copied to the device.
+// Returns after the host's memory has been read. The last buffers may still be in flight to the device.
 void Device::stage_to_device(void *to, const Rows &from, uint64_t *sum) {
     if (staging_ != nullptr)
         take_arrivals(0);
@@ -358,7 +359,7 @@ void *Device::allocate_pinned(size_t bytes) {
     if (on_gpu() && meanwhile_) // as in make_staging
         wait_for_event(nullptr);
 #endif
-    own_pinned_.push_back({nullptr, bytes, false}); // the entry comes first, so that the memory cannot be lost
+    own_pinned_.push_back({nullptr, bytes, false}); // the entry comes first, so that the memory cannot leak
     void *&data = own_pinned_.back().data;
     try {
 #if defined(MILCGPU_WITH_CUDA)

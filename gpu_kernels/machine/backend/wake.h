@@ -1,10 +1,10 @@
-// The driver's start, which takes a few tenths of a second, ahead of the first Device.
+// Starts the CUDA driver, which takes a few tenths of a second, before the first Device.
 #pragma once
 
 namespace milcgpu {
 
-// Makes the GPU of this number ready for the process, or does nothing where there is none. Any thread may call it,
-// while others use the GPU or not. A failure is not said: the first Device meets it again.
+// Initializes the GPU of this number for the process; does nothing if there is none. Any thread may call it at any
+// time. A failure is not reported here: the first Device fails in the same way.
 void wake(int ordinal) noexcept;
 
 } // namespace milcgpu

@@ -23,15 +23,14 @@ void check_extent(const Box &box, int mu) {
         refuse(format("layout.origin[%c] is %d: a box of %d sites must lie inside the whole lattice of %d", name,
                       origin, extent, whole));
     if (box.has_halo(mu) && extent < halo_depth)
-        refuse(format("layout.extent[%c] is %d and %s: where the lattice is cut a box needs at least %d sites, the "
-                      "depth of the halo. %s",
+        refuse(format("layout.extent[%c] is %d and %s: if the lattice is cut, a box needs at least %d sites, the depth "
+                      "of the halo. %s",
                       name, extent, box.cut(mu) ? format("cut from %d", whole).c_str() : "emulated as cut", halo_depth,
                       box.cut(mu) ? "Cut another direction, or use fewer ranks" : "Leave that direction out"));
     if (box.emulates(mu) && box.cut(mu))
-        refuse(format(
-            "layout.emulate (or MILCGPU_TEST=cut=...) names %c, which is cut: it is for directions that one rank "
-            "has whole",
-            name));
+        refuse(format("layout.emulate (or MILCGPU_TEST=cut=...) names %c, which is cut: it is only for directions that "
+                      "one rank has whole",
+                      name));
 }
 
 } // namespace
@@ -54,14 +53,14 @@ void check_box(const Box &box, int rank, int size) {
                 refuse(format("layout.neighbour[%c][%d] is %d: must be another one of %d ranks", "XYZT"[mu], side,
                               neighbour, size));
         }
-    constexpr double most_sites = 5e8; // that can be indexed
+    constexpr double most_sites = 5e8; // the largest number that an index can count
     if (box.sites() > most_sites)
         refuse(format("%.0f sites on one device: at most %.0f can be indexed", box.sites(), most_sites));
 }
 
 namespace {
 
-// The box `ahead` must begin where `box` ends in mu, and lie beside it in all other directions.
+// True if the box `ahead` begins where `box` ends in mu and has the same range in all other directions.
 bool is_ahead(const Box &ahead, const Box &box, int mu) {
     for (int nu = 0; nu < 4; ++nu)
         if (nu != mu && (ahead.origin[nu] != box.origin[nu] || ahead.extent[nu] != box.extent[nu]))
@@ -95,13 +94,11 @@ void check_boxes(const std::vector<Box> &boxes) {
                     std::to_string(boxes[0].emulated));
         for (int other = 0; other < rank; ++other)
             if (overlap(box, boxes[other]))
-                refuse(format("the box of rank %d of %d, %s, overlaps that of rank %d, %s: each rank must have a part "
-                              "of its own",
+                refuse(format("the box of rank %d of %d, %s, overlaps the box of rank %d, %s: boxes must not overlap",
                               rank, size, box.text().c_str(), other, boxes[other].text().c_str()));
     }
     if (sites != boxes[0].whole_sites())
-        refuse(format("the boxes of %d ranks have %.0f sites together, the whole lattice of %s has %.0f: rank 0 has "
-                      "%s",
+        refuse(format("the boxes of %d ranks have %.0f sites in total, the whole lattice of %s has %.0f: rank 0 has %s",
                       size, sites, text_of(boxes[0].whole).c_str(), boxes[0].whole_sites(), boxes[0].text().c_str()));
     for (int rank = 0; rank < size; ++rank)
         for (int mu = 0; mu < 4; ++mu)

@@ -1,4 +1,4 @@
-// Which box of the lattice each rank has, who its neighbours are, and whether all of that fits together.
+// The box of the lattice that each rank has, its neighbours, and the check that all boxes fit together.
 #pragma once
 #include "gpu_kernels/machine/comm/ranks.h"
 #include <array>
@@ -9,8 +9,8 @@ constexpr int halo_depth = 3; // sites of a neighbour that the stencil reads: th
 
 struct Box {
     std::array<int, 4> extent, whole, origin;
-    std::array<std::array<int, 2>, 4> neighbour; // ranks behind [0] and ahead [1]; this rank where nothing is cut
-    int emulated;                                // directions (bit mu) that are whole and treated as cut
+    std::array<std::array<int, 2>, 4> neighbour; // ranks behind [0] and ahead [1]; this rank if mu is not cut
+    int emulated;                                // directions (bit mu) that are whole but treated as cut
 
     bool cut(int mu) const { return extent[mu] != whole[mu]; }
     bool emulates(int mu) const { return (emulated >> mu & 1) != 0; }
@@ -21,11 +21,12 @@ struct Box {
     std::string text() const; // "4 x 4 x 4 x 8 at 0 0 0 8"
 };
 
-// What one rank can see by itself. Throws Error(bad_argument) that names the member of milcgpu_layout.
+// Checks what one rank can see alone. Throws Error(bad_argument) that names the member of milcgpu_layout.
 void check_box(const Box &box, int rank, int size);
 
-// Whether the boxes of all ranks tile the lattice, and neighbours lie face to face. Each is what check_box lets pass.
-// Throws Error(bad_argument) that names a rank and what is wrong: the same on all ranks, which hand in the same boxes.
+// Checks that the boxes of all ranks tile the lattice and that neighbours touch face to face. Each box must have passed
+// check_box. All ranks pass the same boxes. Throws the same Error(bad_argument) on all ranks; it names a rank and its
+// fault.
 void check_boxes(const std::vector<Box> &boxes);
 
 } // namespace milcgpu

@@ -1,4 +1,4 @@
-// Messages on their way, and the ends of waits for them.
+// Messages in flight, and how waits for them end.
 #include "gpu_kernels/machine/comm/clock.h"
 #include "gpu_kernels/machine/comm/ranks.h"
 #include <algorithm>
@@ -53,16 +53,15 @@ void Exchange::copy_to_self(const std::vector<Message> &messages) {
     std::stable_sort(received.begin(), received.end(), by_tag);
     const auto fit = [](const Message *a, const Message *b) { return a->tag == b->tag && a->bytes == b->bytes; };
     if (!std::equal(sent.begin(), sent.end(), received.begin(), received.end(), fit))
-        throw Error(Status::bad_argument,
-                    format("%s, %s: what the rank sends to itself (%zu messages) is not what it receives from itself "
-                           "(%zu messages)",
-                           phase_, ranks_.name().c_str(), sent.size(), received.size()));
+        throw Error(Status::bad_argument, format("%s, %s: the messages that the rank sends to itself (%zu) differ from "
+                                                 "those that it receives from itself (%zu)",
+                                                 phase_, ranks_.name().c_str(), sent.size(), received.size()));
     for (size_t k = 0; k < sent.size(); ++k)
         std::memcpy(received[k]->receive, sent[k]->send, sent[k]->bytes);
 }
 
-// One handle a peer, so that an error can name the peers that are missed. All is made before the first one begins: what
-// finds no memory has then told nobody.
+// One handle a peer, so that an error can name the peers whose messages are missing. All memory is allocated before the
+// first message starts, so that a failed allocation has sent nothing.
 void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const void> &buffers) {
     const auto stays = [&](const Message &message) { return message.peer == ranks_.rank_ || message.bytes == 0; };
     messages.erase(std::remove_if(messages.begin(), messages.end(), stays), messages.end());
@@ -85,7 +84,7 @@ void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const 
                 fail(Status::comm,
                      format("the caller's message passing could not start messages with rank %d (%s): code %d",
                             part.peer, part.directions.c_str(), code));
-        } catch (...) { // some may have begun
+        } catch (...) { // some may have started
             Ranks::keep_for_ever(parts);
             throw;
         }
@@ -97,13 +96,13 @@ void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const 
 Exchange::~Exchange() {
     try {
         if (!ranks_.broken_)
-            look();
-    } catch (const std::exception &) { // said by the next call: the ranks are broken
+            poll();
+    } catch (const std::exception &) { // the next call throws it: the ranks are broken
     }
     leave();
 }
 
-// Where the ranks break with it, their error names all of them.
+// If the ranks break with it, their error names all of the missing peers.
 void Exchange::fail(Status status, const std::string &what) {
     if (may_fail_)
         throw Error(status, what);
@@ -112,8 +111,8 @@ void Exchange::fail(Status status, const std::string &what) {
 
 void Exchange::leave() noexcept { ranks_.left_.splice(ranks_.left_.end(), parts_); }
 
-// Forgets what is done.
-void Exchange::look() {
+// Drops the parts that are done.
+void Exchange::poll() {
     ranks_.throw_if_broken();
     for (auto part = parts_.begin(); part != parts_.end();) {
         bool is_done = false;
@@ -126,21 +125,21 @@ void Exchange::look() {
 }
 
 bool Exchange::done() {
-    look();
+    poll();
     if (parts_.empty())
         return true;
     const double now = wall_seconds();
-    if (first_look_seconds_ == 0)
-        first_look_seconds_ = now;
-    if (now - first_look_seconds_ > ranks_.time_limit_seconds_)
+    if (first_poll_seconds_ == 0)
+        first_poll_seconds_ = now;
+    if (now - first_poll_seconds_ > ranks_.time_limit_seconds_)
         ranks_.fail(Status::timed_out,
                     format("%s, %s: waited %g s for messages with %s. Is it still running, and in the same call? All "
-                           "ranks must end; where a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
+                           "ranks must end; if a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
                            phase_, ranks_.name().c_str(), ranks_.time_limit_seconds_, missed().c_str()));
     return false;
 }
 
-// Whose messages have not come.
+// The peers whose messages have not come.
 std::string Exchange::missed() const {
     std::string list;
     for (const Ranks::Part &part : parts_)
@@ -157,7 +156,7 @@ Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &
         const double begin = wall_seconds();
         bool done = false, late = false;
         wait_for([&] {
-            tried->look();
+            tried->poll();
             done = tried->parts_.empty();
             late = !done && wall_seconds() - begin > seconds;
             return done || late;
@@ -174,8 +173,9 @@ Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &
     return end;
 }
 
-// Looks without a pause while the answer may be near, and leaves the cores to others after that, longer and longer:
-// there may be more ranks than cores. A pause is a hundredth of the wait so far, from 50 us to a millisecond.
+// Polls without a pause while the answer may be near. After that it sleeps between polls, longer and longer, to leave
+// the cores to others: there may be more ranks than cores. A pause is a hundredth of the wait so far, from 50 us to a
+// millisecond.
 template <class Done> void Ranks::wait_for(const Done &done) const {
     constexpr double near_seconds = 1e-3, shortest_pause = 50e-6, longest_pause = 1e-3;
     for (const double begin = wall_seconds(); !done();) {
@@ -195,7 +195,7 @@ void Exchange::finish() {
 }
 
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
-    : Gather(ranks, phase, mine, bytes, // several may be on their way at once
+    : Gather(ranks, phase, mine, bytes, // several may be in flight at once
              Ranks::tags + static_cast<int>(ranks.gathers_++ % Ranks::tags)) {}
 
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag)
@@ -203,12 +203,12 @@ Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, 
       blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * bytes)) {
     std::memcpy(blocks_->data(), mine, bytes);
     ranks_.throw_if_broken();
-    ranks_.look_at_left();
+    ranks_.poll_left();
     next_turn();
 }
 
-// The blocks that are here, as far as they are needed, go to each of the ranks so far behind, twice as far, ..., and as
-// many come from the ranks ahead.
+// Sends the blocks that are here, as far as they are needed, to each of the ranks so far behind, twice as far, ..., and
+// receives as many from the ranks ahead.
 void Gather::next_turn() {
     ranks_.throw_if_broken();
     const int size = ranks_.size(), rank = ranks_.rank();

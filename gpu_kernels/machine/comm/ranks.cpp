@@ -13,8 +13,8 @@ Ranks::Ranks(int rank, int size, std::unique_ptr<Messenger> messenger, double ti
         throw Error(Status::bad_argument, format("%s: without message passing", name().c_str()));
 }
 
-// Where messages are still under way when nobody is left to wait for them, what they reach is never freed. Contexts may
-// end in several threads.
+// If messages are still in flight when their owner ends, the memory that they reach is never freed. Contexts may end in
+// several threads.
 void Ranks::keep_for_ever(std::list<Part> &parts) {
     static std::mutex one_at_a_time;
     alignas(std::list<Part>) static unsigned char scratch[sizeof(std::list<Part>)];
@@ -24,7 +24,7 @@ void Ranks::keep_for_ever(std::list<Part> &parts) {
 }
 
 Ranks::~Ranks() {
-    look_at_left();
+    poll_left();
     keep_for_ever(left_);
 }
 
@@ -38,8 +38,8 @@ void Ranks::fail(Status status, const std::string &what) {
     throw *broken_;
 }
 
-// Frees what is done. A broken object passes no message, and looks at none.
-void Ranks::look_at_left() {
+// Frees what is done. Broken ranks pass no messages, so nothing is polled for them.
+void Ranks::poll_left() {
     for (auto left = left_.begin(); left != left_.end() && !broken_;) {
         bool done = false;
         const int code = messenger_->test(left->handle, done);
@@ -64,7 +64,7 @@ void Ranks::add_in_rank_order(const char *phase, double *values, int count) {
 
 namespace {
 
-// What agree() has thrown on all ranks: an agree() around it has nothing to add.
+// What collective() has thrown on all ranks: an outer collective() adds nothing to it.
 struct AgreedError : Error {
     using Error::Error;
 };
@@ -99,7 +99,7 @@ void Ranks::collective(const char *phase, const std::function<void()> &work) {
     throw_if_broken();
     const std::vector<int> statuses = gathered(phase, mine.status);
     int worst = -1;
-    for (int rank = size_ - 1; rank >= 0; --rank) // the lowest one stays
+    for (int rank = size_ - 1; rank >= 0; --rank) // the lowest rank remains
         if (statuses[rank] != 0 && (worst < 0 || statuses[worst] != static_cast<int>(Status::device_lost) ||
                                     statuses[rank] == static_cast<int>(Status::device_lost)))
             worst = rank;

@@ -1,5 +1,5 @@
-// The box of sites that one rank has, as a part of the whole lattice. Fields are made with a geometry; volumes, norms,
-// phases and the parity of a site are notions of the whole lattice and are asked for here.
+// The box of sites of one rank, as a part of the whole lattice. Fields are allocated for a geometry. Volumes, norms,
+// phases and parities refer to the whole lattice and are computed here.
 #pragma once
 #include "gpu_kernels/machine/geometry/lattice.h"
 #include <algorithm>
@@ -10,12 +10,12 @@ class Geometry {
   public:
     using Extents = std::array<int, 4>;
     Geometry() = default;
-    // One rank has it all.
+    // One rank has the whole lattice.
     explicit Geometry(const Extents &extents) : Geometry(extents, {0, 0, 0, 0}, extents, 0) {}
-    // The box of `local` extents at `origin` of a lattice of `global` ones. Local extents may be odd. Directions in
-    // which the box is not the whole lattice are cut: there a field has room for ghosts, the nearest `ghost_depth`
-    // layers of the neighbours on both sides. Bits of `emulated` (1 x, 2 y, 4 z, 8 t): directions that are treated as
-    // cut all the same; their neighbour is this box.
+    // The box of `local` extents at `origin` of a lattice of `global` extents. Local extents may be odd. Directions in
+    // which the box is smaller than the lattice are cut: there a field has memory for ghosts, the nearest `ghost_depth`
+    // layers of the neighbours on both sides. Bits of `emulated` (1 x, 2 y, 4 z, 8 t): directions that are whole but
+    // treated as cut; their neighbour is this box itself.
     Geometry(const Extents &local, const Extents &origin, const Extents &global, int ghost_depth, unsigned emulated = 0)
         : origin_(origin), global_(global) {
         unsigned cuts = emulated;
@@ -36,14 +36,14 @@ class Geometry {
 
     bool cut(int mu) const { return lattice_.cut(mu); }
     bool is_cut() const { return lattice_.is_cut(); }
-    // For fields whose neighbours nobody reads.
+    // For fields whose neighbours are never read.
     Geometry without_ghosts() const {
         Geometry bare = *this;
         const int *const n = lattice_.extent;
         bare.lattice_ = CutLattice({n[0], n[1], n[2], n[3]}, lattice_.origin_parity, 0, 0, 0);
         return bare;
     }
-    // Places for ghosts of a parity, in all faces.
+    // Places for ghosts of one parity, over all faces.
     size_t ghost_sites() const {
         size_t sites = 0;
         for (int mu = 0; mu < 4; ++mu)
@@ -51,8 +51,8 @@ class Geometry {
                 sites += size_t(2) * lattice_.depth * lattice_.layer[mu];
         return sites;
     }
-    // From one stripe of a field to the next, in sites: stripes start on 128-byte lines for every word size (2 bytes at
-    // the least).
+    // Sites from one stripe of a field to the next. Stripes start on 128-byte lines for every word size (at least 2
+    // bytes).
     size_t stride() const { return (most_sites() + ghost_sites() + 63) / 64 * 64; }
 
   private:
@@ -60,18 +60,18 @@ class Geometry {
     Extents origin_{}, global_{};
 };
 
-enum class Signs { phases_in, phases_out }; // of links: with the signs below, or without
+enum class Signs { phases_in, phases_out }; // for links: with the signs below, or without
 
 // Staggered phases by global coordinates: x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last
 // time slice of the whole lattice (antiperiodic boundary).
 struct Phases {
-    int origin[4], last_t, last_t_again; // again: where coordinates go on beyond the lattice
+    int origin[4], last_t, last_t_again; // last_t_again: the last slice once more, for coordinates beyond the lattice
     explicit Phases(const Geometry &g) : Phases(g, g) {}
-    // Of a box with a margin, which lies around g.
+    // For a box with a margin, which lies around g.
     Phases(const Geometry &g, const Geometry &wide)
         : origin{wide.origin()[0], wide.origin()[1], wide.origin()[2], wide.origin()[3]},
           last_t(g.global_extents()[3] - 1), last_t_again(2 * last_t + 1) {}
-    // Of x, y and z links, by coordinates relative to a site.
+    // Phases of x, y and z links, by coordinates relative to a site.
     Phases relative_to(const int site[4]) const {
         Phases moved = *this;
         for (int mu = 0; mu < 4; ++mu)

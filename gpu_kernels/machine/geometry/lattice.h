@@ -1,8 +1,8 @@
-// Sites of one rank and their neighbours, as kernels see them. The one place that knows where a neighbour lies: in a
-// direction that is cut over ranks, among the ghosts. What is global, and on the host: geometry.h.
+// Sites of one rank and their neighbours, as kernels see them. Only this file knows where a neighbour is stored: in a
+// direction that is cut over ranks, among the ghosts. geometry.h has the global coordinates, on the host.
 //
-// Sites are numbered as MILC numbers them: lexicographic index l = x + X (y + Y (z + Z t)), within a parity l/2. Of the
-// pair 2i, 2i+1 exactly one site is even for any extents, odd ones too: lexicographic neighbours that share i differ in
+// Sites are numbered as in MILC: lexicographic index l = x + X (y + Y (z + Z t)), within a parity l/2. Exactly one site
+// of the pair 2i, 2i+1 is even for any extents, even for odd ones: lexicographic neighbours with the same i differ in
 // parity, because a row of odd length starts the next row with the other parity.
 #pragma once
 #include "gpu_kernels/machine/backend/portable.h"
@@ -28,7 +28,7 @@ struct Site {
     int x[4];
     int lexicographic;
     MILCGPU_HD int index() const { return lexicographic >> 1; } // within its parity
-    // x[mu] where mu may not be known when this is compiled: an indexed array would leave the registers.
+    // x[mu] for mu that is not known at compile time: an indexed array would leave the registers.
     MILCGPU_HD int along(int mu) const { return mu < 2 ? (mu == 0 ? x[0] : x[1]) : mu == 2 ? x[2] : x[3]; }
 };
 
@@ -36,7 +36,7 @@ struct Lattice {
     int extent[4];     // local
     int origin_parity; // (sum of the global coordinates of the local origin) mod 2
     int stride_lexicographic[4];
-    int third_hop[4]; // 3 mod extent: with extent 2 three hops are one
+    int third_hop[4]; // 3 mod extent: with extent 2, three hops equal one
     Divisor divide[3];
 
     Lattice() = default;
@@ -85,7 +85,7 @@ struct Lattice {
     MILCGPU_HD Site hop(const Site &s, int mu, int hops) const {
         Site to = s;
         MILCGPU_UNROLL
-        for (int k = 0; k < 4; ++k) // mu is not known when this is compiled: an indexed array would leave the registers
+        for (int k = 0; k < 4; ++k) // mu is not known at compile time: an indexed array would leave the registers
             if (k == mu) {
                 const int x = s.x[k] + hops;
                 to.x[k] = x >= extent[k] ? x - extent[k] : x < 0 ? x + extent[k] : x;
@@ -94,8 +94,8 @@ struct Lattice {
         return to;
     }
 
-    // A site in a loop over mu = 0, 1, 2, 3, for which turn_to(s, mu) is called in this order. It takes fewer registers
-    // than all coordinates.
+    // A site in a loop over mu = 0, 1, 2, 3 that calls turn_to(s, mu) in this order. It takes fewer registers than all
+    // coordinates.
     struct InTurn {
         int x; // along mu
         int lexicographic;
@@ -122,21 +122,22 @@ struct Lattice {
     }
 };
 
-// A box that is cut in some directions. There a neighbour outside the box is a ghost: a copy of a site of the next
-// rank, stored behind the box's own sites of its parity. Ghosts lie in faces, one for each cut direction and side; a
-// face has `depth` layers, the nearest first; a layer has `layer[mu]` places, one for two sites of either parity.
+// A box that is cut in some directions. In those a neighbour outside the box is a ghost: a copy of a site of the next
+// rank, stored behind the box's own sites of its parity. Ghosts are grouped into faces, one for each cut direction and
+// side. A face has `depth` layers, the nearest first. A layer has `layer[mu]` places, one for two sites, one of each
+// parity.
 //
 // The place of a site in its layer is l3/2, where l3 is the lexicographic index without the coordinate mu. Sites of one
-// parity have places of their own, for the reason that they have indices of their own.
+// parity have distinct places, for the same reason that they have distinct indices.
 struct CutLattice : Lattice {
     int depth = 0;
     int first_ghost = 0;   // index
     int ghost[4][2] = {};  // index of the first ghost behind [0] and ahead [1]; 0: mu is not cut
     int layer[4] = {};     // places
-    int across[4][4] = {}; // [mu][nu]: from a site to the next along nu in a layer; 0 where nu is mu
+    int across[4][4] = {}; // [mu][nu]: step from a site to the next along nu in a layer; 0 if nu is mu
 
     CutLattice() = default;
-    // Bit mu of `cuts` is set where mu is cut. Ghosts start at index `first`.
+    // Bit mu of `cuts` is set if mu is cut. Ghosts start at index `first`.
     CutLattice(const std::array<int, 4> &extents, int parity_of_origin, unsigned cuts, int ghost_depth, int first)
         : Lattice(extents, parity_of_origin), depth(ghost_depth), first_ghost(first) {
         for (int mu = 0; mu < 4; ++mu) {
@@ -150,14 +151,14 @@ struct CutLattice : Lattice {
                 ghost[mu][side] = first;
         }
     }
-    // All coordinates are needed where a neighbour may be a ghost.
+    // If a neighbour may be a ghost, all coordinates are needed.
     using InTurn = Site;
     MILCGPU_HD InTurn in_turn(const Site &s) const { return s; }
     MILCGPU_HD void turn_to(InTurn &, int) const {}
 
     MILCGPU_HD bool cut(int mu) const { return ghost[mu][0] != 0; }
     MILCGPU_HD bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
-    // Hops of up to `depth` from this site reach ghosts, and neighbours have it as a ghost.
+    // True if hops of up to `depth` from this site reach ghosts. Such a site is a ghost of a neighbour, too.
     bool near_cut(const Site &s) const {
         for (int mu = 0; mu < 4; ++mu)
             if (cut(mu) && (s.x[mu] < depth || s.x[mu] >= extent[mu] - depth))
@@ -168,7 +169,7 @@ struct CutLattice : Lattice {
     MILCGPU_HD int place(const Site &s, int mu) const {
         return (s.x[0] * across[mu][0] + s.x[1] * across[mu][1] + s.x[2] * across[mu][2] + s.x[3] * across[mu][3]) >> 1;
     }
-    // Up to `depth` hops where mu is cut.
+    // Up to `depth` hops if mu is cut.
     MILCGPU_HD int forward(const Site &s, int mu, int hops) const {
         const int beyond = s.along(mu) + hops - extent[mu];
         return beyond >= 0 && cut(mu) ? ghost[mu][1] + beyond * layer[mu] + place(s, mu)
@@ -180,8 +181,9 @@ struct CutLattice : Lattice {
                                       : Lattice::backward(s, mu, hops);
     }
 
-    // The site of this box that is in place k of layer `away` (0: the nearest) of the neighbour's ghosts on `side`: it
-    // lies in the topmost layers for the neighbour ahead, who has it behind. False where the place is empty.
+    // The site of this box in place k of layer `away` (0: the nearest) of the neighbour's ghosts on `side`. For the
+    // neighbour ahead, whose ghosts are behind it, it is in the topmost layers of this box. Returns false if the place
+    // is empty.
     MILCGPU_HD bool sent(int parity, int mu, int side, int away, int k, Site &s) const {
         s.x[mu] = side == 0 ? extent[mu] - 1 - away : away;
         for (int l3 = 2 * k; l3 <= 2 * k + 1; ++l3) {
@@ -202,5 +204,13 @@ struct CutLattice : Lattice {
         return false;
     }
 };
+
+// The kind of lattice that kernels for lattices that are not cut are built for. Builds for the host alone use one kind
+// for all lattices.
+#if defined(MILCGPU_WITH_CUDA)
+using OnThisBackend = Lattice;
+#else
+using OnThisBackend = CutLattice;
+#endif
 
 } // namespace milcgpu

@@ -1,17 +1,17 @@
-// Which thread works on which site.
+// How threads are mapped to sites.
 #pragma once
 #include "gpu_kernels/machine/geometry/geometry.h"
 
 namespace milcgpu {
 
-// Work of `parts` threads a site, on both parities, in an order that lets the caches serve what threads share. A warp
-// takes one part of 32 sites; the warps after it take the other parts of these, and then those of the 32 sites of the
-// other parity that lie beside them. Where the extents allow it (32 divides the sites of a parity in a time slice), up
-// to 32 such chunks are taken in each of 4 (or 2) successive time slices before the next ones, so that neighbours in
-// time meet in the L2 cache.
+// `parts` threads work on each site, on both parities, in an order in which threads that share data share caches. A
+// warp takes one part of 32 sites. The next warps take the other parts of these sites, and then those of the adjacent
+// 32 sites of the other parity. If the extents allow it (32 divides the sites of a parity in a time slice), up to 32
+// such chunks are taken in each of 4 (or 2) successive time slices before the next ones, so that neighbours in time
+// meet in the L2 cache.
 //
-// Sites may be some of those of a larger lattice, on which the kernel works: then `places` has the index of each there,
-// odd ones from places[most_sites()] on.
+// The sites may be a subset of a larger lattice on which the kernel works: then `places` has the index of each site
+// there, odd ones from places[most_sites()] on.
 class SitesAndParts {
   public:
     SitesAndParts(const Geometry &geometry, int parts_a_site, const int *places = nullptr)
@@ -46,7 +46,7 @@ class SitesAndParts {
 
   private:
     static constexpr int warp = 32;
-    // The chunk that is taken at a given turn: columns of `width` chunks in each of the time slices of a tile.
+    // The chunk of a given turn: columns of `width` chunks in each of the time slices of a tile.
     MILCGPU_HD int place(int turn) const {
         const uint32_t in_tile = turn - tile_.quotient(turn) * tile_.d, column = column_.quotient(in_tile);
         const uint32_t in_column = in_tile - column * column_.d, time = width_.quotient(in_column);

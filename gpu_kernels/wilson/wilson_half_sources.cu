@@ -1,4 +1,4 @@
-// Wilson rows in half precision, several sources.
+// Wilson rows in half precision, several sources. They take long to compile, so they have a file of their own.
 #include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
