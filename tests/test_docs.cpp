@@ -171,7 +171,9 @@ TEST_CASE("docs/milc.md says how many numbers docs/milc-checked.csv has", "[docs
 
 TEST_CASE("make passes the name of a test to Catch with its comma, and compiles its file alone", "[docs]") {
     const std::string quoted = "\\\"names, MILC's\\\""; // this file has "names, MILC's"
-    const tests::Run shown = tests::run("MAKEFLAGS=", "", "make -n CUDA=0 check TESTS=\"" + quoted + '"');
+    const tests::Run shown =
+        tests::run("MAKEFLAGS=", "",
+                   "make -n CUDA=0 -W tests/test_docs.cpp -W tests/test_eigen.cpp check TESTS=\"" + quoted + '"');
     CAPTURE(shown.status);
     CHECK(shown.count("program_tests '\"names\\, MILC'\\''s\"' >") == 1);
     CHECK(shown.count("-c tests/test_docs.cpp ") == 1);
