@@ -9,9 +9,9 @@
 // SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are always in double. An iteration that starts in single or half
 // cannot get below the rounding errors of that precision, so it ends at shared_tolerance.
 //
-// The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision, for all shifts that are not
-// done at the same time. Links are loaded once for four shifts. True residuals follow. Shifts that are still not done
-// are solved by conjugate gradient (cg.h) one by one.
+// The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision, together for all shifts that
+// are not done. Links are loaded once for four shifts. True residuals follow. Shifts that are still not done are solved
+// by conjugate gradient (cg.h) one by one.
 //
 // The base of the shared iteration is the shift with the smallest offset. If the iteration of the base breaks down, the
 // shared iteration begins again without this shift.
