@@ -158,8 +158,7 @@ inline void need_links(const milcgpu_meson_links &links) {
 }
 
 // body(links) returns what makes the text of what it did; with its context's device current and its errors as a status.
-// On many ranks all of
-// them are here, and what one may refuse alone is inside agreed().
+// All ranks call this together, and what one may refuse alone is inside Device::collective().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {

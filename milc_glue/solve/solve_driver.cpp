@@ -329,7 +329,7 @@ class GroupSolve {
                                   : !group_.alone  ? solver.block->checked_regions(residual_alone)
                                   : residual_alone ? solver.cg->checked_regions(last_)
                                                    : solver.cg->checked_regions(false);
-        sources_.stands_on_more(all);
+        sources_.add_regions(all);
         return all;
     }
 

@@ -100,7 +100,8 @@ class SourcesOfCall {
     virtual void write(const Group &, int k) = 0;
     // Whether the caller is told the solver's own true residual: the answer then stands on what that was computed with.
     virtual bool residual_of_solver() const { return false; }
-    virtual void stands_on_more(std::vector<Region> &) const {}
+    // Adds device memory that the answer depends on besides the solver's.
+    virtual void add_regions(std::vector<Region> &) const {}
     // Makes what is kept beside a solver for so many sources at once.
     virtual void allocate(KeptSolver &, int sources) { static_cast<void>(sources); }
     // What the whole solve needs, where memory is short; empty: nothing is said.
