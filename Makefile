@@ -30,8 +30,10 @@ comma   := ,
 empty   :=
 space   := $(empty) $(empty)
 
+# Not empty in make -n and make -q.
+dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))$(findstring q,$(firstword -$(MAKEFLAGS)))
 # Those that install what is missing; make -n installs nothing.
-install_goals := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(filter demo check,$(MAKECMDGOALS)))
+install_goals := $(if $(dry_run),,$(filter demo check,$(MAKECMDGOALS)))
 
 .DEFAULT_GOAL := all
 .SUFFIXES:

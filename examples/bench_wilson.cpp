@@ -176,10 +176,8 @@ class Wilson : Operators {
             time(
                 "CG", cg, [&] { return cg.solve(limits, {}); }, normal);
             BicgstabSolver bicgstab(device(), {full, sloppy});
-            BicgLimits of_bicgstab{};
-            of_bicgstab.tolerance = tolerance;
             time(
-                "BiCGstab", bicgstab, [&] { return bicgstab.solve(of_bicgstab, {}); }, M);
+                "BiCGstab", bicgstab, [&] { return bicgstab.solve(limits, {}); }, M);
         }
     }
 

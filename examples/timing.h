@@ -1,5 +1,6 @@
 // Shared code of the timing programs: times by device events, and the list of wrong results.
 #pragma once
+#include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstdio>

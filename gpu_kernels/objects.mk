@@ -1,9 +1,10 @@
 # From a source to its object, and the progress of the build. Included after the lists of all folders.
 
-# Rewritten only if the flags differ from those of the last build; every object depends on it.
-$(O)/flags: FORCE
-	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
-	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
+# Rewritten only if the flags differ from those of the last build; every object depends on it. The flags are compared here
+# and not in a recipe that always runs, after which make -n would announce every object.
+flags_differ := $(shell printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $(O)/flags || echo differ)
+$(O)/flags: $(if $(flags_differ),FORCE)
+	@mkdir -p $(@D); : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
 
 # The headers of the standard library that most sources include, precompiled for each of two levels of optimization:
 # reading them takes as long as compiling many a file. For the parts of bench they include bench.h. Not used by nvcc, nor
@@ -32,6 +33,7 @@ testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_pr
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
                 $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+$(if $(flags_differ)$(dry_run),,$(shell ls $(to_compile) >$(O)/compiled 2>/dev/null))
 say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
 define compile_kernels

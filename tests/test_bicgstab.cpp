@@ -109,8 +109,8 @@ struct WilsonSolves : WilsonBench {
     }
 };
 
-BicgLimits limits_of(double tolerance, int max_iterations = 1000) {
-    BicgLimits limits;
+CgLimits limits_of(double tolerance, int max_iterations = 1000) {
+    CgLimits limits{};
     limits.tolerance = tolerance;
     limits.max_iterations = max_iterations;
     return limits;
@@ -141,7 +141,7 @@ TEST_CASE("BiCGstab with an operator that is not hermitian: a complex shift of D
             BicgstabSolver solver(bench.device, {full, p == Precision::double_ ? full : bench.matrix(p, shift)});
             bench.put(b, 0, solver.source());
             bench.device.fill_zero(solver.solution().data(), solver.solution().bytes());
-            const BicgReport report = solver.solve(limits_of(1e-10), {});
+            const CgReport report = solver.solve(limits_of(1e-10), {});
             CAPTURE(name(backend), name(p), report.steps, report.restarts, report.reliable_updates,
                     report.true_residual, report.message);
             CHECK(report.status == Status::ok);
@@ -181,7 +181,7 @@ TEST_CASE("BiCGstab on Wilson fermions of a quenched lattice, all precisions, bo
                 const bool same = c.p == Precision::double_ && c.reals == 18;
                 BicgstabSolver solver(bench.device, {full, same ? full : bench.matrix({c.p, c.p, c.reals}, parity)});
                 bench.put(b, parity, solver.source());
-                const BicgReport report = solver.solve(limits_of(1e-10), {});
+                const CgReport report = solver.solve(limits_of(1e-10), {});
                 CAPTURE(name(backend), parity, name(c.p), c.reals, report.steps, report.restarts,
                         report.reliable_updates, report.largest_jump, report.true_residual, report.message);
                 CHECK(report.status == Status::ok);
@@ -209,7 +209,7 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
             BicgstabSolver solver(bench.device, {full, single});
             bench.put(b, 0, solver.source());
             int looks = 0;
-            const BicgReport report = solver.solve(limits_of(1e-9), [&](int step, double residual) {
+            const CgReport report = solver.solve(limits_of(1e-9), [&](int step, double residual) {
                 ++looks;
                 CHECK(step > 0);
                 CHECK(residual > 0);
@@ -221,15 +221,15 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
             if (choice > 0)
                 continue;
             // The solution as a guess.
-            const BicgReport again = solver.solve(limits_of(1e-9), {});
+            const CgReport again = solver.solve(limits_of(1e-9), {});
             CHECK(again.status == Status::ok);
             CHECK(again.steps == 0);
             CHECK(norm2(bench.download(solver.solution(), 0) - solutions[0]) == 0);
             // Half way: what there is, with its residual. From there to the end.
             bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.solution());
-            BicgLimits few = limits_of(1e-9, report.steps / 2);
+            CgLimits few = limits_of(1e-9, report.steps / 2);
             few.max_restarts = 1;
-            const BicgReport half_way = solver.solve(few, {});
+            const CgReport half_way = solver.solve(few, {});
             CHECK(half_way.status == Status::not_converged);
             CHECK(half_way.steps >= report.steps / 2);
             CHECK(half_way.steps < report.steps);
@@ -238,23 +238,23 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
             CHECK(checked == Approx(half_way.true_residual).epsilon(1e-9));
             CHECK(half_way.message.find("did not reach") != std::string::npos);
             few.max_restarts = 8; // short stretches, one after the other
-            const BicgReport to_the_end = solver.solve(few, {});
+            const CgReport to_the_end = solver.solve(few, {});
             CHECK(to_the_end.status == Status::ok);
             CHECK(to_the_end.true_residual < 1e-9);
             // What double cannot give.
-            const BicgReport floor = solver.solve(limits_of(1e-18), {});
+            const CgReport floor = solver.solve(limits_of(1e-18), {});
             CHECK(floor.status == Status::precision_floor);
             CHECK(floor.true_residual < 1e-13);
             // Zero source.
             bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.source());
-            const BicgReport nothing = solver.solve(limits_of(1e-9), {});
+            const CgReport nothing = solver.solve(limits_of(1e-9), {});
             CHECK(nothing.status == Status::ok);
             CHECK(norm2(bench.download(solver.solution(), 0)) == 0);
             // In tiny and in huge units.
             for (const double unit : {1e-25, 1e25}) {
                 bench.put(Number(unit) * b, 0, solver.source());
                 bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.solution());
-                const BicgReport scaled = solver.solve(limits_of(1e-9), {});
+                const CgReport scaled = solver.solve(limits_of(1e-9), {});
                 CHECK(scaled.status == Status::ok);
                 CHECK(std::abs(scaled.steps - report.steps) <= 1);
             }
@@ -291,7 +291,7 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is said, limits are checked",
                                                                               in_single, spoiled, bench.kappa)});
         bench.put(b, 0, with_nan.source());
         bench.put(Number(0.5) * b, 0, with_nan.solution());
-        const BicgReport report = with_nan.solve(limits_of(1e-8), {});
+        const CgReport report = with_nan.solve(limits_of(1e-8), {});
         CHECK(report.status == Status::nan_or_inf);
         CHECK(norm2(bench.download(with_nan.solution(), 0) - reference::on_parity(bench.lattice, Number(0.5) * b, 0)) ==
               0);
@@ -318,7 +318,7 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is said, limits are checked",
         BicgstabSolver stuck(staggered.device, {matrix, matrix});
         staggered.put(point, 0, stuck.source());
         staggered.device.fill_zero(stuck.solution().data(), stuck.solution().bytes());
-        const BicgReport said = stuck.solve(limits_of(1e-8), {});
+        const CgReport said = stuck.solve(limits_of(1e-8), {});
         CAPTURE(said.message, said.steps);
         CHECK(said.status == Status::not_converged);
         CHECK(said.breakdowns >= 3);

@@ -229,7 +229,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         refused(op(130), "origin is NULL");
         refused(op(130, late), "origin[T] is 6");
         CHECK(milcgpu_spin_taste_index("pion6") == -1);
-        CHECK(says("'pion6' is not known"));
+        CHECK(says("'pion6' is unknown"));
         CHECK(milcgpu_spin_taste_index("GX-GXYZ") == -1);
         CHECK(milcgpu_spin_taste_index(nullptr) == -1);
         char label[4];

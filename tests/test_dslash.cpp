@@ -181,8 +181,8 @@ struct DslashBench : Bench<reference::Vector> {
         device.copy_to_device(cg.data(), &state, sizeof state);
         cg_start(device, r, {{}, p}, cg.data());
         for (int k = 0; k < count; ++k)
-            iterate(device, {&A, k == 0 ? p : r, r, r, s, between, true, cg.data(), &sums, deferred && k > 0,
-                             deferred && k < count - 1});
+            run_iteration(device, {&A, k == 0 ? p : r, r, r, s, between, cg.data(), &sums, deferred && k > 0,
+                                   deferred && k < count - 1});
         return {cg.to_host()[0], download(r, 0)};
     }
     Outcome run(const DslashKernel &row, int parity) {

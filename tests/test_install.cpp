@@ -318,6 +318,8 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK_FALSE(fs::exists(root / "share/modulefiles/milcgpu/0.2.7"));
     CHECK(fs::exists(root / "bin/milcgpu-program-tests"));
     CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
+    CHECK(fs::exists(root / "share/doc/milcgpu/docs/design.md"));
+    CHECK_FALSE(fs::exists(root / "share/doc/milcgpu/docs/layers.sh")); // for the source tree alone
     CHECK(fs::exists(root / "share/milcgpu/plugin.h")); // beside the glue: nobody else includes it
     CHECK_FALSE(fs::exists(root / "include/milcgpu/plugin.h"));
     for (const auto &file : fs::recursive_directory_iterator(root / "share/doc/milcgpu"))

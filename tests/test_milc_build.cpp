@@ -131,6 +131,113 @@ TEST_CASE("milc_build: every weak routine is called by way of what looks for it"
 
 namespace {
 
+// A function's body without the arguments of these calls.
+std::string without_arguments(std::string body, const std::vector<std::string> &calls) {
+    for (const std::string &call : calls)
+        for (size_t at = body.find(call + "("); at != std::string::npos; at = body.find(call + "(")) {
+            size_t end = at + call.size(), depth = 0;
+            do
+                depth += body[end] == '(' ? 1 : body[end] == ')' ? -1 : 0;
+            while (++end < body.size() && depth != 0);
+            body.replace(at, end - at, "protocol");
+        }
+    return body;
+}
+
+// The wrappers of a file that leave a call to MILC's own without a reason: not in the arguments of the protocol.
+// around: wrappers that do not reach the protocol at all.
+std::set<std::string> silent_wrappers(const std::string &file, std::set<std::string> &around) {
+    const std::vector<std::string> protocol = {"milcgpu_offload",  "milcgpu_offload_each", "milcgpu_by_original",
+                                               "OFFLOAD_SMEARING", "OFFLOAD_SITE_FORCE",   "milcgpu_draw",
+                                               "draw_momenta"};
+    std::multimap<std::string, std::string> functions = tests::functions_of(file);
+    std::set<std::string> silent, reach; // functions that call the protocol, by themselves or by others of the file
+    for (auto &[name, body] : functions) {
+        const std::string rest = without_arguments(body, protocol);
+        if (rest != body || body.find("milcgpu_declines(") != std::string::npos)
+            reach.insert(name);
+        if (rest != body && rest.find("milcgpu_original(") != std::string::npos &&
+            body.find("milcgpu_declines(") == std::string::npos)
+            silent.insert(name);
+    }
+    for (size_t before = 0; before != reach.size();) {
+        before = reach.size();
+        for (const auto &[name, body] : functions)
+            for (const std::string &called : std::set<std::string>(reach))
+                if (tests::names_in(body, "\\b(" + called + ")\\(").size() == 1)
+                    reach.insert(name);
+    }
+    for (const auto &[name, body] : functions)
+        if (name.rfind("__wrap_", 0) == 0 && reach.count(name) == 0)
+            around.insert(name.substr(7));
+    return silent;
+}
+
+} // namespace
+
+TEST_CASE("milc_build: the protocol says why a call is left to the original", "[milc]") {
+    std::set<std::string> around;
+    for (const auto &file : fs::directory_iterator(source_tree() / "milc_glue/use_gpu"))
+        if (file.path().extension() == ".c") {
+            INFO(file.path());
+            CHECK(silent_wrappers(file.path(), around) == std::set<std::string>());
+        }
+    // Routines that wrappers are around, or that have another way to say why: another one goes by the protocol.
+    const std::set<std::string> known = {
+        // memory and the program
+        "malloc", "calloc", "realloc", "free", "memset", "memcpy", "initialize_machine", "normal_exit",
+        // files and checks of lattices
+        "restore_serial", "restore_parallel", "restore_mpiio", "restore_serial_scidac", "restore_parallel_scidac",
+        "save_serial", "save_parallel", "save_mpiio", "save_serial_scidac", "save_parallel_scidac", "save_serial_ildg",
+        "save_parallel_ildg", "check_unitarity", "nersc_cksum", "d_linktrsum",
+        // what MILC reads, changes and frees
+        "rephase", "gauge_field_copy", "reload_lattice", "create_G_from_site", "create_fermion_links_from_site",
+        "restore_fermion_links_from_site", "create_v_field_from_site_member", "get_fatlinks", "get_lnglinks",
+        "get_fatbacklinks", "get_lngbacklinks", "get_fm_links", "get_hisq_auxiliary", "boundary_twist_fn",
+        "fermion_links_want_aux", "destroy_fn_links", "destroy_hisq_links_milc", "destroy_hisq_auxiliary_t",
+        // readers of eigenvectors
+        "reload_ks_eigen", "save_ks_eigen", "check_eigres", "reset_eigenvalues", "measure_chirality", "print_densities",
+        // MILC's loops around routines that are offloaded
+        "update", "update_h", "d_action", "ks_ratinv", "ks_rateval", "g_measure_ks", "f_meas_imp_field", "solve_ksprop",
+        "grsource_plain_field", "z2rsource_plain_field"};
+    CHECK(around == known);
+    const Folder folder; // a wrapper as it was: the condition for MILC's own is not said
+    write(folder.path / "silent.c", "void __wrap_f(int n) {\n    milcgpu_call call = {0};\n    if (n < 1)\n"
+                                    "        milcgpu_original(f)(n);\n    else\n"
+                                    "        milcgpu_offload(&call, g(n), milcgpu_original(f)(n));\n}\n"
+                                    "void __wrap_h(int n) {\n    if (!milcgpu_offloads())\n"
+                                    "        milcgpu_original(h)(n);\n}\n");
+    std::set<std::string> without;
+    CHECK(silent_wrappers(folder.path / "silent.c", without) == std::set<std::string>{"__wrap_f"});
+    CHECK(without == std::set<std::string>{"h"});
+}
+
+TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and every row of the tables", "[milc]") {
+    const fs::path tree = source_tree();
+    const std::string page = tests::text_of(tree / "docs/milc.md");
+    const size_t begin = page.find("\n## Which routines are taken over"), end = page.find("\n## ", begin + 1);
+    REQUIRE(begin < end);
+    const std::string text = page.substr(begin, end - begin);
+    std::set<std::string> missing;
+    const auto look = [&](const std::string &name) {
+        const std::string without = tests::replaced(name, "_cpu$", "");
+        if (text.find("`" + name + "`") == std::string::npos && text.find("`" + without + "`") == std::string::npos)
+            missing.insert(name);
+    };
+    const auto replaced_ones = tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"),
+                                               R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM)\([^,]+, (\w+),)");
+    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)"\))re");
+    CHECK(replaced_ones.size() > 100);
+    CHECK(rows.size() > 35);
+    for (const std::string &name : replaced_ones)
+        look(name);
+    for (const std::string &name : rows)
+        look(name);
+    CHECK(missing == std::set<std::string>());
+}
+
+namespace {
+
 // The program of tests/milc_host with headers that a test changes, of which the glue alone is built.
 struct ChangedHeaders {
     Folder program;

@@ -9,15 +9,20 @@ using namespace tests::milc_host;
 namespace {
 
 struct Start {
-    const char *program, *ranks, *addresses, *words; // words: of MILCGPU_TEST
-    int share;                                       // of all sequences, in 20
+    const char *program, *ranks, *addresses, *words, *more; // words: of MILCGPU_TEST
+    int share;                                              // of all sequences, in 20
 };
 // Ranks take turns on the processors, so they have fewer.
 constexpr Start starts[] = {
-    {"hisq-newer-P2", "1", "again", "", 5},    {"hisq-newer-P2", "1", "never", "nan", 3},
-    {"hisq-P2", "1", "again", "nan", 3},       {"hisq-P2", "1", "again", "cut=t", 2},
-    {"asqtad-P1", "1", "again", "nan", 2},     {"hisq-newer-P2", "2", "odd", "share_gpu", 2},
-    {"hisq-P2", "2", "again", "share_gpu", 1}, {"hisq-newer-P2", "4", "odd", "share_gpu", 2},
+    {"hisq-newer-P2", "1", "again", "keep", "", 5},
+    {"hisq-newer-P2", "1", "never", "nan", "", 3},
+    {"hisq-P2", "1", "again", "nan", "", 2},
+    {"hisq-P2", "1", "again", "cut=t", "", 2},
+    {"asqtad-P1", "1", "again", "nan", "", 2},
+    {"hisq-newer-P2", "1", "again", "keep", " MILC_TWIN_MEASURES=1", 2},
+    {"hisq-newer-P2", "2", "odd", "share_gpu", "", 2},
+    {"hisq-P2", "2", "again", "share_gpu", "", 1},
+    {"hisq-newer-P2", "4", "odd", "share_gpu", "", 1},
 };
 
 long asked() {
@@ -32,14 +37,10 @@ TEST_CASE("milc_twin: what the library keeps and defers never shows in a number"
         long first = 1;
         for (const Start &start : starts) {
             const long n = std::max(asked() * start.share / 20, 1L);
-            const std::string words = *start.words != 0 ? std::string(" MILCGPU_TEST=") + start.words : "";
-            const Run r =
-                run(start.program,
-                    backend + words + " MILC_TWIN_RANKS=" + start.ranks + " MILC_TWIN_ADDRESSES=" + start.addresses,
-                    milcgpu::format("twin %ld %ld", n, first));
-            INFO(backend << words << " " << start.program << ", ranks " << start.ranks << ", addresses "
-                         << start.addresses << "\n"
-                         << r.output);
+            const std::string setting = backend + " MILCGPU_TEST=" + start.words + " MILC_TWIN_RANKS=" + start.ranks +
+                                        " MILC_TWIN_ADDRESSES=" + start.addresses + start.more;
+            const Run r = run(start.program, setting, milcgpu::format("twin %ld %ld", n, first));
+            INFO(setting << " " << start.program << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.says(milcgpu::format("%ld sequences, 0 differ", n)));
             first += n;

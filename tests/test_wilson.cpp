@@ -298,8 +298,8 @@ TEST_CASE("sums of a Wilson iteration deferred to the next launch give the same 
             bench.device.copy_to_device(cg.data(), &state, sizeof state);
             cg_start(bench.device, r, {{}, p}, cg.data());
             for (int k = 0; k < count; ++k)
-                iterate(bench.device, {&A, k == 0 ? p : r, r, r, s, between, true, cg.data(), &sums, deferred && k > 0,
-                                       deferred && k < count - 1});
+                run_iteration(bench.device, {&A, k == 0 ? p : r, r, r, s, between, cg.data(), &sums, deferred && k > 0,
+                                             deferred && k < count - 1});
             return std::make_pair(cg.to_host()[0], bench.download(r, 0));
         };
         const auto own = run(false), deferred = run(true);

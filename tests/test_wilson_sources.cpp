@@ -197,8 +197,7 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step: iterates 
                 for (int k = 0; k < n; ++k)
                     cg_start(bench.device, r[k], {{}, direction[k]}, cg.data() + k);
                 for (int k = 0; k < steps; ++k)
-                    iterate(bench.device,
-                            {&A, k == 0 ? direction : r, r, r, s, between, true, cg.data(), nullptr, false, false});
+                    run_iteration(bench.device, {&A, k == 0 ? direction : r, r, r, s, between, cg.data()});
                 std::vector<WilsonField> residuals;
                 for (int k = 0; k < n; ++k)
                     residuals.push_back(bench.download(r[k], 0));

@@ -50,7 +50,7 @@ double BicgstabSolver::read(const double *device_value) const {
 }
 
 // Computes the norm of the source. Returns false if the source is zero.
-bool BicgstabSolver::load_source(double tolerance, BicgReport &report) {
+bool BicgstabSolver::load_source(double tolerance, CgReport &report) {
     norm_squared(device_, b_, sum_.data());
     source_rr_ = read(sum_.data());
     if (!is_there(device_, source_rr_, b_, of_.full->parity(), tolerance, x_, sum_.data()))
@@ -86,7 +86,7 @@ void BicgstabSolver::step() {
 }
 
 // Iterates until the device says stop, and adds the gain to the solution.
-void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
+void BicgstabSolver::iterate(const CgProgress &progress, CgReport &report) {
     if (!loop_)
         loop_ = made_on_all_ranks(device_, "the start of the iteration", [&] {
             return std::make_unique<ChunkLoop>(
@@ -105,7 +105,7 @@ void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
         return {seen.stop != BicgStop::running, seen.iterations};
     });
     last_ = *loop_->seen<BicgState>(0);
-    report.steps = steps_before_ + last_.iterations;
+    report.iterations = report.steps = steps_before_ + last_.iterations;
     if (last_.stop == BicgStop::nan_or_inf) {
         report.status = Status::nan_or_inf;
         report.message = format("NaN or infinity at step %d: there is no solution", report.steps);
@@ -116,7 +116,7 @@ void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
 
 // ---- stretches ----------------------------------------------------------------------------------------------------
 
-void BicgstabSolver::start_afresh(double rr, const BicgLimits &limits, BicgReport &report) {
+void BicgstabSolver::start_afresh(double rr, const CgLimits &limits, CgReport &report) {
     ++report.restarts;
     unit_.choose(source_rr_, rr, of_.full->geometry().global_volume() / 2);
     steps_before_ = report.steps;
@@ -134,15 +134,15 @@ void BicgstabSolver::start_afresh(double rr, const BicgLimits &limits, BicgRepor
     bicgstab_start(device_, vectors_, state_.data());
 }
 
-// A reliable update. If the residual has changed too much for the old direction to be of use, a restart instead.
-void BicgstabSolver::go_on_from_residual(double rr, const BicgLimits &limits, BicgReport &report) {
+// A reliable update, or a restart if the residual has changed too much for the old direction to be useful.
+void BicgstabSolver::go_on_from_residual(double rr, const CgLimits &limits, CgReport &report) {
     convert_spinor(device_, residual_, fresh_, 1 / unit_.scale, nullptr);
     bicgstab_replace(device_, fresh_, vectors_, state_.data());
     BicgState state;
     device_.copy_to_host(&state, state_.data(), sizeof state);
     const double jump = std::sqrt(state.jump / state.rr);
     report.largest_jump = std::fmax(report.largest_jump, jump);
-    if (jump > limits.jump_limit)
+    if (jump > (limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit))
         return start_afresh(rr, limits, report);
     ++report.reliable_updates;
 }
@@ -150,22 +150,21 @@ void BicgstabSolver::go_on_from_residual(double rr, const BicgLimits &limits, Bi
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
 // Whether the solve ends after a true residual. The reason goes into the report.
-bool BicgstabSolver::ended(double rr, BicgStop stop, const ladder::Gain &gain, const BicgLimits &limits,
-                           BicgReport &report) const {
+bool BicgstabSolver::ended(double rr, BicgStop stop, const ladder::Gain &gain, const CgLimits &limits,
+                           CgReport &report) const {
     if (rr < limits.tolerance * limits.tolerance * source_rr_)
         return true;
     const double residual = std::sqrt(rr / source_rr_);
     if (gain.is_over() && stop == BicgStop::breakdown) {
         report.status = Status::not_converged;
         report.broke_down = true;
-        report.message = format("BiCGstab breaks down: at step %d it would divide by a scalar product of 0, for the "
-                                "%d. time. Restarts reach no more than |r| / |source| = %.1e. Take conjugate "
-                                "gradient",
+        report.message = format("BiCGstab breaks down at step %d: it would divide by a scalar product of 0, breakdown "
+                                "number %d. Restarts do not get below |r| / |source| = %.1e. Use conjugate gradient",
                                 report.steps, report.breakdowns, residual);
     } else if (gain.is_over()) {
         report.status = Status::precision_floor;
         report.message = format("the true residual stays at %.1e of |source|: it falls no further in double precision "
-                                "(tolerance %.1e). Ask for less",
+                                "(tolerance %.1e). Set a larger tolerance",
                                 residual, limits.tolerance);
     } else if ((stop == BicgStop::iteration_limit && report.restarts >= limits.max_restarts) ||
                report.steps >= limits.max_iterations * limits.max_restarts) {
@@ -177,7 +176,7 @@ bool BicgstabSolver::ended(double rr, BicgStop stop, const ladder::Gain &gain, c
     return report.status != Status::ok;
 }
 
-void BicgstabSolver::count_work(BicgReport &report) const {
+void BicgstabSolver::count_work(CgReport &report) const {
     const LinearOperator &A = *of_.sloppy;
     const double vectors = double(A.components()) * A.geometry().sites(A.parity());
     report.flops = report.steps * (2 * A.flops() + bicgstab_flops * vectors);
@@ -187,12 +186,12 @@ void BicgstabSolver::count_work(BicgReport &report) const {
     report.bytes += residuals * of_.full->bytes();
 }
 
-BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &progress) {
+CgReport BicgstabSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     if (!(limits.tolerance > 0) || limits.max_iterations < 1 || limits.max_restarts < 1)
         throw Error(Status::bad_argument,
                     format("BiCGstab: tolerance %g, %d iterations, %d restarts; each must be positive",
                            limits.tolerance, limits.max_iterations, limits.max_restarts));
-    BicgReport report;
+    CgReport report;
     const double begin = wall_seconds();
     device_.empty_sum_slots();
     if (!load_source(limits.tolerance, report)) {
@@ -200,7 +199,7 @@ BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &p
         return report;
     }
     ladder::Gain gain;
-    BicgStop stop = BicgStop::iteration_limit; // the first pass starts without an old direction
+    BicgStop stop = BicgStop::iteration_limit; // the first pass has no old direction
     for (;;) {
         const double rr = true_residual();
         report.true_residual = std::sqrt(rr / source_rr_);

@@ -12,12 +12,12 @@ namespace milcgpu {
 namespace {
 constexpr const char *owner = "vectors of several sources";
 
-// A residual may be nearly a combination of the others. What is left of it then is its pivot in the matrix <R, R>,
-// relative to |r|^2. Below this number the rest is nothing but rounding errors of precision p.
+// A residual may be nearly a combination of the others. Its pivot in the matrix <R, R>, relative to |r|^2, measures the
+// part that is not. Below this number that part consists of rounding errors of precision p.
 double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-14 : p == Precision::single ? 1e-12 : 1e-10; }
 
-// The iteration is stuck if the residual has found no new minimum in so many steps. The number is 16 times the steps in
-// which conjugate gradient gains a factor of e in the worst case, for eigenvalues between `lowest` and 6.
+// The iteration is stuck if the residual has had no new minimum in this many steps: 16 times the steps in which
+// conjugate gradient gains a factor of e in the worst case, for eigenvalues between `lowest` and 6.
 int stall_after(double lowest) {
     return lowest > 0 ? static_cast<int>(std::fmin(20 / std::sqrt(lowest), 1e9)) + 100 : 1 << 30;
 }
@@ -91,12 +91,12 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// In a block the host adds the matrices of ranks.
+// In a block the host adds the matrices of all ranks.
 bool BlockCgSolver::without_host() const {
     return device_.ranks() == nullptr || (lock_step() && device_.peers() != nullptr && !device_.has_meanwhile());
 }
 
-// <x_i, x_j> of all sources, in lock-step those with i = j.
+// <x_i, x_j> of all sources; in lock-step i = j only.
 void BlockCgSolver::products(const SpinorBlock &x, Complex<double> *x_x) {
     if (lock_step())
         sums_in_lock_step(device_, x, x_x, &state_.data()->active);
@@ -128,7 +128,7 @@ void BlockCgSolver::step(int k, bool after_update) {
                       between = some(level_->between);
     const SpinorBlock next = some(level_->p[(k + 1) % cg_kept_steps]);
     const bool last = k == cg_kept_steps - 1, first = k == 0, sums = k % 4 == 3 || after_update;
-    // What the halves of A do not need is done beside them.
+    // Work that the halves of A do not need runs beside them.
     const bool beside = without_host();
     const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
     if (first)
@@ -164,14 +164,14 @@ void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
     update_block_solutions(device_, vectors, state_.data(), steps, stopped);
 }
 
-// A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. Then the first of
-// these chunks again, for use after a reliable update.
+// A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. One more copy of
+// the first chunk is for use after a reliable update.
 ChunkLoop &BlockCgSolver::chunks() {
-    if (level_->shift_of_loops != limits_.shift ||
-        level_->way_of_loops != limits_.together) { // recorded launches have both
+    if (level_->recorded_shift != limits_.shift ||
+        level_->recorded_together != limits_.together) { // recorded launches have both
         for (std::unique_ptr<ChunkLoop> &loop : level_->loops)
             loop.reset();
-        level_->shift_of_loops = limits_.shift, level_->way_of_loops = limits_.together;
+        level_->recorded_shift = limits_.shift, level_->recorded_together = limits_.together;
     }
     std::unique_ptr<ChunkLoop> &loop = level_->loops[open_.size()];
     if (!loop) {
@@ -191,8 +191,8 @@ ChunkLoop &BlockCgSolver::chunks() {
     return *loop;
 }
 
-// Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
-// the step's part of the update of solutions. In lock-step Gram matrices are numbers, and rotations are sums of two
+// Adds the work of this many steps: the operator with links read once for all sources, Gram matrices, both rotations,
+// and the step's part of the update of solutions. In lock-step Gram matrices are numbers, and rotations are sums of two
 // vectors.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = level_->r.sites(), spinor = spinor_bytes(level_->A->spec().spinor);
@@ -315,7 +315,7 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
         ++report.sources[k].reliable_updates;
 }
 
-// Whether so many sources are to start in double and go down to single later. If so, allocates the vectors for it.
+// Returns true if this many sources start in double and go down to single later; allocates the vectors for that.
 // Returns false if memory does not suffice, or if the tolerance is so loose that they would go down at once.
 bool BlockCgSolver::prepare_descent(int sources) {
     if (limits_.together != Together::block || sources < ladder::descend_together_from || !full_->takes_several() ||
@@ -330,7 +330,7 @@ bool BlockCgSolver::prepare_descent(int sources) {
     return top_ != nullptr;
 }
 
-// Goes from double to the precision below. The next directions will be conjugate to the same ones as in double.
+// Goes from double to the precision below. The next directions are conjugate to the last ones in double.
 void BlockCgSolver::go_down() {
     Level &from = *level_;
     level_ = sloppy_.get();
@@ -344,7 +344,7 @@ void BlockCgSolver::go_down() {
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
-// Returns the sources that iterate together: those that are finite and not zero.
+// Returns the sources that iterate together: the ones that are finite and not zero.
 BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     Open open;
     for (int k = 0; k < count(); ++k)
@@ -364,8 +364,8 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     return open;
 }
 
-// Computes b - A x of the sources `open`, one behind the other in residual_, and puts them in units of scale_ into
-// level_->r. Returns |b - A x|^2. of_zero: all x are zero.
+// Computes b - A x of the sources `open` into residual_, and in units of scale_ into level_->r. Returns |b - A x|^2.
+// of_zero: all x are zero.
 std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero) {
     const int count = static_cast<int>(open.size()), most = full_->takes_several() ? count : 1;
     for (int done = 0, some = 1; done < count; done += some, some = 1) {
@@ -388,11 +388,10 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
     return rr;
 }
 
-// all: the true residuals of `open`, which were just computed. Returns the sources that have not reached their
-// tolerance, and puts their residuals into level_->r. Those that have
-// no steps left go to `stopped` instead. Not judged: before a deflation, which is another true residual. stop: why the
-// last steps ended. If they ended because one source was done (source_done), a residual that has not fallen much does
-// not count as a failure of the others.
+// rr: the true residuals of `all`, just computed. Returns the sources that have not reached their tolerance, and puts
+// their residuals into level_->r. Sources without steps left go to `stopped` instead. Gain::not_counted: a deflation
+// follows, with another true residual. stop: why the last steps ended. After source_done, a residual that has not
+// fallen much is not counted against the other sources.
 BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vector<double> &all, CgStop stop, Gain gain,
                                               SourcesReport &report, Open &stopped) {
     Open left;
@@ -410,7 +409,7 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
             stopped.push_back(k);
             continue;
         }
-        if (gain == Gain::judged)
+        if (gain == Gain::counted)
             gain_[k].note(rr, stop != CgStop::source_done);
         const int place = static_cast<int>(left.size());
         in_place = in_place && place == j && scale_[k] > 0;
@@ -424,8 +423,8 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
     return left;
 }
 
-// Deflates the sources `open` of `all`, whose residuals lie in residual_ in the order of `all`. Returns those that are
-// still open. A deflation that does not help was the last one.
+// Deflates the sources `open`; residual_ holds the residuals of `all` in order. Returns the sources that are still
+// open. A deflation that does not help is the last one.
 BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, CgStop stop, SourcesReport &report,
                                             Open &stopped) {
     int place[most_block];
@@ -435,8 +434,8 @@ BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, C
         const double relative = report.sources[open[j]].true_residual;
         place[j] = static_cast<int>(std::find(all.begin(), all.end(), open[j]) - all.begin());
         rr[j] = relative * relative * source_rr_[open[j]];
-        if (!(rr[j] > 0) || !(rr[j] < INFINITY)) // for the judge
-            return still_open(open, true_residuals(open, false), stop, Gain::judged, report, stopped);
+        if (!(rr[j] > 0) || !(rr[j] < INFINITY)) // still_open() decides
+            return still_open(open, true_residuals(open, false), stop, Gain::counted, report, stopped);
     }
     ++report.deflations;
     report.flops += deflation_->flops(n), report.bytes += deflation_->bytes(n);
@@ -449,7 +448,7 @@ BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, C
             own.deflation_off = true;
         after = true_residuals(open, false);
     }
-    Open left = still_open(open, after, stop, Gain::judged, report, stopped);
+    Open left = still_open(open, after, stop, Gain::counted, report, stopped);
     const double jump_limit = limits_.jump_limit > 0 ? limits_.jump_limit : ladder::jump_limit;
     if (deflation_ == nullptr &&
         ladder::half_is_hopeless(*level_->A, level_->A->lowest(limits_.shift), jump_limit)) // each in a finer precision
@@ -502,7 +501,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
     for (bool first = true; !open.empty(); first = false) {
         const Open all = open;
         open = still_open(all, true_residuals(all, first && limits_.zero_guesses), stop,
-                          deflation_ != nullptr ? Gain::not_judged : Gain::judged, report, alone);
+                          deflation_ != nullptr ? Gain::not_counted : Gain::counted, report, alone);
         if (deflation_ != nullptr && !open.empty())
             open = deflated(all, open, stop, report, alone);
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {

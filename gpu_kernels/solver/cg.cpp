@@ -1,6 +1,7 @@
-// The loop of conjugate gradient, from a solve down to one iteration. What a solve does between stretches of iterations
-// is in files beside this one: true residuals and the end in cg_residuals.cpp, starts, reliable updates and changes of
-// precision in cg_starts.cpp, vectors in cg_memory.cpp.
+// The loop of conjugate gradient, from a solve down to one iteration. The algorithm without launches and precisions is
+// reference::conjugate_gradient (tests/reference/staggered.cpp); a test compares steps and residuals with it. What a
+// solve does between stretches of iterations is in files beside this one: true residuals and the end in
+// cg_residuals.cpp, starts, reliable updates and changes of precision in cg_starts.cpp, vectors in cg_memory.cpp.
 #include "gpu_kernels/solver/cg.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <cmath>
@@ -18,7 +19,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     }
     if (half_is_hopeless())
         change_to_finer();
-    CgStop stop = CgStop::iteration_limit; // the first pass starts without an old direction
+    CgStop stop = CgStop::iteration_limit; // the first pass has no old direction
     for (;;) {
         const Residual residual = residual_after(stop, report);
         if (ended(residual, stop, report)) {
@@ -39,7 +40,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     return report;
 }
 
-// Iterates until the device says stop, and brings the solution up to date.
+// Iterates until the state on the device stops it, and updates the solution.
 CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     ChunkLoop &loop = chunks();
     if (!(limits_.relative_tolerance > 0))
@@ -66,8 +67,8 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     return last_.stop;
 }
 
-// A chunk is cg_kept_steps iterations. The first applies A to p, the others to r. With a tolerance for the relative
-// residual, each iteration updates x and computes that residual.
+// A chunk is cg_kept_steps iterations. The first applies A to p, the others apply A to r. With a tolerance for the
+// relative residual, each iteration updates x and computes that residual.
 ChunkLoop &CgSolver::chunks() {
     const bool relative = limits_.relative_tolerance > 0;
     std::unique_ptr<ChunkLoop> &loop = sloppy_->loop[relative];
@@ -77,9 +78,14 @@ ChunkLoop &CgSolver::chunks() {
         for (int k = 0; k < cg_kept_steps; ++k) {
             const SpinorBlock r = sloppy_->before(k), r_new = sloppy_->r[k];
             const bool first = k == 0, last = k == cg_kept_steps - 1;
-            milcgpu::iterate(device_, {sloppy_->A.get(), first ? direction_to_apply() : r, r, r_new, sloppy_->s,
-                                       sloppy_->between, !relative, state_.data(), &deferred_, !relative && !first,
-                                       !relative && !last, !relative});
+            CgIteration it;
+            it.A = sloppy_->A.get();
+            it.v = first ? direction_to_apply() : r, it.r = r, it.r_new = r_new;
+            it.s = sloppy_->s, it.between = sloppy_->between;
+            it.state = state_.data(), it.sums = &deferred_;
+            it.previous_deferred = !relative && !first, it.defers = !relative && !last;
+            it.v_is_sent = !relative, it.check_convergence = !relative;
+            run_iteration(device_, it);
             if (relative) {
                 bring_up(1, false);
                 relative_residual(device_, r_new, x_, nullptr, state_.data(), sloppy_->A->geometry().global_volume());
@@ -105,21 +111,21 @@ void CgSolver::bring_up(int steps, bool stopped) {
     update_solutions(device_, vectors, state_.data(), steps, stopped, goes_on ? sloppy_->A->send_out() : SendOut{});
 }
 
-void iterate(Device &device, const CgIteration &it) {
+void run_iteration(Device &device, const CgIteration &it) {
     HalfCall call;
     call.cg = it.state;
     call.along_p = it.v.data != it.r.data;
     call.check_convergence = it.check_convergence;
     call.in = it.v, call.out = it.between;
     if (it.sums != nullptr)
-        call.pending = it.pending ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
-    call.in_sent = it.sent, call.send_out = true;
+        call.pending = it.previous_deferred ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
+    call.in_sent = it.v_is_sent, call.send_out = true;
     it.A->first_half(device, call);
     call.in = it.between, call.out = it.r_new;
     call.x = it.v, call.z = it.r, call.s = it.s;
     if (it.sums != nullptr)
-        call.pending = it.sums->plain.data(), call.defer = it.defer ? it.sums->step.data() : nullptr;
-    call.in_sent = true, call.send_out = it.defer;
+        call.pending = it.sums->plain.data(), call.defer = it.defers ? it.sums->step.data() : nullptr;
+    call.in_sent = true, call.send_out = it.defers;
     it.A->second_half(device, call, Epilogue::step);
 }
 

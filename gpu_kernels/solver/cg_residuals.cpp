@@ -24,9 +24,9 @@ bool CgSolver::load_source(CgReport &report) {
     return true;
 }
 
-// If the precise level is not double, the solution is first rounded to its precision, because that is what the caller
-// gets. The relative residual is computed if there is a tolerance for it; else it is 1, as MILC reports it.
-// likely_the_last: also takes the checksums of the links as handed over, if the residual is computed with them.
+// If the precise level is not double, the solution is first rounded to its precision, because the caller gets the
+// rounded one. The relative residual is computed if there is a tolerance for it; else it is 1, as in MILC.
+// likely_the_last: also takes checksums of the links as handed over, if the residual is computed with them.
 CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
     const bool check = &level == &full_ && likely_the_last && full_.A->takes_checksums();
     uint64_t *const checksums = check ? limits_.checksums : nullptr;
@@ -46,8 +46,8 @@ CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
     return {read(sums_.data()), relative, checksums != nullptr, &level == &full_};
 }
 
-// Deflates x, and returns its new residual. Deflation takes residuals in double, also where the precise level has none.
-// One that does not help was the last one.
+// Deflates x and returns its new residual. Deflation needs a residual in double, even if the precise level is coarser.
+// A deflation that does not help is the last one.
 CgSolver::Residual CgSolver::deflated(const Residual &before, CgReport &report) {
     const bool in_double = precise_->A->spec().spinor == Precision::double_;
     Level &level = in_double ? *precise_ : full_;
@@ -72,8 +72,8 @@ void CgSolver::go_on_without_deflation(CgReport &report) {
         change_to_finer();
 }
 
-// The true residual that a pass begins with, where the last one ended with `stop`. It is deflated; one that is accepted
-// is that of the solution in double.
+// The true residual at the start of a pass; the last pass ended with `stop`. Deflates it. If it is accepted, it is
+// computed with the full operator.
 CgSolver::Residual CgSolver::residual_after(CgStop stop, CgReport &report) {
     Residual residual = true_residual(*precise_, stop == CgStop::target);
     report.iterations += stop != CgStop::reliable_update;
@@ -101,8 +101,8 @@ bool CgSolver::accepted(const Residual &r) const {
            (limits_.relative_tolerance <= 0 || r.relative < limits_.relative_tolerance);
 }
 
-// Whether the last step began with a residual below all rounding errors. Its square may be 0 in the precision of the
-// iteration, which then breaks down although the operator is positive.
+// Whether the last step began with a residual below all rounding errors. The square of such a residual may be 0 in the
+// precision of the iteration, which then breaks down although the operator is positive.
 bool CgSolver::nothing_was_left() const {
     const double norm = last_.history[(last_.iterations + cg_history_length - 2) % cg_history_length] * unit_.scale,
                  rr = last_.iterations > 1 ? std::fmin(pass_rr_, norm * norm) : pass_rr_;
@@ -110,7 +110,7 @@ bool CgSolver::nothing_was_left() const {
     return rr <= rounding * rounding * source_rr_;
 }
 
-// Why a stretch of iterations ended, if there is no solution.
+// Sets status and message if the iteration has broken down.
 void CgSolver::note_breakdown(CgReport &report) const {
     if (last_.stop != CgStop::nan_or_inf && last_.stop != CgStop::not_positive)
         return;
@@ -137,12 +137,12 @@ std::string why_it_ended_early(const CgReport &report, double tolerance, double 
     }
     if (report.status == Status::precision_floor)
         return format(
-            "the true residual stays at %s: %s precision gives no more (tolerance %s). Ask for less, or for a "
-            "higher precision",
+            "the true residual stays at %s: %s precision gives no more (tolerance %s). Set a larger tolerance, "
+            "or a higher precision",
             residual.c_str(), name(precise), asked.c_str());
     if (report.broke_down)
         return format("BiCGstab broke down again and again in %d iterations, with the true residual at %s (tolerance "
-                      "%s); the solution so far is returned. Take conjugate gradient",
+                      "%s); the solution so far is returned. Use conjugate gradient",
                       report.iterations, residual.c_str(), asked.c_str());
     return format(
         "%d iterations with %d restarts did not reach the tolerance %s; the solution so far is returned, with "
@@ -150,7 +150,7 @@ std::string why_it_ended_early(const CgReport &report, double tolerance, double 
         report.iterations, report.restarts, asked.c_str(), residual.c_str());
 }
 
-// Whether the solve ends after a true residual. The status goes into the report, and the message in finish().
+// Whether the solve ends after this true residual. Sets the status; finish() sets the message.
 bool CgSolver::ended(const Residual &residual, CgStop stop, CgReport &report) const {
     if (report.status != Status::ok || accepted(residual))
         return true;
@@ -181,7 +181,7 @@ void CgSolver::count_work(CgReport &report) const {
     report.bytes += residuals * precise_->A->bytes(Epilogue::residual);
 }
 
-// Fills in the report. The residual that it states is computed in double, from the links as handed over.
+// Completes the report. Its true residual is computed in double, from the links as handed over.
 void CgSolver::finish(CgReport &report, const Residual *last_full) {
     const Residual residual = last_full != nullptr ? *last_full : true_residual(full_, true);
     report.true_residual = std::sqrt(residual.rr / source_rr_);

@@ -5,7 +5,7 @@
 
 namespace milcgpu {
 
-// The limits of a solve that begins.
+// Takes the limits of a new solve.
 void CgSolver::take(const CgLimits &limits) {
     sloppy_ = given_.get();
     limits_ = limits;
@@ -26,7 +26,7 @@ bool CgSolver::half_is_hopeless() const {
            ladder::half_is_hopeless(*sloppy_->A, lowest_of(*sloppy_->A, deflation_, limits_.shift), limits_.jump_limit);
 }
 
-// In the units of the sloppy system.
+// The target in the units of the sloppy system.
 double CgSolver::target_rr() const {
     return limits_.tolerance > 0 ? limits_.tolerance * limits_.tolerance * source_rr_ / (unit_.scale * unit_.scale)
                                  : INFINITY;
@@ -74,8 +74,8 @@ void CgSolver::start_afresh(double rr, CgReport &report) {
     start(target_rr() * at * at, report);
 }
 
-// A reliable update. Returns false if the residual has changed too much for half precision. The solver has then changed
-// to a finer precision, and must start with a new direction.
+// A reliable update. If the residual has changed too much for half precision, changes to a finer precision and returns
+// false: the solve must then start with a new direction.
 bool CgSolver::update_reliably(CgReport &report) {
     ++report.reliable_updates;
     put(begin_state(steps_left(report), target_rr()));
@@ -88,7 +88,7 @@ bool CgSolver::update_reliably(CgReport &report) {
     CgState state;
     device_.copy_to_host(&state, state_.data(), sizeof state);
     const double jump = std::sqrt(state.jump / state.rr);
-    if (deflation_ != nullptr) // which changes the residual by more than rounding does
+    if (deflation_ != nullptr) // it changes the residual by more than rounding does
         return true;
     report.largest_jump = std::fmax(report.largest_jump, jump);
     if (!(jump > limits_.jump_limit) || sloppy_->A->spec().spinor != Precision::half || finer_ == nullptr)
@@ -105,7 +105,7 @@ void CgSolver::change_to_finer() {
     sloppy_ = fine_.get();
 }
 
-// Whether the solve is to start in double and go down to single later. If so, allocates the vectors for it. Returns
+// Returns true if the solve starts in double and goes down to single later; allocates the vectors for that. Returns
 // false if memory does not suffice.
 bool CgSolver::prepare_descent() {
     if (limits_.tolerance <= 0 || limits_.relative_tolerance > 0 ||
@@ -117,8 +117,8 @@ bool CgSolver::prepare_descent() {
     return top_ != nullptr;
 }
 
-// If a solve has started in double, the precision below iterates next. It goes on with the same residual and direction.
-// Returns false if it did not, or if the iteration in double ended for another reason than its target.
+// If the solve has started in double, the precision below continues with the same residual and direction. Returns false
+// if the solve has not, or if the iteration in double ended for another reason than its target.
 bool CgSolver::go_down(CgStop stop, const CgReport &report) {
     if (below_ == nullptr)
         return false;

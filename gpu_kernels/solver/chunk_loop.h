@@ -1,7 +1,7 @@
 // The loop of every solver. A chunk is a few iterations, recorded once and replayed; the scalars stay on the device.
-// The host queues one chunk ahead of the one whose scalars it looks at. A chunk is 100 microseconds of work or more, so
+// The host queues one chunk ahead of the chunk whose scalars it reads. A chunk is 100 microseconds of work or more, so
 // the GPU never waits for the host. A chunk that is queued after the end does nothing. A loop may have several chunks
-// that it replays in some order.
+// and replay them in any order.
 #pragma once
 #include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include <deque>
@@ -32,14 +32,13 @@ class ChunkLoop {
                  [&device](unsigned char *p) { device.release_pinned(p); }};
     }
 
-    // What the host reads from the scalars: whether the loop has ended, and the iterations so far. This number must
-    // grow from look to look. Otherwise the scalars were changed from outside, and the loop might never end.
+    // What the host reads from the scalars: whether the loop has ended, and the iterations so far. The iterations must
+    // grow from look to look; otherwise the scalars were changed from outside, and the loop might never end.
     struct Look {
         bool ended;
         int iterations;
     };
-    // Queues chunks until look(), which looks at seen(), says that the loop has ended. The k-th of them is chunk
-    // which(k).
+    // Queues chunks until look_at(), which reads seen(), says that the loop has ended. The k-th chunk is which(k).
     template <class LookAt> void run(const LookAt &look_at) {
         run(look_at, [](int) { return 0; });
     }

@@ -14,7 +14,7 @@ constexpr const char *owner = "eigenvectors";
 
 int groups_of(int count) { return (count + most_dense - 1) / most_dense; }
 
-// Right sides beside vectors in half precision are in single: they are read once a group, and its kernels take them so.
+// Right sides are in single if vectors are in half precision: they are read once a group, and its kernels need single.
 Precision of_right_sides(Precision vectors) { return vectors == Precision::half ? Precision::single : vectors; }
 
 // Of all groups with up to `sources` right sides.
@@ -28,8 +28,8 @@ size_t most_scratch(Precision precision, int vectors, int sources) {
     return most;
 }
 
-// Vectors still belong to A if |A v - l v| is at most still_fits times what it was, plus rounding times the largest
-// eigenvalue. And at most this part of l may come from high modes, twice what Lanczos takes.
+// Vectors still belong to A if |A v - l v| is at most still_fits times its old value, plus rounding times the largest
+// eigenvalue. At most this part of l may come from high modes, twice what Lanczos accepts.
 constexpr double still_fits = 1.5, rounding = 1e-6, from_high_modes = 0.2;
 constexpr double of_value = 0.01,
                  rounding_of_half = 1e-5; // |A v - l v| of an eigenvector relative to l, to the largest l
@@ -106,7 +106,7 @@ Eigenvectors::Looked Eigenvectors::look(int k, const NormalOperator &A) const {
     sums = s.sums.to_host();
     seen.residual = std::sqrt(sums[2] / sums[0]);
     if (!(seen.residual < INFINITY))
-        throw Error(Status::nan_or_inf, format("eigenvector %d: NaN or infinity, or a norm of 0", k));
+        throw Error(Status::nan_or_inf, format("eigenvector %d has NaN or infinity, or its norm is 0", k));
     return seen;
 }
 
@@ -123,7 +123,7 @@ double Eigenvectors::of_high_modes(double value, double residual, double highest
 }
 
 namespace {
-// Why it is no eigenvector; empty: it is one. Nothing tells the largest l of links that are not of a usual action.
+// Empty if it is an eigenvector, else the reason why not. The largest l of links of an unusual action is unknown.
 std::string not_one(int k, const Eigenvectors::Looked &seen, double highest) {
     const double part = Eigenvectors::of_high_modes(seen.value, seen.residual, std::fmax(highest, 4 * seen.value));
     if (part <= from_high_modes)
@@ -165,8 +165,8 @@ std::string Eigenvectors::why_not_orthogonal() const {
             if (!(sums[j] <= most))
                 return format(
                     "vectors %d and %d are not orthogonal: |<u, v>| is %.3g, and for vector %d over all others "
-                    "it sums to %.3g, where %g is the most; eigenvectors are orthogonal, also where they "
-                    "have one l",
+                    "it sums to %.3g, at most %g is allowed; eigenvectors are orthogonal, also those of one "
+                    "l",
                     first + j, with[j], largest[j], first + j, sums[j], most);
     }
     return {};
@@ -209,7 +209,7 @@ std::string Eigenvectors::why_not_of(const NormalOperator &A) const {
         const Looked seen = look(k, A);
         const double off = std::fabs(seen.value - values[k]);
         if (seen.residual > still_fits * residuals[k] + rounding || off > still_fits * residuals[k] + rounding)
-            return format("eigenvector %d is not one of these links: |A v - l v| is %.1e, and was %.1e; l is %.3e, and "
+            return format("eigenvector %d is not one of these links: |A v - l v| is %.1e, was %.1e; l is %.3e, "
                           "was %.3e",
                           k, seen.residual, residuals[k], seen.value, values[k]);
         if (const std::string why = not_one(k, seen, A.highest(0)); !why.empty())

@@ -1,14 +1,14 @@
-// The lowest eigenvectors v_i of an operator A at shift 0 (solver/normal_operator.h), kept on the device, and what
-// solves take from them: deflation. With V = (v_1 .. v_N) and L = diag(l_1 .. l_N)
+// The lowest eigenvectors v_i of an operator A at shift 0 (solver/normal_operator.h), kept on the device, and the
+// deflation of solves with them. With V = (v_1 .. v_N) and L = diag(l_1 .. l_N)
 //
 //     x += V (L + shift)^-1 V^dag r,    r = b - A x in double
 //
-// is an exact solve of the part of the error that lies in the space of V. Done at the start of a solve and at each
-// reliable update, it leaves conjugate gradient with the eigenvalues from l_N + shift on. Once is not enough: r is in
-// double, but V has rounding errors, which come back multiplied with 1 / shift.
+// is an exact solve of the part of the error that lies in the space of V. It is made at the start of a solve and at
+// each reliable update, and leaves conjugate gradient with the eigenvalues from l_N + shift on. Once is not enough: r
+// is in double, but V has rounding errors, which are multiplied with 1 / shift.
 //
-// Vectors are in single precision, or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
-// `block_axpy`, in half `project` and `combine`. V is read twice for 1 to most_few right sides alike.
+// Vectors are in single precision or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
+// `block_axpy`; in half `project` and `combine`. V is read twice, whether there are 1 or most_few right sides.
 #pragma once
 #include "gpu_kernels/algebra/convert_sources.h"
 #include "gpu_kernels/solver/normal_operator.h"
@@ -29,12 +29,12 @@ class Eigenvectors {
     int groups() const { return static_cast<int>(groups_.size()); }
     const SpinorField &group(int g) const { return groups_[g]; }
     SpinorBlock operator[](int k) const { return groups_[k / group_size()][k % group_size()]; }
-    void keep(int count); // the first of them
-    void grow(int more);  // room for so many more; all groups must be full
+    void keep(int count); // drops all but the first
+    void grow(int more);  // allocates this many more; all groups must be full
     void sort();          // the lowest value first
 
-    // Vector k becomes `from` / |from|, in double, with value and residual as below. A norm that is 1 to rounding is
-    // left.
+    // Sets vector k to `from` / |from|, computed in double, and its value and residual as below. A vector whose norm is
+    // 1 to rounding keeps its bits.
     void load(int k, const SpinorBlock &from, const NormalOperator &A);
     // Sets value and residual of vector k from A, in double: the Rayleigh quotient, and |A v - l v| for |v| = 1.
     void look_at(int k, const NormalOperator &A);
@@ -42,35 +42,35 @@ class Eigenvectors {
         double value, residual;
     };
     Looked look(int k, const NormalOperator &A) const;
-    // Whether the vectors belong to A: |A v - l v| of a few of them is what it was, and small enough. Empty: yes, else
-    // why not.
+    // Empty if the vectors belong to A: |A v - l v| of a few of them has not changed and is small enough. Else the
+    // reason why not.
     std::string why_not_of(const NormalOperator &A) const;
-    // The same by values and residuals as they are, of all vectors.
+    // The same from the stored values and residuals of all vectors.
     std::string why_none(double highest) const;
     // The part of a Rayleigh quotient that comes from high modes, where these lie around highest / 2: a part e of them
     // makes |A v - l v| = e (highest / 2 - l), and e^2 highest / 2 of the quotient. 0: an eigenvector, to rounding or a
     // hundredth of l.
     static double of_high_modes(double value, double residual, double highest);
-    // Why the vectors are not orthogonal, so that they may not even be independent; empty: they are. The sum of
-    // |<u, v>| over all others is at most a half for each v (Gershgorin).
+    // Empty if the vectors are independent: the sum of |<u, v>| over all other vectors u is at most a half for each v
+    // (Gershgorin). Else the reason why not.
     std::string why_not_orthogonal() const;
-    double lowest() const; // of the values, in whatever order they are
+    double lowest() const; // of the values, in any order
     double highest() const;
 
-    void free_scratch() const { scratch_.reset(); } // what looking at vectors needs
+    void free_scratch() const { scratch_.reset(); } // the memory of look()
 
-    // Checksums of the vectors as they are, each of its own; regions to compare with them later.
+    // Checksums of the vectors, one each, and regions to compare with them later.
     void take_checksum(int k);
     void take_checksums();
     std::vector<Region> checked_regions() const;
-    // Whether so many vectors from `first` on still have their checksums. It waits for the device.
+    // Whether `count` vectors from `first` on still have their checksums. Waits for the device.
     bool are_as_summed(int first, int count) const;
 
     static int group_size();
     static size_t bytes(const Geometry &, Precision, int count);
 
     std::vector<double> values, residuals; // of A at shift 0, the lowest first if they were computed or sorted
-    uint64_t links = 0;                    // what they belong to: a tag of the caller's
+    uint64_t links = 0;                    // a tag of the caller's for the links they belong to
 
   private:
     double norm_over_ranks(const SpinorBlock &) const;
@@ -89,28 +89,29 @@ class Eigenvectors {
     mutable std::unique_ptr<Scratch> scratch_;
 };
 
-// The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 4 double
-// spinors and 1 in single, and 3 for each group of V, in half 1 and 2 for each combined_at_once of them. Flops a site:
-// 48 N for each right side. Launches: 3, and 3 for each group of V, in half 2 and 1 for each combined_at_once of them.
+// The step above, for up to `sources` right sides at once. Traffic a site: V twice, and for each right side 4 spinors
+// in double, 1 in single, and 3 more for each group of V (in half 1, and 2 for each combined_at_once groups). Flops a
+// site: 48 N for each right side. Launches: 3, and 3 for each group of V (in half 2, and 1 for each combined_at_once
+// groups).
 class Deflation {
   public:
-    // like: of the solutions, in double. The vectors must outlive it.
+    // like: an operator on the solutions, in double. The vectors must outlive this object.
     Deflation(Device &, const Eigenvectors &, const NormalOperator &like, int sources);
     const Eigenvectors &vectors() const { return vectors_; }
     int sources() const { return low_.sources(); }
 
-    // x_from[k] += V (L + shift)^-1 V^dag r_k of n right sides, r and x in double. r_of[k]: where r_k is in r. rr:
-    // their |r_k|^2, not 0. The result of the sum over sites does not depend on how many right sides there are.
+    // x_k += V (L + shift)^-1 V^dag r_k for n right sides, in double. r_of[k], x_of[k]: the places of r_k and x_k in r
+    // and x. rr: |r_k|^2, not 0. The sum over sites does not depend on the number of right sides.
     void add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr, int n,
              double shift);
-    // Whether the last add, dx, has lessened the error of x in the norm of A, for all right sides: with the residuals
-    // r before and r' after it, that fell by <dx, r + r'>, which is <dx, r> for the space of exact vectors. r_new: the
-    // residuals r', in the order of the last add. A pass over as many vectors as there are right sides.
+    // Whether the last add, dx, has reduced the error of x in the norm of A for all right sides. With the residuals r
+    // before and r' after it, the error fell by <dx, r + r'>, which is <dx, r> for exact vectors. r_new: the residuals
+    // r', in the order of the last add. One pass over a vector for each right side.
     bool lessened_error(const SpinorBlock &r_new, double shift);
-    // x as it was before the last add, whatever that has added.
+    // Restores x as it was before the last add.
     void undo();
-    // The same as add, but one that raises a residual by more than rounding and does not lessen all errors is undone.
-    // Returns whether it was kept. residuals: computes those of x into the places 0 .. n - 1 of r, and returns |r|^2.
+    // Calls add, and undoes it if it raises a residual by more than rounding and does not reduce all errors. Returns
+    // whether it was kept. residuals(): computes the residuals of x into the places 0 .. n - 1 of r, returns |r|^2.
     bool add_if_it_helps(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of,
                          const std::vector<double> &rr, double shift,
                          const std::function<std::vector<double>()> &residuals);
@@ -133,7 +134,7 @@ class Deflation {
     int n_ = 0;
 };
 
-// The lowest eigenvalue of A that a solve meets, with a deflation or (nullptr) without.
+// The lowest eigenvalue of A that a solve has to deal with, with a deflation or (nullptr) without.
 inline double lowest_of(const NormalOperator &A, const Deflation *deflation, double shift) {
     return deflation != nullptr ? deflation->lowest(shift) : A.lowest(shift);
 }

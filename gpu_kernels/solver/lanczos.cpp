@@ -9,16 +9,16 @@ using namespace lanczos;
 
 namespace {
 
-// The basis, where memory suffices and at the least, as a multiple of the vectors wanted.
+// The size of the basis as a multiple of the vectors wanted: with enough memory, and at least.
 constexpr double roomy = 1.5, lean = 1.125;
 int whole_blocks(double vectors) { return static_cast<int>(std::ceil(vectors / block)) * block; }
 int largest_basis(int wanted) { return std::max(4 * block, whole_blocks(roomy * wanted + 2 * block)); }
 int least_basis(int wanted) { return std::max(4 * block, whole_blocks(lean * wanted) + block); }
 
-// The filter's edge lies where there are so many times the modes wanted, and d = c sqrt(hi / l) for the last of them.
-// ratio: of the basis to what is wanted. A smaller basis takes a lower edge and a higher degree, and hardly more
-// applications. Example: a diagonal matrix with the density of a large lattice, 256 vectors, and the steps of deflated
-// conjugate gradient with those that are good.
+// The filter's edge is the value whose mode number is `edge` times the modes wanted; d = c sqrt(hi / l) for the last
+// mode wanted. ratio: basis / wanted. A smaller basis needs a lower edge and a higher degree, and hardly more
+// applications. Example: a diagonal matrix with the density of a large lattice, 256 vectors, and the steps of conjugate
+// gradient that is deflated with the good vectors.
 //
 //   basis / wanted, edge, c        1.69, 1.35, 1.78   1.38, 1.15, 2.4   1.25, 1.1, 2.8   1.13, 1.05, 3.2
 //   applications a vector, steps   73, 275            80, 276           84, 289          87, 317
@@ -36,14 +36,14 @@ void convert(Device &device, const SpinorBlock &from, const SpinorBlock &to) {
         convert_spinor(device, from[k], to[k], 1, nullptr);
 }
 
-// The first `count` sites of what is `first` sites on.
+// `count` sites of a block, from site `first` on.
 SpinorBlock sites_of(const Device &device, SpinorBlock block, int first, int count) {
     block.data += first * bytes_between_elements(device.on_gpu(), block.precision);
     block.sites = block.component_sites = count;
     return block;
 }
 
-// Orthonormal vectors, in the memory and the precision of those that will be kept, and V^dag A V.
+// Orthonormal vectors, in the memory and precision of the result, and V^dag A V.
 class Basis {
   public:
     Basis(Device &device, const NormalOperator &A, Precision precision, int most, Workspace &space)
@@ -57,8 +57,8 @@ class Basis {
     Eigenvectors &set() const { return *set_; }
     std::unique_ptr<Eigenvectors> take() { return std::move(set_); }
 
-    // w, a block in single precision, becomes orthonormal, and orthogonal to the basis, which it joins. False: it
-    // depends on it. w and `scratch` are those of the workspace.
+    // Orthonormalizes w, a block in single precision, against the basis and appends it. Returns false if w depends on
+    // the basis. w and `scratch`: fields of the workspace.
     bool add(const SpinorBlock &w, const SpinorBlock &scratch) {
         convert(device_, w, low_);
         for (int again = 0; again < 2; ++again) {
@@ -84,16 +84,16 @@ class Basis {
         });
         return true;
     }
-    // w, a block in single precision, loses its parts along the basis, and becomes orthonormal if it can.
+    // Projects the basis out of w, a block in single precision, and orthonormalizes it if its vectors are independent.
     void clear(const SpinorBlock &w) {
         convert(device_, w, low_);
         project_out(low_);
         orthonormalize(device_, low_);
         convert(device_, low_, w);
     }
-    // The first of them remain; the others stay where they are, behind the basis.
+    // Shortens the basis to its first vectors. The others stay in memory behind it.
     void keep(int count) { count_ = count, columns_.resize(count); }
-    // The basis becomes the lowest `taken` Ritz vectors. scratch: a field of the workspace.
+    // Replaces the basis by the lowest `taken` Ritz vectors. scratch: a field of the workspace.
     void diagonalize(int taken, const SpinorBlock &scratch) {
         std::vector<Number> G(size_t(count_) * count_);
         for (int j = 0; j < count_; ++j)
@@ -111,7 +111,7 @@ class Basis {
         for (int first = 0; first < count_; first += most_dense)
             work(set_->group(first / most_dense).block().first(std::min(most_dense, count_ - first)), first);
     }
-    // w loses its parts along the basis.
+    // Projects the basis out of w.
     void project_out(const SpinorBlock &w) const {
         each([&](const SpinorBlock &group, int) {
             std::vector<Number> c = gram_over_ranks(device_, group, w);
@@ -121,9 +121,9 @@ class Basis {
             block_axpy(device_, group, on_device(device_, c).data(), w, w);
         });
     }
-    // Vector j becomes the sum of by[j][i] times vector i, for as many sites at a time as results fit into scratch.
+    // Replaces vector j by the sum of by[j][i] times vector i, for as many sites at a time as fit into scratch.
     void rotate(const std::vector<Number> &by, int taken, const SpinorBlock &scratch) {
-        std::vector<DeviceArray<Number>> c; // of each group of results, of each group of the basis
+        std::vector<DeviceArray<Number>> c; // for each group of results and each group of the basis
         const auto columns = [&](int first) { return std::min(most_dense, taken - first); };
         for (int to = 0; to < taken; to += most_dense)
             each([&](const SpinorBlock &group, int from) {
@@ -139,7 +139,7 @@ class Basis {
         SpinorBlock results = set_->group(0).block();
         results.stride = std::max<size_t>(std::min<size_t>(fit, all), 8);
         results.source_bytes = results.stride * site_bytes, results.sources = taken;
-        DeviceArray<unsigned char> own; // for more vectors than a small box has sites
+        DeviceArray<unsigned char> own; // in place of scratch, if a small box has more vectors than sites
         device_.collective("memory for eigenvectors", [&] {
             if (fit == 0)
                 own = DeviceArray<unsigned char>(device_, results.bytes(), owner);
@@ -194,7 +194,7 @@ double modes_of(int wanted) { return std::fmax(wanted, 0.75 * block); }
 int degree_of(const Filter &filter, const ModeNumber &density, double modes) {
     return std::max(least_degree, static_cast<int>(filter.c * std::sqrt(density.highest() / density.value_of(modes))));
 }
-// Flops of the basis: made orthogonal twice, V^dag A V, and the vectors.
+// Flops of the basis: orthogonalization twice, V^dag A V, and the vectors.
 double dense_work(double m, double taken, double sites) { return (5 + 2 * taken / m) * 12 * m * m * sites; }
 
 } // namespace
@@ -223,7 +223,7 @@ LanczosWork lanczos_work(const ModeNumber &density, const NormalOperator &A, int
                  sites = A.geometry().sites(A.parity());
     const LanczosWork one = work_of_application(A);
     const double applications = density.applications() + m * (1 + degree_of(Filter(m / modes), density, modes));
-    // The basis is read four times to project it out and once for G, half of it on average, in blocks.
+    // Per block the basis, on average half of it, is read four times for projections and once for G.
     const double dense = sites * (5 * m * m / 2 + taken * m) / block * spinor_bytes(Precision::half);
     return {applications * one.bytes + dense, applications * one.flops + dense_work(m, taken, sites),
             8 * (8.0 / 3 + 2) * m * m * m}; // eigen_of_hermitian
@@ -242,10 +242,10 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     without.memory = SIZE_MAX;
     const LanczosPlan all = lanczos_plan(device, geometry, without);
     if (all.count < limits.count)
-        report.message = format("%d eigenvectors: on a lattice of this size at most %d. ", limits.count, all.count);
+        report.message = format("%d eigenvectors: a lattice of this size allows at most %d. ", limits.count, all.count);
     if (wanted < all.count)
         report.message +=
-            format("%d of %d eigenvectors fit: they may take %.3g GB of memory, and all need at least %.3g. ", wanted,
+            format("%d of %d eigenvectors fit: they may take %.3g GB of memory, but all need at least %.3g. ", wanted,
                    all.count, limits.memory * 1e-9,
                    bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
 
@@ -288,7 +288,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     }
     draw();
     using More = Restarts::More;
-    int largest = 0, taken = 0; // taken: of them, those behind the basis are filtered once more
+    int largest = 0, taken = 0; // taken: vectors kept at the last restart; those behind the basis are filtered again
     for (bool ended = false; !ended;) {
         bool closed = false;
         const double most = std::fmin(state.more == More::none ? whole_blocks(taken) : plan.basis, dimension);
@@ -333,18 +333,17 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     const double sites = geometry.sites(A.parity()), m = largest;
     report.flops = report.applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites);
     if (good < wanted)
-        report.message += format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s%s. ",
-                                 wanted - good, wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation takes",
-                                 state.missed > 0 ? "" : ", or vectors of one l were not found whole");
+        report.message +=
+            format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s%s. ", wanted - good,
+                   wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation can use",
+                   state.missed > 0 ? "" : ", or not all vectors of one l were found");
     if (good == 0)
-        throw Error(
-            Status::not_converged,
-            format(
-                "no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
-                state.missed / report.highest,
-                limits.tolerance > 0
-                    ? format(", and a tolerance of %.1e is asked for: ask for more than that", limits.tolerance).c_str()
-                    : ""));
+        throw Error(Status::not_converged,
+                    format("no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
+                           state.missed / report.highest,
+                           limits.tolerance > 0
+                               ? format(", above the tolerance %.1e: ask for more than that", limits.tolerance).c_str()
+                               : ""));
     found->keep(good);
     found->take_checksums();
     return found;

@@ -2,24 +2,24 @@
 // al., J. Comput. Phys. 219 (2006) 172): a Krylov space of T = T_d((hi + a - 2 A) / (hi - a)), in which eigenvalues
 // below a stand out and those from a to hi do not.
 //
-//   bounds   hi: block power iteration. a: from the density of eigenvalues, which is known from the traces of Chebyshev
-//            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275). Nothing is guessed.
-//   basis    blocks of 16 vectors: T of the block before, made orthogonal to all, twice. A is applied in
-//            single precision; the basis has the precision of the vectors that are kept, and lies in their memory. In
-//            half precision vectors are the same but for rounding, 1e-6 hi in their residuals.
-//   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. Vectors are then ordered by |B v|^2, in which a
-//            part of a high mode weighs most, and the lowest N are kept. V^dag A V of them is diagonal, as deflation
-//            assumes, also where they have not converged. They replace the basis, some sites at a time.
-//   restart  where vectors are missing: the basis begins again with those that are good, then with the others, filtered
-//            once more, then goes on with T of the last block. (Ritz vectors of A in a Krylov space of T do not go on
-//            by themselves, as in a thick restart: measured, it stalls.) Where the last value is not below a, a rises:
-//            the density is smeared, and on free links its a is below all eigenvalues.
-//   levels   A Krylov space of a block has 16 vectors of an eigenvalue at the most, but for rounding. Where as many
-//            agree, and on free links, random vectors are filtered until a mode that is missing would show.
+//   bounds   hi: block power iteration. a: from the density of eigenvalues, which follows from traces of Chebyshev
+//            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275).
+//   basis    blocks of 16 vectors: T of the last block, orthogonalized twice against all others. A is applied in
+//            single precision. The basis has the precision of the vectors that are kept, and uses their memory. In half
+//            precision vectors differ by rounding only, 1e-6 hi in their residuals.
+//   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. Vectors are ordered by |B v|^2, in which a part of
+//            a high mode weighs most, and the lowest N are kept. V^dag A V of the kept vectors is diagonal, as
+//            deflation assumes, even if they have not converged. They replace the basis, some sites at a time.
+//   restart  If vectors are missing, the basis begins again with the good vectors, then the others, filtered once
+//            more, then T of the last block. (A thick restart, in which Ritz vectors of A continue a Krylov space of T,
+//            was measured to stall.) If the last value is not below a, a rises: the density is smeared, and on free
+//            links its a is below all eigenvalues.
+//   levels   A Krylov space of a block has at most 16 vectors of one eigenvalue, except for rounding. If as many values
+//            agree, and on free links, random vectors are filtered until a missing mode would show.
 //
-// Vectors that have not converged deflate nearly as well as exact ones; those with a large part of high modes are left
-// out. Work: applications(N) = m (d + 1) of A, m = 1.13 N .. 1.5 N as memory allows, d = c sqrt(hi / l_N); 60 m^2 flops
-// a site for the basis.
+// Vectors that have not converged deflate nearly as well as exact ones. Vectors with a large part of high modes are
+// left out. Work: applications(N) = m (d + 1) of A, m = 1.13 N .. 1.5 N as memory allows, d = c sqrt(hi / l_N); 60 m^2
+// flops a site for the basis.
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/mode_number.h"
@@ -29,46 +29,46 @@ namespace milcgpu {
 
 struct LanczosLimits {
     int count;                          // of vectors wanted
-    double tolerance = 0;               // of |A v - l v| / hi, of all; 0: what deflation needs, l to a tenth
+    double tolerance = 0;               // of |A v - l v| / hi for all vectors; 0: what deflation needs, l to a tenth
     Precision stored = Precision::half; // or single
     uint64_t seed = 1;
-    // Vectors that the basis begins with, in whole blocks: of fewer modes, or of links that are near. Those that are
-    // not good enough are filtered first. nullptr: none.
+    // Vectors that the basis begins with, in whole blocks: of fewer modes, or of similar links. Vectors that are not
+    // good enough are filtered first. nullptr: none.
     const Eigenvectors *start = nullptr;
-    size_t memory = SIZE_MAX; // bytes that may be taken; where it is short, a smaller basis, then fewer vectors
+    size_t memory = SIZE_MAX; // bytes to use at most; if they do not suffice, a smaller basis, then fewer vectors
 };
 
-// What it makes and takes: vectors, the basis that they are made from, and the bytes on the device, which are its
-// basis, a block of its precision and 3 in single, and little more.
+// Vectors, the basis that they are computed from, and the bytes on the device: the basis, a block of its precision, 3
+// blocks in single, and little more.
 struct LanczosPlan {
     int count, basis;
     size_t bytes;
 };
 LanczosPlan lanczos_plan(const Device &, const Geometry &, const LanczosLimits &);
 
-// Vectors of the basis that are there, of how many.
+// Vectors of the basis so far, and at the end.
 using LanczosProgress = std::function<void(int done, int of)>;
 
 struct LanczosReport {
-    int found = 0, left_out = 0; // left out: of the vectors wanted
+    int found = 0, left_out = 0; // wanted: found + left_out
     int basis = 0, degree = 0;   // m, d
     int restarts = 0;
     long long applications = 0;   // of A, to one vector
     double highest = 0, edge = 0; // hi, a
     double seconds = 0, flops = 0;
-    std::string message; // why there are fewer than wanted; empty: there are not
+    std::string message; // why vectors are left out; empty if all were found
 };
 
 // full: in double. A: the same in single precision. Throws Error: nan_or_inf, no_memory, bad_argument.
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &, const NormalOperator &full, const NormalOperator &A,
                                                   const LanczosLimits &, const LanczosProgress &, LanczosReport &);
 
-// What lowest_eigenvectors takes for so many vectors in half precision where memory suffices, by the density of
+// Work of lowest_eigenvectors for `count` vectors in half precision with enough memory, estimated from the density of
 // eigenvalues. A: in single.
 struct LanczosWork {
     double bytes, flops, host_flops; // of the device; of the host's dense matrix
 };
 LanczosWork lanczos_work(const ModeNumber &, const NormalOperator &A, int count);
-LanczosWork work_of_application(const NormalOperator &A); // to one vector of a block
+LanczosWork work_of_application(const NormalOperator &A); // of A to one vector of a block
 
 } // namespace milcgpu

@@ -1,5 +1,4 @@
-// What Lanczos vectors and the mode number share: blocks of vectors in single precision that A is applied to, and
-// Chebyshev polynomials of A.
+// Shared by Lanczos and the mode number: blocks of vectors in single precision, and Chebyshev polynomials of A on them.
 #pragma once
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/machine/backend/device.h"
@@ -15,12 +14,12 @@ using Number = Complex<double>;
 constexpr const char *owner = "Lanczos vectors";
 constexpr int block = 16; // vectors that A is applied to at once
 
-// Pivots of a block relative to its vectors: weaker ones are rounding errors of single precision.
+// Pivots of a block below this number, relative to its vectors, are rounding errors of single precision.
 constexpr double weakest = 1e-10;
 
 inline double dimension_of(const Geometry &geometry) { return 3 * geometry.global_volume() / 2; }
 
-// Blocks that A is applied to.
+// Applies A, and polynomials of A, to blocks.
 class Applier {
   public:
     Applier(Device &device, const NormalOperator &A)
@@ -44,9 +43,9 @@ class Applier {
         call.a = a, call.alpha = alpha;
         A_.second_half(device_, call, Epilogue::residual);
     }
-    // y = T_1 x, then T_{k+1} from T_k (in y) and T_{k-1} (in before, where it comes out), k >= 1, for the polynomial
-    // of (hi + a - 2 A) / (hi - a). The fields are those of T_k times s_k = 1, 1, -1, -1, ..: so the recursion is
-    // T_{k-1} less a multiple of T_k, which is the end of a residual.
+    // first: y = T_1 x. next: T_{k+1}, written over T_{k-1} in `before`, from that and T_k in y, k >= 1. The argument
+    // of the polynomial is (hi + a - 2 A) / (hi - a). Fields hold T_k times s_k = 1, 1, -1, -1, ..: so the recursion
+    // subtracts a multiple of T_k from T_{k-1}, which is the epilogue of a residual.
     struct Interval {
         double low, high;
         double width() const { return high - low; }
@@ -58,7 +57,7 @@ class Applier {
     void next(const Interval &of, int k, const SpinorBlock &y, const SpinorBlock &before) {
         residual(sign(k) * sign(k + 1) * 4 / of.width(), -0.5 * (of.low + of.high), before, y, before);
     }
-    // x = T_d x for d >= 2; scratch may be anything.
+    // x = T_d x for d >= 2; overwrites scratch.
     void filter(const Interval &of, int d, SpinorBlock &x, SpinorBlock &scratch) {
         first(of, x, scratch);
         for (int k = 1; k < d; ++k) {
@@ -81,7 +80,7 @@ class Applier {
     SpinorField between_;
 };
 
-// Allocated on all ranks, or on none.
+// Allocated on all ranks or on none.
 struct Workspace {
     Applier apply;
     SpinorField fields[3];
@@ -108,7 +107,7 @@ inline DeviceArray<Number> on_device(Device &device, const std::vector<Number> &
     return there;
 }
 
-// w becomes an orthonormal basis of its space. False: its vectors are not independent.
+// Makes w an orthonormal basis of its space. Returns false if its vectors are not independent.
 inline bool orthonormalize(Device &device, const SpinorBlock &w) {
     const std::vector<Number> g = gram_over_ranks(device, w, w);
     require_finite(g);

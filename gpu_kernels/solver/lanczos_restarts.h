@@ -1,5 +1,4 @@
-// When Lanczos has found the lowest eigenvectors, and what it does next where it has not: from the Ritz values and
-// residuals of a basis alone.
+// Decides from Ritz values and residuals whether Lanczos has found the lowest eigenvectors, and how it restarts if not.
 #pragma once
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/lanczos_blocks.h"
@@ -8,36 +7,37 @@
 namespace milcgpu::lanczos {
 
 constexpr int least_degree = 4;
-// The last vectors may not be good. Where more than this part of all is missing, Lanczos restarts.
+// The last vectors may be bad. If more than this part of all is missing, Lanczos restarts.
 constexpr double may_be_missing = 1.0 / 16;
-// A restart gains nothing that makes no more vectors good, nor the residual of the first that is not smaller by this.
-// After two in a row it ends.
+// A restart gains nothing if it makes no more vectors good and does not reduce the residual of the first bad one by
+// this factor. Two such restarts in a row end Lanczos.
 constexpr double slow = 0.8;
 constexpr int most_restarts = 20;
 // Usual spectra take fewer. After more, each restart keeps a block more than the last one.
 constexpr int few_restarts = 5;
 
-// The part of a Rayleigh quotient that may come from high modes (Eigenvectors::of_high_modes), which holds where the
-// filter lifts the vector out of the others: below this multiple of its edge.
+// The part of a Rayleigh quotient that may come from high modes (Eigenvectors::of_high_modes). That criterion holds
+// below this multiple of the filter's edge, where the filter amplifies the vector more than the others.
 constexpr double from_high_modes = 0.1, above_edge = 1.2;
 
-// The density is smeared, so that its edge may lie below all eigenvalues, as on free links. Where the last Ritz value
-// is not this far below the edge, the edge goes to the second multiple of it, and at the most to the third one of
-// itself, and the fourth one of the largest eigenvalue.
+// The density is smeared, so its edge may lie below all eigenvalues, as on free links. If the last Ritz value times
+// clear_of_edge is not below the edge, the edge becomes edge_above_last times that value, but at most most_rise times
+// itself and below_highest times the largest eigenvalue.
 constexpr double clear_of_edge = 1.1, edge_above_last = 1.4, most_rise = 2, below_highest = 0.9;
 
-// Values below this part of the largest one are 0, but for rounding.
+// Values below this part of the largest one are 0 up to rounding.
 constexpr double rounding_of_values = 1e-6;
-// A level: values that agree to `one_level`. A Krylov space of a block has at most 16 vectors of one eigenvalue, but
-// for rounding. So it may lack some where there are as many and others above, or where the last value is so far above
-// the density's. Then random vectors follow, which are filtered until what they have of all the rest is `of_the_rest`
-// of what they have of a mode at the last value. Where no value falls by more than `falls`, none is missing.
+// A level: values that agree to `one_level`. A Krylov space of a block has at most 16 vectors of one eigenvalue, except
+// for rounding. So vectors may be missing if a level has 16 values and there are others above it, or if the last value
+// exceeds the density's by above_density. Then random vectors follow. They are filtered until their part of all other
+// modes is `of_the_rest` of their part of a mode at the last value. If no value falls by more than `falls`, none is
+// missing.
 constexpr double one_level = 1e-3, above_density = 1.5, of_the_rest = 0.01, falls = 0.02;
-// Further vectors of a full level mix with those that are there, as long as they are not good. So where values stay,
-// those that are there are filtered alone, this often.
+// Further vectors of a full level mix with the present ones as long as they are not good. So if values no longer
+// change, the present vectors are filtered alone, this many times.
 constexpr int polish = 4;
 
-// So many values reach to the end of the first level of `block` or more; 0: there is none. zero: see above.
+// The number of values up to the end of the first level of at least `block`; 0 if there is none. zero: see above.
 inline int end_of_full_level(const std::vector<double> &values, int count, double zero) {
     for (int k = 0, first = 0; k <= count; ++k)
         if (k == count || values[k] > (1 + one_level) * values[first] + zero) {
@@ -50,7 +50,7 @@ inline int end_of_full_level(const std::vector<double> &values, int count, doubl
 
 class Restarts {
   public:
-    // by_density: the value that the last one wanted has by the density.
+    // by_density: the value of the last vector wanted, from the density.
     Restarts(int wanted, double tolerance, double dimension, double by_density, const Applier::Interval &filtered,
              int degree)
         : filtered(filtered), degree(degree), wanted_(wanted), tolerance_(tolerance), dimension_(dimension),
@@ -58,12 +58,12 @@ class Restarts {
 
     Applier::Interval filtered; // what the filter damps
     int degree;
-    int good = 0;             // vectors, the lowest
-    int full = 0;             // so many values reach to the end of a full level; 0: there is none
-    double missed = INFINITY; // residual of the first that is not
-    // What the basis gets beside those vectors: T of its last block; random vectors; nothing.
+    int good = 0;             // the lowest `good` vectors are good
+    int full = 0;             // end_of_full_level of all vectors kept
+    double missed = INFINITY; // residual of the first bad vector
+    // What extends the basis beyond the kept vectors: T of its last block; random vectors; nothing.
     enum class More { chain, drawn, none } more = More::chain;
-    int times = 1; // that each block of them, or of those vectors, is filtered
+    int times = 1; // how often each block of these (with `none`, of the kept vectors) is filtered
     int restarts = 0;
 
     bool is_good(double value, double residual) const {
@@ -73,8 +73,8 @@ class Restarts {
         return part == 0 || (value < above_edge * filtered.low && part < from_high_modes);
     }
 
-    // Looks at the lowest `count` vectors, and for full levels at all `taken` ones, which may be more than are wanted.
-    // True: the end. False: the members above say how to go on.
+    // Looks at the lowest `count` vectors, and for full levels at all `taken` vectors, which may be more than are
+    // wanted. Returns true at the end. Else the members above say how to continue.
     bool end(const Eigenvectors &seen, int count, int taken) {
         const int good_before = good;
         for (good = 0; good < count && is_good(seen.values[good], seen.residuals[good]);)
@@ -93,7 +93,7 @@ class Restarts {
         missed = good < count ? seen.residuals[good] : 0;
         const bool lacks = !whole_ && may_lack_some();
         if ((enough && !lacks) || idle_ > 1 || restarts == most_restarts) {
-            if (lacks && levels) // those above a full level may not be the lowest
+            if (lacks && levels) // vectors above a full level may not be the lowest
                 good = std::min(good, full);
             return true;
         }
@@ -122,7 +122,7 @@ class Restarts {
             return low;
         return std::fmin(std::fmin(edge_above_last * last, most_rise * low), below_highest * filtered.high);
     }
-    // Until a mode at the last value shows in random vectors.
+    // How often random vectors are filtered until a mode at the last value shows.
     int passes() const {
         const double rest = tolerance_ > 0 ? std::fmin(tolerance_, of_the_rest) : of_the_rest,
                      above = std::fmax(filtered.low - values_.back(), 0),
@@ -133,7 +133,7 @@ class Restarts {
 
     int wanted_;
     double tolerance_, dimension_, by_density_;
-    std::vector<double> values_; // of before
+    std::vector<double> values_; // of the last look
     int idle_ = 0;               // restarts in a row without gain
     bool whole_ = false;         // random vectors found no other values
 };

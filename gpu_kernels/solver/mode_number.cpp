@@ -11,7 +11,7 @@ namespace {
 // The largest eigenvalue by power iteration is too low by a few per cent at the most.
 constexpr int power_steps = 20, power_steps_a_basis = 5;
 constexpr double above_highest = 1.05;
-// A polynomial within [-1, 1] does not make noise larger, but for this factor. More: an eigenvalue is above highest_.
+// A polynomial within [-1, 1] makes noise larger by at most this factor. If not, an eigenvalue is above highest_.
 constexpr double noise_grows = 1.05;
 // Moments are added until the angle of the last mode is this many times their resolution, pi / moments.
 constexpr double widths = 5;
@@ -54,7 +54,7 @@ ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint6
         norm = trace(fields[0], fields[0]);
         moments_.assign(1, dimension_);
     };
-    // Two more of them. False: the largest eigenvalue is above highest_.
+    // Takes two more moments. Returns false if the largest eigenvalue is above highest_.
     const auto take_moments = [&] {
         const int k = static_cast<int>(moments_.size() + 1) / 2;
         const Applier::Interval all{0, highest_};

@@ -1,5 +1,5 @@
-// How many eigenvalues of A lie below a number, by traces of Chebyshev polynomials of A with noise vectors (A. Weisse
-// et al., Rev. Mod. Phys. 78 (2006) 275).
+// The mode number of A, how many eigenvalues lie below a value, from traces of Chebyshev polynomials of A with noise
+// vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275).
 #pragma once
 #include "gpu_kernels/solver/normal_operator.h"
 #include <cmath>
@@ -8,16 +8,15 @@
 
 namespace milcgpu {
 
-// How many eigenvalues of A lie below each of some numbers. A's largest one is below `highest`.
 class ModeNumber {
   public:
-    // Resolves the lowest `modes`, or as many as that many applications of A to a vector allow.
+    // Resolves the lowest `modes` eigenvalues, or as many as most_applications of A to a vector allow.
     ModeNumber(Device &, const NormalOperator &A, int modes, uint64_t seed, double most_applications = INFINITY);
-    bool ended_early() const { return ended_early_; } // for want of applications
-    double highest() const { return highest_; }
-    double below(double value) const;
-    // Below this are so many. At least highest() times the square of their part of all, which is less by far on any
-    // lattice but those with zero modes: their value would be the resolution alone.
+    bool ended_early() const { return ended_early_; } // because of most_applications
+    double highest() const { return highest_; }       // above the largest eigenvalue
+    double below(double value) const;                 // the mode number
+    // The value with this mode number, but at least highest() times the square of the modes' fraction of all. Only a
+    // lattice with zero modes reaches that bound; without it the value would be the resolution.
     double value_of(double modes) const;
     long long applications() const { return applications_; }
 

@@ -64,8 +64,13 @@ std::vector<Region> MultiMassSolver::checked_regions(bool residual_alone) const 
 // residuals of a chunk. The base system is the shift with the smallest offset, so their directions are the same field.
 void MultiMassSolver::step(Stage &stage, int k) {
     const SpinorBlock r = stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
-    milcgpu::iterate(device_, {stage.A.get(), k == 0 ? stage.p[base_] : r, r, stage.r[k], stage.s, stage.between, true,
-                               state_.data(), &deferred_, k > 0, k<cg_kept_steps - 1, k> 0});
+    CgIteration it;
+    it.A = stage.A.get();
+    it.v = k == 0 ? stage.p[base_] : r, it.r = r, it.r_new = stage.r[k];
+    it.s = stage.s, it.between = stage.between;
+    it.state = state_.data(), it.sums = &deferred_;
+    it.previous_deferred = it.v_is_sent = k > 0, it.defers = k < cg_kept_steps - 1;
+    run_iteration(device_, it);
 }
 
 // The loop was recorded with a scale and a base. If one of them has changed, it is recorded again.
@@ -135,14 +140,14 @@ bool MultiMassSolver::start(MultiMassReport &report) {
         shift.zeta = shift.ratio = shift.alpha_before = 1;
         shift.active = !lost_[s];
     }
-    base.target_rr = finest * finest * unit; // the base goes on for all
-    for (int s = 0; s < shifts.count; ++s)   // and must not leave before the others
+    base.target_rr = finest * finest * unit; // the base iterates for all shifts
+    for (int s = 0; s < shifts.count; ++s)   // and must not leave before them
         if (!lost_[s])
             shifts.shift[base_].target_rr = std::fmin(shifts.shift[base_].target_rr, shifts.shift[s].target_rr);
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);
     const Stage &first = stages_[first_];
-    const SpinorBlock r = first.r[cg_kept_steps - 1]; // where the first iteration expects it
+    const SpinorBlock r = first.r[cg_kept_steps - 1]; // the first iteration reads it there
     convert_spinor(device_, b, r, 1 / scale_, nullptr);
     for (int s = 0; s < first.p.sources(); ++s)
         convert_spinor(device_, r, first.p[s], 1, nullptr);
@@ -166,14 +171,14 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
     }
 }
 
-// The work of `steps` iterations of one system, without that on direction and solution.
+// Adds the work of `steps` iterations of one system, without the updates of direction and solution.
 void MultiMassSolver::add_work(const NormalOperator &A, double steps, MultiMassReport &report) const {
     report.flops += steps * A.flops(Epilogue::step);
     report.bytes += steps * A.bytes(Epilogue::step);
 }
 
-// The work on the vectors of the shifts, one pass in cg_kept_steps iterations. It reads the residuals once for all
-// shifts; p has the precision of the iteration (counted as that of the first stage), x is in double.
+// Adds the work on the vectors of the shifts: one pass in cg_kept_steps iterations, which reads the residuals once for
+// all shifts. p has the precision of the iteration (counted as the first stage's), x is in double.
 void MultiMassSolver::add_work_of_shifts(MultiMassReport &report) const {
     const double sites = source().sites(), shared_spinor = spinor_bytes(stages_[first_].A->spec().spinor),
                  shift_spinors = 2.0 * (shared_spinor + spinor_bytes(Precision::double_));

@@ -1,6 +1,6 @@
-// Multi-mass conjugate gradient: (offset_i + B^dag B) x_i = b for all i. First a shared iteration: all x_i from zero
-// guesses in one Krylov space (algebra/shifts.h). Then a refinement of every x_i whose true residual is still above its
-// tolerance.
+// Multi-mass conjugate gradient: (offset_i + B^dag B) x_i = b for all i. First comes a shared iteration: all x_i from
+// zero guesses in one Krylov space (algebra/shifts.h). Then every x_i whose true residual is still above its tolerance
+// is refined.
 //
 // The shared iteration may go down in precision as the residual falls. An error delta of the operator changes the
 // residuals by delta times the direction, and the direction shrinks with the residuals. So the iteration starts in
@@ -9,12 +9,12 @@
 // SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are always in double. An iteration that starts in single or half
 // cannot get below the rounding errors of that precision, so it ends at shared_tolerance.
 //
-// The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision for all shifts that are not
-// done, at the same time. Links are loaded once for four of them. True residuals follow. Shifts that are still not done
+// The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision, for all shifts that are not
+// done at the same time. Links are loaded once for four shifts. True residuals follow. Shifts that are still not done
 // are solved by conjugate gradient (cg.h) one by one.
 //
-// The shared iteration ends without a solution where that of its base does, the shift with the smallest offset. It then
-// begins again without this shift.
+// The base of the shared iteration is the shift with the smallest offset. If the iteration of the base breaks down, the
+// shared iteration begins again without this shift.
 #pragma once
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -31,11 +31,11 @@ struct ShiftLimits {
 struct MultiMassLimits {
     std::vector<ShiftLimits> shifts; // in any order
     int max_iterations = 1000;       // of the shared iteration, and between restarts of each refinement
-    int max_restarts = 5;            // of each refinement; 0: no refinement. There is none after max_iterations either
+    int max_restarts = 5;            // of each refinement; 0: no refinement. After max_iterations there is none either
     double leave_tolerance = INFINITY; // a shift does not leave the shared iteration above this
     double shared_tolerance = 0;       // replaces tolerances that are below it in the shared iteration; 0: none
 
-    // The residual at which a shift leaves the shared iteration, and at which the iteration ends.
+    // A shift leaves the shared iteration at this residual. The iteration ends when all shifts have left.
     double end_of(const ShiftLimits &shift) const {
         return std::fmax(shift.tolerance > 0 ? shift.tolerance : shift.relative_tolerance, shared_tolerance);
     }
@@ -59,8 +59,8 @@ struct MultiMassReport {
 class MultiMassSolver {
   public:
     // stages: the operator in the precisions of the shared iteration, the finest first. full: the operator of true
-    // residuals. single: the operator of the refinement of several shifts; empty: shifts are refined one by one.
-    // refiner: the solver for that. It has the same parity and full operator, and must outlive this object.
+    // residuals. single: the operator that refines several shifts together; empty: shifts are refined one by one.
+    // refiner: the solver for one shift; it has the same parity and full operator, and must outlive this object.
     MultiMassSolver(Device &, const std::vector<Operator> &stages, const Operator &full, const Operator &single,
                     int shifts, CgSolver &refiner);
 
@@ -71,7 +71,7 @@ class MultiMassSolver {
     int shifts() const { return x_.sources(); }
     std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
-    // Bytes that a solver of these stages allocates, without those of `refiner`.
+    // Bytes that a solver of these stages allocates, without `refiner`.
     static size_t workspace_bytes(const Geometry &, const std::vector<OperatorSpec> &stages, int shifts,
                                   bool refines_together);
 
@@ -79,17 +79,17 @@ class MultiMassSolver {
     // A precision of the shared iteration: its vectors and its recorded launches.
     struct Stage {
         Operator A;
-        SpinorField p;                   // one source for each shift
-        SpinorField r;                   // cg_kept_steps of them
+        SpinorField p;                   // for each shift
+        SpinorField r;                   // of the last cg_kept_steps iterations
         SpinorField s, between;          // s: A times the direction of the base
         std::unique_ptr<ChunkLoop> loop; // cg_kept_steps iterations and the update of the shifts
-        double loop_scale = 0;           // the scale that the loop was recorded with
+        double loop_scale = 0;           // scale and base that the loop was recorded with
         int loop_base = 0;
     };
-    // The refinement of several shifts: each field has one source for each shift.
+    // The refinement of several shifts: each field has a vector for each shift.
     struct Batch {
         SpinorField r[cg_kept_steps], s, between, copy;
-        SpinorField own_p; // only if that of the shared iteration is not in double
+        SpinorField own_p; // only if p of the shared iteration is not in double
         SpinorBlock p;
         DeviceArray<CgState> states;
         std::vector<int> sizes; // chunk k works on the first sizes[k] shifts: all of them, half as many, ..., two
@@ -117,7 +117,7 @@ class MultiMassSolver {
     Device &device_;
     Operator full_, single_;
     CgSolver &refiner_;
-    SpinorField x_; // double, one source for each shift
+    SpinorField x_; // double, for each shift
     std::vector<Stage> stages_;
     DeviceArray<CgState> state_;
     DeferredSums deferred_;
@@ -127,7 +127,7 @@ class MultiMassSolver {
     DeviceArray<double> sum_;
     MultiMassLimits limits_;
     std::vector<bool> lost_; // shifts that the shared iteration goes on without
-    int base_ = 0;           // of the others that with the smallest offset
+    int base_ = 0;           // of the other shifts, the one with the smallest offset
     size_t first_ = 0;       // the stage that this solve starts in
     double scale_ = 1;
 };

@@ -1,4 +1,4 @@
-// The refinement of multi_mass.h: every shift to its own tolerance from its own true residual.
+// The refinement of multi_mass.h: each shift from its own true residual to its own tolerance.
 #include "gpu_kernels/solver/multi_mass.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>
@@ -31,7 +31,7 @@ std::unique_ptr<MultiMassSolver::Batch> MultiMassSolver::make_batch() const {
     return batch;
 }
 
-// Computes the true residuals of all shifts that are not done, and starts their refinement. Returns how many these are.
+// Computes the true residuals of all shifts that are not done, and starts their refinement. Returns their number.
 int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &report) {
     std::vector<CgState> states(shifts());
     const double bb = report.source_norm * report.source_norm;
@@ -68,7 +68,7 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
     return open;
 }
 
-// Of the first `count` shifts.
+// Updates the solutions of the first `count` shifts.
 void MultiMassSolver::bring_up_batch(int count, bool stopped) {
     SolutionVectors vectors{};
     for (int k = 0; k < cg_kept_steps; ++k)
@@ -77,18 +77,21 @@ void MultiMassSolver::bring_up_batch(int count, bool stopped) {
     update_solutions(device_, vectors, batch_->states.data(), cg_kept_steps, stopped);
 }
 
-// Masses in ascending order converge from the last one on. Launches then work on the first ones alone: for those that
-// are done there are no blocks, no room in messages, and no sums.
+// Masses in ascending order converge from the last one on. Launches then work on the first ones only: shifts that are
+// done have no blocks, no part of messages, and no sums.
 void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &report) {
     Batch &batch = *batch_;
     if (!batch.loop) {
         const auto chunk = [this, &batch](int count) {
             for (int k = 0; k < cg_kept_steps; ++k) {
                 const SpinorBlock before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps].block().first(count);
-                milcgpu::iterate(device_, {single_.get(), k == 0 ? batch.copy.block().first(count) : before, before,
-                                           batch.r[k].block().first(count), batch.s.block().first(count),
-                                           batch.between.block().first(count), true, batch.states.data(), nullptr,
-                                           false, false, false});
+                CgIteration it;
+                it.A = single_.get();
+                it.v = k == 0 ? batch.copy.block().first(count) : before;
+                it.r = before, it.r_new = batch.r[k].block().first(count);
+                it.s = batch.s.block().first(count), it.between = batch.between.block().first(count);
+                it.state = batch.states.data();
+                run_iteration(device_, it);
             }
             bring_up_batch(count, false);
         };
@@ -102,15 +105,15 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
         batch.loop = made_on_all_ranks(device_, "the start of the refinement", [&] {
             return std::make_unique<ChunkLoop>(
                 device_, chunks, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}},
-                !device_.has_meanwhile()); // vectors of several sources go over the host then (halo.h)
+                !device_.has_meanwhile()); // else the host exchanges vectors of several sources (halo.h)
         });
     }
-    int in_turn = 0; // chunk
+    int in_turn = 0; // the next chunk
     const auto look = [&]() -> ChunkLoop::Look {
         const CgState *seen = batch.loop->seen<CgState>(0);
         bool active = false;
         double largest = 0;
-        int iterations = 0, open = 0; // open: the first so many shifts have those that are not done
+        int iterations = 0, open = 0; // open: shifts up to the last one that is not done
         for (int s = 0; s < shifts(); ++s) {
             iterations += seen[s].iterations;
             if (seen[s].active) {
@@ -162,7 +165,7 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
     report.flops += cg.flops;
     report.bytes += cg.bytes;
     cg.steps += steps_before, cg.iterations += iterations_before;
-    if (cg.status == Status::not_converged) { // of all its iterations, the shared ones among them
+    if (cg.status == Status::not_converged) { // the message counts the shared iterations, too
         CgReport all = cg;
         all.iterations += report.shifts[s].shared_steps, ++all.restarts;
         cg.message = why_it_ended_early(all, limits.tolerance, limits.relative_tolerance, full_->spec().spinor);

@@ -7,7 +7,7 @@ namespace {
 
 size_t extent(const Occupied &x) { return (x.records - 1) * x.pitch + x.bytes; }
 
-// a begins before b, or with it, and ends behind b's first byte.
+// a begins at or before b, and ends behind b's first byte.
 bool overlap(const Occupied &a, const Occupied &b) {
     const size_t looked_at = a.pitch == b.pitch ? 1 : b.records; // further records repeat the first
     for (size_t k = 0; k < looked_at; ++k) {

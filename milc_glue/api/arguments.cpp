@@ -1,4 +1,4 @@
-// Members of structs and numbers of calls: whether they are what they may be.
+// Checks of members of structs and of numbers of calls.
 #include "milc_glue/api/arguments.h"
 #include <cstring>
 

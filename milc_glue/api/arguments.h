@@ -1,5 +1,5 @@
-// Arguments of the C interface. The members of a struct are named once, in its table (members.h): what each may be, and
-// what 0 stands for. Checks, messages, defaults and the comparison over ranks come from there.
+// Arguments of the C interface. Each struct has one table (members.h): its members, their allowed values, their
+// defaults. Checks, messages, functions _defaults and the comparison over ranks use it.
 #pragma once
 #include "milc_glue/api/sized.h"
 #include <cfloat>
@@ -7,13 +7,13 @@
 
 namespace milcgpu {
 
-// What a number may be. words: nullptr where the numbers say it.
+// The allowed values of a number. words: their description; nullptr: the bounds describe them.
 struct May {
     double least = -DBL_MAX, most = DBL_MAX;
     const char *words = nullptr;
-    bool checked = true;           // false: by the call, if at all
-    double also = NAN;             // legal, too
-    double zero_is = 0, start = 0; // what stands in place of 0; what defaults begin with where 0 is not legal
+    bool checked = true;           // false: the call checks it, if at all
+    double also = NAN;             // is legal, too
+    double zero_is = 0, start = 0; // the value that 0 selects; the value of functions _defaults, if not 0
     constexpr May or_also(double value) const { return {least, most, words, checked, value, zero_is, start}; }
     constexpr May or_0_for(double value) const { return {least, most, words, checked, also, value, start}; }
     constexpr May from(double value = 0) const { return {least, most, words, checked, also, zero_is, value}; }
@@ -27,9 +27,9 @@ constexpr May at_least(double least) { return from_to(least, DBL_MAX); }
 
 struct Table;
 struct Member {
-    // numbers: one or an array. inside: a struct. Pointers: own: each rank has its own, or none. given: not NULL.
-    // alike: NULL on all ranks or on none. entries: to so many structs or numbers as the member `how_many` says; some:
-    // or NULL on all ranks.
+    // numbers: one number or an array. inside: a struct. Pointers: own: each rank may have its own, or NULL. given: not
+    // NULL. alike: NULL on all ranks or on none. entries: to structs or numbers, as many as the member at `how_many`
+    // says; some: entries, or NULL on all ranks.
     enum Kind { size, numbers, inside, own, given, alike, entries, some } kind;
     const char *name;
     size_t offset;
@@ -40,8 +40,8 @@ struct Member {
     double (*get)(const void *) = nullptr;
     void (*set)(void *, double) = nullptr;
     const Table *table = nullptr; // inside, entries
-    size_t how_many = 0;          // its offset
-    // Not by `table`: with the sanitizers gcc takes no address for a constant that is not NULL.
+    size_t how_many = 0;          // the offset of that member
+    // Does not test `table`: with the sanitizers gcc does not accept an address as a constant that is not NULL.
     constexpr bool has_table() const { return kind == inside || kind == entries || kind == some; }
 };
 struct Table {
@@ -73,7 +73,7 @@ constexpr Member table_at(Member::Kind kind, const char *name, size_t offset, si
     return {kind, name, offset, may, 1, 0, false, nullptr, nullptr, &members_of<Entry>, n};
 }
 
-// How many initializers a struct takes: one a member, one an element of an array.
+// How many initializers a struct takes: one per member, one per element of an array.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wmissing-braces"
@@ -89,7 +89,8 @@ template <class Struct, class... Given> constexpr int initializers() {
         return sizeof...(Given);
 }
 #pragma GCC diagnostic pop
-// Each member of the struct is there once, behind the one that counts its entries. A name has three parts at most.
+// Whether the table has each member of the struct once, behind the member that counts its entries. A name has at most
+// three parts.
 template <class Struct> constexpr bool is_whole() {
     int count = 0;
     size_t end = 0;
@@ -120,10 +121,11 @@ template <class Struct> constexpr bool has_legal_defaults() {
     return true;
 }
 
-// What all ranks must have alike, looked over on each. How many numbers there are does not depend on them.
+// Checks arguments on each rank, and collects the numbers that must be the same on all ranks. How many numbers these
+// are does not depend on their values.
 class CallArguments {
   public:
-    // A number of the call itself, or what 0 stands for.
+    // Checks a number of the call itself. Returns it, or the value that 0 selects.
     template <class Number> Number operator()(const Name &name, Number x, const May &may = unchecked) {
         return static_cast<Number>(number(name, double(x), may, numbers));
     }
@@ -131,40 +133,40 @@ class CallArguments {
         if (pointer == nullptr)
             refuse(format("%s is NULL", name));
     }
-    // The caller's struct with its defaults, and 0 for members that its header does not have. clear(copy): members that
-    // are not read.
+    // Checks the caller's struct. Returns it with defaults in place of 0, and 0 for members that its header does not
+    // have. clear(copy) sets members that this call does not read.
     template <class Struct, class Clear = void (*)(Struct &)>
     Struct copy_of(
         const char *name, const Struct *from, const Clear &clear = [](Struct &) {}) {
         given(name, from);
         if constexpr (Members<Struct>::list[0].kind == Member::size)
-            return looked_over(name, full_copy(from), clear);
+            return checked(name, full_copy(from), clear);
         else
-            return looked_over(name, *from, clear);
+            return checked(name, *from, clear);
     }
-    // The caller's array of n structs.
+    // Checks the caller's array of n structs.
     template <class Struct> void entries(const char *name, const Struct *from, int n) {
         if (n > 0)
             given(name, from);
         walk_entries(members_of<Struct>, const_cast<Struct *>(from), n, name);
     }
-    Numbers numbers, of_entries; // these once the others are known to be alike: how many there are
+    Numbers numbers, of_entries; // of_entries are compared after the others, because their count must be the same first
 
   private:
-    template <class Struct, class Clear> Struct looked_over(const char *name, Struct full, const Clear &clear) {
+    template <class Struct, class Clear> Struct checked(const char *name, Struct full, const Clear &clear) {
         clear(full);
         walk(members_of<Struct>, &full, name, numbers);
         return full;
     }
     double number(const Name &, double x, const May &, Numbers &to);
     void walk(const Table &, void *at, const Name &, Numbers &to);
-    void walk_entries(const Table &, void *at, int n, Name); // which are not written to
+    void walk_entries(const Table &, void *at, int n, Name); // does not write to them
 };
-// The caller's struct, looked over where ranks are not compared.
+// Checks the caller's struct without a comparison over ranks.
 template <class Struct> Struct checked_copy(const char *name, const Struct &from) {
     return CallArguments().copy_of(name, &from);
 }
-// look(arguments) is right on all ranks, and its numbers are alike on them.
+// Throws on all ranks unless look(arguments) succeeds on all of them and its numbers are the same there.
 template <class Look>
 auto same_on_all_ranks(milcgpu_context &context, const char *function, const Look &look)
     -> decltype(look(std::declval<CallArguments &>())) {
@@ -174,7 +176,7 @@ auto same_on_all_ranks(milcgpu_context &context, const char *function, const Loo
     if (!arguments.of_entries.empty())
         require_same_on_all_ranks(context, arguments.of_entries);
 }
-// Makes a handle of `what`, in double or single, for all ranks. argument: the name of `handle` in messages.
+// Creates a handle of `what`, in double or single, on all ranks. argument: the name of `handle` in messages.
 template <class Handle>
 milcgpu_status make_handle(milcgpu_context *context, const char *function, const char *argument, int precision,
                            const char *what, Handle **handle) {

@@ -1,4 +1,5 @@
-// Checks of what a caller hands in, in the words of its argument; and of what all ranks must have alike.
+// Checks of the caller's arguments, whose messages name the argument, and of arguments that must be the same on all
+// ranks.
 #pragma once
 #include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/machine/error.h"
@@ -13,13 +14,13 @@ namespace milcgpu {
 
 [[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
 
-// of: the function that is called, which every message has in front, or what the pointer belongs to.
+// of: the called function, which begins every message, or what the pointer belongs to.
 inline void require(const void *pointer, const char *of, const char *what) {
     if (pointer == nullptr)
         refuse((std::string(of).rfind("milcgpu_", 0) == 0 ? "" : format("%s: ", of)) + format("%s is NULL", what));
 }
 
-// One of those from finest to coarsest. why: what a caller reads who gave another one; it may be empty.
+// Throws unless the precision is one of finest to coarsest. why: the end of the message; may be empty.
 inline Precision precision_of(int code, const char *what, Precision finest = Precision::double_,
                               Precision coarsest = Precision::half, const char *why = "") {
     constexpr const char *names[] = {"MILCGPU_DOUBLE (1)", "MILCGPU_SINGLE (2)", "MILCGPU_HALF (3)"};
@@ -38,12 +39,12 @@ inline Precision double_or_single(int code, const char *what, const char *why = 
     return precision_of(code, what, Precision::double_, Precision::single, why);
 }
 
-// Of a field in the host's memory. what: its name in the message.
+// The precision of a field in the host's memory. what: its name in the message.
 inline Precision host_precision_of(int code, const char *what) {
     return double_or_single(code, what, "; half precision is a format of the device");
 }
 
-// The most entries of an array that a caller hands in. A larger count was never set, or has overflowed.
+// The most entries of an array of the caller. A larger count was never set, or has overflowed.
 constexpr int most_entries = 1000000;
 inline void require_count(int count, int least, const char *what) {
     if (count < least || count > most_entries)
@@ -56,7 +57,7 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
     const Precision real = host_precision_of(field->precision, format("%s: precision", what).c_str());
     if (reinterpret_cast<uintptr_t>(field->data) % real_bytes(real) != 0)
         refuse(format("%s: data is at %p: the address must be a multiple of %zu", what, field->data, real_bytes(real)));
-    constexpr size_t longest_pitch = size_t(1) << 31; // times the sites of a rank, an int: an address
+    constexpr size_t longest_pitch = size_t(1) << 31; // times the sites of a rank, an int, it is still an address
     const size_t record = reals_a_site * real_bytes(real);
     const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
     if (pitch < record || pitch % real_bytes(real) != 0)
@@ -67,7 +68,7 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
 }
 
 int parity_index(int parity); // 0 even, 1 odd
-// Of a file that is written: the caller's text, NULL for now. The head has 64 bytes, the last one 0.
+// time: the caller's text for the head of a file, NULL for the present time. The head has 64 bytes, the last one 0.
 inline void require_time(const char *time) {
     if (time != nullptr && std::strlen(time) > 63)
         refuse(format("time has %zu characters: the file's head has room for 63", std::strlen(time)));
@@ -81,7 +82,7 @@ struct Name {
     Name(const char *name) : parts{name} {}
     std::string text() const;
 };
-// What all ranks must have alike, by name. Throws Error(bad_argument) on all of them where they do not.
+// A number that must be the same on all ranks. Throws Error(bad_argument) with its name on all of them if it differs.
 struct RankNumber {
     Name name;
     double value;

@@ -1,14 +1,13 @@
-// What a context's `checksums` has room for (links/verify.h).
+// The layout of a context's `checksums` (links/verify.h).
 #pragma once
 #include "gpu_kernels/algebra/block_steps.h"
 #include "gpu_kernels/solver/normal_operator.h"
 
 namespace milcgpu::checksum_room {
 
-// The most vectors that are checked at once: of each Wilson source both parities, and what is iterated on.
+// The most vectors that are checked at once: both parities of each Wilson source, and the vector of its iteration.
 constexpr size_t most_loaded = 2 * most_block + 1;
-// Behind the checksums of vectors as they were loaded: those of links that the solve took, then those of the pass at
-// the end.
+// Behind the checksums of loaded vectors: those of links that the solve computed, then those of the pass at the end.
 constexpr size_t first_of_links = most_loaded, first_of_pass = first_of_links + NormalOperator::most_checksums;
 constexpr size_t all = first_of_pass + most_loaded + most_regions;
 

@@ -1,4 +1,4 @@
-// What a context has, and what of it goes when memory is short.
+// The context, and what it frees when memory is short.
 #include "milc_glue/api/context.h"
 #include "gpu_kernels/halo/halo.h"
 #include <algorithm>

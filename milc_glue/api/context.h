@@ -1,4 +1,5 @@
-// The context behind the handles of the C interface, and the way into its functions: exceptions into statuses.
+// The context behind the handles of the C interface, and the entry into its functions, which turns exceptions into
+// statuses.
 #pragma once
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/profile.h"
@@ -14,21 +15,21 @@
 namespace milcgpu {
 class Halo;
 
-// Whether solves that say nothing of eigenvectors get some (milc_glue/solve/learning.h). soon: on the smallest
+// Whether solves without eigenvectors in their spec may get some (milc_glue/solve/learning.h). soon: on the smallest
 // lattices, too, for tests.
 enum class Learns { never, where_it_pays, soon };
 
-// Keeps on the device what can be made again. Its context asks for it where memory is short.
+// Keeps data on the device that can be made again. Its context frees them if memory is short.
 class Evictable {
   public:
-    enum Turn { first, later, last, turns }; // solvers; handles; packed links of handles, which are asked for together
+    enum Turn { first, later, last, turns }; // solvers; handles; packed links of handles, which are freed together
     explicit Evictable(milcgpu_context &context, Turn turn = later) : of_(context), turn_(turn) {}
     Evictable(const Evictable &) = delete;
-    // Gives back what no call is working with. False: nothing, else what it was is said.
+    // Frees what no call is using. Returns false if there was nothing; else logs what it freed.
     virtual bool release_idle() = 0;
 
   protected:
-    void register_here(); // at the end of construction: from then on release_idle() is called
+    void register_here(); // call it at the end of construction: from then on release_idle() may be called
     virtual ~Evictable();
 
   private:
@@ -40,20 +41,20 @@ class Evictable {
 class SolverShelf : public Evictable {
   public:
     using Evictable::Evictable;
-    // Those of a handle whose content changed or goes away.
+    // Drops the solvers of a handle whose content changed or is destroyed.
     virtual void forget(const void *handle, uint64_t still_valid) = 0;
     ~SolverShelf() override = default;
 };
 } // namespace milcgpu
 
 namespace milcgpu {
-// The caller's functions that a call with a context calls. Calls with the context are refused in them. An exception
-// does not pass through C: it is kept, the function is not called again in this call, and the call ends with it on all
-// ranks, before any output is written.
+// Callbacks of the caller during a call with a context. Inside them, calls with the context are refused. An exception
+// does not pass through C: it is kept, the callback is not called again in this call, and the call fails with it on all
+// ranks before any output is written.
 class Callbacks {
   public:
     bool running() const { return running_; }
-    void begin() { threw_.clear(); } // a call
+    void begin() { threw_.clear(); } // at the start of a call
     void throw_what_they_threw() const {
         if (!threw_.empty())
             throw Error(Status::bad_argument, threw_);
@@ -67,7 +68,7 @@ class Callbacks {
             threw_ =
                 format("%s threw an exception (%s). Outputs are untouched. End it without one", name, what.c_str());
     }
-    // The same at the end of a call, when outputs are written: what it throws is dropped.
+    // The same at the end of a call, when outputs are written: exceptions are dropped.
     template <class Function> void run_last(const Function &function) { thrown_by(function); }
 
   private:
@@ -92,8 +93,8 @@ class Callbacks {
 struct milcgpu_context {
     milcgpu_context();
     ~milcgpu_context();
-    std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // that share the lattice
-    milcgpu::Box box;                                                           // of the lattice that this rank has
+    std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // the ranks that share the lattice
+    milcgpu::Box box;                                                           // this rank's part of the lattice
     std::unique_ptr<milcgpu::Device> device;
     milcgpu::Geometry geometry;
     std::unique_ptr<milcgpu::Halo> halo; // nullptr: nothing is cut
@@ -104,20 +105,21 @@ struct milcgpu_context {
     void *user = nullptr;
     mutable milcgpu::Callbacks callbacks;
     bool lost = false;
-    bool verify = true; // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
+    bool verify = true; // MILCGPU_VERIFY: checksums of the inputs of a solve (verify.h)
     milcgpu::Learns learns = milcgpu::Learns::never;
-    double bytes_to_learn = INFINITY;         // device memory for their making; less for tests
-    bool flip_links = false;                  // planted by a test: one bit, as the next solve begins
-    milcgpu::DeviceArray<uint64_t> checksums; // of what a solve stands on (verify.cpp)
+    double bytes_to_learn = INFINITY;         // device memory for computing them; less for tests
+    bool flip_links = false;                  // requested by a test: flip one bit as the next solve begins
+    milcgpu::DeviceArray<uint64_t> checksums; // of the inputs of a solve (verify.cpp)
 
     std::set<milcgpu_links *> handles;
     std::set<milcgpu::Evictable *> evictable[milcgpu::Evictable::turns];
     std::unique_ptr<milcgpu::SolverShelf> solvers; // nullptr: nothing was solved
 
-    // What the caller keeps for later beside these, to be given back first, one after the other. False: none is left.
+    // Frees what the caller keeps for later, one thing per call, before all of the above. Returns false if nothing is
+    // left.
     std::vector<std::function<bool()>> release_more;
 
-    bool release_idle(); // where an allocation does not fit, on all ranks; false when there is nothing left
+    bool release_idle(); // if an allocation does not fit, on all ranks; returns false if nothing is left to free
 
     void log(int level, const std::string &line) const {
         if (verbosity < level || ranks->rank() != 0)
@@ -130,7 +132,7 @@ struct milcgpu_context {
     std::function<void(const std::string &)> warn() const {
         return [this](const std::string &line) { log(1, line); };
     }
-    // The same at the end of a call, when results are written: a line that finds no memory is left out.
+    // The same at the end of a call, when results are written: a line that needs more memory than there is, is dropped.
     template <class Line> auto log(int level, const Line &line) const -> decltype(line(), void()) {
         try {
             if (verbosity >= level)
@@ -138,7 +140,7 @@ struct milcgpu_context {
         } catch (const std::bad_alloc &) {
         }
     }
-    // Solvers of a handle whose content changed or goes away.
+    // Drops the solvers of a handle whose content changed or is destroyed.
     void forget(const void *handle, uint64_t still_valid = 0) {
         if (solvers)
             solvers->forget(handle, still_valid);
@@ -169,8 +171,8 @@ class CallMeter {
     double start_ = wall_seconds();
 };
 
-// For entries that only end something: makes the GPU current, which may be lost already. False: a callback asks for it,
-// or a forked child, and is refused; what the child has is freed at its end.
+// For entries that only destroy something: makes the GPU current, which may be lost already. Returns false, with an
+// error, in a callback and in a forked child; the child's memory is freed when it exits.
 inline bool may_end(milcgpu_context &context, const char *function) noexcept {
     if (context.callbacks.running()) {
         set_last_error(function, in_a_callback);
@@ -215,7 +217,7 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
         return failed(Status::no_memory, "host memory is exhausted");
     } catch (const std::exception &error) {
         return failed(Status::bad_argument, error.what());
-    } catch (...) { // of a function that the caller has lent
+    } catch (...) { // thrown by a function of the caller
         return failed(Status::bad_argument, "a function of the caller's threw an exception of an unknown type");
     }
 }

@@ -1,4 +1,4 @@
-// Gauge fields from files and into them (milcgpu_file.h).
+// Reads and writes gauge fields in files (milcgpu_file.h).
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/host/gauge_file.h"
@@ -22,7 +22,7 @@ void tell(const SiteFileHead &head, milcgpu_gauge_file *file) {
     copy_to_caller(filled, file);
 }
 
-// The caller's links, with the order of its sites. All arguments of a call are checked, on all ranks.
+// The caller's links, with the order of its sites. Checks all arguments of a call, on all ranks.
 class Links {
   public:
     Links(milcgpu_context &context, const char *function, const char *path, const milcgpu_field *links,

@@ -1,4 +1,4 @@
-// Message passing by the caller's table, and how long to wait for it.
+// Message passing by the caller's table, and the limit of waits for it.
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include <algorithm>
@@ -13,7 +13,7 @@ class LentMessages : public Messenger {
   public:
     LentMessages(const milcgpu_messages &table, size_t most_bytes) : table_(table), most_bytes_(most_bytes) {}
     int start(const Message *messages, int count, void *&handle) override {
-        std::vector<milcgpu_message> list; // in pieces, which arrive in their order
+        std::vector<milcgpu_message> list; // in pieces, which arrive in order
         for (const Message *m = messages; m != messages + count; ++m)
             for (size_t at = 0; at < m->bytes; at += most_bytes_)
                 list.push_back({m->peer, m->send != nullptr ? static_cast<const char *>(m->send) + at : nullptr,

@@ -1,4 +1,5 @@
-// The tables of the structs of the C interface: a row a member, in their order. The compiler counts them.
+// The tables of the structs of the C interface: a row for each member, in their order. The compiler counts them.
+// docs/reference.md has these tables; tests/test_arguments.cpp compares them.
 #pragma once
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/gauge/forces/forces.h"
@@ -8,7 +9,7 @@ namespace milcgpu {
 
 constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
 constexpr May in_or_out = from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_OUT, "0 or 1");
-constexpr May a_tolerance = at_least(1e-150), // its square is a number of full precision
+constexpr May a_tolerance = at_least(1e-150), // so its square has full precision
     no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
 constexpr May a_mass{-6.7e153, 6.7e153, "finite, with a finite 4 m^2 (zero is legal)"};
 constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
@@ -27,8 +28,9 @@ constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 // first: sizeof the struct in the oldest header that is accepted.
 #define SIZE(first) {Member::size, "struct_size", offsetof(S, struct_size), {}, 1, first}
 #define NUMBERS(member, ...) numbers_at<decltype(S::member)>(#member, offsetof(S, member), __VA_ARGS__)
-// start: what defaults begin its first member with.
-#define INSIDE(member, ...) table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member), 0, May{}.from(__VA_ARGS__))
+// start: the default of its first member.
+#define INSIDE(member, ...)                                                                                            \
+    table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member), 0, May{}.from(__VA_ARGS__))
 #define OWN(member) {Member::own, #member, offsetof(S, member)}
 #define ALIKE(member) {Member::alike, #member, offsetof(S, member)}
 #define WHETHER_GIVEN(member) {Member::given, #member, offsetof(S, member)}

@@ -19,7 +19,7 @@ thread_local const char *error_shown = "";
 void milcgpu::watch_forks() {
     static const int unused = pthread_atfork(nullptr, nullptr, [] {
         forked_child = true;
-        omp_set_num_threads(1); // loops for MILC's fields: the others of OpenMP's threads are not in the child
+        omp_set_num_threads(1); // for loops over MILC's fields: the child lacks OpenMP's other threads
     });
     static_cast<void>(unused);
 }

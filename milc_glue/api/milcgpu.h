@@ -8,37 +8,37 @@
  *   - links carry the staggered phases, the boundary sign, all coefficients and (1 + eps_naik).
  *   - M = 2m + D; solves are of M^dag M = 4 m^2 - D D on one parity.
  *
- * Structs that may grow begin with struct_size: set it to sizeof of the struct. A struct of an older header that ends
- * before a member is taken with 0 for that member; of a report the caller gets the members that its header has. (All
- * reports of an array have one size.) Any other size is refused, so that header and library cannot disagree unnoticed.
- * Functions _defaults fill a struct: struct_size with `size` (pass sizeof of the struct), the members that the comment
- * of the function names, and all others with 0. NULL: nothing is done.
+ * Structs that may grow begin with struct_size: set it to sizeof of the struct. If the caller's header is older and its
+ * struct ends before a member, the library takes 0 for that member. In a report it writes only the members that the
+ * caller's header has. (All reports of an array have one size.) Any other size is refused, so that header and library
+ * cannot disagree unnoticed. Functions _defaults fill a struct: struct_size with `size` (pass sizeof of the struct),
+ * the members that the comment of the function names, and all others with 0. They do nothing if the struct is NULL.
  * Every function returns a status; milcgpu_last_error() explains the last failure in this thread. No function exits the
- * process. Use a context from one thread at a time; it need not be the thread that made it. In a process that fork()
- * made after its parent had made a context, every function with a status returns BAD_ARGUMENT, and ending a handle does
- * nothing: threads and the GPU stay with the parent. If the parent had OpenMP loops of its own alone, the child's first
- * context is refused, unless loops have one thread.
+ * process. Use a context from one thread at a time; it need not be the thread that created it. If a process has created
+ * a context and then calls fork(), every function with a status returns BAD_ARGUMENT in the child, and destroying a
+ * handle there does nothing: threads and the GPU stay with the parent. If the parent has run OpenMP loops of its own
+ * but has no context, the child's first context is refused unless loops have one thread.
  *
  * Callbacks (progress, message, and those of other headers) are called in the thread of the call. Inside one, calls
  * with the context of the running call are refused (BAD_ARGUMENT), except those that ask what it is
  * (milcgpu_context_backend, milcgpu_context_device_name), and handles of it are not destroyed. An exception that a
- * callback throws does not pass through C. The callback is not called again, the call works on to its end, and then
- * returns BAD_ARGUMENT with outputs untouched. What `message` throws is dropped.
+ * callback throws does not pass through C. The callback is not called again; the call runs to its end and then returns
+ * BAD_ARGUMENT with outputs untouched. What `message` throws is dropped.
  *
  * Solves of all headers compare checksums of links, sources and site map before they return. If a source changed on the
  * device, it is loaded and solved for a second time. If it changed again, or links changed, the status is CORRUPTED.
  * Two things are not checked: a source before it has arrived on the device, and a solution after its last true
  * residual.
  *
- * "Outputs are untouched" holds for everything that fails before results are copied out: until then nothing of the
- * caller's is written. After that only the GPU can fail. A GPU that is lost while results are copied out gives
+ * "Outputs are untouched" holds for every failure before results are copied out: until then the library writes nothing
+ * to the caller's memory. After that only the GPU can fail. A GPU that is lost while results are copied out gives
  * DEVICE_LOST, and an output then holds what it held before, the result, or a part of it. Links or momenta that change
  * at that time give CORRUPTED, with outputs as after DEVICE_LOST.
  *
- * Solvers and packed links are kept between calls to save time. When an allocation does not fit they are freed, the one
- * that was not used for the longest time first. NO_MEMORY means that nothing idle is left. A later call that needs less
- * may work. On several ranks all free them together, in calls that all ranks make: milcgpu_vectors_create, which one
- * rank may call alone, frees nothing there.
+ * Solvers and packed links are kept between calls to save time. When an allocation does not fit they are freed, the
+ * least recently used one first. NO_MEMORY means that nothing idle is left to free. A later call that needs less may
+ * work. On several ranks all free them together, in calls that all ranks make: milcgpu_vectors_create, which one rank
+ * may call alone, frees nothing there.
  */
 #ifndef MILCGPU_H
 #define MILCGPU_H
@@ -65,8 +65,9 @@ typedef enum {
     MILCGPU_NOT_BUILT = 9,  /* no kernel for this combination; the message lists what is built */
     MILCGPU_CORRUPTED = 10, /* links or fields on the device are no longer what was loaded: a bit flipped, or other code
                                wrote there. Links are then empty: update them */
-    MILCGPU_TIMED_OUT = 11  /* a wait did not end; the message names it. Inside a kernel: the call can be repeated. For
-                               another rank: the context cannot be used any more, and every later call says the same */
+    MILCGPU_TIMED_OUT =
+        11 /* a wait did not end; the message names it. Inside a kernel: the call can be repeated. For
+              another rank: the context cannot be used any more, and every later call returns the same */
 } milcgpu_status;
 
 typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;
@@ -143,7 +144,7 @@ typedef struct {
 
 /* Copies fat and long links (4 links per site each) to the device. The two fields have one precision. NaN and infinity
  * give NAN_OR_INF with the place. On failure *links is NULL. Checksums are taken of the caller's memory, and of the
- * packed versions that solves make of the links; a solve compares them before it hands over a solution. A field that
+ * packed versions that solves make of the links; a solve compares them before it returns a solution. A field that
  * changes on its way to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have
  * their ghosts. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
@@ -156,9 +157,10 @@ milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *f
 uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty, or NULL */
 void milcgpu_links_destroy(milcgpu_links *links);           /* before its context; NULL is legal */
 
-/* What D is computed with. reconstruct is the number of reals of a long link in memory: 18, 13, 12, 9 or 8. 12 and 8
- * hold c * (+-SU(3)) (asqtad), 13 and 9 hold c * U(3) (HISQ, twisted boundaries). Links are checked when they are
- * packed. Links that do not fit are kept in 18 reals, with a warning, and the report says so. */
+/* The precision and the storage that D is computed with. reconstruct is the number of reals of a long link in memory:
+ * 18, 13, 12, 9 or 8. 12 and 8 hold c * (+-SU(3)) (asqtad), 13 and 9 hold c * U(3) (HISQ, twisted boundaries). Links
+ * are checked when they are packed. Links that do not fit are kept in 18 reals, with a warning, and the report says
+ * so. */
 typedef struct {
     int precision;   /* of vectors and links */
     int reconstruct; /* 0: 18 */
@@ -169,25 +171,26 @@ typedef struct {
     int parity;                /* milcgpu_parity: the sites that x and b live on */
     double mass;               /* m of M = 2m + D; 4 m^2 is finite; zero is legal */
     double tolerance;          /* stop when |b - A x| / |b| < tolerance; at least 1e-150; 0: not tested */
-    double relative_tolerance; /* and MILC's relative ("Fermilab") residual is below this; 0: not tested. One must be
-                                  set */
+    double relative_tolerance; /* and MILC's relative ("Fermilab") residual is below this; 0: not tested. One of the two
+                                  must be set */
     int max_iterations;        /* between restarts, > 0 */
     int max_restarts;          /* how often the iteration may start, the first time included; > 0. The product of both
                                   is at most 2e9 */
     milcgpu_storage precise;   /* the solution is kept and residuals are recomputed in this */
     milcgpu_storage sloppy;    /* iterations run in this; precision 0: as precise */
-    /* The residual is recomputed when that of the iteration has fallen by this factor, below 1. 0: 0.3 for half, else
-     * 0.1; for several sources together 0.3 while rounding of the sloppy precision is larger than what is asked for,
+    /* The residual is recomputed when the iteration's residual has fallen by this factor, below 1. 0: 0.3 for half,
+     * else 0.1; for several sources together 0.3 while rounding of the sloppy precision is larger than the tolerance,
      * then 0.03. */
     double reliable_delta;
     /* For sloppy half precision on light masses: the largest |recomputed residual - that of the iteration| /
      * |recomputed residual| with which half goes on. Above it the rest of the solve runs in single. If that is certain
-     * beforehand, the whole solve does. 0: 0.5; 1e9: half in any case. */
+     * beforehand, the whole solve runs in single. 0: 0.5; 1e9: always half. */
     double jump_limit;
     uint64_t links_version; /* the links that this solve is meant for (milcgpu_links_version); 0: the present ones */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;
-    /* For several sources: one value per source, in place of tolerance and max_iterations. NULL: those hold for all. */
+    /* For several sources: one value per source, in place of tolerance and max_iterations. NULL: those two hold for all
+     * sources. */
     const double *source_tolerances;
     const int *source_max_iterations;
     milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. With them reliable_delta 0 is
@@ -208,7 +211,7 @@ typedef struct {
     double true_residual;      /* |b - A x| / |b|, recomputed in double from the links as handed over, and from x before
                                   it is rounded to the precision of the caller's field (single: 1e-8 to 1e-7 more) */
     double relative_residual;  /* MILC's relative residual; 1 when relative_tolerance is 0, as MILC prints it */
-    double recursion_residual; /* what the iteration believed */
+    double recursion_residual; /* the iteration's own residual at its end */
     int steps_in_half;         /* how many of the steps; fewer than all when the solve changed to single precision */
     /* The largest |recomputed residual - that of the iteration| / |recomputed residual|: the error of the sloppy
      * precision. 0 for several sources together, and while a solve is deflated. */
@@ -240,20 +243,20 @@ milcgpu_status milcgpu_staggered_dslash(milcgpu_links *links, const milcgpu_stor
                                         const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
- * 0 if b and x are 0, infinite if b alone is. NAN_OR_INF: NaN or infinity in source or solution, with the place; or a
+ * 0 if b and x are 0, infinite if only b is 0. NAN_OR_INF: NaN or infinity in source or solution, with the place; or a
  * squared norm that double cannot hold. On failure *residual is untouched. */
 milcgpu_status milcgpu_staggered_residual(milcgpu_links *links, int parity, double mass, const milcgpu_field *source,
                                           const milcgpu_field *solution, double *residual);
 
 /* ====================================================================================================================
- * Advanced. A first program (README.md has one) needs only what stands above.
+ * Advanced. A first program (README.md has one) needs only the functions above.
  * ================================================================================================================== */
 
 /* ---- several ranks */
 
-/* An exchange with one rank: `bytes` bytes are sent from `send`, and as many are received into `receive`. Either may be
- * NULL: nothing goes that way. A message is received by the peer's entry with the same tag; messages of one tag in the
- * order of their start. */
+/* An exchange with one rank: `bytes` bytes are sent from `send`, and as many are received into `receive`. If one is
+ * NULL, nothing travels in that direction. A message is received by the peer's entry with the same tag; messages of one
+ * tag in the order of their start. */
 typedef struct {
     int peer;
     const void *send;
@@ -262,27 +265,27 @@ typedef struct {
     int tag;      /* 0 to 32767 */
 } milcgpu_message;
 
-/* Message passing that the caller lends (milcgpu_mpi.h has it for MPI). The library has none of its own, so that one
- * library serves every MPI. All ranks that share a lattice hand in such a table. The library calls these functions only
- * inside its own functions, in their thread, and never after milcgpu_context_destroy. They must not wait.
- * The library does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
+/* Message passing that the caller provides (by milcgpu_mpi.h for MPI). The library has none of its own, so that one
+ * library serves every MPI. All ranks that share a lattice pass such a table. The library calls these functions only
+ * inside its own functions, in their thread, and never after milcgpu_context_destroy. They must not wait. The library
+ * does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
 struct milcgpu_messages {
     size_t struct_size;
     int rank, size;           /* among the ranks that share the lattice */
     int node_rank, node_size; /* among all ranks of the program (of all its jobs) on this host */
-    void *user;               /* handed to each function */
-    /* Starts `count` messages and sets *handle. The array `messages` may be gone after the call; the memory that its
-     * entries point to stays until they are done. Returns 0 if they are started. Any other code gives COMM, and the
-     * table is not used again. Exception: the test pattern in GPU memory, below, may fail. */
+    void *user;               /* passed to each function */
+    /* Starts `count` messages and sets *handle. The array `messages` may be freed after the call; the memory that its
+     * entries point to stays valid until they are done. Returns 0 if all are started. Any other code gives COMM, and
+     * the library does not use the table again. Exception: the test pattern in GPU memory, below, may fail. */
     int (*start)(void *user, int count, const milcgpu_message *messages, void **handle);
     /* Sets *done to 1 if all messages of a handle are done, and then frees the handle. Returns 0 for no error. */
     int (*test)(void *user, void *handle, int *done);
     /* Ends all ranks; may return. Only the glue for MILC calls it, where MILC itself would end. NULL: none. */
     void (*abort)(void *user, const char *why);
-    /* 1: the message passing says that `send` and `receive` may be addresses in GPU memory. 0: it says no, or nothing.
-     * If 1 (or MILCGPU_GPU_MPI=1), milcgpu_context_create sends a test pattern from GPU memory into GPU memory. If it
-     * arrives whole on all ranks, later messages go that way. A table of an older header, which ends before this member
-     * (struct_size), counts as 0. */
+    /* 1: the message passing accepts addresses in GPU memory as `send` and `receive`, by what it says. 0: it says no,
+     * or nothing. If 1 (or MILCGPU_GPU_MPI=1), milcgpu_context_create sends a test pattern from GPU memory into GPU
+     * memory. If it arrives whole on all ranks, later messages travel like that. For a table of an older header, which
+     * ends before this member (struct_size), it is 0. */
     int gpu_memory;
     const char *gpu_memory_by; /* the function or variable that says so, for a line at the start; a string that stays.
                                   NULL: none */
@@ -291,7 +294,7 @@ struct milcgpu_messages {
 /* ---- memory of the host */
 
 /* Pins a field's memory (`bytes` bytes from `address` on), so that the GPU reads and writes it directly, which is
- * faster than pageable memory. Worth it for memory that is used many times: pinning itself takes longer than a copy.
+ * faster than pageable memory. This pays for memory that is used many times: pinning itself takes longer than a copy.
  * Unpin it before you free it. Without a GPU both functions do nothing. */
 milcgpu_status milcgpu_memory_pin(milcgpu_context *context, void *address, size_t bytes);
 milcgpu_status milcgpu_memory_unpin(milcgpu_context *context, void *address);
@@ -310,25 +313,25 @@ typedef enum {
 /* The same as milcgpu_staggered_solve for n sources, up to a million, with the links loaded once for up to 16 of them.
  * Each source has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done
  * is left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
- * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
- * So solutions must not share memory with each other or with a source.
+ * solved 16 at a time, or fewer if memory is short; their solutions are copied out before the next sources start. So
+ * solutions must not share memory with each other or with a source.
  *
- * Loose solutions. A source is loose if all its tolerances that are set are above 1e-5. In a block the error of a
- * loose solution depends on the other sources of the call. All-mode averaging and truncated solvers need a loose
- * solution that is a function of its own source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if
- * any source is loose: a solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In
- * MILCGPU_LOCK_STEP, if all sources are loose, solutions do not depend on the other sources either, to rounding of the
- * iteration, but differ from those of solves by themselves. If max_iterations ends the solves (a truncated solver of so
- * many steps), or if the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE.
+ * Loose solutions. A source is loose if all its tolerances that are set are above 1e-5. In a block the error of a loose
+ * solution depends on the other sources of the call. All-mode averaging and truncated solvers need a loose solution
+ * that is a function of its own source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if any
+ * source is loose: a solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In
+ * MILCGPU_LOCK_STEP, if all sources are loose, solutions do not depend on the other sources either, up to rounding of
+ * the iteration, but they differ from solutions of single solves. If max_iterations ends the solves (a truncated solver
+ * of so many steps), or if the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE.
  * Eigenvectors of the library's own (milcgpu_options.learn) do not deflate a call with a loose source.
  * milcgpu_laplace_solve and milcgpu_wilson_solve_sources do the same.
  *
- * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
- * status is that of the first source without a solution, else that of the first that is not OK. Several sources in a
- * block or in lock-step have solutions in double, and residuals from the links as handed over, whatever spec.precise
- * says; a source by itself is solved as spec says. If spec.sloppy is half, a block and MILCGPU_LOCK_STEP iterate in
- * single, which is faster there. Eight sources and more in one Krylov space start in double at very light masses (below
- * about 0.0027), where the memory suffices for that. */
+ * A relative tolerance is tested one source after the other. reports: n of them, or NULL. The status is the status of
+ * the first source without a solution, else of the first source that is not OK. Several sources in a block or in
+ * lock-step have solutions in double, and residuals from the links as loaded, whatever spec.precise is; a single source
+ * is solved as spec says. If spec.sloppy is half, a block and MILCGPU_LOCK_STEP iterate in single, which is faster
+ * there. Eight sources and more in one Krylov space start in double at very light masses (below about 0.0027), if the
+ * memory suffices for that. */
 milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
                                                int n, const milcgpu_field *sources, const milcgpu_field *solutions,
                                                milcgpu_solve_report *reports);
@@ -346,12 +349,12 @@ typedef struct {
     int parity;
     int n_shifts; /* 0 to 32; 0: nothing to do */
     const milcgpu_pole *shifts;
-    const double *residues;  /* NULL, or those of a rational function: then tolerance_i becomes |residue_0 / residue_i|
-                                tolerance_0, but at least 1e-14; if residue_i is 0, tolerance_i is kept */
-    int max_iterations;      /* of the shared iteration, and between restarts of each refinement */
-    int max_restarts;        /* of each refinement; 0: none, and a shift that misses its tolerance is NOT_CONVERGED */
-    milcgpu_storage shared;  /* the shared iteration. Double is MILC's own way. Started in single or half, it ends at
-                                 shared_tolerance, and the refinement does the rest */
+    const double *residues; /* NULL, or those of a rational function: then tolerance_i becomes |residue_0 / residue_i|
+                               tolerance_0, but at least 1e-14; if residue_i is 0, tolerance_i is kept */
+    int max_iterations;     /* of the shared iteration, and between restarts of each refinement */
+    int max_restarts; /* of each refinement; 0: no refinement, and a shift that misses its tolerance is NOT_CONVERGED */
+    milcgpu_storage shared;  /* the shared iteration. Double is what MILC does. If it starts in single or half, it ends
+                                at shared_tolerance, and the refinement does the rest */
     milcgpu_storage sloppy;  /* the coarsest precision that the shared iteration goes down to as its residual falls
                                  (double, then single, then half), and what refinements iterate in. precision 0: as
                                  shared. Fastest: shared double, sloppy single or half */
@@ -405,22 +408,21 @@ typedef struct {
 
 /* Staggered phases and boundary sign of links. The links' determinants show a wrong value (milcgpu_md.h). */
 typedef enum {
-    MILCGPU_SIGNS_IN = 0,  /* the links carry them */
-    MILCGPU_SIGNS_OUT = 1, /* they do not */
-    MILCGPU_SIGNS_AS_THEY_ARE =
-        2 /* links of a measurement alone: whatever they carry stays a part of them; not tested */
+    MILCGPU_SIGNS_IN = 0,         /* the links carry them */
+    MILCGPU_SIGNS_OUT = 1,        /* they do not */
+    MILCGPU_SIGNS_AS_THEY_ARE = 2 /* links of a measurement alone: whatever they carry stays in them; not tested */
 } milcgpu_signs;
 
 typedef struct {
     size_t struct_size;
-    int precision;    /* of the arithmetic and of the resulting links: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge
-                         field */
-    int reconstruct;  /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs links that are +-SU(3)
-                         to rounding, and is only used for the first level */
-    int signs;        /* milcgpu_signs of the gauge links; where they are out, both are multiplied in */
-    double unitarity; /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not
-                         tested */
-    milcgpu_paths paths;           /* of fat and long links, made from U (asqtad) or from W (HISQ, level 2) */
+    int precision;   /* of the arithmetic and of the resulting links: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge
+                        field */
+    int reconstruct; /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs links that are +-SU(3)
+                        to rounding, and is only used for the first level */
+    int signs;       /* milcgpu_signs of the gauge links; if they are out, phases and boundary sign are multiplied in */
+    double unitarity;    /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not
+                            tested */
+    milcgpu_paths paths; /* of fat and long links, made from U (asqtad) or from W (HISQ, level 2) */
     double eps_one_link, eps_naik; /* for each set, eps_naik times these is added to the coefficients one_link (without
                                       its Lepage part) and naik; in HISQ 1/8 and -1/24 */
     int hisq;                      /* 1: V = fat links of U with `fat7`; W = V made unitary; then `paths` of W */
@@ -431,14 +433,14 @@ typedef struct {
     int svd_only;                      /* 1: singular values for every link (slow, for tests) */
     int derivative; /* 1: the last set is the derivative of fat and long links by eps_naik; its eps is not read */
 } milcgpu_fatlink_spec;
-/* All 0; the same with MILC's coefficients of asqtad with tadpole factor u0, and of HISQ. */
+/* All 0; all 0 but for MILC's coefficients of asqtad with tadpole factor u0; the same for HISQ. */
 void milcgpu_fatlink_defaults(milcgpu_fatlink_spec *spec, size_t size);
 void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size);
 void milcgpu_hisq_defaults(milcgpu_fatlink_spec *spec, size_t size);
 
 /* One set of results. fat, lng: where to copy them to (4 links per site); NULL: not wanted on the host. links: NULL, or
- * the address of a handle that gets the set on the device; a handle that is NULL is made. A solve with this handle
- * copies no link. */
+ * the address of a handle that gets the set on the device; if the handle is NULL, the call creates it. A solve with
+ * this handle copies no link. */
 typedef struct {
     double eps;
     const milcgpu_field *fat, *lng;
@@ -454,7 +456,7 @@ typedef struct {
     size_t struct_size;
     int status;
     double seconds;           /* the whole call */
-    double kernel_seconds;    /* of it, making links; by device events */
+    double kernel_seconds;    /* the part of it that makes links, by device events */
     double flops, gflops;     /* MILC's count, 61632 per site and level of staples that was made (none for a derivative)
                                  + 1728 per site and set; per kernel second */
     double gbytes_per_second; /* compulsory bytes of the passes of the fat links, per kernel second */
@@ -462,7 +464,7 @@ typedef struct {
     uint64_t svd_links; /* links that were made unitary by singular values */
     uint64_t workspace_bytes;
     int reconstruct; /* that was used */
-    int lean;        /* 1: memory was short, and a slower way with less workspace was taken */
+    int lean;        /* 1: memory was short, so a slower way with less workspace was used */
     char message[400];
 } milcgpu_fatlink_report;
 
@@ -474,27 +476,27 @@ typedef struct {
  * that were NULL are NULL again.
  *
  * Results with NaN or infinity, from coefficients or an eps that are too large, give NAN_OR_INF. Gauge links, HISQ's V,
- * W and Y, and what is made have checksums; where one changed, the call gives CORRUPTED. All results are looked at for
- * both before the first one is copied out, so fields on the host are untouched then. Only a bit that flips later, while
- * results are copied out, gives CORRUPTED with some of the fields written. Room for staples is not checked; on lattices
- * that are cut, nor are copies with a margin. */
+ * W and Y, and all results have checksums; if one changed, the call gives CORRUPTED. Both are tested for all results
+ * before the first one is copied out, so fields on the host are untouched then. Only a bit that flips later, while
+ * results are copied out, gives CORRUPTED with some of the fields written. Workspace for staples is not checked; on
+ * lattices that are cut, copies with a margin are not checked either. */
 milcgpu_status milcgpu_links_make(milcgpu_context *context, const milcgpu_fatlink_spec *spec,
                                   const milcgpu_field *gauge, const milcgpu_fatlink_set *sets, int n_sets,
                                   const milcgpu_hisq_links *hisq, milcgpu_fatlink_report *report);
 
 /* to = a + factor b, fat and long links, on the device: the links of an eps_naik from those of 0 and the derivative,
- * with factor = eps_naik. A handle `to` that is NULL is made; it may be neither a nor b. If the call is refused, or the
- * device was lost earlier, `to` is left as it is. After any other failure it is empty, or NULL again. CORRUPTED: a or b
- * is not what was put there. The message says which; that one is empty now: load or make it again. On lattices that are
- * cut this is not looked at. */
+ * with factor = eps_naik. If the handle `to` is NULL, the call creates it; it must be neither a nor b. If the call is
+ * refused, or the device was lost earlier, `to` is left as it is. After any other failure it is empty, or NULL again.
+ * CORRUPTED: a or b has changed on the device. The message says which; that one is empty now: load or make it again. On
+ * lattices that are cut this is not tested. */
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to);
 
 /* ---- what a solve takes, and what is built */
 
-/* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved. What is in
- * use now is part of it. *bytes is the total; `text` gets a table of it, cut to text_size with its final 0. Either may
- * be NULL. A solve that has to change its precision on the way takes more: that is the last line of the table, and not
- * in the total. Links that do not fit into fewer reals are kept in 18, which the table does not foresee. */
+/* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved. It includes
+ * what is in use now. *bytes is the total; `text` gets a table of it, cut to text_size with its final 0. Either may be
+ * NULL. A solve that changes its precision on the way takes more: the last line of the table says how much, and the
+ * total does not include it. Links that do not fit into fewer reals are kept in 18; the table does not foresee that. */
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
                                    char *text, size_t text_size, size_t *bytes);
 

@@ -66,8 +66,8 @@ typedef struct {
 void milcgpu_dirac_defaults(milcgpu_dirac_spec *spec, size_t size); /* all 0 */
 
 /* phi^dag Gamma_k psi for all 16 matrices of the set, times f(x) of each momentum (milcgpu_momentum), summed over each
- * time slice. sums: n_momenta times 16 times nt complex numbers in double, which replace what was there. At
- * [(16 q + k) nt + t] stands momentum q, matrix k, time t. */
+ * time slice. sums: n_momenta times 16 times nt complex numbers in double, which replace what was there. The number for
+ * momentum q, matrix k and time t is at [(16 q + k) nt + t]. */
 milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dirac_spec *spec, const milcgpu_field *phi,
                                     const milcgpu_field *psi, double *sums);
 
@@ -103,9 +103,9 @@ milcgpu_status milcgpu_dirac_mesons(milcgpu_context *context, const milcgpu_dira
                                     const milcgpu_field *src1, const milcgpu_field *src2, double *correlators);
 
 /* The same with the indices at the sink left open, MILC's meson_open_mom: gamma_5 S1^dag gamma_5 Gamma_in S2. `out` of
- * a term is not read. correlators: n_correlators times nt times 144 complex numbers in double, which are added to. At
- * [(c nt + t) 144 + ((c1 4 + s1) 4 + s2) 3 + c2] stands correlator c at time t, with colour c1 and spin s1 of S1, spin
- * s2 and colour c2 of S2. That is MILC's wilson_propagator. */
+ * a term is not read. correlators: n_correlators times nt times 144 complex numbers in double, which are added to.
+ * Correlator c at time t, with colour c1 and spin s1 of S1, spin s2 and colour c2 of S2, is at [(c nt + t) 144 + ((c1
+ * 4 + s1) 4 + s2) 3 + c2], as in MILC's wilson_propagator. */
 milcgpu_status milcgpu_dirac_open_mesons(milcgpu_context *context, const milcgpu_dirac_meson_spec *spec, int n,
                                          const milcgpu_field *src1, const milcgpu_field *src2, double *correlators);
 

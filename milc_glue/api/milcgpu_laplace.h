@@ -62,7 +62,7 @@ typedef struct {
     milcgpu_storage sloppy;  /* iterations run in this; precision 0: as precise */
     double reliable_delta;   /* as in milcgpu_solve_spec, but 0: 0.01 for half, else 0.001 */
     double jump_limit;       /* as in milcgpu_solve_spec */
-    int together; /* milcgpu_together, for several sources. If they are solved together and half is asked for, the
+    int together; /* milcgpu_together, for several sources. If they are solved together and spec asks for half, the
                      iteration is in single */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: of the even-odd system */
     void *user;
@@ -73,22 +73,22 @@ void milcgpu_laplace_solve_defaults(milcgpu_laplace_solve_spec *spec, size_t siz
 /* M x = b for n sources, by conjugate gradient on the even sites: (1 - kappa^2 D_eo D_oe) x_e = b_e + kappa D b_o, then
  * x_o = b_o + kappa D x_e. solutions: the guess on entry, read on even sites; x on return when the status is OK,
  * NOT_CONVERGED or PRECISION_FLOOR, else untouched. A source that cannot be solved (NaN in it, or in its guess) does
- * not affect the others. Sources are taken 16 at a time, or one by one; their solutions are written before the next
- * ones are started. So solutions must not share memory with each other or with a source. If links are not unitary, M
- * may have a negative eigenvalue: a solve that meets it gives NOT_POSITIVE.
+ * not affect the others. Sources are solved 16 at a time, or one by one; their solutions are written before the next
+ * sources start. So solutions must not share memory with each other or with a source. If links are not unitary, M may
+ * have a negative eigenvalue: a solve that meets it gives NOT_POSITIVE.
  *
- * reports: n of them, or NULL. true_residual is |b - M x| / |b| on all sites, in double, from the links as handed
- * over and from x before it is rounded to the vectors' precision. source_norm is |b|, relative_residual 1,
- * links_version 0. Seconds, bytes and rates of sources that were solved together are divided among them. The status is
- * that of the first source without a solution, else that of the first that is not OK. If the call as a whole fails
- * (BAD_ARGUMENT, NO_MEMORY, CORRUPTED, ..), reports stay as they were. */
+ * reports: n of them, or NULL. true_residual is |b - M x| / |b| on all sites, in double, from the links as loaded and
+ * from x before it is rounded to the vectors' precision. source_norm is |b|, relative_residual 1, links_version 0.
+ * Seconds, bytes and rates of sources that were solved together are divided among them. The status is the status of the
+ * first source without a solution, else of the first source that is not OK. If the call as a whole fails (BAD_ARGUMENT,
+ * NO_MEMORY, CORRUPTED, ..), reports stay as they were. */
 milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                      const milcgpu_quarks *sources, const milcgpu_quarks *solutions,
                                      milcgpu_solve_report *reports);
 
-/* The largest number of bytes on the device while milcgpu_laplace_solve solves `spec` for n sources, with what is in
- * use now, the handle's links among it: as milcgpu_memory_plan says it. Sources are taken as solved together unless
- * spec.together is MILCGPU_ONE_BY_ONE. The handle may be empty. A rank may call it alone. */
+/* The largest number of bytes on the device while milcgpu_laplace_solve solves `spec` for n sources, including what is
+ * in use now and the handle's links, as for milcgpu_memory_plan. The plan assumes that sources are solved together
+ * unless spec.together is MILCGPU_ONE_BY_ONE. The handle may be empty. A rank may call it alone. */
 milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                     char *text, size_t text_size, size_t *bytes);
 

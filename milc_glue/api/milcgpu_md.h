@@ -10,20 +10,20 @@
  *
  * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
  * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
- * load that fails after its arguments were accepted leaves its field empty: for example links that are not unitary. And
- * CORRUPTED means that the field named in the message is empty, and what the call was changing.
+ * load that fails after its arguments were accepted leaves its field empty, for example if links are not unitary. And
+ * after CORRUPTED the field that the message names is empty, and so is the field that the call was changing.
  *
- * Links and momenta have checksums. A load adds up the caller's memory and what has arrived on the device, a save the
- * other way round. Whatever writes links or momenta there keeps the checksum of what it writes, and each call compares
- * when it has read a field for the last time, before it hands anything over. If they differ, because a bit flipped or
- * other code wrote there, the status is CORRUPTED. The field is empty then, and so are links or momenta that the call
- * was changing. MILCGPU_VERIFY=0 turns this off.
+ * Links and momenta have checksums. A load compares the caller's memory with what has arrived on the device, a save the
+ * other way round. Each function that writes links or momenta on the device keeps the checksum of what it writes, and
+ * each call compares it after it has read a field for the last time, before it returns anything. If they differ,
+ * because a bit flipped or other code wrote there, the status is CORRUPTED. The field is empty then, and so are links
+ * or momenta that the call was changing. MILCGPU_VERIFY=0 turns this off.
  *
- * Not checked is what lives within one call, for milliseconds at most: room for staples and for pieces of loops, the
- * vectors that milcgpu_momenta_add_fermion_force loads, derivatives in adaptive and RKMK flows, sums, numbers that
- * control a launch; on cut lattices, copies with a margin, what a force makes on them, and links between the stages of
- * a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force; where they changed, momenta
- * stay as they were, and the call can be repeated.
+ * Data that live only within one call, for milliseconds at most, are not checked: workspace for staples and for pieces
+ * of loops, the vectors that milcgpu_momenta_add_fermion_force loads, derivatives in adaptive and RKMK flows, sums,
+ * numbers that control a launch; on cut lattices, copies with a margin, what a force makes on them, and links between
+ * the stages of a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force; if they
+ * changed, momenta stay as they were, and the call can be repeated.
  *
  * Phases. The caller says in each call whether the links carry staggered phases (milcgpu_signs). When links are loaded
  * their determinants are computed: 1 for an SU(3) link, and the phase for one that carries a phase. If those of the x,
@@ -97,9 +97,9 @@ typedef struct {
     int n_terms;                       /* terms of the rational function; 0: the force is zero */
     const double *residues;            /* n_terms of them */
     int n_sets;                        /* HISQ: sets, in the order of the terms; their n_terms add up to the n_terms
-                                          above. 0: one set with eps_naik 0. asqtad: 0 */
+                                          above. 0: one set with eps_naik 0. For asqtad: 0 */
     const milcgpu_force_set *sets;
-    double filter; /* HISQ: where the smallest eigenvalue of V^dag V is below this, it is added to all three eigenvalues
+    double filter; /* HISQ: if the smallest eigenvalue of V^dag V is below this, it is added to all three eigenvalues
                       before the derivative is taken (MILC's HISQ_FORCE_FILTER). 0: 5e-5; negative: never */
 } milcgpu_force_spec;
 void milcgpu_force_defaults(milcgpu_force_spec *spec, size_t size); /* all 0 */
@@ -111,15 +111,15 @@ typedef struct {
     double kernel_seconds; /* kernels alone, by device events; copies of fields are not in it */
     double flops, gflops;  /* floating-point operations; 1e9 of them per kernel second */
     uint64_t bytes_to_device, bytes_to_host;
-    uint64_t svd_links;      /* HISQ: links that needed singular values. A link counts twice if both its unitarization
-                                and the derivative of that needed them */
+    uint64_t svd_links; /* HISQ: links that needed singular values. A link counts twice if both its unitarization and
+                           the derivative of its unitarization needed them */
     uint64_t filtered_links; /* HISQ: links that the filter changed */
     char message[400];       /* of a failure; empty when all is well */
 } milcgpu_force_report;
 
 /* Colour vectors that stay on the device, numbered from 0. Each has an even and an odd part. A part is empty until
- * something is put there, and an empty part that is to be read gives BAD_ARGUMENT. Host fields may be double or single;
- * they are converted to the precision of the vectors.
+ * something is written to it, and reading an empty part gives BAD_ARGUMENT. Host fields may be double or single; they
+ * are converted to the precision of the vectors.
  *
  * A part has a checksum, which is compared before each use, unless milcgpu_staggered_multi_mass_vectors or
  * milcgpu_vectors_dslash wrote it. CORRUPTED means that a bit flipped in this part, and that it is empty now. */
@@ -137,10 +137,10 @@ void milcgpu_vectors_destroy(milcgpu_vectors *vectors); /* before its context; N
 /* Copies one part to the device: the sites of `parity`, MILCGPU_EVEN or MILCGPU_ODD. Values are not tested; a function
  * that uses them finds NaN. A load that fails after its arguments were accepted leaves this part empty. */
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from);
-/* Copies one part back, or both (MILCGPU_EVEN + MILCGPU_ODD). If one of both cannot be read, nothing is written. */
+/* Copies one part back, or both (MILCGPU_EVEN + MILCGPU_ODD). If one of the two cannot be read, nothing is written. */
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
 /* One part of a vector from its other part: vector `index` on `parity` = D of the same vector on the other parity.
- * Example: after a solve on even sites, MILCGPU_ODD gives the D X that the fermion force wants. Links are used in the
+ * Example: after a solve on even sites, MILCGPU_ODD gives the D X that the fermion force needs. Links are used in the
  * precision of the vectors, with 18 reals. NAN_OR_INF: in the vector, with the place, or in the result. On failure this
  * part of the vector may be empty. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
@@ -154,16 +154,16 @@ milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, do
  * failure, for example NAN_OR_INF, all sites do. */
 milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
                                    const milcgpu_field *to);
-/* milcgpu_staggered_multi_mass, but the solutions stay on the device: shift i goes to vector first + i. Where
- * milcgpu_staggered_multi_mass leaves its fields untouched, these vectors are untouched. */
+/* milcgpu_staggered_multi_mass, but the solutions stay on the device: shift i goes to vector first + i. If
+ * milcgpu_staggered_multi_mass would leave a field untouched, this function leaves the vector untouched. */
 milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                                     const milcgpu_field *source, milcgpu_vectors *to, int first,
                                                     milcgpu_multi_mass_report *report);
 
 /* milcgpu_staggered_solve_sources, but sources, guesses and solutions are vectors on the device. solutions[k] holds the
- * guess on entry, so it must not be empty: load zeros if there is no guess. Where milcgpu_staggered_solve_sources
- * leaves its fields untouched, these vectors are untouched. All solutions must be different vectors, and none may be a
- * source. */
+ * guess on entry, so it must not be empty: load zeros if there is no guess. If milcgpu_staggered_solve_sources would
+ * leave a field untouched, this function leaves the vector untouched. All solutions must be different vectors, and none
+ * may be a source. */
 milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
                                                int n, const milcgpu_vector *sources, const milcgpu_vector *solutions,
                                                milcgpu_solve_report *reports);
@@ -189,8 +189,8 @@ milcgpu_status milcgpu_momenta_add_force_of_vectors(milcgpu_gauge *gauge, const 
 /* Coefficients of the gauge action
  *     S = beta / 3 sum over sites and loops of coefficient (3 - Re tr loop).
  * A site has 6 plaquettes, 12 rectangles of two links by one, and 16 bent loops (for example x y z -x -y -z).
- * Coefficients are those for links without phases, as MILC's get_loop_coeff() gives them. Luescher, Weisz, Commun.
- * Math. Phys. 97 (1985) 59; Alford et al., hep-lat/9507010; with HISQ quarks Hart et al., arXiv:0812.0503. */
+ * Coefficients are for links without phases, as MILC's get_loop_coeff() gives them. Luescher, Weisz, Commun. Math.
+ * Phys. 97 (1985) 59; Alford et al., hep-lat/9507010; with HISQ quarks Hart et al., arXiv:0812.0503. */
 typedef struct {
     double plaquette, rectangle, bent;
     int signs; /* milcgpu_signs of the links */
@@ -208,29 +208,29 @@ milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcg
 milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report);
 
 /* Wilson's action, S = -beta/3 sum over plaquettes of Re tr U, without momenta: sweeps over all links, as relax and
- * monte of MILC's pure gauge program make them, on three SU(2) subgroups of each link. Links are without phases. One
- * rank; several give NOT_BUILT. Over-relaxation keeps the action and needs no random numbers. Brown, Woch, Phys. Rev.
- * Lett. 58 (1987) 2394; heat bath: Cabibbo, Marinari, Phys. Lett. B 119 (1982) 387, Kennedy, Pendleton, Phys. Lett. B
- * 156 (1985) 393. A subgroup on which the action does not depend is left as it is. Rounding adds up:
- * milcgpu_gauge_reunitarize from time to time. A failure after the first sweep has begun leaves the links empty. beta:
- * 1e-6 to 1e6. */
+ * monte of MILC's pure gauge program do them, on three SU(2) subgroups of each link. Links are without phases. These
+ * functions run on one rank; several give NOT_BUILT. Over-relaxation keeps the action and needs no random numbers.
+ * Brown, Woch, Phys. Rev. Lett. 58 (1987) 2394; heat bath: Cabibbo, Marinari, Phys. Lett. B 119 (1982) 387, Kennedy,
+ * Pendleton, Phys. Lett. B 156 (1985) 393. A subgroup on which the action does not depend is left as it is. Rounding
+ * errors accumulate: call milcgpu_gauge_reunitarize from time to time. A failure after the first sweep has begun leaves
+ * the links empty. beta: 1e-6 to 1e6. */
 milcgpu_status milcgpu_gauge_overrelax(milcgpu_gauge *gauge, int sweeps);
 /* Random numbers are those of MILC's generators, one a site, drawn in MILC's order. generators: 15 words a site, in the
  * order of the caller's sites. Words 0 to 6: the shift register, r0 to r6. 7 to 12: multiplier, addend and state of the
- * linear congruential generator, 64 bits each, the low word first. 13: the float that a number is multiplied with,
- * above 0 and at most 2^-24. 14: the lowest bit of the state that goes into a number (40, or 8; at most 40).
- * drawn[site]: how many numbers were taken; the caller moves its generators on by as many, and it is untouched on
- * failure. One sweep agrees with MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Each
- * sweep of over-relaxation makes a difference three times as large, so after about 40 it is another field of the same
+ * linear congruential generator, 64 bits each, the low word first. 13: the float that a number is multiplied by, above
+ * 0 and at most 2^-24. 14: the lowest bit of the state that goes into a number (40, or 8; at most 40). drawn[site]: how
+ * many numbers were taken; the caller advances its generators by as many. It is untouched on failure. One sweep agrees
+ * with MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Each sweep of over-relaxation
+ * makes a difference three times as large, so after about 40 sweeps the field is another one of the same
  * distribution. */
 milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sweeps, const uint32_t *generators,
                                        uint32_t *drawn);
 
 typedef struct {
     size_t struct_size;
-    uint64_t failed;              /* links that are too far from SU(3); they stay as they are */
+    uint64_t failed;              /* links too far from SU(3); they stay as they are */
     long long first_failed;       /* the first of them on this rank: 4 i + direction, site i in the order of milcgpu.h;
-                                     -1: none. The other members are of all ranks */
+                                     -1: none. The other members are the same on all ranks */
     double largest_deviation;     /* the largest of MILC's four tests of a link, over all links; NaN if a link has it */
     double mean_square_deviation; /* mean of their squares, over all tests of all links */
 } milcgpu_reunitarize_report;
@@ -238,8 +238,8 @@ typedef struct {
 /* Brings links that rounding has moved away back to SU(3), as MILC does. Row 0 is normalized, row 1 made orthogonal to
  * it and normalized, row 2 is the conjugate of their cross product; signs from phases stay. A link that fails one of
  * four tests by more than the tolerance (0: MILC's 1e-4) stays as it is. The tests, with rows r0, r1, r2 as they were:
- * | |r0|^2 - 1 |, |<r0, r1>|^2, | |r1|^2 - 1 |, |r2 - new r2|^2. The status is OK even if links fail: look at the
- * report, which must not be NULL. */
+ * | |r0|^2 - 1 |, |<r0, r1>|^2, | |r1|^2 - 1 |, |r2 - new r2|^2. The status is OK even if links fail: read the report,
+ * which must not be NULL. */
 milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
 
 /* Sum over sites and loops of coefficient (3 - Re tr loop). The caller multiplies by beta / 3. A result that is not
@@ -248,17 +248,17 @@ milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *l
 /* Sum over links of |H|^2 / 2 - 4, |H|^2 = sum of all |H_ab|^2. This is MILC's: 4 is the mean of the first term for
  * momenta drawn with weight exp(-|H|^2 / 2). */
 milcgpu_status milcgpu_momenta_action(milcgpu_gauge *gauge, double *action);
-/* Mean of Re tr of the plaquettes in the three planes of space, and of those in the three planes with time: MILC's
- * d_plaquette. Phases are not taken out, so unit links with phases give -3. */
+/* Mean of Re tr of the plaquettes in the three planes of space, and in the three planes with time: MILC's d_plaquette.
+ * Phases are not removed, so unit links with phases give -3. */
 milcgpu_status milcgpu_gauge_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
-/* Mean over space of the trace of the product of the time links: MILC's ploop. The boundary sign is not taken out, so
+/* Mean over space of the trace of the product of the time links: MILC's ploop. The boundary sign is not removed, so
  * unit links with it give -3. */
 milcgpu_status milcgpu_gauge_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
 /* Means over all sites of the traces of n closed loops: 2 n numbers, real and imaginary parts in turn, 3 and 0 on unit
- * links. steps: those of all loops, one loop behind the other, 0 to 3 forward along x, y, z, t, and 7 - mu back along
- * mu, as MILC has them; lengths: how many steps each loop has, 1 to 128. A loop may wind around the lattice. signs:
- * milcgpu_signs of the links. Phases and boundary sign are taken out. On several ranks a loop may come two sites away
- * from where it begins in a direction that is cut; NOT_BUILT otherwise. */
+ * links. steps: the steps of all loops, one loop behind the other, 0 to 3 forward along x, y, z, t, and 7 - mu back
+ * along mu, as MILC has them; lengths: how many steps each loop has, 1 to 128. A loop may wind around the lattice.
+ * signs: milcgpu_signs of the links. Phases and boundary sign are removed. On several ranks a loop may reach at most
+ * two sites away from its start in a direction that is cut; else the call gives NOT_BUILT. */
 milcgpu_status milcgpu_gauge_loop_traces(milcgpu_gauge *gauge, int signs, int n, const int *lengths, const int *steps,
                                          double *traces);
 

@@ -2,8 +2,8 @@
  * smearing, meson correlators. Conventions are those of MILC's ks_spectrum.
  *
  * Links of a measurement are the gauge field, or links smeared from it. A handle keeps them without staggered phases
- * and without boundary sign. A function that needs these multiplies them in, relative to the origin given in its call.
- * So one loading of links serves sources at any origin.
+ * and without boundary sign. A function that needs phases and sign multiplies them in, relative to the origin given in
+ * its call. So links that are loaded once serve sources at any origin.
  *
  * Products of links are made when a call first needs them, and kept until other links are loaded. They take memory, in
  * units of one 3x3 matrix per site (144 bytes per site in double):
@@ -11,7 +11,7 @@
  *     an operator of two links, such as GX-GY              2 for its pair of directions (12 for all six pairs)
  *     an operator of three links                           4 and those of its three pairs (28 for all)
  *     the operators of four links, such as G5-G1           36, which is all of the above but smearing
- * They are given back where memory is short, on all ranks together, and made again when they are needed.
+ * They are freed if memory is short, on all ranks together, and made again when they are needed.
  *
  * Quark fields are colour vectors on all sites. A call takes n of them, 1 to 1000, and loads the links once for every
  * three. Host fields must have the precision of the handle. Sums over neighbours are formed in that precision,
@@ -21,10 +21,10 @@
  * to do. On failure, host outputs are untouched, and vectors on the device that were to be written may be empty. A
  * result with NaN or infinity gives NAN_OR_INF; it is found before anything is written to the host.
  *
- * Links have checksums from the caller's memory on, products of links from where they are made, and quark fields of the
+ * Links have checksums from the caller's memory on, products of links from their making on, and quark fields of the
  * host from their arrival on the device. A call compares all of them after it has read them, before it returns
  * anything. CORRUPTED means that a bit flipped: in links, and the handle is then empty, or in quark fields, and the
- * call can be repeated. Not checked are quark fields while they are smeared, results before they are copied out,
+ * call can be repeated. These are not checked: quark fields while they are smeared, results before they are copied out,
  * numbers per site and their sums, and, on lattices that are cut, links while they get their margin. MILCGPU_VERIFY=0
  * turns this off.
  *
@@ -54,7 +54,7 @@ typedef struct {
     size_t struct_size;
     int antiperiodic; /* the boundary sign that calls multiply in. 1: a minus sign on the t links of time slice
                          nt - 1 - origin[3], with the origin of the call, as in MILC. 0: none */
-    int signs;        /* milcgpu_signs: of the links that come; phases are relative to origin */
+    int signs;        /* milcgpu_signs of the links that are loaded; phases are relative to origin */
     int origin[4];    /* read if signs is MILCGPU_SIGNS_IN */
 } milcgpu_meson_links_spec;
 void milcgpu_meson_links_defaults(milcgpu_meson_links_spec *spec, size_t size); /* links without phases, periodic */
@@ -64,9 +64,9 @@ void milcgpu_meson_links_defaults(milcgpu_meson_links_spec *spec, size_t size); 
  * place (milcgpu_md.h, Phases); the boundary sign is not tested. After both the handle is empty. */
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                         const milcgpu_field *field);
-/* The same from the links of a gauge handle of the same context and precision, on the device. They are those of the
- * moment: later changes of the gauge handle do not reach this one. CORRUPTED: the links of `gauge` are no longer what
- * was put there, and both handles are empty. */
+/* The same from the links of a gauge handle of the same context and precision, on the device. They are a copy: later
+ * changes of the gauge handle do not reach this one. CORRUPTED: the links of `gauge` have changed on the device, and
+ * both handles are empty. */
 milcgpu_status milcgpu_meson_links_load_gauge(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                               milcgpu_gauge *gauge);
 
@@ -91,7 +91,7 @@ typedef enum {
  *     symmetric  half the sum of both
  *
  * With an origin, links get the staggered phases relative to it, and the boundary sign. NULL: links as they are kept.
- * `to` may be `from`. */
+ * `to` may be the same fields as `from`. */
 milcgpu_status milcgpu_quarks_shift(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
                                     const milcgpu_quarks *from, const milcgpu_quarks *to);
 
@@ -141,7 +141,7 @@ typedef struct {
 /* One term of a correlator:
  *     correlator[t] += factor i^phase sum_x f(x) sum over the n fields of (O src1)^dag src2,   x on time slice t. */
 typedef struct {
-    int spin_taste; /* number of O. Vector currents with names act otherwise: rho..sf.. shifts src2 forward,
+    int spin_taste; /* number of O. Vector currents with names act differently: rho..sf.. shifts src2 forward,
                        rho..sb.. shifts src1 backward, and rho..sfn, rho..sape are half the sum of both */
     int momentum;   /* index in milcgpu_meson_spec.momenta */
     int phase;      /* 0 to 3 */
@@ -160,8 +160,8 @@ void milcgpu_meson_defaults(milcgpu_meson_spec *spec, size_t size); /* all 0 */
 
 /* Meson correlators at momenta, MILC's ks_meson_cont_mom. correlators: n_correlators times nt complex numbers in
  * double, the t of correlator c at [c nt + t]. Results are added to what is there. Each operator is applied once,
- * however many terms use it, and all local ones share one pass. fat1, fat2: fat links for rho..fn, as above: fat1 if
- * src1 is shifted, fat2 if src2 is. */
+ * however many terms use it, and all local operators share one pass. fat1, fat2: fat links for rho..fn, as above: fat1
+ * if src1 is shifted, fat2 if src2 is. */
 milcgpu_status milcgpu_quarks_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *spec, milcgpu_links *fat1,
                                        milcgpu_links *fat2, int n, const milcgpu_quarks *src1,
                                        const milcgpu_quarks *src2, double *correlators);

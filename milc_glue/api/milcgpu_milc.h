@@ -1,5 +1,5 @@
-/* milcgpu: what the glue for MILC needs on MILC's side. It belongs to the glue, is compiled by MILC's build, and is no
- * interface for other programs.
+/* milcgpu: what the glue for MILC needs on MILC's side. It belongs to the glue and is compiled by MILC's build; other
+ * programs must not use it.
  *
  * MILCGPU_HAS_MPI is defined if this MILC passes messages by MPI, or by QMP over MPI, and its compiler finds mpi.h. */
 #ifndef MILCGPU_MILC_H
@@ -30,7 +30,7 @@ typedef struct {
  * order (MILC's get_coords), node_number those of the rank that has a site. Returns 1, or 0 if the sites do not fill a
  * box.
  *
- * MILC's get_logical_coordinate() is not asked: it is wrong if QMP numbers its ranks in another order
+ * MILC's get_logical_coordinate() is not called: it is wrong if QMP numbers its ranks in another order
  * (-qmp-logic-map). */
 static inline int milcgpu_find_box(const int whole[4], int rank, size_t sites,
                                    void (*place)(int x[4], int rank, size_t i),

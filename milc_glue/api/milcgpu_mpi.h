@@ -1,7 +1,7 @@
 /* milcgpu: message passing by MPI, for milcgpu_layout::messages. C or C++.
  *
- * The library contains no MPI. A program on several ranks includes this header, compiles it with its own mpi.h, and so
- * lends its MPI to the library:
+ * The library contains no MPI. A program on several ranks includes this header, compiles it with its own mpi.h, and
+ * thereby gives the library its MPI:
  *
  *     MPI_Comm mine; // must not move until milcgpu_context_destroy: the table keeps its address
  *     int node_rank, node_size;
@@ -86,9 +86,9 @@ static inline void milcgpu_mpi_abort(void *user, const char *why) {
     MPI_Abort(*(MPI_Comm *)user, 1);
 }
 
-/* Numbers the ranks of `of` that run on one host: this rank is *rank of *size. The library picks the GPU by it. Give
+/* Numbers the ranks of `of` that run on one host: this rank is *rank of *size. The library chooses the GPU by it. Pass
  * MPI_COMM_WORLD even if the lattice uses a part of the ranks; otherwise two lattices on one host would share a GPU. A
- * call of all ranks of `of`. If MPI cannot tell: 0 of 1. */
+ * call of all ranks of `of`. If MPI cannot tell, it is 0 of 1. */
 static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm node;
     *rank = 0, *size = 1;
@@ -99,16 +99,16 @@ static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm_free(&node);
 }
 
-/* Makes a communicator for milcgpu alone, so that its messages never mix with those of the program. Its errors come
- * back as codes. Returns 1, or 0 if MPI gives none. A call of all ranks of `of`, which are those that share the
- * lattice. Free it with MPI_Comm_free after milcgpu_context_destroy. */
+/* Makes a communicator for milcgpu alone, so that its messages never mix with those of the program. Its errors are
+ * returned as codes. Returns 1, or 0 if MPI gives no communicator. A call of all ranks of `of`, which are those that
+ * share the lattice. Free it with MPI_Comm_free after milcgpu_context_destroy. */
 static inline int milcgpu_mpi_own(MPI_Comm of, MPI_Comm *own) {
     return MPI_Comm_dup(of, own) == MPI_SUCCESS && MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
-/* Returns 1 if this MPI says that it takes addresses in GPU memory, else 0: an MPI that does not may crash if it gets
- * one. *by: the function or variable that says so, for a line at the start; NULL: this MPI has none. Open MPI and MPICH
- * have a function. Cray's MPI, an MPICH, goes by the variable MPICH_GPU_SUPPORT_ENABLED. */
+/* Returns 1 if this MPI says that it accepts addresses in GPU memory, else 0: an MPI that does not accept one may
+ * crash. *by: the function or variable that says so, for a line at the start; NULL: this MPI has neither. Open MPI and
+ * MPICH have a function. Cray's MPI, an MPICH, uses the variable MPICH_GPU_SUPPORT_ENABLED. */
 static inline int milcgpu_mpi_gpu_memory(const char **by) {
     int says = 0;
     *by = NULL;

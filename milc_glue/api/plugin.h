@@ -1,12 +1,11 @@
-/* What the use_gpu glue asks of the library: plain C, no type of MILC's. The glue reads MILC's structures and fills
- * them; everything that does not need MILC's headers is behind this interface (the folder plugin): the environment,
- * sets of links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the
- * tables.
+/* The interface of the library for the glue in use_gpu: plain C, without MILC's types. The glue reads MILC's structures
+ * and fills them; everything that does not need MILC's headers is behind this interface (the folder plugin): the
+ * environment, sets of links and when they are stale, the ladder of precisions after an error, the comparison of CPU
+ * and GPU, the tables.
  *
- * Functions that do a routine's work return 1 when it is done, and 0 when MILC's own routine must do it; what happened
- * has then been said on stderr. None of them ends the run. Fields and links are MILC's: MILC's site order and
- * precision, links su3_matrix[4 * sites], a vector field as milcgpu_field (its pitch is sizeof(site) for a member of
- * `lattice`). */
+ * Functions that do a routine's work return 1 if it is done, and 0 if MILC's own routine must do it; a line on stderr
+ * has then said why. None of them ends the run. Fields and links are MILC's: MILC's site order and precision, links
+ * su3_matrix[4 * sites], a vector field as milcgpu_field (its pitch is sizeof(site) for a member of `lattice`). */
 #ifndef MILCGPU_PLUGIN_H
 #define MILCGPU_PLUGIN_H
 
@@ -21,7 +20,7 @@
 extern "C" {
 #endif
 
-/* What the plugin does of MILC's: a row of its tables each, with the name that they print. */
+/* MILC's routines that the plugin does: each is a row of its tables, with the name that they print. */
 #define MILCGPU_ROUTINE_ROWS(ROW)                                                                                      \
     ROW(KS_CONGRAD, "ks_congrad_parity")                                                                               \
     ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity")                                                                   \
@@ -78,7 +77,7 @@ static inline milcgpu_report_sizes milcgpu_sizes_of_reports(void) {
     return sizes;
 }
 
-/* MILC's side, said once. */
+/* What the glue says once of MILC. */
 typedef struct {
     size_t struct_size;
     const char *header_version; /* MILCGPU_VERSION of the header that the glue was compiled with */
@@ -87,13 +86,13 @@ typedef struct {
     int ranks, rank;            /* that share the lattice */
     /* With several ranks as in milcgpu_layout, for every direction. One rank: the last three are not read. */
     int extent[4], whole[4], origin[4], neighbour[4][2];
-    /* Two tables of the same ranks, whose messages never meet: for the library, and for what the plugin decides. Used
-     * until milcgpu_plugin_exit() returns. `abort` of the second ends all ranks, where they have lost one another.
-     * NULL: one rank, or the glue can pass no messages. */
+    /* Two tables of the same ranks, whose messages never mix: for the library, and for decisions of the plugin. They
+     * are used until milcgpu_plugin_exit() returns. `abort` of the second ends all ranks if they have lost one another.
+     * NULL: one rank, or the glue cannot pass messages. */
     const milcgpu_messages *messages, *decisions;
     int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
-    int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
-    /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
+    int own_routines;    /* 1: MILC's own routines can take over after a failure; 0: milcgpu_plugin_retreat does */
+    /* Why MILC does a routine itself in this program, in a few words for the table; NULL: the plugin does it. */
     const char *not_offloaded[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
     milcgpu_report_sizes report_sizes;
@@ -113,35 +112,36 @@ int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t),
 /* The same as a call of this routine: 0: not done, because routines are not taken over now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
                                           void *what);
-/* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
- * which was said: it can be tried again. */
+/* Returns 1 if routines are offloaded; 0 if MILC runs by itself (MILCGPU_OFF, or an error that was logged); -1 if there
+ * was no memory, which was logged: the start can be retried. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);
-/* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
- * runs (between milcgpu_plugin_original's two calls). */
+/* Whether routines are offloaded now. 0 before the start, after the device was lost, and while MILC's original runs
+ * (between milcgpu_plugin_original's two calls). */
 int milcgpu_plugin_active(void);
 /* The same for dslash_fn_field and dslash_w_field, which move two fields for one D: on a GPU, from 8^4 sites on
  * (MILCGPU_AUTO). */
 int milcgpu_plugin_takes_dslash(void);
-/* All ranks call it: the largest of their answers. 1 where they could not be asked; they then end. One rank: `mine`. */
+/* All ranks call it: returns the largest of their values. 1 if they could not exchange them; the ranks then end. One
+ * rank: `mine`. */
 int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
- * call they come as the process exits, of this rank alone. No other function is called after it. */
+ * call they are printed when the process exits, for this rank alone. No other function may be called after it. */
 void milcgpu_plugin_exit(void);
-/* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
+/* Call it around MILC's original routine: entering 1 before, 0 after; its seconds count as CPU seconds of `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
-/* A line on what shows only when a routine is called: why MILC's own does it, or how ours differs. Each text is said
- * once for a routine, and none if the table at the start has said why MILC's own does it, or if the text is empty. */
+/* Logs what is known only at the call of a routine: why MILC does it itself, or how the plugin's result differs. Each
+ * text is logged once per routine; not if it is empty, or if the table at the start has said why MILC does it. */
 void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text);
-/* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
- * (MILCGPU_AUTO). Says so once. */
+/* Whether the colours of a set of propagators are solved in one call; MILC would solve them one after the other
+ * (MILCGPU_AUTO). Logs it once. */
 int milcgpu_plugin_gathers(void);
-/* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
- * for all of them together, on the even and on the odd sites (MILCGPU_AUTO). Says so once. */
+/* Whether M x = b for these masses is solved mass by mass, on the even sites alone (UML); MILC would solve for all of
+ * them together, on the even and on the odd sites (MILCGPU_AUTO). Logs it once. */
 int milcgpu_plugin_mass_by_mass(int n, const double *masses);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 
-/* MILCGPU_PRECISION decides where it is set. */
+/* If MILCGPU_PRECISION is set, it decides instead. */
 typedef enum {
     MILCGPU_MIXED_AUTO = -1, /* by the size of the lattice */
     MILCGPU_MIXED_NONE = 0,
@@ -151,65 +151,64 @@ typedef enum {
 
 /* ---- lattice files */
 
-/* What a file says of itself, and the checksums of its data. */
+/* The head of a file, and the checksums of its data. */
 typedef struct {
-    int turned;                 /* 1: of the other byte order */
-    int has_sums;               /* 0: it says none */
+    int turned;                 /* 1: the byte order is not this machine's */
+    int has_sums;               /* 0: the file has no checksums */
     unsigned says[2], found[2]; /* sum29 and sum31 of MILC's version 5, suma and sumb of SciDAC */
     char time[64];              /* of version 5 */
     char *about, *record;       /* the texts of a SciDAC file and of its field, on rank 0: for free(); else NULL */
 } milcgpu_plugin_file;
-/* How a file is written: version 5, with `time` as the time of writing; or SciDAC, where `about` is given, and with
- * `lfn` ILDG. */
+/* How a file is written: version 5, with `time` as the time of writing; SciDAC if `about` is given; ILDG if `lfn` is
+ * given, too. */
 typedef struct {
     const char *time;           /* of version 5 */
     const char *about, *record; /* the texts of a SciDAC file and of its field */
     const char *lfn;            /* ILDG's name of the file; NULL: SciDAC */
     int precision;              /* milcgpu_precision of SciDAC's numbers */
 } milcgpu_plugin_form;
-/* A gauge file is read by all ranks into `links`, MILC's order of sites, 4 a site. All ranks call it; the start is not
- * needed. Of `milc` ranks, rank, box, decisions and site_map are read. lime: 0: a file of MILC's version 5. 1: a file
- * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot
- * read it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge,
- * those of SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold,
- * which was said: the run must end. */
+/* All ranks read a gauge file into `links`, 4 per site in MILC's order of sites. They may call it before the start. It
+ * reads ranks, rank, box, decisions and site_map of `milc`. lime: 0: a file of MILC's version 5. 1: a file of SciDAC or
+ * ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot read it. serial:
+ * only rank 0 needs to see the file. Returns 1 if done; MILC compares the checksums of version 5, those of SciDAC are
+ * right. 0: MILC's own routine must read it, and nothing was written. -1: the file is wrong, which was logged: the run
+ * must end. */
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file);
-/* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it;
- * a reason that is worth it was said. -1: ranks have lost one another. */
+/* All ranks write a file; serial: rank 0 writes the sites of all. Returns 1 if done. 0: MILC's own routine must do it;
+ * the reason was logged if it matters. -1: the ranks have lost one another. */
 int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, const milcgpu_plugin_form *form,
                                  int serial, const milcgpu_field *links, milcgpu_plugin_file *file);
 
-/* After a call that could not be done: starts the host backend for the rest of the run, and says so. 1: it has started
- * now, so the call can be tried again; 0: it was running already, or cannot be started. */
+/* After a call that failed: starts the host backend for the rest of the run, and logs it. 1: it has started now, so the
+ * call can be retried; 0: it was running already, or cannot be started. */
 int milcgpu_plugin_retreat(void);
 
-/* A tolerance as MILC has it. It squares it in its own precision, so the sign is lost; it does not test one that is 0
- * or whose square underflows. NaN stays: MILC then goes on to the iteration limit. A call without a tolerance above 0
- * is left to MILC, whose routines end at once; those for several masses go on to the limit. */
+/* A tolerance as MILC uses it. MILC squares it in its own precision, so its sign is lost; a tolerance that is 0, or
+ * whose square underflows, is not tested. NaN stays NaN: MILC then iterates to the limit. A call without a tolerance
+ * above 0 is left to MILC, whose routines end at once; those for several masses iterate to the limit. */
 static inline double milcgpu_tolerance(double of, int precision) {
     const double square = precision == 1 ? (double)(float)(of * of) : of * of;
     return square > 0 ? (of < 0 ? -of : of) : square;
 }
 
-/* Eigenvectors of -D^2 as a call wants them. They are kept on the device for links of one content, on one parity, until
- * milcgpu_plugin_eigenvectors_drop() or until their memory is needed for those of other links. */
+/* The eigenvectors of -D^2 that a call wants. They are kept on the device for links of one content, on one parity,
+ * until milcgpu_plugin_eigenvectors_drop() or until the vectors of other links need their memory. */
 typedef struct {
     int count, precision; /* as in milcgpu_eigen_spec */
-    double tolerance;     /* likewise, but at least what single precision reaches */
-    const char *note;     /* NULL, or a line to be said once, when they are computed */
-    /* Files of MILC's (milcgpu_eigenvectors_read), of either parity; NULL or empty: none. They are taken from
-     * read_from; where that does not fit, a line says so, and they are computed. write_to is written once, with the
-     * vectors on even sites of the first links with `saved` whose calls name it, whether these calls are deflated or
-     * not. Vectors of other links are not written, which a line says, and so does a line at the end if no such vectors
-     * were made. */
+    double tolerance;     /* also as there, but at least what single precision reaches */
+    const char *note;     /* NULL, or a line that is logged once, when they are computed */
+    /* Files of MILC's (milcgpu_eigenvectors_read), of either parity; NULL or empty: none. They are read from read_from;
+     * if that file does not fit, a line says so, and they are computed. write_to is written once, with the vectors on
+     * even sites of the first links with `saved` whose calls name it, whether these calls are deflated or not. Vectors
+     * of other links are not written; a line says so, and another line at the end if no such vectors were computed. */
     const char *read_from, *write_to;
-    int saved; /* 1: links whose vectors MILC's own save has: without a twist, and with eps_naik 0 */
+    int saved; /* 1: links whose vectors MILC itself would save: without a twist, and with eps_naik 0 */
 } milcgpu_plugin_eigenvectors;
 
-/* By which eigenvectors a solve is deflated. BY_MILCS: those that milcgpu_plugin_eigen_ready() has found, whatever the
- * links are. BY_KEPT: those that are kept for links and parity of the solve; where only the other parity has some, and
- * there is room, D of them. */
+/* The eigenvectors that deflate a solve. BY_MILCS: those that milcgpu_plugin_eigen_ready() has found, whatever the
+ * links are. BY_KEPT: those that are kept for the links and the parity of the solve; if only the other parity has some,
+ * and the memory suffices, D of those. */
 typedef enum { MILCGPU_UNDEFLATED, MILCGPU_DEFLATED_BY_MILCS, MILCGPU_DEFLATED_BY_KEPT } milcgpu_deflation;
 
 typedef struct {
@@ -221,64 +220,66 @@ typedef struct {
     int max_iterations, max_restarts;
     milcgpu_field source, solution;
     int deflate; /* one of milcgpu_deflation */
-    /* With MILCGPU_DEFLATED_BY_KEPT: these are made first where there are none, unless the mass is so heavy that the
-     * last eigenvector of other links would not help it. NULL, or count 0: none are made. */
+    /* With MILCGPU_DEFLATED_BY_KEPT: these are computed first if there are none, unless the mass is so heavy that the
+     * last eigenvector of other links would not help it. NULL, or count 0: none are computed. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
-    int one_by_one; /* several sources, each as if it were alone; 0: as the library finds it fastest for this tolerance
+    int one_by_one; /* 1: several sources are solved one by one; 0: in the way that the library finds fastest for this
+                     * tolerance
                      */
 } milcgpu_plugin_solve_call;
 
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
- * costs a look at the fields, and no copy. */
+ * costs a check of the fields, and no copy. */
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report);
-/* The same for n calls that differ in source and solution alone, all at once. */
+/* The same for n calls at once, which differ only in source and solution. */
 int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports);
 
-/* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is made before
- * both. Sources and guesses go to the device once and solutions come back once, at the end. */
+/* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is computed
+ * before both. Sources and guesses are copied to the device once, and solutions are copied back once, at the end. */
 typedef struct {
     milcgpu_plugin_solve_call solve; /* its parity, source and solution are not read */
     int odd_from_even;               /* 1: odd sites begin with (b - D x) / 2m of the even ones; 0: with the guess */
-    int adjoint_last;                /* 1: x = M^dag y instead, where y is solved for b, from zero */
+    int adjoint_last;                /* 1: x = M^dag y instead, with M^dag M y = b solved from zero */
     int n;
     const milcgpu_field *sources, *solutions; /* on all sites */
 } milcgpu_plugin_invert_call;
 
-/* even, odd: n reports each. 0: solutions are as they were, unless the device was lost while they came back. */
+/* even, odd: n reports each. Returns 0 with the solutions unchanged, unless the device was lost while they were copied
+ * back. */
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
                           milcgpu_solve_report *odd);
 
-/* ---- eigenvectors of -D^2 that MILC's fields of all sites have, or are to have: the part of one parity is on the
- * device, one set at a time. Its state is that of the last of eigensolve, eigen_other_parity, eigen_ready, eigen_need
- * and eigenvectors_drop; all ranks call these. */
+/* ---- eigenvectors of -D^2 in MILC's fields of all sites: the part on one parity is on the device, one set at a time.
+ * The last call of eigensolve, eigen_other_parity, eigen_ready, eigen_need or eigenvectors_drop determines its state;
+ * all ranks call these. */
 typedef struct {
     const void *fat, *lng;
     int parity, count;
     void *const *vectors; /* MILC's fields, `count` of them */
     double tolerance;     /* of |B v - l v|, relative to the largest l */
-    int of_eigenvalues;   /* 1: the tolerance is that of an eigenvalue, as in MILC's Ritz */
+    int of_eigenvalues;   /* 1: the tolerance is for an eigenvalue, as in MILC's Ritz */
 } milcgpu_plugin_eigen_call;
 
-/* The lowest eigenvectors and their l, on the device alone: MILC's fields are not filled. residuals: |B v - l v|. 0:
- * not done; or there are fewer than asked for, report->count of them, on the device. */
+/* The lowest eigenvectors and their l, on the device only: MILC's fields are not filled. residuals: |B v - l v|. 0: not
+ * done; or fewer than requested are on the device, report->count of them. */
 int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
                               milcgpu_eigen_report *report);
-/* 1: the device has these vectors; they were loaded if the host's were the newest. The tolerance is not read. */
+/* 1: the device has these vectors; they were loaded if the host had the newest. The tolerance is not read. */
 int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call);
 /* After that: 1: the device has the part on the other parity, too, for solves there. */
 int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call);
-/* MILC asks for the part on the other parity, D v / |D v| with the links of the call. 1: the device alone has the
- * vectors, and makes that part when it is needed, with these links as they are now. 0: MILC's own is to make it, and
- * the device has that part no more. */
+/* MILC requests the part on the other parity, D v / |D v| with the links of the call. 1: only the device has the
+ * vectors, and computes that part when it is needed, with these links as they are now. 0: MILC's own routine must
+ * compute it, and the device no longer has that part. */
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call);
-/* 1: the device alone has the newest of these vectors: MILC's fields are not filled. */
+/* 1: only the device has the newest of these vectors: MILC's fields are not filled. */
 int milcgpu_plugin_eigen_on_device(void *const *vectors);
-/* |B v - l v| / |v| and |v| of the first `count` vectors, l from `values`, on either parity. 0: not done, as on the
- * other parity if MILC's own has made that part. */
+/* |B v - l v| / |v| and |v| of the first `count` vectors, l from `values`, on either parity. 0: not done, for example
+ * on the other parity if MILC's own routine has computed that part. */
 int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
                                double *norms);
-/* Ours beside MILC's, both in MILC's fields. An eigenvalue must not be above MILC's by more than both are off; MILC's
- * vectors must lie in the space of ours, but for what the residuals allow. */
+/* Compares our eigenvectors with MILC's, both in MILC's fields. An eigenvalue must not exceed MILC's by more than both
+ * errors; MILC's vectors must lie in the space of ours, up to what the residuals allow. */
 typedef struct {
     int parity, count;
     double tolerance; /* of MILC's eigenvalues */
@@ -287,22 +288,22 @@ typedef struct {
     double seconds, cpu_seconds;
 } milcgpu_plugin_eigen_comparison;
 int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of);
-/* MILC's fields have the newest when this returns 1, on the other parity, too, if eigen_other_parity has returned 1.
- * 0: it is lost, which was said. */
+/* If this returns 1, MILC's fields have the newest vectors, also on the other parity if eigen_other_parity has returned
+ * 1. 0: they are lost, which was logged. */
 int milcgpu_plugin_eigen_need(void);
 
-/* ---- eigenvectors that no fields of MILC's have: those of these links on this parity. They are made unless so many
- * are kept. values: l of each, the lowest first. vectors: MILC's fields, filled on the parity. Either may be NULL; if
- * both are, D of those of the other parity will do. 0: not done. */
+/* ---- eigenvectors that are in no fields of MILC: of these links on this parity. They are computed unless as many are
+ * kept. values: l of each, the lowest first. vectors: MILC's fields, filled on the parity. Either may be NULL; if both
+ * are, D of the other parity's vectors suffices. 0: not done. */
 int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, double *values, void *const *vectors);
-/* They become those of MILC's fields, which are orthogonal, the lowest first. Only count and precision are read. */
+/* Takes the vectors from MILC's fields, which are orthogonal, the lowest first. Only count and precision are read. */
 int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, void *const *vectors);
-/* All of them go: nobody wants them any more, or MILC has written its fields of vectors, or may have. */
+/* Drops all of them: they are no longer needed, or MILC has written its fields of vectors, or may have. */
 void milcgpu_plugin_eigenvectors_drop(void);
 
-/* x <- M^dag x on all sites, what MILC does to solutions of several masses. */
+/* x <- M^dag x on all sites, as MILC does with solutions of several masses. */
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x);
 
 typedef struct {
@@ -315,14 +316,14 @@ typedef struct {
     const milcgpu_field *solutions;
 } milcgpu_plugin_multi_mass_call;
 
-/* Every shift to its own true residual; `shifts`: n_shifts of them, filled. */
+/* Solves every shift to its own true residual; fills `shifts`, n_shifts of them. */
 int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
                               milcgpu_multi_mass_report *report);
 
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field. Sets with both fat and long links stay on the device for the solves to come,
+/* n sets of links from the gauge field. Sets with both fat and long links stay on the device for later solves, at most
  * MILCGPU_MOST_LINK_SETS of them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 typedef struct {
@@ -333,23 +334,23 @@ typedef struct {
     const double *eps;
     void *const *fat, *const *lng; /* each may be NULL */
     void *v, *y, *w;               /* HISQ's, or NULL */
-    /* 1: the links are on the device alone, and MILC's fields are not filled. A solve that no longer finds them there
-     * is not done, and the caller makes the links again. Of several eps the first and the derivative are made now, and
-     * the others of these two when a call takes them. */
+    /* 1: the links are on the device only, and MILC's fields are not filled. A solve that no longer finds them there is
+     * not done, and the caller makes the links again. With several eps only the first set and the derivative are made
+     * now; the others are made from these two when a call needs them. */
     int device_only;
 } milcgpu_plugin_links_call;
 int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report *report);
 
-/* 1: the links `fat`, `lng` are those of a plus factor times those of b, on the device alone: they are not filled. The
- * device makes them again if they have gone from it: a and b stay as they are. All ranks call it. */
+/* links = a + factor b, on the device only: MILC's fields are not filled. Returns 1 if done. The device makes the sum
+ * again if it was dropped, so a and b must stay as they are. All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b);
 
-/* ---- what MILC has asked for and is made later: a table of fields that are not filled, in plugin/deferred.h. All
- * ranks call these functions alike. */
+/* ---- values that MILC has requested and that are made later: a table of fields that are not filled, in
+ * plugin/deferred.h. All ranks make the same calls. */
 enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
        MILCGPU_SOLUTIONS = 4,
        MILCGPU_FERMION_LINKS = 8,
@@ -357,109 +358,113 @@ enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
        MILCGPU_GAUGE_COPY = 32,
        MILCGPU_SOURCE = 64,
        MILCGPU_ZEROS = 128,
-    MILCGPU_EIGENVECTORS = 256
+       MILCGPU_EIGENVECTORS = 256
 };
 typedef struct {
     int kind; /* one of these */
     int n_fields, n_inputs;
     const void *const
-        *fields; /* of MILC's; links that milcgpu_plugin_links() has deferred are among them by their fat ones */
+        *fields; /* MILC's fields; links that milcgpu_plugin_links() has deferred are listed by their fat links */
     const void *const *inputs;             /* what they are made of; NULL: the gauge field of the sites */
     void (*make)(void *self, void *field); /* fills all of the fields, of which this is the first */
     void (*drop)(void *self,
                  const void *field); /* MILC has freed this field; NULL: make() is dropped, and self with it */
     void *self;
 } milcgpu_plugin_deferral;
-/* 0: no memory for it: the caller makes it now. */
+/* 0: no memory for the entry: the caller must make the values now. */
 int milcgpu_plugin_defer(const milcgpu_plugin_deferral *deferral);
 /* Whether this field is deferred as one of these kinds; and its `self`, NULL if it is not. */
 int milcgpu_plugin_is_deferred(int kinds, const void *field);
 void *milcgpu_plugin_deferred_self(int kinds, const void *field);
-/* Makes the values of these kinds: of this field; NULL: all. 1: there were some. */
+/* Makes the values of these kinds for this field; NULL: for all. Returns 1 if there were some. */
 int milcgpu_plugin_fulfil(int kinds, const void *field);
-/* MILC is about to write this field, or to free it: makes the values that are made of it. */
+/* Call it before MILC writes or frees this field: makes the values that depend on it. */
 void milcgpu_plugin_before_change(const void *field);
-/* The same, and the field itself is filled: MILC gets its address, to read or to write. */
+/* The same, and fills the field itself: call it before MILC gets its address to read or write it. */
 int milcgpu_plugin_hand_out(const void *field);
-/* The values of these kinds are not made: MILC has freed this field, or writes all of it; NULL: all of them. */
+/* Drops values of these kinds: MILC has freed this field, or overwrites all of it; NULL: all values. */
 void milcgpu_plugin_drop_deferred(int kinds, const void *field);
-/* For make(): 0: an input has changed since, and nobody has announced it. */
+/* For make(): returns 0 if an input has changed since without an announcement. */
 int milcgpu_plugin_inputs_hold(void);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
 /* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
 void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
-/* Memory for a field of links, to be freed by free(); NULL when there is none. In large pages where the system has
- * them: the first touch of small pages costs more than making the links. */
+/* Memory for a field of links, for free(); NULL if there is none. In large pages if the system has them: the first
+ * touch of small pages costs more than making the links. */
 void *milcgpu_plugin_allocate(size_t bytes);
 
-/* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
- * recomputed in double and compared with what was asked; the difference with what the residuals allow. sources: so many
- * were solved in this call; one of several that the iteration limit ends is not compared with MILC's solution. */
+/* Each comparison logs a line and adds to the summary. 1: within tolerance. For a solve, the residuals of both
+ * solutions are recomputed in double and compared with the tolerance, and their difference with what the residuals
+ * allow. sources: as many were solved in this call; if there are several, one that the iteration limit ended is not
+ * compared with MILC's solution. */
 int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
-/* Both parities. source: M^dag b by MILC, which the call's solves are for; iterations of both. */
+/* Both parities. source: M^dag b by MILC, the source of the call's solves; iterations of both solves. */
 int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds);
-/* n fields of links, GPU's and CPU's, NULL pairs are left out. */
+/* n fields of links of GPU and CPU; NULL pairs are skipped. */
 int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
                                  double cpu_seconds);
-/* The same of one field whose making may let rounding grow. moved: the GPU's, made by one more call (not counted)
- * of links that differ in their last places; ten times its distance is allowed in addition. */
+/* The same for one field whose computation may amplify rounding. moved: the GPU's result of one more call (not counted)
+ * with links that differ in their last places; ten times its distance is allowed in addition. */
 int milcgpu_plugin_compare_smeared_links(milcgpu_routine routine, void *gpu, void *cpu, void *moved, double seconds,
                                          double cpu_seconds);
-/* The same of links made by unitarization of V, with the rounding that this had in MILC's routine: the ratio of the
- * largest eigenvalue of V^dag V to the smallest, in units of the last place. */
+/* The same for links from the unitarization of V, with the rounding of MILC's routine: the ratio of the largest
+ * eigenvalue of V^dag V to the smallest, in units of the last place. */
 int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,
                                       const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds);
-/* source: the field whose other parity was read. The difference is taken relative to it. */
+/* source: the field whose other parity was read. The difference is relative to it. */
 int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
 
 /* ---- molecular dynamics. The gauge field and the momenta stay on the device. When a routine has written there, the
- * host's copy is old; with MILCGPU_AUTO=0 the caller copies the field back. What MILC itself reads or writes must be
- * announced. `what` below is a sum of these. */
+ * host's copy is out of date; with MILCGPU_AUTO=0 the caller copies the field back. The caller must announce what MILC
+ * itself reads or writes. `what` below is a sum of these. */
 enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
 
-/* Members of the sites, 4 links and 4 momenta each, pitch_bytes sizeof(site). Phases are in. */
+/* Members of the sites, 4 links and 4 momenta each, pitch_bytes sizeof(site). Links carry phases. */
 typedef struct {
     milcgpu_field links, momenta;
 } milcgpu_plugin_lattice;
 
 /* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled),
- * D of them too; their sums and the fermion force take them there. Whatever else of milcgpu reads one has it copied
- * first. most: so many at a time. again: 1: where the device is lost, and solutions with it, the caller makes them
- * again: `end` then returns 1, and until then MILC's routines go on with what their fields have. */
+ * also D of them; their sums and the fermion force use them there. Any other function of milcgpu that reads one has it
+ * copied back first. most: at most as many at a time. again: 1: if the device is lost, and solutions with it, the
+ * caller computes them again: `end` then returns 1, and until then MILC's routines continue with the content of their
+ * fields. */
 void milcgpu_plugin_vectors_begin(int most, int again);
 int milcgpu_plugin_vectors_end(void);
 /* to = constant source + sum of weights[k] x[k] on one parity. 0: these solutions are not all on the device. */
 int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weights, int parity, double constant,
                                milcgpu_field source, milcgpu_field to);
-/* MILC's own routine is next: 1: its fields have what the device has, and the device no more. 0: that is lost, which
- * was said, and MILC cannot go on. */
+/* Call it before MILC's own routine. 1: MILC's fields have the solutions, and the device no longer has them. 0: they
+ * are lost, which was logged, and MILC cannot continue. */
 int milcgpu_plugin_vectors_need(void);
 
-int milcgpu_plugin_resident(void); /* 0: MILCGPU_AUTO=0, or no device; 2: what is not filled is to be NaN, for tests */
-/* Those of `what` of which the device has the newest. */
+int milcgpu_plugin_resident(
+    void); /* 0: MILCGPU_AUTO=0, or no device; 2: fields that are not filled become NaN, for tests */
+/* The part of `what` whose newest content the device has. */
 int milcgpu_plugin_newer_on_device(int what);
-/* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */
+/* Whether the device's links are these, 4 per site, packed: milcgpu_plugin_links can then use the device's. */
 int milcgpu_plugin_has_links(const void *links);
-/* The host has the newest of `what` when this returns 1. 0: it is lost, which was said, and MILC cannot go on. who: the
- * routine that needs it, for the table at exit. */
+/* If this returns 1, the host has the newest of `what`. 0: it is lost, which was logged, and MILC cannot continue. who:
+ * the routine that needs it, for the table at exit. */
 int milcgpu_plugin_host_needs(int what, const char *who);
-/* A routine of MILC's is about to write `what`: makes what is deferred and made of it. And it has, or may have. */
+/* writes: a routine of MILC is about to write `what`; makes deferred values that depend on it. wrote: it has written
+ * it, or may have. */
 void milcgpu_plugin_host_writes(int what);
 void milcgpu_plugin_host_wrote(int what);
-/* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was said. */
+/* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was logged. */
 int milcgpu_plugin_save_links(void *to);
 
-/* The device has MILC's gauge links now. 0: it has not, which is said where they are needed. */
+/* Loads MILC's gauge links. 0: that failed, which is logged where they are needed. */
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);
 
-/* As the functions of milcgpu_md.h. What failed left links and momenta as they were. */
+/* As the functions of milcgpu_md.h. A failure leaves links and momenta as they were. */
 int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order);
 int milcgpu_plugin_overrelax(const milcgpu_plugin_lattice *lattice, int sweeps);
 int milcgpu_plugin_heat_bath(const milcgpu_plugin_lattice *lattice, double beta, int sweeps, const uint32_t *generators,
@@ -473,47 +478,47 @@ int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tol
 int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
 int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
 int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double *action);
-/* What g_measure prints, without phases and boundary sign, which the links have or not: plaquettes of space and time,
- * Polyakov loop, and traces of n loops as in milcgpu_gauge_loop_traces, n = 0 for none. */
+/* What g_measure prints, without phases and boundary sign, whether the links carry them or not: plaquettes of space and
+ * time, Polyakov loop, and traces of n loops as in milcgpu_gauge_loop_traces, n = 0 for none. */
 int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
                                  const int *steps, double *plaquettes, double *polyakov, double *traces);
 
-/* One line, as those above: compares the device's newest `one` (MILCGPU_LINKS or MILCGPU_MOMENTA) with what MILC's
- * routine has made of the host's old copy. The device's then takes its place. expected: why both must differ, or NULL.
- * v: NULL, or the links V of HISQ whose unitary parts the force goes through, 4 a site; filter: as in
+/* Logs a line as above: compares the device's newest `one` (MILCGPU_LINKS or MILCGPU_MOMENTA) with what MILC's routine
+ * made from the host's old copy. The device's field then replaces MILC's. expected: why both must differ, or NULL. v:
+ * NULL, or the links V of HISQ whose unitary parts the force goes through, 4 a site; filter: as in
  * milcgpu_force_spec. */
 int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, const void *v, double filter,
                                  double seconds, double cpu_seconds);
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds);
 
-/* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
- * MILC's field of 4 links a site, with staggered phases relative to the origin of the call (`phased`), or without;
- * smearing does not mind, and shift takes them as they are. They stay on the device, and are loaded again where
- * their content is another one: every call looks at all of them. NULL: an operator, or a contraction, that takes
- * none. */
+/* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`: MILC's field of
+ * 4 links a site, with staggered phases relative to the origin of the call (`phased`), or without; smearing works with
+ * both, and shift uses them as they are. They stay on the device, and are loaded again if their content changed: every
+ * call checks all of them. NULL: for an operator, or a contraction, that needs none. */
 
-/* What the caller knows of these links before the next call that takes them: are_new 1: all of them are looked at; 0:
- * what is on the device is taken, and they are not looked at. Returns whether any of this address are there. */
+/* What the caller knows of these links before the next call that uses them. are_new 1: all of them are checked; 0: the
+ * device's copy is used, without a check. Returns whether the device has any links of this address. */
 int milcgpu_plugin_expect_links(const void *links, int are_new);
 
-/* What an operator of this index takes: 0 no links, 1 `links`, 2 fat links; -1: it is none, or one of two fields. */
+/* The links that the operator of this index needs: 0 none, 1 `links`, 2 fat links; -1: no such operator, or one of two
+ * fields. */
 int milcgpu_plugin_links_of_operator(int spin_taste);
 int milcgpu_plugin_spin_taste(const void *links, int phased, const void *fat, const void *lng, int spin_taste,
                               const int *origin, milcgpu_field from, milcgpu_field to);
 int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to);
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark);
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
-/* links: NULL where all operators are local. fat and long links of the two quarks: NULL where no term needs them. */
+/* links: NULL if all operators are local. fat and long links of the two quarks: NULL if no term needs them. */
 int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);
-/* One line, as those above, on fields on all sites. */
+/* Logs a line as above, for fields on all sites. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
 
-/* Correlators of the GPU and of the CPU: n complex numbers, each a sum of products of two fields. They may vanish, so
- * their difference is taken relative to factor times the product of the norms of the fields. */
+/* Correlators of GPU and CPU: n complex numbers, each a sum of products of two fields. They may vanish, so their
+ * difference is relative to factor times the product of the norms of the fields. */
 typedef struct {
     milcgpu_routine routine;
     int n;
@@ -521,7 +526,7 @@ typedef struct {
     const void *sources[2];
     int reals;     /* of a source, a site */
     double factor; /* the largest, by which products are multiplied */
-    /* MILC's are at most so many times too large, and the GPU's were multiplied likewise; 1: they are not. */
+    /* MILC's numbers are at most this many times too large, and the GPU's were multiplied by as much; 1: neither. */
     int repeats;
     double seconds, cpu_seconds;
 } milcgpu_plugin_correlators;
@@ -530,9 +535,9 @@ int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
 /* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
  * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */
 
-/* Room for so many slots of so many vectors; 0: there is none. */
+/* Allocates `slots` slots of `vectors` vectors; 0: there is no memory. */
 int milcgpu_plugin_current_begin(int vectors, int slots);
-/* Slot 0 becomes noise: n random fields, thinned to step^4 / 2 vectors each, on both parities; where there are
+/* Slot 0 becomes noise: n random fields, thinned to step^4 / 2 vectors each, on both parities; if there are
  * eigenvectors (`of`, which are ready, else NULL), without its part along them. */
 int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step, const milcgpu_plugin_eigen_call *of);
 /* Slot `to` (1 to 3) becomes the solutions for slot `from`, on the parity of the call, from zero. */
@@ -546,8 +551,8 @@ int milcgpu_plugin_current_low(const void *links, int phased, const void *fat, c
                                const milcgpu_plugin_eigen_call *of, int n_weights, const double *weights, double *sums);
 void milcgpu_plugin_current_end(void);
 
-/* ---- the links of MILC as they are, spec->signs 1. A call that fails leaves them as they were. Links that
- * reunitarization refuses are left, too: a line says so, and MILC's routine decides what happens. */
+/* ---- the links of MILC as they are, spec->signs 1. A call that fails leaves them as they were. It also leaves links
+ * that reunitarization refuses: a line says so, and MILC's routine decides what happens. */
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged);
@@ -556,8 +561,8 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
                                  void *user, milcgpu_flow_report *report);
 
 /* ---- clover fermions: M x = b with MILC's clover matrix (milcgpu_wilson.h), as bicgilu_cl_field: by the system of the
- * even sites, whose tolerances these are. The links stay on the device, and are loaded again where their content is
- * another one: every call looks at all of them. */
+ * even sites, for which the tolerances are. The links stay on the device, and are loaded again if their content
+ * changed: every call checks all of them. */
 typedef struct {
     int mixed;                            /* milcgpu_mixed */
     milcgpu_field links;                  /* a member of the sites, or packed, without phases */
@@ -578,7 +583,7 @@ int milcgpu_plugin_compare_wilson_dslash(const void *source, const void *gpu, co
                                          double cpu_seconds);
 
 /* ---- contractions of Dirac fields, as milcgpu_dirac_mesons and, open, milcgpu_dirac_open_mesons, of one propagator
- * each: sums of all ranks. flops: of this rank, for the table. */
+ * each: sums over all ranks. flops: of this rank, for the table. */
 int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                                 double flops, double *correlators);
 

@@ -32,7 +32,7 @@ std::vector<std::string> words_between_commas(const std::string &text) {
     return words;
 }
 
-const std::string cut = "cut="; // of the word with letters behind it
+const std::string cut = "cut="; // the word that has letters behind it
 
 // Words of MILCGPU_TEST that contradict each other.
 constexpr std::pair<const char *, const char *> opposites[] = {
@@ -150,7 +150,7 @@ std::vector<std::string> known_names() {
 
 namespace {
 
-// How many letters are put in, left out or changed (Levenshtein's distance).
+// How many letters are inserted, dropped or changed (Levenshtein's distance).
 size_t distance(const std::string &from, const std::string &to) {
     std::vector<size_t> row(to.size() + 1);
     std::iota(row.begin(), row.end(), size_t{0});

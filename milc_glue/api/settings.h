@@ -1,5 +1,5 @@
-// What the environment sets. One table says what is allowed, what holds otherwise, and what it is for; the check, the
-// refusals and the printed list all come from it.
+// Settings from the environment. One table has their allowed values, defaults and descriptions; the check, the error
+// messages and the printed list use it.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,7 +10,7 @@ namespace milcgpu {
 
 struct Setting {
     const char *name;
-    const char *allowed; // words; where allows is given, what it allows
+    const char *allowed; // in words
     const char *otherwise;
     const char *meaning;
     bool (*allows)(const std::string &value) = nullptr;
@@ -18,36 +18,35 @@ struct Setting {
 
 const std::vector<Setting> &setting_table();
 
-// Every name of the environment with a meaning: those of the table, and those that the library does not read: of make,
-// of the tests, of the environment module.
+// All names of the environment that have a meaning: those of the table, and those that make, the tests or the
+// environment module read.
 std::vector<std::string> known_names();
 
-// Names of before, and what took the place of each.
+// Former names, and what replaced each of them.
 struct FormerSetting {
     const char *name, *instead;
 };
 const std::vector<FormerSetting> &former_settings();
 
-// What the environment sets under a name that begins with MILCGPU_ and is not known, a sentence for each name. Empty:
-// nothing.
+// A sentence for each name in the environment that begins with MILCGPU_ and is not known. Empty: there is none.
 std::string unknown_names();
 
-// What the environment says, or what holds otherwise; a variable that is empty counts as not set. Throws
-// Error(bad_argument) with the variable, its value and what is allowed.
+// The value from the environment, or the default; an empty variable counts as not set. Throws Error(bad_argument) with
+// the variable, its value and the allowed values.
 std::string setting(const std::string &name);
 
-// Words of MILCGPU_TEST; some are those that MILCGPU_AUTO=0 stands for, too.
+// Words of MILCGPU_TEST; MILCGPU_AUTO=0 stands for some of them.
 struct TestWord {
     const char *name;
     bool by_auto_0;
     const char *meaning;
 };
 const std::vector<TestWord> &test_words();
-// Whether the environment asks for what a word is for. Throws as setting() does.
+// Whether the environment sets this word. Throws as setting() does.
 bool asked_for(const char *word);
-// Of the word cut=xyzt: bit mu is direction mu.
+// The directions of the word cut=xyzt: bit mu is direction mu.
 int cut_by_test();
-// The sum of bits of such letters; nothing where the text is none, or has one twice.
+// The sum of bits for such letters; no value if the text has another letter, or one twice.
 std::optional<int> directions_of(const std::string &text);
 
 class Settings {
@@ -58,9 +57,9 @@ class Settings {
     bool is(const std::string &name, const char *value) const { return values_.at(name) == value; }
     bool is_on(const std::string &name) const { return is(name, "1") || is(name, "yes"); }
     bool is_given(const std::string &name) const; // by the environment
-    bool asks_for(const char *word) const;        // of test_words()
-    std::string given() const;                    // NAME=value of what the environment sets, in the table's order
-    std::string list() const;                     // every setting: its value, what is allowed, what it is for
+    bool asks_for(const char *word) const;        // one of test_words()
+    std::string given() const;                    // NAME=value for what the environment sets, in the table's order
+    std::string list() const;                     // every setting: its value, the allowed values, its description
 
   private:
     std::map<std::string, std::string> values_;

@@ -1,5 +1,5 @@
-// Structs of the C interface that begin with struct_size: the sizes that are taken, and copies of them from callers and
-// to callers whose header is older than the library.
+// Structs of the C interface that begin with struct_size: the accepted sizes, and copies from and to callers whose
+// header is older than the library.
 #pragma once
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_dirac.h"
@@ -38,7 +38,7 @@ SIZED(milcgpu_gauge_fix_report, 488);
 SIZED(milcgpu_flow_report, 560);
 #undef SIZED
 
-// That of a header: no struct ends within its alignment.
+// Whether a header may have this size: no struct ends within its alignment.
 template <class Struct> bool is_size_of(size_t bytes) {
     return bytes >= Sized<Struct>::first && bytes <= sizeof(Struct) && bytes % alignof(Struct) == 0;
 }
@@ -51,7 +51,7 @@ template <class Struct> void require_size(size_t given) {
                       sizeof(Struct)));
 }
 
-// The caller's struct. Members that its header does not have are 0.
+// A copy of the caller's struct. Members that its header does not have are 0.
 template <class Struct> Struct full_copy(const Struct *given) {
     require_size<Struct>(given->struct_size);
     Struct full{};
@@ -60,13 +60,13 @@ template <class Struct> Struct full_copy(const Struct *given) {
     return full;
 }
 
-// The caller gets the members that its header has.
+// Writes the members that the caller's header has.
 template <class Report> void copy_to_caller(const Report &filled, Report *report) {
     const size_t size = report->struct_size;
     std::memcpy(report, &filled, size);
     report->struct_size = size;
 }
-// The same for its array, with entries as large as its header says: all alike.
+// Entry k of the caller's array, whose entries all have the size of its header.
 template <class Report> Report *entry_of_caller(Report *reports, size_t k) {
     return reinterpret_cast<Report *>(reinterpret_cast<unsigned char *>(reports) + k * reports->struct_size);
 }
@@ -83,7 +83,7 @@ template <class Report> void copy_to_caller(const std::vector<Report> &filled, R
         copy_to_caller(filled[k], entry_of_caller(reports, k));
 }
 
-// The end of an entry with a report: fills the caller's, where there is one of a known size, and returns the status.
+// Ends an entry with a report: fills the caller's report if it has a known size, and returns the status.
 template <class Report> milcgpu_status report_to_caller(milcgpu_status status, Report &filled, Report *report) {
     if (report != nullptr && is_size_of<Report>(report->struct_size)) {
         filled.status = status;

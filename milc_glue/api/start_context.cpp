@@ -56,7 +56,7 @@ int choose_emulated(int asked) {
     return asked != 0 ? asked : cut_by_test();
 }
 
-// The rest of the start, with a box that fits.
+// The rest of the start, once the box fits.
 void open_device(const milcgpu_layout &layout, const milcgpu_options &options, const RankSettings &mine,
                  milcgpu_context &context) {
     const Box &box = context.box;
@@ -85,7 +85,7 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
     reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
 }
 
-// How ghosts and sums travel, in words. share: ranks may be on one GPU.
+// Describes how ghosts and sums travel. share: ranks may share a GPU.
 std::string open_halo(milcgpu_context &context, bool share) {
     Ranks &ranks = *context.ranks;
     LocalRank place{};
@@ -178,7 +178,7 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     context.ranks = ranks_of(layout.messages);
     Ranks &ranks = *context.ranks;
     constexpr const char *phase = "the start";
-    try { // the ranks hear of a limit that is none below
+    try { // the ranks are told of a wrong limit below
         ranks.set_time_limit(choose_time_limit());
     } catch (const Error &) {
     }
@@ -194,7 +194,7 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         if (given != nullptr)
             options = full_copy(given);
         choose_time_limit();
-        setting("MILCGPU_DIRECT"), choose_gpu_messages(); // wrong values are refused where nothing is sent, too
+        setting("MILCGPU_DIRECT"), choose_gpu_messages(); // wrong values are refused even if nothing is sent
         context.verbosity = choose_verbosity(options.verbosity);
         context.verify = setting("MILCGPU_VERIFY") == "1";
         context.learns = choose_learns(options.learn);

@@ -1,4 +1,4 @@
-// From a layout to a context: what the ranks compare before any of them goes on.
+// From a layout to a context: what the ranks compare before any of them continues.
 #pragma once
 #include "gpu_kernels/machine/comm/boxes.h"
 #include "milc_glue/api/milcgpu.h"
@@ -6,13 +6,13 @@
 
 namespace milcgpu {
 
-// The first thing that ranks gather, so that all that follows has the same form on all of them.
+// Ranks gather this first, so that all later data have the same form on all ranks.
 struct Version {
     char text[32];
 };
 void check_versions(const std::vector<Version> &versions); // throws Error(bad_argument) with rank and versions
 
-// What must be the same on all ranks, and the boxes, which must fit.
+// Settings that must be the same on all ranks, and the boxes, which must fit together.
 struct RankSettings {
     Box box;
     int backend, verify, check_halo;
@@ -20,33 +20,33 @@ struct RankSettings {
 void require_alike_settings(
     const std::vector<RankSettings> &facts); // throws Error(bad_argument) with the rank and what differs
 
-// Of several ranks each has a GPU of its own. places: Device::place() of each; nothing on the host backend. Throws
+// Each of several ranks must have a GPU of its own. places: Device::place() of each; empty on the host backend. Throws
 // Error(bad_argument) with two ranks that share one.
 struct LocalRank {
     char text[128];
 };
 void require_a_gpu_each(const std::vector<LocalRank> &places);
-// The GPU of a rank: milcgpu_options::device, or, where that is -1, by messages (nullptr: one rank), of so many.
+// The number of a rank's GPU: milcgpu_options::device, or, if that is -1, from messages (nullptr: one rank) and the
+// number of GPUs.
 int gpu_of(int asked, const milcgpu_messages *messages, int gpus);
-// OpenMP threads of a rank that would take `now` of them: no more than its share of the host's cores, unless the user
-// has said how many (OMP_NUM_THREADS; nullptr: not set). Ranks that take all cores each wait for one another's threads.
+// The OpenMP threads of a rank that has `now` of them: at most its share of the host's cores, unless the user has set
+// OMP_NUM_THREADS (nullptr: not set). Ranks that each use all cores wait for one another's threads.
 int threads_of(const char *said, const milcgpu_messages *messages, int now, int cores);
 
-// What MILCGPU_TIMEOUT says; nothing where the text is none of its values.
+// The value of MILCGPU_TIMEOUT; no value if the text is not allowed.
 std::optional<double> seconds_of(const std::string &text);
-// The same of the environment, for waits of before the settings are read: where it says none of its values, they refuse
-// it.
+// The same from the environment, for waits before the settings are read; the settings refuse a wrong value later.
 double time_limit();
 
-// A table as this library knows it, of one that may be older. Throws Error(bad_argument).
+// A copy of the caller's table, which may be of an older header. Throws Error(bad_argument).
 milcgpu_messages whole_table(const milcgpu_messages *given);
 
-// Ranks that pass their messages by the caller's table, which is copied. nullptr: one rank. Throws Error(bad_argument)
-// where the table cannot be used. most_bytes: longer messages go in pieces.
+// Ranks that send messages by the caller's table, which is copied. nullptr: one rank. Throws Error(bad_argument) if the
+// table cannot be used. most_bytes: longer messages are sent in pieces.
 constexpr size_t most_message_bytes = size_t{1} << 30;
 std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *table, size_t most_bytes = most_message_bytes);
 
-// Of layout and environment; not checked.
+// From the layout and the environment; not checked.
 Box box_of(const milcgpu_layout &layout, int rank);
 
 // Fills the context; on failure all ranks throw the same Error. options may be nullptr.

@@ -9,7 +9,7 @@ namespace {
 
 uint32_t rotated(uint32_t word, size_t by) { return by == 0 ? word : word << by | word >> (32 - by); }
 
-// Eight bytes a step: table[k] is the CRC of a byte with k zeros behind it.
+// Eight bytes per step: table[k] is the CRC of a byte followed by k zeros.
 using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
 CrcTables crc_tables() {
     CrcTables table{};

@@ -1,4 +1,4 @@
-// Checksums of lattice files. Both are exclusive or, so that parts may be added in any order and by any rank.
+// Checksums of lattice files. Both combine parts by exclusive or, so parts may be added in any order and by any rank.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -15,8 +15,8 @@ struct SumPair {
 // MILC's sum29 and sum31: of all words of 32 bits, each rotated by its place modulo 29 and 31.
 class RotatedSums {
   public:
-    void add(const void *words, size_t bytes); // a multiple of 4, behind what was added before
-    // The same at a place, in words, by the calling thread.
+    void add(const void *words, size_t bytes); // bytes: a multiple of 4. They follow what was added before
+    // The same at a given place, counted in words, by the calling thread.
     void add_at(size_t place, const void *words, size_t bytes) { add_part(words_, place, words, bytes); }
     void join(const RotatedSums &other);
     uint32_t sum29() const { return sum(29); }
@@ -28,7 +28,7 @@ class RotatedSums {
     using Words = std::array<uint32_t, period>;
     static void add_part(Words &to, size_t place, const void *words, size_t bytes);
     uint32_t sum(size_t of) const;
-    Words words_{}; // the exclusive or of those with one place modulo the period
+    Words words_{}; // the exclusive or of all words with the same place modulo the period
     size_t place_ = 0;
 };
 
@@ -38,7 +38,7 @@ uint32_t crc32_of(const void *data, size_t bytes);
 // QIO's suma and sumb: of the CRC of each site's record, rotated by the site's place in the file modulo 29 and 31.
 SumPair record_sums(size_t place, uint32_t crc);
 
-// Words of 4 or 8 bytes turned round.
+// Reverses the bytes of words of 4 or 8 bytes.
 void turn_round(void *data, size_t bytes, size_t word);
 
 } // namespace milcgpu

@@ -68,7 +68,7 @@ SiteFileHead milc_head(const FileBytes &file, bool turned) {
         return head;
     }
     head.sums = {word(sums_at), word(sums_at + 4)};
-    const double bytes = gauge_file_bytes(head.extents); // what comes after them nobody reads
+    const double bytes = gauge_file_bytes(head.extents); // bytes behind them are not read
     if (double(file.size()) < bytes)
         refuse_file(path, file.size(), format("the file should have %.0f bytes", bytes), file_is_truncated);
     return head;
@@ -76,7 +76,7 @@ SiteFileHead milc_head(const FileBytes &file, bool turned) {
 
 // ---- SciDAC and ILDG
 
-// An ILDG file of QIO's says its extents and its precision twice.
+// An ILDG file that QIO wrote has its extents and its precision twice.
 void require_same_in_ildg(const FileBytes &file, const LimeRecord &of_ildg, const SiteFileHead &head) {
     const Xml xml(file, of_ildg);
     const std::pair<const char *, int> said[] = {{"lx", head.extents[0]},
@@ -154,7 +154,7 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
 
 // ---- the caller's field
 
-// Where the box's k-th site, x fastest, is in the field.
+// The address of the box's k-th site, x fastest, in the field.
 class SiteAddresses {
   public:
     SiteAddresses(const Box &box, const SiteField &field) : box_(box), field_(field), sites_(size_t(box.sites())) {}
@@ -183,7 +183,7 @@ template <class To, class From> void convert(void *to, const void *from, int rea
     }
 }
 
-// From records of a file to the field, and back.
+// Converts records of a file to numbers of the field, and back.
 using Convert = void (*)(void *, const void *, int);
 Convert to_field(int real_bytes, const SiteField &field) {
     return real_bytes == 8 ? (field.in_double ? convert<double, double> : convert<float, double>)
@@ -207,7 +207,7 @@ bool are_finite(const void *numbers, int reals, int real_bytes) {
     return real_bytes == 8 ? are_finite_as<double>(numbers, reals) : are_finite_as<float>(numbers, reals);
 }
 
-// Of the box's k-th site, x fastest.
+// The coordinates of the box's k-th site, x fastest, as text.
 std::string place_in(const Box &box, size_t k) {
     std::string text;
     for (int mu = 0; mu < 4; ++mu) {
@@ -217,7 +217,7 @@ std::string place_in(const Box &box, size_t k) {
     return text;
 }
 
-// The checksum of records that pass, and their byte order.
+// Sums records that pass through, and corrects their byte order.
 class PassingSums {
   public:
     PassingSums(FileKind kind, size_t record, size_t turned_word = 0)
@@ -274,7 +274,7 @@ SiteRecords::Fault fault_of(const Ranks &ranks, const std::string &path, const c
     };
 }
 
-// Whether this rank takes part. Throws on all ranks where all must and one cannot.
+// Returns whether this rank takes part. Throws on all ranks if all must take part and one cannot.
 bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers who, bool to_write) {
     struct Seen {
         size_t bytes;
@@ -300,7 +300,7 @@ bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers w
 
 // ---- what is written around the data
 
-// Of version 5 the first 96 bytes, of SciDAC the records until the data.
+// The bytes before the data: the first 96 of version 5, the records of SciDAC.
 std::string front_of(const std::array<int, 4> &n, const GaugeForm &form, const SumPair &sums) {
     if (form.kind == FileKind::milc) {
         std::string head(data_at, '\0');
@@ -506,7 +506,7 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
     ranks.collective("a file that is written", [&] {
         if (ranks.rank() != 0)
             return;
-        // Another host may have written to the last page of the data. Who opens the file after that sees it.
+        // Another host may have written to the last page of the data. A file that is opened after that shows it.
         const std::string front = front_of(box.whole, form, head.sums), end = end_of(form, head.sums);
         const size_t behind = start.data + size_t(data_bytes);
         int code = file.open(part, true);

@@ -25,10 +25,10 @@ uint64_t hash_record(const HostRecords &r, size_t i, uint64_t seed) {
     return hash_row(record(r, i), r.bytes, scrambled(seed + i));
 }
 
-// Of hash_piece(): microseconds of work, so that threads share few pieces evenly.
+// Records of a piece for hash_piece(): microseconds of work, so that threads share few pieces evenly.
 constexpr size_t block_records = 8, sampled_of = 8, piece_records = 1024;
 
-// Which block of a group is in the sample: a random one, so that no pattern of edits misses all of them.
+// The block of a group that is in the sample: a random one, so that no pattern of edits misses all of them.
 size_t sampled_block(size_t group) { return sampled_of * group + scrambled(group + 1) % sampled_of; }
 
 template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
@@ -75,7 +75,7 @@ template <class Real> Matrix<double> matrix_of(const Real *reals) {
     return m;
 }
 
-// Those of V^dag V, the least one first.
+// Eigenvalues of V^dag V, the smallest first.
 std::array<double, 3> squares_of_singular_values(const Matrix<double> &v) {
     polar::Columns a, r;
     const double scale = polar::one_sided_jacobi(v, a, r);
@@ -231,7 +231,7 @@ void *host_allocate(size_t bytes) {
     void *scratch = nullptr;
     if (posix_memalign(&scratch, large_page, bytes) != 0)
         return nullptr;
-    madvise(scratch, bytes, MADV_HUGEPAGE); // advice: nothing is lost where it is not taken
+    madvise(scratch, bytes, MADV_HUGEPAGE); // only advice: nothing is lost if the system ignores it
     return scratch;
 }
 

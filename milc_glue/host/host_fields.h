@@ -1,5 +1,5 @@
-// MILC's fields where they lie, in the host's memory: hashes, differences and copies by all threads of the host. Sums
-// are over fixed blocks, so no result depends on the number of threads.
+// MILC's fields in the host's memory: hashes, differences and copies by all threads of the host. Sums are over fixed
+// blocks, so no result depends on the number of threads.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,14 @@ struct HostRecords {
     size_t count, bytes, pitch;
 };
 
-// Hashes of 64 bits (machine/backend/content_hash.h), of records by their number: sums over the records, so any part of
-// them may be added by any thread. Other numbers in each process.
+// Hashes of 64 bits (machine/backend/content_hash.h), of records and their numbers: sums over the records, so any
+// thread may add any part. The numbers differ in each process.
 //
-// The sample is an eighth that is spread over all records: of every eight neighbouring blocks of 8 records, one at a
-// random place. So it shows an edit of a plane. A block is as long as it takes to read at the speed of the memory.
+// The sample is an eighth of the records, spread over all of them: one random block of every eight neighbouring blocks
+// of 8 records. So it shows an edit of a plane. A block is long enough to be read at the speed of the memory.
 enum class Share { all, sample, rest };
 uint64_t hash_records(const HostRecords &records, Share share = Share::all);
-// Piece by piece, by the calling thread alone: hash_records() is the sum over the pieces.
+// The hash of one piece, by the calling thread alone: hash_records() is the sum over the pieces.
 size_t hash_pieces(const HostRecords &records);
 uint64_t hash_piece(const HostRecords &records, Share share, size_t piece);
 struct ContentHash {
@@ -31,7 +31,7 @@ struct ContentHash {
 };
 ContentHash hash_all_and_sample(const HostRecords &records);
 
-// Of `bytes` in a row, without a look at records of less than 4 kB: as fast as the memory.
+// The hash of `bytes` contiguous bytes, in records of 4 kB: as fast as the memory.
 uint64_t hash_bytes(const void *data, size_t bytes);
 
 // |a - b| and |b| over all reals; records of equal size, float or double reals.
@@ -43,13 +43,13 @@ Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_dou
 // The larger of two errors; NaN is larger than any number.
 inline double worse_error(double a, double b) { return b <= a || a != a ? a : b; }
 
-// Largest |a - b| / |b| (Frobenius) of a 3x3 matrix; `matrices` of them, packed. Infinite where one is not finite.
+// The largest |a - b| / |b| (Frobenius) of `matrices` packed 3x3 matrices. Infinite if one is not finite.
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
 
-// Of 3x3 matrices V that are made unitary, the worst for rounding. ratio: of two eigenvalues of V^dag V, where they and
-// not singular values are taken: the smallest eigenvalue has a relative error of the rounding error times this.
-// Infinite where a V is zero: any unitary matrix is its unitary part. inverse: of the least singular value above 0; the
-// unitary part multiplies an error of V by it.
+// The worst cases for rounding among 3x3 matrices V that are made unitary. ratio: the largest ratio of two eigenvalues
+// of V^dag V, among the V for which MILC uses these and not singular values: the relative error of the smallest
+// eigenvalue is the rounding error times this. Infinite if a V is zero: any unitary matrix is its unitary part.
+// inverse: the inverse of the smallest singular value above 0; the unitary part multiplies an error of V by it.
 struct WorstV {
     double ratio, inverse;
 };
@@ -57,13 +57,13 @@ WorstV worst_of_v(const void *v, size_t matrices, bool in_double, const Unitariz
 
 // Sums over these V of the squares of: the terms of MILC's derivative of the unitary part of V, and the derivative.
 // With singular values s0 >= s1 >= s2 the derivative is 1 / s2. MILC writes it as polynomials of V^dag V with terms of
-// s0^6 / (s1^4 s2^3), which cancel. filter is added to the squares of all three where that of s2 is below it.
+// s0^6 / (s1^4 s2^3), which cancel. filter is added to the squares of all three if the square of s2 is below it.
 struct DerivativeSize {
     double terms, value;
 };
 DerivativeSize derivative_size(const void *v, size_t matrices, bool in_double, double filter);
 
-// Memory for free(), in large pages where it is large and the system has them. nullptr when there is none.
+// Allocates memory for free(), in large pages if it is large and the system has them. Returns nullptr if there is none.
 void *host_allocate(size_t bytes);
 
 // Packs records.
@@ -75,7 +75,7 @@ struct MilcSites {
 };
 
 // to[4 i + mu] = (links[4 j + mu])^dag for all sites i, j the site `hops` back from i in direction mu. The neighbours
-// are computed: a table of them would be larger than many a field.
+// are computed: a table of them would be larger than most fields.
 void gather_adjoint_links(const void *links, const MilcSites &sites, int hops, bool in_double, void *to);
 
 } // namespace milcgpu

@@ -54,7 +54,7 @@ LimeField::LimeField(const FileBytes &file) : file_(file) {
     static const std::set<std::string> descriptions = {"scidac-private-file-xml", "scidac-file-xml",
                                                        "scidac-private-record-xml", "scidac-record-xml", "ildg-format"},
                                        fields = {"scidac-binary-data", "ildg-binary-data"};
-    bool has_data = false, message_ended = false; // the last: behind the data
+    bool has_data = false, message_ended = false; // message_ended: after the data
     for (size_t at = 0; at < file.size();) {
         const bool is_cut = file.size() - at < header_bytes,
                    is_record = !is_cut && file.big_endian(at, 4) == lime_magic;

@@ -1,4 +1,4 @@
-// Files of records, LIME, as SciDAC and ILDG have them: headers of 144 bytes and data padded to 8 bytes, big endian.
+// LIME, the files of records of SciDAC and ILDG: headers of 144 bytes and data padded to 8 bytes, big endian.
 #pragma once
 #include "milc_glue/host/site_records.h"
 #include <map>
@@ -9,12 +9,12 @@ namespace milcgpu {
 
 constexpr uint32_t lime_magic = 0x456789ab;
 
-// Throws Error(bad_argument): file, byte, what it is and what to do.
+// Throws Error(bad_argument) with the file, the byte, what is wrong and what to do.
 [[noreturn]] void refuse_file(const std::string &path, size_t byte, const std::string &what, const std::string &remedy);
 constexpr const char *file_is_truncated = "the file is truncated: copy it again",
                      *file_is_damaged = "it is damaged: copy it again";
 
-// The bytes of a file, in any order. Throws where there are none.
+// Random access to the bytes of a file. Throws if they cannot be read.
 class FileBytes {
   public:
     explicit FileBytes(const std::string &path);
@@ -39,28 +39,28 @@ struct LimeRecord {
 // the same message, must not come between the two.
 class LimeField {
   public:
-    // Throws if the file is no chain of records until there.
+    // Throws if the file is no chain of records up to there.
     explicit LimeField(const FileBytes &file);
     std::optional<LimeRecord> find(const std::string &type) const;
     LimeRecord require(const std::string &type) const; // throws if there is none
-    LimeRecord data() const;                           // likewise
+    LimeRecord data() const;                           // the same
 
   private:
     const FileBytes &file_;
     std::map<std::string, LimeRecord> records_;
 };
 
-// The text of a record, and what is between <tag> and </tag>, without blanks around it. The tag may have attributes and
+// The text of a record, and the text between <tag> and </tag> without blanks around it. The tag may have attributes and
 // a prefix (<p:tag a="b">); comments are skipped.
 struct Xml {
     Xml(const FileBytes &file, const LimeRecord &record);
-    std::string optional(const std::string &tag) const;   // empty: there is no such tag
+    std::string optional(const std::string &tag) const;   // empty if there is no such tag
     std::string operator()(const std::string &tag) const; // throws if there is none
     std::string path, text;
     size_t at;
 };
 
-// What is written. A record is the first, the last, or both, of its message.
+// Records that are written. A record is the first, the last, or both, of its message.
 struct LimePlace {
     bool first, last;
 };

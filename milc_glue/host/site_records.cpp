@@ -56,14 +56,15 @@ int OpenFile::write(size_t at, const void *from, size_t bytes) const {
     return 0;
 }
 
-// ---- who has what
+// ---- which rank has what
 
 namespace {
 
-// What a rank reads or writes by itself at once, so that it is still in the cache when it is summed and copied.
+// The bytes that a rank reads or writes by itself at a time: they are still in the cache when they are summed and
+// copied.
 constexpr size_t in_cache = size_t{1} << 22;
 
-// Of the system that this process runs in, until it starts again; all zeros: not known.
+// Identifies the running system until its next boot; all zeros: not known.
 struct HostName {
     char text[40];
 };
@@ -75,7 +76,7 @@ HostName host_name() {
     return name;
 }
 
-// Sites of a box that lie together in the file.
+// The number of sites of a box that are contiguous in the file.
 size_t sites_in_a_row(const Box &box) {
     size_t sites = 1;
     for (int mu = 0; mu < 4; ++mu) {
@@ -154,7 +155,7 @@ size_t SiteRecords::bound(int share, bool to_write) const {
     return std::min(in_file - begin_, bytes_);
 }
 
-// Records that a piece has a byte of: those at the ends of a share that is written are two ranks'.
+// Records that a piece has a byte of. When shares are written, two ranks have a record at the end of a share.
 SiteRecords::Span SiteRecords::piece(int share, size_t round, bool to_write) const {
     const size_t from = bound(share, to_write), to = bound(share + 1, to_write),
                  step = std::max(grain_.piece / record_, size_t{1});
@@ -206,7 +207,7 @@ template <class Copy> void SiteRecords::for_rows(const Part &part, const Span &p
     }
 }
 
-// Between the parts of this rank's piece, in `packed`, and its own parts of all pieces, in `own`.
+// Exchanges the parts of this rank's piece, in `packed`, for its own parts of all pieces, in `own`.
 void SiteRecords::exchange(const std::vector<Part> &of_piece, const std::vector<Part> &own, bool to_boxes) {
     std::vector<Message> messages;
     const auto add = [&](const Part &part, std::vector<unsigned char> &buffer, bool sends) {
@@ -244,7 +245,7 @@ void SiteRecords::Trouble::keep(int now, size_t at) {
 void SiteRecords::Trouble::read(const OpenFile &file, size_t at, void *to, size_t bytes) {
     const int now = file.read(at, to, bytes);
     if (now != 0)
-        std::memset(to, 0, bytes); // not what was read before
+        std::memset(to, 0, bytes); // clears what was read before
     keep(now, at);
 }
 
@@ -353,7 +354,7 @@ void SiteRecords::write_shares(const OpenFile &file, const Body &give, const Pas
             continue;
         const size_t from = std::max(here.from * record_, bound(share_, true)),
                      to = std::min(here.to * record_, bound(share_ + 1, true)),
-                     first = (from + record_ - 1) / record_; // the one before, if any, was seen by another rank
+                     first = (from + record_ - 1) / record_; // another rank has seen the one before
         if (first < here.to)
             pass({{first, here.to - first, &buffers_->raw[(first - here.from) * record_]}});
         trouble.keep(file.write(begin_ + from, &buffers_->raw[from - here.from * record_], to - from), begin_ + from);

@@ -26,11 +26,11 @@ std::filesystem::path folder_of(const std::string &path) {
     return folder.empty() ? "." : folder;
 }
 
-// Where a file is that a link names, even if it does not exist yet.
+// The path of a file that a link points to, even if the file does not exist yet.
 std::string without_links(std::string path) {
     namespace fs = std::filesystem;
     std::error_code none;
-    constexpr int most_links = 40; // as the kernel follows
+    constexpr int most_links = 40; // the kernel's limit
     for (int k = 0; k < most_links && fs::is_symlink(fs::symlink_status(path, none)); ++k)
         path = fs::path(path).parent_path() / fs::read_symlink(path, none);
     return path;
@@ -63,21 +63,21 @@ void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) 
         if (fs::exists(there) && access(path.c_str(), W_OK) != 0)
             refuse(std::strerror(errno));
         const fs::space_info space = fs::space(folder, none);
-        if (!none && space.capacity > 0 && double(space.available) < bytes) // some do not know their size
+        if (!none && space.capacity > 0 && double(space.available) < bytes) // some file systems do not know their size
             refuse(format("it takes %.3g MB, and the disk has %.3g MB left", bytes * 1e-6,
                           double(space.available) * 1e-6));
     }
     int number = -1;
     if (shares_stdout)
         number = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    else if (!plain) // a pipe that nobody reads is refused; without O_NONBLOCK it would wait
+    else if (!plain) // a pipe without a reader is refused; without O_NONBLOCK the open would wait
         number = open_file(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
     constexpr int most_parts = 1000;
     for (int k = 0; plain && number < 0 && k < most_parts && (k == 0 || errno == EEXIST); ++k) {
         part_ = target_ + "." + std::to_string(getpid()) + (k == 0 ? "" : "." + std::to_string(k)) + ".part";
         number = open_file(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NONBLOCK, 0666);
     }
-    if (number >= 0 && !part_.empty() && fs::exists(there)) // as the file has; not every file system can
+    if (number >= 0 && !part_.empty() && fs::exists(there)) // its permissions; not every file system can set them
         fchmod(number, static_cast<mode_t>(there.permissions()));
     if (number < 0 || (!shares_stdout && fcntl(number, F_SETFL, 0) != 0) || (file_ = fdopen(number, "w")) == nullptr) {
         const int why = errno;
@@ -90,7 +90,7 @@ void WholeFile::open(const std::string &path, double bytes, bool must_be_plain) 
 void WholeFile::write(const void *data, size_t bytes) {
     if (file_ == nullptr || failure_ != 0)
         return;
-    std::fflush(stdout); // which may be the same file
+    std::fflush(stdout); // stdout may be the same file
     if (std::fwrite(data, 1, bytes, file_) != bytes || std::fflush(file_) != 0)
         failure_ = errno;
 }
@@ -127,7 +127,7 @@ void WholeFile::finish() {
         throw Error(Status::bad_argument, quoted_name(path_) + " cannot be replaced (" + std::strerror(errno) +
                                               "); the new file is whole and stays as " + quoted_name(part_) +
                                               ": move it");
-    const int folder = open_file(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY); // which has the name
+    const int folder = open_file(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY); // it holds the name
     if (folder < 0)
         return;
     sync_file(folder);

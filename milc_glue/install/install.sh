@@ -94,7 +94,7 @@ for program in "$@"; do
     name=milcgpu-$(basename "$program" | tr _ -)
     [ -e "$program" ] && put 755 "$program" "bin/$name" || missing="$missing $name"
 done
-for file in README.md LICENSE docs/* examples/cookbook/* examples/benchmarks/*; do
+for file in README.md LICENSE docs/*.[!s]* examples/cookbook/* examples/benchmarks/*; do
     put 644 "$file" "share/doc/milcgpu/$file"
 done
 fill modulefile.in "share/modulefiles/milcgpu/$version"

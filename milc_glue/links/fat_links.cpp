@@ -18,14 +18,14 @@ struct FatLinkArguments {
     int reals;
     PathCoefficients fat7, paths;
     HostField gauge;
-    const LinkField *resident; // instead of `gauge`, where the links are on the device
+    const LinkField *resident; // in place of `gauge`, if the links are on the device
 };
 
 bool is_derivative(const milcgpu_fatlink_spec &spec, int k, int n_sets) {
     return spec.derivative != 0 && k == n_sets - 1;
 }
 
-// real: precision of the gauge links.
+// real: the precision of the gauge links.
 FatLinkArguments checked(CallArguments &call, const milcgpu_context &context, const milcgpu_fatlink_spec &spec,
                          Precision real, const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq) {
     FatLinkArguments a{};
@@ -80,7 +80,7 @@ FatLinkArguments checked(CallArguments &call, const milcgpu_context &context, co
     return a;
 }
 
-// A run of the steps, with what they share.
+// One run of the steps, and the data that they share.
 class Maker {
   public:
     Maker(milcgpu_context &context, const milcgpu_fatlink_spec &spec, const FatLinkArguments &a,
@@ -88,7 +88,7 @@ class Maker {
         : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report), halo_(context.halo.get()),
           around_(device_, context.geometry, halo_, a.precision) {}
 
-    // What a call holds on the device at its peak, for the message when that does not fit.
+    // The memory of a call at its peak, for the message if that does not fit.
     std::string plan(int n_sets) const {
         const double field = LinkField::bytes_of(a_.precision, 18, context_.geometry, 4) / 1048576.0;
         const double gauge = LinkField::bytes_of(a_.gauge.real, 18, context_.geometry, 4) / 1048576.0;
@@ -115,8 +115,8 @@ class Maker {
         const char *what;
     };
 
-    // Everything is made on the device and asked before anything is copied out: what fails leaves the host's fields
-    // untouched.
+    // All results are made on the device and checked before the first one is copied out: a failure leaves the host's
+    // fields untouched.
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         asked_ = std::make_unique<AskedFields>(device_);
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
@@ -155,7 +155,7 @@ class Maker {
         copy_out();
     }
 
-    // In the precision of the host, too.
+    // Also in the precision of the host's field.
     void must_be_finite(const Outgoing &out) const {
         const LinkStatistics found = finite_statistics(device_, *out.from, context_.geometry, out.what);
         if (out.to.real == Precision::single && !(found.largest < INFINITY))
@@ -167,7 +167,7 @@ class Maker {
     bool is_sent(const LinkField &field) const {
         return std::any_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing &out) { return out.from == &field; });
     }
-    // The links that the last set is made of are taken.
+    // The last set may overwrite the links that it is made of.
     bool is_used_up(const LinkField &links) const { return &links != a_.resident && !is_sent(links); }
 
     void fill_rates() {
@@ -179,7 +179,7 @@ class Maker {
         }
     }
 
-    // Steps that count.
+    // Steps that count in the report's flops and bytes.
     void make_fat(const LinkField &u, const PathCoefficients &paths, const LinkField &fat) {
         fat_links(device_, around_.box(), u, paths, fat, *space_);
         flops_ += fat_links_flops, bytes_ += fat_links_bytes(a_.precision, u.reals());
@@ -197,7 +197,7 @@ class Maker {
 
     LinkField field(Precision p, const char *owner) const { return {device_, p, 18, context_.geometry, owner}; }
 
-    // U as the kernels take it: checked, with phases, in the precision and reals asked for.
+    // U for the kernels: checked, with phases, in the precision and reals of the call.
     LinkField gauge_links() {
         LinkField u;
         device_.collective("the loading of a gauge field", [&] {
@@ -236,7 +236,7 @@ class Maker {
         return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
-    // HISQ: W, with V and Y on the way. Returns it with what sets read around it.
+    // HISQ: W, by way of V and Y. Returns W with the margin that sets read.
     const LinkField &make_unitary(const LinkField &links, bool for_sets, const milcgpu_hisq_links *wanted) {
         LinkField v, y, made;
         const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
@@ -274,8 +274,7 @@ class Maker {
         return w;
     }
 
-    // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets. links: with what is around
-    // them.
+    // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets. links: with their margin.
     void make_set(const LinkField &links, const milcgpu_fatlink_set *sets, int k, int n_sets) {
         const milcgpu_fatlink_set &set = sets[k];
         const auto fill = [&](const LinkField &fat, const LinkField &lng) {
@@ -359,10 +358,10 @@ class Maker {
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out
     std::vector<Outgoing> outgoing_;
-    double flops_ = 0, bytes_ = 0; // a site; bytes: of the passes over staples
+    double flops_ = 0, bytes_ = 0; // per site; bytes: of the passes over staples
 };
 
-// After a failure no handle holds anything: not the links before, nor a part of the new ones.
+// After a failure every handle is empty: it has neither its former links nor a part of the new ones.
 void empty_handles(const milcgpu_fatlink_set *sets, int n_sets, const std::vector<milcgpu_links **> &made_here) {
     for (int k = 0; k < n_sets; ++k)
         if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->links)
@@ -383,7 +382,7 @@ void empty_unless_it_holds(AskedFields &asked, milcgpu_links &links) {
     }
 }
 
-// The two entries: check(arguments, spec) looks at what they take.
+// The two entries. check(arguments, spec) checks their arguments.
 template <class Check>
 milcgpu_status make_links(milcgpu_context *context, const char *function, const milcgpu_fatlink_spec *given,
                           const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
@@ -493,7 +492,7 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
         try {
             renewed(**to, a->links->host_real()).update(make);
         } catch (const Error &error) {
-            if (error.status() == Status::nan_or_inf) // is it a or b that has it?
+            if (error.status() == Status::nan_or_inf) // find out whether a or b has it
                 must_hold();
             throw;
         }

@@ -20,7 +20,7 @@ class GaugeFixing {
         if (gauge.context->halo != nullptr)
             u_.no_sum(); // steps are made on the wide box
     }
-    // True: it ended by the tolerance.
+    // Returns true if the tolerance was reached.
     bool run(milcgpu_gauge_fix_report &report) {
         double before = 0;
         bool at_end = false;
@@ -42,7 +42,7 @@ class GaugeFixing {
             if ((report.steps + 1) % spec_.reunitarize_every == 0)
                 make_unitary(report);
         }
-        if (report.steps % spec_.reunitarize_every != 0) // MILC's, too: not after a first step since the last time
+        if (report.steps % spec_.reunitarize_every != 0) // as in MILC: not one step after the last time
             make_unitary(report);
         const int steps = report.steps + (at_end ? 1 : 0);
         report.flops = steps * relax_gauge_flops(condition_) * gauge_.geometry().volume();
@@ -55,7 +55,7 @@ class GaugeFixing {
     }
 
   private:
-    // The mean of Re tr U / 3: a link counts half with each of its ends, as these have left it.
+    // The mean of Re tr U / 3. Each end of a link counts half of it, with the link as that end's step left it.
     double step() {
         double sum = 0;
         for (const int parity : {1, 0}) {

@@ -11,7 +11,7 @@ using namespace milcgpu;
 namespace {
 
 // MILC prints these in this order.
-milcgpu_observables handed_out(const FlowObservables &o) {
+milcgpu_observables observables_for_caller(const FlowObservables &o) {
     milcgpu_observables made{};
     set_if_given(o.clover_t, &made.clover_t);
     set_if_given(o.clover_s, &made.clover_s);
@@ -28,7 +28,7 @@ FlowMethod method_of(const milcgpu_flow_spec &spec, Precision precision) {
     if (integrator == nullptr)
         refuse(format("spec.integrator is %d: must be one of 0 to 3, 10 to 13 and 20 to 22 (milcgpu_flow_integrator)",
                       spec.integrator));
-    // Two solutions of a step are apart by the rounding of the links at least.
+    // Two solutions of a step differ at least by the rounding of the links.
     const double least = precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
                                                          : std::numeric_limits<float>::epsilon();
     if (integrator->adaptive() && !at_least(least).holds(spec.tolerance))
@@ -40,7 +40,7 @@ FlowMethod method_of(const milcgpu_flow_spec &spec, Precision precision) {
     return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, spec.anisotropy, signs_of(spec.signs), spec.exp_order};
 }
 
-// The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
+// The loop over steps, as in MILC: the length of a step, when a step is retried, where the flow ends.
 class FlowRun {
   public:
     FlowRun(milcgpu_gauge &gauge, const milcgpu_flow_spec &spec, const FlowMethod &method, milcgpu_flow_callback call,
@@ -51,7 +51,7 @@ class FlowRun {
         point_.step = step_;
     }
 
-    // False: there were too many steps, or the flow has smoothed far beyond the lattice without an end.
+    // Returns false if there were too many steps, or if the flow smoothed far beyond the lattice without an end.
     bool run() {
         const bool automatic = spec_.stop == MILCGPU_FLOW_AUTO_STOP;
         measure();
@@ -63,7 +63,7 @@ class FlowRun {
                     measure();
                 return false;
             }
-            // A step that ends there but for rounding is a whole one.
+            // A step that ends there up to rounding is a whole step.
             const double slack = spec_.as_milc != 0 ? 0 : 1e-9;
             const double left = automatic ? INFINITY : spec_.stop - point_.time, whole = step_;
             bool cut = step_ > left * (1 + slack);
@@ -86,7 +86,7 @@ class FlowRun {
         }
         return true;
     }
-    void commit() { // what the flow has made becomes the handle's links
+    void commit() { // the flowed links become the handle's
         if (point_.steps == 0)
             return;
         LinkField links = flow_.take();
@@ -108,14 +108,14 @@ class FlowRun {
     double rounded(double step) const { // as MILC's Real
         return spec_.as_milc != 0 && gauge_.precision == Precision::single ? static_cast<float>(step) : step;
     }
-    // Where sqrt(8 t) is the largest extent.
+    // The flow time at which sqrt(8 t) is the largest extent.
     double longest_time() const {
         const auto &n = gauge_.geometry().global_extents();
         const double largest = *std::max_element(n.begin(), n.end());
         return largest * largest / 8;
     }
-    // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
-    // bits do not make a step without end, and two that overflow do not make one of no length.
+    // Solutions of second and third order differ by eps^3. The safety factor is MILC's. The limits keep the step finite
+    // if two solutions agree in all bits, and above 0 if they overflow.
     double change(double distance) const {
         return std::isfinite(distance) ? std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0) : 0.1;
     }
@@ -142,12 +142,12 @@ class FlowRun {
         ++point_.steps;
         return step_ == asked;
     }
-    // What is measured at this flow time, with a look at the action, which only too long a step raises.
+    // Measures at this flow time, and looks at the action, which rises only if a step is too long.
     milcgpu_observables look() {
         const FlowObservables of = flow_.observables();
         milcgpu_observables found{};
         try {
-            found = handed_out(of);
+            found = observables_for_caller(of);
         } catch (const Error &error) {
             if (point_.steps == 0)
                 throw;
@@ -188,7 +188,7 @@ class FlowRun {
         return format("%s's steps of %s flow are stable up to %.3g on smooth links", method_.integrator->name,
                       method_.symanzik ? "Symanzik" : "Wilson", stable_step_);
     }
-    void note(const std::string &what) { // the first one
+    void note(const std::string &what) { // keeps the first one only
         if (note_.empty())
             note_ = what;
     }
@@ -287,7 +287,7 @@ milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int signs, milcgpu_ob
         const FlowObservables found =
             flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(signs));
         need_links(g);
-        *observables = handed_out(found);
+        *observables = observables_for_caller(found);
     });
 }
 

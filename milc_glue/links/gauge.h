@@ -1,4 +1,4 @@
-// What stands behind the gauge handle: links and momenta on the device.
+// The gauge handle: links and momenta on the device.
 #pragma once
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "gpu_kernels/machine/backend/checksum.h"
@@ -11,9 +11,9 @@ struct milcgpu_gauge {
     milcgpu::Precision precision;
     milcgpu::LinkField u, h;
     milcgpu::LinkSigns signs;                        // of u, as loaded: no call changes them
-    milcgpu::DeviceArray<uint64_t> sum;              // room for a checksum: taking one must not fail
+    milcgpu::DeviceArray<uint64_t> sum;              // memory for a checksum: taking one must not fail
     uint64_t links_version = 0, momenta_version = 0; // 0: empty
-    uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
+    uint64_t links_changes = 0, momenta_changes = 0; // the last version, kept also while the field is empty
     milcgpu_gauge(milcgpu_context *of, milcgpu::Precision p)
         : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "gauge field"),
           h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums") {
@@ -22,7 +22,7 @@ struct milcgpu_gauge {
     }
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return context->geometry; }
-    // The end of a call that wrote a field: its checksum is that of what was put there, and all of it is there.
+    // Ends a call that wrote a field: sets its checksum, and marks it as filled.
     void links_changed() { changed(u, links_version, links_changes, "the gauge field"); }
     void momenta_changed() { changed(h, momenta_version, momenta_changes, "the momenta"); }
 
@@ -44,8 +44,8 @@ inline void need_content(const milcgpu_gauge &gauge, const LinkField &field, con
                                               what));
 }
 
-// The field is there, and is what the last call left there. Where it is not on one rank, it is empty on all of them
-// from then on.
+// Throws unless the field is filled and still is what the last call wrote. If that fails on one rank, the field is
+// empty on all ranks from then on.
 inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_t &version, const char *what,
                            const char *empty) {
     const auto look = [&] {
@@ -63,12 +63,12 @@ inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_
 }
 constexpr const char *no_links = "the gauge field is empty: load it first (milcgpu_gauge_load)",
                      *no_momenta = "there are no momenta: load them first (milcgpu_momenta_load)";
-// Before a call that writes what is made of it elsewhere, and after it has been read for the last time: what a call
-// hands over stands on a field that did not change meanwhile.
+// For a call that writes elsewhere what it makes of the field, after its last read and before that write: the field
+// must not have changed during the call.
 inline void need_links(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field", no_links);
 }
-// The links have the signs that the call takes them for.
+// Throws unless the links have the signs that the call assumes.
 inline void need_signs(milcgpu_gauge &gauge, const SaidSigns &said) {
     need_signs(gauge.device(), gauge.geometry(), gauge.u, gauge.signs, Phases(gauge.geometry()), said);
 }
@@ -79,18 +79,18 @@ inline void need_links(milcgpu_gauge &gauge, const SaidSigns &said) {
 constexpr const char *says_phases = "spec.signs says which links these are: 0 with phases and boundary sign, 1 "
                                     "without";
 inline Signs signs_of(int signs) { return signs != 0 ? Signs::phases_out : Signs::phases_in; }
-// signs: what the caller's spec says. boundary: as in SaidSigns, of links with phases.
+// signs: from the caller's spec. boundary: as in SaidSigns, for links with phases.
 inline SaidSigns said_by(const char *what, int signs, bool boundary = false) {
     return {signs_of(signs), what, boundary && signs == 0};
 }
-// Of D: the call takes no others.
+// The links of D: the call accepts no others.
 constexpr SaidSigns links_of_d{Signs::phases_in,
                                "Load links with phases and boundary sign; milcgpu_links_make also takes them without "
                                "(spec.signs 1)"};
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);
 }
-// Before a call that looks at the field at its end.
+// Prepares a call that checks the field at its end.
 inline void need_some(milcgpu_gauge &gauge, uint64_t version, const char *empty) {
     gauge.device().collective("a look at resident fields", [&] {
         if (version == 0)
@@ -104,8 +104,8 @@ inline void need_some_links(milcgpu_gauge &gauge, const SaidSigns &said) {
 }
 inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
 
-// body(gauge), with its context's device current and its errors as a status. All ranks call this together, and what one
-// may refuse alone is inside Device::collective().
+// Runs body(gauge) with its context's device current, and turns its errors into a status. On several ranks all ranks
+// call it, and whatever one rank may refuse alone is inside Device::collective().
 template <class Body>
 milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body, const char *what = "gauge") {
     return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {
@@ -126,8 +126,8 @@ inline void set_if_given(double value, double *to) {
     *to = value;
 }
 
-// An entry with a report. body(gauge, report) returns what makes the words for what it did, for the line at verbosity
-// 2: once fields are written nothing may fail.
+// An entry with a report. body(gauge, report) returns a function that makes the text of the line at verbosity 2: once
+// fields are written nothing may fail.
 template <class Report, class Body>
 milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *report, const Body &body) {
     Report filled{};
@@ -146,7 +146,7 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *repo
     return report_to_caller(status, filled, report);
 }
 
-// The end of an entry that returned OK without coming to its end.
+// Fills the report of an entry that returned OK early.
 template <class Report>
 milcgpu_status not_converged(milcgpu_gauge &gauge, const char *function, Report *report, const std::string &why) {
     const auto fail = [&]() -> Status { throw Error(Status::not_converged, why); };
@@ -158,7 +158,7 @@ milcgpu_status not_converged(milcgpu_gauge &gauge, const char *function, Report 
 } // namespace milcgpu
 
 inline void milcgpu_gauge::changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes, const char *what) {
-    version = 0; // should the next lines fail
+    version = 0; // in case the next lines fail
     device().collective("a checksum", [&] {
         if (context->verify)
             field.checksum = field.sum_of_content();

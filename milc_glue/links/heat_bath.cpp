@@ -14,7 +14,8 @@ void need_whole_lattice(const milcgpu_gauge &gauge) {
                                        "several: run them on one, or in MILC");
 }
 
-// As the device has them: a word of all sites after the other. Sites of the host as the caller counts them.
+// The generators as the device stores them: word by word, each for all sites. The host's sites are in the caller's
+// order.
 class Generators {
   public:
     Generators(milcgpu_gauge &gauge, const uint32_t *words)

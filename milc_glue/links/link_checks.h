@@ -1,4 +1,4 @@
-// What links are asked when they come, and arguments of the link making that other entries take, too.
+// Checks of links that are loaded, and arguments that several entries for making links share.
 #pragma once
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
@@ -6,27 +6,27 @@
 
 namespace milcgpu {
 
-// Throws Error(bad_argument) where all are 0.
+// Throws Error(bad_argument) if all are 0.
 PathCoefficients coefficients(const milcgpu_paths &paths, const char *what);
-// As given, with MILC's defaults where a limit is 0.
+// The limits, with MILC's defaults for those that are 0.
 UnitarizeSpec unitarize_spec(const milcgpu_fatlink_spec &spec);
 // "site 12 (even sites first, then odd), direction Z"
 std::string place_of_link(long long link);
-// Throws Error(nan_or_inf) or Error(bad_argument) with the place where links are not finite or not unitary. limit: of
-// an element of |U U^dag - 1|; 0: 1e-4, negative: not tested.
-// phases: for the signs of the links; nullptr: these are not looked at.
+// Throws Error(nan_or_inf) or Error(bad_argument) with the place if links are not finite or not unitary. limit: for an
+// element of |U U^dag - 1|; 0: 1e-4, negative: not tested. phases: for the signs of the links; nullptr: signs are not
+// tested.
 LinkStatistics checked_gauge_field(Device &, const Geometry &, const LinkField &u, double limit,
                                    const Phases *phases = nullptr);
 
-// What a call takes links for.
+// The signs that a call assumes.
 struct SaidSigns {
     Signs signs;
-    const char *otherwise; // what to do where they are others
-    // The boundary sign has to be as said, too: the call takes it out, or puts it in.
+    const char *otherwise; // what to do if the signs differ
+    // The boundary sign must be as said, too, because the call removes it or multiplies it in.
     bool boundary = false;
 };
-// Throws Error(bad_argument) with what was found, and where, if the links are clearly of the other kind. Fields of
-// neither kind are taken as they are.
+// Throws Error(bad_argument) with what was found, and where, if the links clearly have the other signs. Fields of
+// neither kind are accepted.
 void need_signs(Device &, const Geometry &, const LinkField &u, const LinkSigns &found, const Phases &,
                 const SaidSigns &);
 

@@ -12,7 +12,7 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
         context.forget(&handle);
         if (handle.links)
             handle.changes = handle.links->changes();
-        handle.links.reset(); // its memory first
+        handle.links.reset(); // frees its memory first
         context.device->collective("memory for links", [&] {
             handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real,
                                                            handle.changes, context.halo.get(), context.warn());
@@ -43,7 +43,7 @@ ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links,
 
 namespace {
 
-// Keeps the packed links that it works with.
+// An operator that holds the packed links that it works with.
 struct HoldingOperator : StaggeredOperator {
     HeldLinks held;
     HoldingOperator(const milcgpu_context &context, int parity, const OperatorSpec &spec, const HeldLinks &links)
@@ -54,7 +54,7 @@ struct HoldingOperator : StaggeredOperator {
 
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
     const HeldLinks held = links.links->held_version(spec.link, spec.reals);
-    spec.reals = held.pair.lng->reals(); // granted
+    spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }
 

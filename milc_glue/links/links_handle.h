@@ -1,4 +1,4 @@
-// Fat and long links behind a handle of the C interface, and the operators that are made of them.
+// The handle of fat and long links, and the operators that use them.
 #pragma once
 #include "gpu_kernels/solver/normal_operator.h"
 #include "milc_glue/api/checks.h"
@@ -12,8 +12,8 @@ class Learning; // milc_glue/solve/learning.h
 struct milcgpu_links : milcgpu::Evictable {
     milcgpu_context *context;
     std::unique_ptr<milcgpu::ResidentLinks> links;
-    uint64_t changes = 0; // versions that earlier sets of this handle have counted
-    // Of each parity, of the content with this tag.
+    uint64_t changes = 0; // versions that earlier sets of this handle counted
+    // For each parity, for the content with this tag.
     std::shared_ptr<milcgpu::Learning> learning[2];
     uint64_t learning_of = 0;
     explicit milcgpu_links(milcgpu_context *of) : Evictable(*of, last), context(of) {
@@ -26,25 +26,25 @@ struct milcgpu_links : milcgpu::Evictable {
 
 namespace milcgpu {
 
-ResidentLinks &resident(milcgpu_links &links); // throws where there are none
-// Of another handle's context; what: the argument's name.
+ResidentLinks &resident(milcgpu_links &links); // throws if the handle is empty
+// Also throws if the links are of another context. what: the argument's name.
 ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links, const char *what = "links");
-// With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
-// granted.
+// An operator with links in the precision and reals of spec, which it holds; spec.reals becomes the number of reals
+// that was granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
-// out = D in, on the sites of `parity`. The ghosts of `in` are filled first. Throws Error(nan_or_inf) that names a
-// place in `in`, or else in the result, where that is not finite.
+// out = D in, on the sites of `parity`. Fills the ghosts of `in` first. Throws Error(nan_or_inf) if the result is not
+// finite; the message names a place in `in` or else in the result.
 void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const SpinorBlock &in, const SpinorBlock &out);
-// With vectors in double and the links as handed over.
+// An operator with vectors in double and the links as loaded.
 OperatorSpec full_spec(const milcgpu_links &links);
 Operator full_operator(milcgpu_links &links, int parity);
-// The set of links behind a handle that has just been made or is to be given new content in `real`.
+// The links of a handle that was just created, or that will get new content in the precision `real`.
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
-// After that content has come.
+// Call it after that content was written.
 void forget_solvers(milcgpu_links &handle);
-void check_version(uint64_t asked, const ResidentLinks &links); // throws where links are stale
+void check_version(uint64_t asked, const ResidentLinks &links); // throws if the links are stale
 
-// guarded() of a call with such a handle: body(context).
+// guarded() for a call with such a handle: body(context).
 template <class Body> milcgpu_status with_links(milcgpu_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {
         require(links, function, "links");

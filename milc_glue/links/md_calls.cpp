@@ -21,7 +21,7 @@ HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int r
     return host;
 }
 
-// The host's momenta: throws for the first number that is too large to be squared, or none.
+// Throws if a number of the host's momenta is not finite, or too large to be squared; the message names the first.
 void name_what_is_too_large(const HostField &host, size_t sites) {
     for (size_t k = 0; k < sites; ++k)
         for (int real = 0; real < 4 * momentum_reals; ++real) {
@@ -38,7 +38,7 @@ void name_what_is_too_large(const HostField &host, size_t sites) {
 }
 
 struct ForceArguments {
-    milcgpu_force_spec spec; // whole; not its links
+    milcgpu_force_spec spec; // all of it but its links
     bool is_hisq;
     PathCoefficients paths;
     HisqForceSpec hisq;
@@ -77,7 +77,7 @@ ForceArguments checked(CallArguments &call, const milcgpu_force_spec *given) {
     return a;
 }
 
-// The derivative of the action by the gauge field, where it lies around the box.
+// The derivative of the action by the gauge field, with the margin of the box.
 LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const ForceArguments &a,
                      const ForceTerms &terms, AskedFields &asked, milcgpu_force_report &report) {
     Device &device = gauge.device();
@@ -142,8 +142,8 @@ void fermion_force(milcgpu_gauge &gauge, const ForceArguments &a, const ForceVec
     gauge.momenta_changed();
 }
 
-// A force whose arguments, and what else look(arguments, terms) looks at, are right and alike on all ranks:
-// force(arguments) adds it to the momenta. Returns words for what was done.
+// Checks the arguments of a force, and what look(arguments, terms) checks, on all ranks, and that they are the same
+// there; then force(arguments) adds it to the momenta. Returns a description for the log.
 template <class Look, class Force>
 auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_spec *spec, const Look &look,
               const Force &force) {
@@ -168,7 +168,7 @@ SaidSigns said_by(const LoopCoefficients &loops) {
     return {loops.signs, "loops.signs says which links these are: 0 with phases, 1 without"};
 }
 
-// The loops of the caller, which are closed, and reach no farther than ranks see.
+// The caller's loops. Throws unless they are closed and reach no farther than a rank's margin.
 std::vector<LoopPath> loop_paths(const milcgpu_context &context, CallArguments &call, int n, const int *lengths,
                                  const int *steps) {
     std::vector<LoopPath> paths(n);
@@ -199,7 +199,7 @@ std::vector<LoopPath> loop_paths(const milcgpu_context &context, CallArguments &
     return paths;
 }
 
-// Ranks that have a part of the same lines of time.
+// The ranks that share lines of sites along t.
 int ranks_of_a_line(const milcgpu_context &context) {
     int count = 0;
     for (const Box &box : context.ranks->gathered("boxes of a line", context.box))
@@ -207,7 +207,7 @@ int ranks_of_a_line(const milcgpu_context &context) {
     return count;
 }
 
-// look(): the host's field, or what is wrong with it.
+// look(): returns the host's field; throws if something is wrong with it.
 template <class Look>
 void load(milcgpu_gauge &gauge, const char *function, LinkField &field, uint64_t &version, const Look &look) {
     HostField host{};

@@ -121,7 +121,7 @@ template <class Body> milcgpu_status with_vectors(milcgpu_vectors *vectors, cons
     });
 }
 
-// out = D of a vector, to the sites of `parity`. On a lattice that is cut the vector's ghosts are filled, which are
+// out = D of a vector, on the sites of `parity`. On a lattice that is cut this fills the vector's ghosts, which are
 // part of its checksum.
 void apply_with_ghosts(milcgpu_vectors &of, const HeldLinks &links, int index, int parity, const SpinorBlock &out) {
     apply_dslash(*of.context, links.pair, parity, of.parity[1 - parity][index], out);

@@ -1,4 +1,4 @@
-// What stands behind the handle of vectors.
+// The handle of vectors on the device.
 #pragma once
 #include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/apart.h"
@@ -8,10 +8,10 @@
 
 struct milcgpu_vectors {
     milcgpu_context *context;
-    milcgpu::SpinorField parity[2]; // a source a vector
+    milcgpu::SpinorField parity[2]; // one source per vector
     mutable std::vector<bool> filled[2];
-    mutable std::vector<std::optional<uint64_t>> sums[2]; // checksums, of those that have one
-    milcgpu::DeviceArray<uint64_t> scratch;               // for a checksum: a look at a vector needs no memory
+    mutable std::vector<std::optional<uint64_t>> sums[2]; // checksums; some vectors have none
+    milcgpu::DeviceArray<uint64_t> scratch;               // for a checksum: a check of a vector must allocate nothing
     milcgpu_vectors(milcgpu_context *of, milcgpu::Precision p, int count)
         : context(of), parity{{*of->device, p, of->geometry, 0, "vectors", count},
                               {*of->device, p, of->geometry, 1, "vectors", count}},
@@ -24,27 +24,27 @@ struct milcgpu_vectors {
 
 namespace milcgpu {
 
-// Throws where these are not vectors of it. what: the argument that says so.
+// Throws if it has no such vectors. what: the argument that names them.
 void need_vectors(const milcgpu_vectors &vectors, int first, int count, const char *what);
-// Throws where one of them is empty on this parity, or no longer has its checksum; that one is empty then.
+// Throws if one of them is empty on this parity, or has lost its checksum; that vector is empty then.
 void need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what = "vectors");
-// They are about to be written: empty until now_filled().
+// Marks vectors that a call is about to write as empty, until now_filled().
 void begin_filling(milcgpu_vectors &vectors, int first, int count, int parity);
-// with_sums: their checksums are taken.
+// with_sums: takes their checksums.
 void now_filled(milcgpu_vectors &vectors, int first, int count, int parity, bool with_sums);
-// Does work that fills ghosts of the first `count` vectors, which are part of their checksums. Where it throws, these
-// vectors have none any more.
+// Runs `work`, which fills ghosts of the first `count` vectors; ghosts are part of the checksums. If it throws, these
+// vectors have no checksums from then on.
 void with_new_ghosts(const milcgpu_vectors &vectors, int count, const std::function<void()> &work);
 
-// A colour vector where a solve finds it and leaves it: in the host's memory, or on the device.
+// A source or a solution of a solve: in the host's memory, or on the device.
 class VectorPlace {
   public:
     VectorPlace(const HostField &host) : host_(host) {}
-    // Throws where there is no such vector of this context.
+    // Throws if this context has no such vector.
     VectorPlace(const milcgpu_context *, const milcgpu_vector &, const char *what);
     void read(milcgpu_context &, int parity, const SpinorBlock &to) const;
     bool read_guess(milcgpu_context &, int parity,
-                    const SpinorBlock &to) const; // the same; true if it is known as zero
+                    const SpinorBlock &to) const; // the same; returns true if the guess is known to be zero
     void write(milcgpu_context &, int parity, const SpinorBlock &from) const;
     Occupied occupied(const milcgpu_context &, const Name &, bool written, Parity) const;
 

@@ -1,6 +1,6 @@
-// Whether what a call stands on is still what was loaded: links as handed over and their packed versions, clover terms,
-// sources, the site map. One check for all families of operators. Links that the true residual has looked over
-// (Region::taken) are not read again. MILCGPU_VERIFY=0 turns all of it off.
+// Checks that the inputs of a call on the device are still what was loaded: links and their packed versions, clover
+// terms, sources, the site map. All families of operators use this check. Links that the true residual has already
+// checked (Region::taken) are not read again. MILCGPU_VERIFY=0 turns it off.
 #pragma once
 #include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/context.h"
@@ -10,15 +10,15 @@ namespace milcgpu {
 
 class Verification {
   public:
-    // empty: empties the handle whose links changed.
+    // empty(): empties the handle whose links changed.
     Verification(milcgpu_context &context, const std::function<void()> &empty);
-    // A vector that the answer is computed from, as it is now: takes its checksum.
+    // Takes the checksum of a vector that the result depends on.
     void loaded(const SpinorBlock &vector);
-    // After the final residual, before anything is copied out. Throws Error(corrupted) where links or the site map
-    // changed; the handle is then empty. False where only what was loaded did: load it and solve again. Throws what a
-    // callback of the caller has thrown.
+    // Call it after the final residual, before anything is copied out. Throws Error(corrupted) if links or the site map
+    // changed; the handle is then empty. Returns false if only a loaded vector changed: load it and solve again.
+    // Rethrows what a callback of the caller has thrown.
     bool holds(const std::vector<Region> &links); // on all ranks
-    // Where a solve may leave the checksums of links that it took on the way; nullptr: it need not.
+    // Where a solve may store the checksums of links that it computed on the way; nullptr: nowhere.
     uint64_t *checksums_of_links() const;
 
   private:
@@ -32,9 +32,9 @@ class Verification {
 class LoadedVectors {
   public:
     explicit LoadedVectors(milcgpu_context &context) : context_(context) {}
-    void add(const SpinorField &field); // call it once the field is filled: takes a checksum, does not wait
+    void add(const SpinorField &field); // call it when the field is filled: takes a checksum, does not wait
     void forget() { fields_.clear(); }
-    // After the last read, before anything is copied out; waits. Throws Error(corrupted) if one changed.
+    // Call it after the last read, before anything is copied out; it waits. Throws Error(corrupted) if one changed.
     void must_hold() const;
 
   private:
@@ -49,12 +49,13 @@ class LoadedVectors {
 // Empties a set of links, and forgets the solvers that read them.
 std::function<void()> emptying(milcgpu_links &links);
 
-// Flips one bit of the fat links as handed over, if a test has planted that fault.
+// Flips one bit of the loaded fat links if a test has requested this fault.
 void flip_if_planted(milcgpu_links &links);
 
-// What `solve(verification)` returns, once what it stood on (checked_regions(report)) holds: of a second time where
-// what it had loaded changed meanwhile. A converged solution stands on what its true residual was computed with; where
-// a solve did not converge, the packed links that it iterated with are asked as well. empty: see Verification.
+// Returns what `solve(verification)` returns, after a check of the solve's inputs (checked_regions(report)). If a
+// loaded vector changed meanwhile, solves a second time. A converged solution depends on what its true residual was
+// computed with; if a solve did not converge, the packed links that it iterated with are checked, too. empty: see
+// Verification.
 template <class Solve, class StandsOn>
 auto verified(milcgpu_context &context, const std::function<void()> &empty, const Solve &solve,
               const StandsOn &checked_regions) {

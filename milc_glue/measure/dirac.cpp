@@ -12,7 +12,7 @@ using namespace milcgpu;
 namespace {
 
 constexpr int spins = 4, colours = 3, open_numbers = 144;
-constexpr size_t vector_reals = 6, dirac_reals = spins * vector_reals; // of a record of the host
+constexpr size_t vector_reals = 6, dirac_reals = spins * vector_reals; // of one site in the host's memory
 
 GammaBasis checked_basis(int basis) {
     if (basis != MILCGPU_GAMMAS_MILC && basis != MILCGPU_GAMMAS_DEGRAND_ROSSI)
@@ -26,7 +26,7 @@ Gamma checked_gamma(GammaBasis basis, int k, const char *what) {
     return gamma_of(basis, k);
 }
 
-// Fields of `sources` spins at the source.
+// Fields with `sources` spins at the source.
 struct DiracField {
     Device &device;
     SpinorField even, odd;
@@ -35,7 +35,7 @@ struct DiracField {
           even(*context.device, p, context.geometry.without_ghosts(), 0, "Dirac fields", sources, spins),
           odd(*context.device, p, context.geometry.without_ghosts(), 1, "Dirac fields", sources, spins) {}
     FullVectors vectors() const { return {even, odd}; }
-    // Throws where a site holds NaN or infinity.
+    // Throws if a site holds NaN or infinity.
     void load(SpinorReorder &reorder, const HostField &from, const char *what, LoadedVectors &loaded) const {
         for (int k = 0; k < even.sources(); ++k) {
             HostField vector = from;
@@ -90,7 +90,7 @@ class FieldPair {
         if (two_)
             right_->load(reorder_, psi, right, loaded_);
     }
-    // After the last read, before anything is handed over. Throws if they are no longer what was loaded.
+    // Call it after the last read, before anything is returned. Throws if the fields are no longer what was loaded.
     void must_hold() const { loaded_.must_hold(); }
     FullVectors phi() const { return left_->vectors(); }
     FullVectors psi() const { return (two_ ? right_ : left_)->vectors(); }
@@ -102,7 +102,7 @@ class FieldPair {
     bool two_ = false;
 };
 
-// Reals on the device, to be copied to the host as they lie.
+// Reals on the device that are copied to the host in the same order.
 class RawNumbers {
   public:
     RawNumbers() = default;
@@ -116,7 +116,7 @@ class RawNumbers {
         all_.precision = p;
     }
     unsigned char *data() const { return memory_.data(); }
-    bool finite(Device &device) const { return first_not_finite(device, all_) < 0; } // taken for colour vectors
+    bool finite(Device &device) const { return first_not_finite(device, all_) < 0; } // treated as colour vectors
 
   private:
     DeviceArray<unsigned char> memory_;
@@ -178,8 +178,8 @@ MesonPlan checked(CallArguments &call, const milcgpu_context &context, const mil
     return plan;
 }
 
-// make(sums, phi, psi, plan) for each propagator, whose numbers are added: [momentum][pair][number][t of the box],
-// `numbers` of them a pair.
+// Calls make(sums, phi, psi, plan) for each propagator and adds the results: [momentum][pair][number][t of the box],
+// `numbers` of them per pair.
 template <class Make>
 milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const milcgpu_dirac_meson_spec *given,
                           bool open, int n, const milcgpu_field *src1, const milcgpu_field *src2, double *correlators,
@@ -212,7 +212,7 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
                     found[j] = found[j] + one[j];
             }
         });
-        // Of the box, then of all boxes.
+        // Sums of the box, then of all boxes.
         const int n_t = c.geometry.lattice().extent[3], begin = c.geometry.origin()[3],
                   times = c.geometry.global_extents()[3];
         std::vector<Complex<double>> added(size_t(spec.n_correlators) * times * numbers);

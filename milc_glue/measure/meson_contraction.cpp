@@ -1,4 +1,4 @@
-// The C interface to contractions: terms are grouped by what is summed over the sites, and put together on the host.
+// The C interface to contractions. Terms are grouped by the sum over sites that they need, and combined on the host.
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/meson_links_handle.h"
 #include <algorithm>
@@ -17,7 +17,7 @@ std::vector<Momentum> milcgpu::momenta_of(int n, const milcgpu_momentum *given) 
 
 void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &added, const char *made_of,
                               double *correlators) {
-    constexpr size_t most = size_t(1) << 24; // complex numbers, twice as many in an int
+    constexpr size_t most = size_t(1) << 24; // complex numbers: twice as many fit in an int
     for (size_t first = 0; first < added.size(); first += most)
         device.add_over_ranks(&added[first].re, static_cast<int>(2 * std::min(most, added.size() - first)));
     for (const Complex<double> &z : added)
@@ -31,7 +31,7 @@ void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &adde
 
 namespace {
 
-// A field of numbers to be summed. Local operators share one, of no operator: their signs come with the sums.
+// A field of numbers to be summed. Local operators share one field without an operator; the sums apply their signs.
 struct SummedField {
     int spin_taste; // -1: no operator
     SpinTaste op;
@@ -73,7 +73,7 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
     return c;
 }
 
-// One of the two sets of fields, and, from the first operator on that needs it, what lies around the box.
+// One of the two sets of fields, with its margin from the first operator on that needs it.
 class Source {
   public:
     Source(milcgpu_meson_links &links, const FullVectors &on_box) : links_(links), on_box_(on_box) {}
@@ -118,8 +118,8 @@ void fill_numbers(milcgpu_meson_links &links, const SummedField &field, const in
     }
 }
 
-// Over the classes of sites, with the signs of a local operator. of_classes: of the time slice t, each n_t behind the
-// one before.
+// The sum over the classes of sites with the signs of a local operator. of_classes: sums of time slice t, each n_t
+// behind the one before.
 Complex<double> signed_sum(const Complex<double> *of_classes, int t, int n_t, const SignPattern &sign) {
     Complex<double> sum = {};
     for (unsigned k = 0; k < SliceSums::classes; ++k) {
@@ -174,7 +174,7 @@ milcgpu_status milcgpu_quarks_contract(milcgpu_meson_links *links, const milcgpu
         }
         std::vector<Complex<double>> found;
         device.collective("sums over time slices", [&] { found = sums->to_host(); });
-        // Of the box, then of all boxes.
+        // Sums of the box, then of all boxes.
         const int n_t = l.geometry().lattice().extent[3], begin = l.geometry().origin()[3];
         std::vector<Complex<double>> added(size_t(spec.n_correlators) * l.extent(3));
         for (size_t k = 0; k < c.terms.size(); ++k) {

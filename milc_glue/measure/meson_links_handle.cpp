@@ -118,7 +118,8 @@ Neighbours milcgpu::neighbours_of(milcgpu_meson_links &links, const SpinTaste &o
 
 namespace {
 
-// Work in place: what is made lies in room, which begins as a copy where some slices are to stay.
+// Scratch fields for results that replace the fields themselves. They begin as a copy if some slices must stay as they
+// are.
 struct Scratch {
     SpinorField even, odd;
     Scratch() = default;
@@ -140,7 +141,7 @@ const LinkField &links_in_space(milcgpu_meson_links &links, int hop) {
     return links.uses(hop == 2 ? links.products.two_links() : links.u);
 }
 
-// An origin among the arguments of a call, or none.
+// Checks an origin among the arguments of a call; nullptr: none.
 void look_at_origin(CallArguments &call, const milcgpu_meson_links &links, const int *origin) {
     static const int none[4] = {-1, -1, -1, -1};
     if (origin != nullptr)
@@ -150,7 +151,7 @@ void look_at_origin(CallArguments &call, const milcgpu_meson_links &links, const
         call(name, (origin != nullptr ? origin : none)[mu]);
 }
 
-// Quark fields that a call reads, and those that it makes. look(arguments): at what else it takes.
+// Quark fields that a call reads, and those that it writes. look(arguments): checks the other arguments.
 struct ReadAndMade {
     std::optional<Quarks> read, made;
     ReadAndMade(milcgpu_meson_links &links, const char *function, const std::function<void(CallArguments &)> &look,
@@ -170,7 +171,7 @@ struct ReadAndMade {
     }
 };
 
-// Quark fields that a call on one slice or all works on in place.
+// Quark fields that a call changes in place, on one slice or on all.
 struct InPlace {
     std::optional<Quarks> fields;
     InPlace(milcgpu_meson_links &links, const char *function, int hop, int slice,
@@ -191,8 +192,8 @@ struct InPlace {
     }
 };
 
-// The two ways to load links. look(arguments): the source of the links, and what is wrong with it. fill(bare): puts
-// them there. begin(): when this handle is empty.
+// The two ways to load links. look(arguments): checks the source of the links. fill(bare): writes the links. begin():
+// called once this handle is empty.
 template <class Look, class Fill>
 milcgpu_status load_links(milcgpu_meson_links *links, const char *function, const milcgpu_meson_links_spec *spec,
                           const Look &look, const Fill &fill, const std::function<void()> &begin) {

@@ -1,4 +1,4 @@
-// What stands behind the handle of the links of a measurement, and quark fields of host and device alike.
+// The handle of the links of a measurement, and quark fields on the host or on the device.
 #pragma once
 #include "gpu_kernels/machine/backend/checksum.h"
 #include "gpu_kernels/measure/quark_operators.h"
@@ -15,7 +15,7 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     milcgpu_context *context;
     milcgpu::Precision precision;
     milcgpu::WideBox box;
-    milcgpu::LinkField u;                 // with the margin, where the lattice is cut
+    milcgpu::LinkField u;                 // with the margin, if the lattice is cut
     milcgpu::LinkStatistics statistics{}; // of u
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
@@ -38,7 +38,7 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         made.clear(); // padding counts in checksums
         return made;
     }
-    // The time slice whose t links are negative for this origin; -1: there is none.
+    // The time slice whose t links are negative for this origin; -1: none.
     int t_sign(const int *origin) const { return antiperiodic ? extent(3) - 1 - origin[3] : -1; }
     void clear() {
         loaded = false;
@@ -46,8 +46,8 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         context->forget(this);
         laplace.reset();
     }
-    // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
-    // False: there are none, or they are in use.
+    // Frees products, and what the Laplace operator keeps; they are made again when needed. Returns false if there are
+    // none, or if they are in use.
     bool release_idle() override {
         if (busy)
             return false;
@@ -59,18 +59,18 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         context->log(2, "memory is short: products of links of measurements are given back");
         return true;
     }
-    // This call reads links or products.
+    // Notes links or products that this call reads.
     const milcgpu::LinkField &uses(const milcgpu::LinkField &field) {
         used_.insert(&field);
         return field;
     }
-    // Fat links of `fat`, held by this call.
+    // Notes fat links of `fat`, which this call holds.
     void uses(milcgpu_links *fat, const milcgpu::HeldLinks &held) { used_fat_.emplace_back(fat, held); }
     void uses_nothing() { used_.clear(), used_fat_.clear(), loaded_vectors.forget(); }
-    // After all that this call uses was read for the last time, before it hands anything over. Throws if it is not
-    // what was put there. Links are then gone, on all ranks.
+    // Call it after the last read of all that this call uses, before it returns anything. Throws if something changed
+    // on the device. The links are then gone, on all ranks.
     void look_at_used();
-    // The same for a solve, which looks at `regions`: with all that this call uses.
+    // For a solve, which checks `regions`: these and all that this call uses.
     std::vector<milcgpu::Region> with_used(std::vector<milcgpu::Region> regions) const;
 
   private:
@@ -87,45 +87,45 @@ namespace milcgpu {
 
 class CallArguments;
 
-// What an operator does to `quarks` of a handle, where it is not a pair; or one half of a pair.
+// The sum over neighbours of an operator that is not a pair, or of one half of a pair.
 Neighbours neighbours_of(milcgpu_meson_links &, const SpinTaste &, const int *origin, const LinkField *fat);
 
-// Fat links in the handle's precision, held as long as this is.
+// Fat links in the handle's precision, which this object holds.
 struct HeldFat {
     HeldLinks held;
-    LinkField around; // with a margin, where the lattice is cut
+    LinkField around; // with a margin, if the lattice is cut
     const LinkField *field() const { return around.bytes() > 0 ? &around : held.pair.fat; }
 };
 void check_fat_links(milcgpu_meson_links &, milcgpu_links *fat, const char *label);
-HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat); // all ranks call together
+HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat); // all ranks call it together
 
 void check_origin(const Geometry &, const int *origin, int directions = 4);
 std::vector<Momentum> momenta_of(int n, const milcgpu_momentum *);
-// Term k of a specification of correlators.
+// Checks term k of a specification of correlators.
 template <class Term, class Spec> void check_term(const Term &term, int k, const Spec &spec) {
     if (term.momentum >= spec.n_momenta || term.correlator >= spec.n_correlators)
         refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d", k, term.momentum, spec.n_momenta,
                       term.correlator, spec.n_correlators));
 }
-// Adds what this rank has found to that of all others, and all of it to the caller's numbers. Throws where it is not
-// finite, before these are written.
+// Adds the numbers of all ranks, and adds the sum to the caller's numbers. Throws if a sum is not finite, before it
+// writes any.
 void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 
 void look_at(CallArguments &, const char *name, const milcgpu_quarks *);
 // n colour vectors on the device, to read and to write.
 class Quarks {
   public:
-    // Loads them, where they are the host's. in_place: results go there, too.
+    // Loads the host's fields. in_place: results replace them.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what, bool in_place = false);
-    // Room for results that go to `to`: the vectors themselves, or, where these are being read or are the host's,
-    // others.
+    // Memory for results that go to `to`: the vectors themselves, or others if these are being read or are the host's.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
     const FullVectors &vectors() const { return vectors_; }
-    // To where they belong: `made` or, where not given, what is here. Throws before the host is written to where there
-    // is NaN or infinity.
+    // Copies results to their destination: `made`, or by default the vectors here. Throws if there is NaN or infinity,
+    // before it writes to the host.
     void deliver(const FullVectors &made);
     void deliver() { deliver(vectors_); }
-    void changes(); // vectors on the device are empty until they are delivered, and the host's no longer checked
+    // Marks vectors on the device as empty until they are delivered, and drops checks of the host's fields.
+    void changes();
     SpinorField allocate(int parity, const char *owner) const; // as many vectors
 
   private:
@@ -157,8 +157,9 @@ inline void need_links(const milcgpu_meson_links &links) {
         refuse("there are no links: load them first (milcgpu_meson_links_load)");
 }
 
-// body(links) returns what makes the text of what it did; with its context's device current and its errors as a status.
-// All ranks call this together, and what one may refuse alone is inside Device::collective().
+// Runs body(links) with its context's device current, and turns its errors into a status. body returns a function that
+// makes the text for the log. On several ranks all ranks call it, and whatever one rank may refuse alone is inside
+// Device::collective().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {

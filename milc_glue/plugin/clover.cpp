@@ -19,8 +19,8 @@ milcgpu_wilson_spec matrix_of(const milcgpu_plugin_clover_call &call) {
     return spec;
 }
 
-// Reals of a sloppy link: 18, 12 or 8, whichever is next to what MILCGPU_RECONSTRUCT asks of long links; 12 by itself
-// where long links are packed.
+// Reals of a sloppy link: 18, 12 or 8, whichever is next to the reals of long links in MILCGPU_RECONSTRUCT; 12 by
+// default if long links are packed.
 int reals_of(const Plugin &p) {
     if (p.reconstruct >= 18)
         return 18;
@@ -89,7 +89,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
                 report->iterations = iterations;
                 return MILCGPU_OK;
             }
-            // What a policy needs grows with the bytes of its vectors.
+            // The memory of a policy grows with the bytes of its vectors.
             const auto bytes = [](const Policy &policy) {
                 return spinor_bytes(static_cast<Precision>(policy.precise)) +
                        spinor_bytes(static_cast<Precision>(policy.sloppy));

@@ -53,10 +53,10 @@ void Collective::give_up(const char *why) noexcept {
     try {
         Word word{0, {}, call_, 1, ""};
         std::snprintf(word.why, sizeof word.why, "%s", why);
-        at_head_ = true; // the others may be in a wait of their own, which ends first
+        at_head_ = true; // the others may wait for something else first
         passed(word);
         others_gave_up_ = true;
-    } catch (...) { // then the ranks are broken
+    } catch (...) { // ask() has set broken_
     }
 }
 

@@ -18,11 +18,11 @@ struct SolutionsCompared {
     double worst = 0; // relative to what is allowed
 };
 
-// Says and keeps one comparison. worst: relative to what is allowed. True: within it.
+// Logs and counts one comparison. worst: relative to what is allowed. Returns true if it is within that.
 bool line(Plugin &p, milcgpu_routine routine, const std::string &what, double worst, double seconds,
           double cpu_seconds) {
     RoutineAccount &account = p.ledger[routine];
-    const bool good = worst <= 1; // NaN is not
+    const bool good = worst <= 1; // false for NaN
     ++account.compared;
     account.beyond += good ? 0 : 1;
     account.worst = worst > account.worst || !(worst == worst) ? worst : account.worst;
@@ -39,7 +39,7 @@ bool field_line(Plugin &p, milcgpu_routine routine, const char *what, double dif
                 difference / allowed, seconds, cpu_seconds);
 }
 
-// From those of each rank's sites.
+// The difference on all ranks, from each rank's.
 Difference of_all_ranks(Plugin &p, const Difference &mine) {
     double squares[] = {mine.difference * mine.difference, mine.size * mine.size};
     if (p.collective.size() == 1)
@@ -48,13 +48,13 @@ Difference of_all_ranks(Plugin &p, const Difference &mine) {
     return {std::sqrt(squares[0]), std::sqrt(squares[1])};
 }
 
-// How far a residual is from what was asked for, in units of that; 0 where nothing was. A residual that is not above
-// MILC's will do (single precision cannot reach every tolerance), and a solution that is rounded to MILC's single
-// precision has a residual of up to 2e-7 more, in quadrature.
+// A residual in units of the tolerance; 0 if there is no tolerance. A residual that is not above MILC's is good enough
+// (single precision cannot reach every tolerance). A solution that is rounded to MILC's single precision has a residual
+// of up to 2e-7 more, in quadrature.
 double from_asked(const Plugin &p, double tolerance, double ours, double theirs) {
     return tolerance > 0 ? ours / std::max(std::hypot(tolerance, p.in_double() ? 0 : 2e-7), 1.1 * theirs) : 0;
 }
-// The same of both residuals that MILC tests.
+// The larger of both residuals that MILC tests, in these units.
 template <class Call>
 double from_asked(const Plugin &p, const Call &call, const TrueResiduals &ours, const TrueResiduals &theirs) {
     return worse_error(from_asked(p, call.tolerance, ours.residual, theirs.residual),
@@ -65,13 +65,13 @@ bool is_as_asked(const milcgpu_plugin_solve_call &call, const TrueResiduals &of)
            !(call.relative_tolerance > 0 && !(of.relative <= call.relative_tolerance));
 }
 
-// For a line; empty where MILC's relative residual was not asked for.
+// Words for a line; empty if there is no tolerance for MILC's relative residual.
 std::string relative_residuals(double tolerance, const TrueResiduals &gpu, const TrueResiduals &cpu) {
     return tolerance > 0 ? format(", relative residual CPU %.3e GPU %.3e", cpu.relative, gpu.relative) : std::string();
 }
 
-// What two solutions may differ by: |x - y| <= |A^-1| (|r_x| + |r_y|), and |A^-1| <= 1 / (4 m^2). And the GPU's
-// residuals must be what was asked for. Throws where residuals could not be computed.
+// Two solutions may differ by |x - y| <= |A^-1| (|r_x| + |r_y|), and |A^-1| <= 1 / (4 m^2). The GPU's residuals must
+// also meet the tolerance. Throws if residuals cannot be computed.
 SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, const milcgpu_field &gpu,
                            const milcgpu_field &cpu) {
     SolutionsCompared s;
@@ -79,7 +79,7 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     if (links == nullptr)
         throw Error(Status::device_lost, "the links are not on the device, so residuals cannot be compared");
     for (const auto &[field, of] : {std::pair(&gpu, &s.gpu), std::pair(&cpu, &s.cpu)}) {
-        *of = {}; // stays NaN where the solution has NaN
+        *of = {}; // NaN, which it stays if the solution has NaN
         const milcgpu_status status =
             p.collective(true_residuals(links->handle, call.parity, call.mass, &call.source, field, &of->residual,
                                         call.relative_tolerance > 0 ? &of->relative : nullptr));
@@ -96,7 +96,7 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     return s;
 }
 
-// |<v, w>|^2 of MILC's vector k, divided by its norm, with each of ours.
+// |<v, w>|^2 for MILC's vector k, divided by its norm, and each of ours.
 template <class Real>
 void add_products(const Plugin &p, const milcgpu_plugin_eigen_comparison &of, int k, double *sums) {
     const auto reals = [&](void *field) {
@@ -124,7 +124,7 @@ std::vector<double> parts_of(Plugin &p, const milcgpu_plugin_eigen_comparison &o
     return parts;
 }
 
-// The worse of each number.
+// The worse of two, number by number.
 TrueResiduals worst_of(const TrueResiduals &all, const TrueResiduals &one) {
     return {worse_error(all.residual, one.residual), worse_error(all.relative, one.relative)};
 }
@@ -133,10 +133,10 @@ SolutionsCompared worst_of(const SolutionsCompared &all, const SolutionsCompared
             worse_error(all.relative_difference, one.relative_difference), worse_error(all.worst, one.worst)};
 }
 
-// At the iteration limit residuals would allow for anything: there the solve must have ended at MILC's step, and, in
-// MILC's own precision, with MILC's solution (measured: 1e-14 in double). A solve in single precision that ends before
-// the limit, because it gets no further, is left to its residual, and so are several sources in one call: they may
-// share a Krylov space, and then have come further than MILC. Returns what is beyond tolerance, as `worst`.
+// At the iteration limit residuals would allow any solution. There the solve must have ended at MILC's step and, in
+// MILC's own precision, with MILC's solution (measured: 1e-14 in double). Two cases are judged by the residual alone: a
+// solve in single precision that ends before the limit, because it gets no further; and several sources in one call,
+// which may share a Krylov space and get further than MILC. Returns what is beyond tolerance, as `worst`.
 double at_limit(const Plugin &p, const SolutionsCompared &s, const milcgpu_plugin_solve_call &call, int sources,
                 int limit, int iterations, int cpu_iterations) {
     const bool limited = iterations >= limit || (cpu_iterations >= limit && p.in_double());
@@ -149,7 +149,7 @@ double at_limit(const Plugin &p, const SolutionsCompared &s, const milcgpu_plugi
     return own_precision && iterations <= few_iterations ? s.relative_difference / (p.in_double() ? 1e-12 : 1e-4) : 0;
 }
 
-// A comparison that could not be made has shown no difference.
+// A comparison that fails counts as no difference.
 template <class Work> int compared_by(milcgpu_routine routine, const Work &work) noexcept {
     return common_answer_of(routine_name(routine), "It is not compared", 1, work);
 }
@@ -160,14 +160,14 @@ HostRecords records_of(const Plugin &p, const void *field, int reals) { // on al
 }
 HostRecords quark_records(const Plugin &p, const void *field) { return records_of(p, field, 6); }
 
-// A link that APE smearing makes is as good as the hits of its projection, which end when three of them gain less than
-// ape_gain of the trace. Single precision knows a gain to 1e-7 of the trace. So where it is close to ape_gain, MILC and
-// the library end three hits apart. These turn the link W by |dW| / |W| = sqrt(2 gain), because close to its largest
-// value Re tr falls by |dW|^2 / 2 from |W|^2 = 3. (Measured in MILC's own single precision against its double: 4e-4.)
+// The projection of APE smearing ends when three hits gain less than ape_gain of the trace. Single precision knows a
+// gain to 1e-7 of the trace. So if a gain is close to ape_gain, MILC and the library may end three hits apart. Three
+// hits turn the link W by |dW| / |W| = sqrt(2 gain), because close to its maximum Re tr falls by |dW|^2 / 2 from |W|^2
+// = 3. (Measured between MILC's own single and double precision: 4e-4.)
 constexpr double ape_gain = 1e-5;
 
-// Rounding of MILC's unitarization, per ratio of eigenvalues (measured: a quarter), and of its derivative, per ratio of
-// terms (measured on fields of all roughness: a fifth at the most).
+// Rounding of MILC's unitarization for each ratio of eigenvalues (measured: a quarter), and of its derivative for each
+// ratio of terms (measured on fields of all roughness: at most a fifth).
 constexpr double of_unitarization = 4 * 2.2e-16, of_derivative = 16 * 2.2e-16;
 
 double terms_to_derivative(Plugin &p, const void *v, double filter) {
@@ -184,7 +184,7 @@ double links_allowed(const Plugin &p, milcgpu_routine routine) {
     return routine == MILCGPU_APE_SMEAR ? 2e-5 + std::sqrt(2 * ape_gain) : 2e-5;
 }
 
-// Of n fields of links; pairs with a nullptr are left out.
+// Compares n fields of links; pairs with a nullptr are left out.
 double worst_of_links(Plugin &p, int n, void *const *gpu, void *const *cpu) {
     double worst = 0;
     for (int k = 0; k < n; ++k)
@@ -296,7 +296,7 @@ int milcgpu_plugin_compare_smeared_links(milcgpu_routine routine, void *gpu, voi
                                          double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
-        --p.ledger[routine].calls; // the one that made `moved`
+        --p.ledger[routine].calls; // the call that made `moved`
         const double by = worst_of_links(p, 1, &gpu, &moved), allowed = links_allowed(p, routine);
         const bool grows = by > allowed && by < INFINITY;
         const std::string what =
@@ -312,7 +312,7 @@ int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu,
         Plugin &p = plugin();
         const WorstV mine = worst_of_v(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec));
         const double ratio = p.collective.worst(mine.ratio), inverse = p.collective.worst(mine.inverse);
-        const double of_v = 2 * (p.in_double() ? 1.1e-16 : 6e-8); // its rounding
+        const double of_v = 2 * (p.in_double() ? 1.1e-16 : 6e-8); // the rounding of V
         const std::string what =
             ratio < INFINITY
                 ? format("worst link (eigenvalues of V^dag V: largest to smallest %.2g; least singular value %.2g)",
@@ -344,7 +344,7 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
 int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of) {
     return compared_by(MILCGPU_EIGENSOLVE, [&] {
         Plugin &p = plugin();
-        // Rounding: of an eigenvalue, and of 1 - |part of a vector|^2, as ours are kept in single.
+        // Rounding of an eigenvalue, and of 1 - |part of a vector|^2: our vectors are in single.
         const double of_value = p.in_double() ? 1e-12 : 1e-4, of_part = 1e-6;
         const int n = of->count;
         double above = -INFINITY, outside = 0, worst = 0, r_most = 0;
@@ -357,7 +357,7 @@ int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of) {
             worst = worse_error(worst, off / allowed);
             const double to_next = of->values[n - 1] - of->values[k];
             const double part = (of->cpu_residuals[k] + r_most) / to_next, part_allowed = 4 * part * part + of_part;
-            if (to_next <= 0 || part_allowed > 0.1) // of a mode that is left out
+            if (to_next <= 0 || part_allowed > 0.1) // the next mode is too close
                 continue;
             std::vector<double> inside = parts_of(p, *of, k);
             const double left = 1 - std::accumulate(inside.begin(), inside.end(), 0.0);
@@ -394,12 +394,12 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
         try {
             d = of_all_ranks(p, p.gauge->difference(one));
             p.gauge->over_host(one);
-        } catch (...) { // MILC's own result stays
+        } catch (...) { // keeps MILC's own result
             p.gauge->host_wrote(one);
             throw;
         }
         const double relative = d.difference == 0 ? 0 : d.difference / d.size;
-        // A hit divides by what the subgroup sees of link and staples, which may be small.
+        // A hit divides by the part of link and staples in its subgroup, which may be small.
         const double more = routine == MILCGPU_OVERRELAX || routine == MILCGPU_HEAT_BATH ? 100 : 1;
         const double allowed = more * (p.in_double() ? 1e-14 : 1e-5),
                      of_terms = v != nullptr ? terms_to_derivative(p, v, filter) : 0;
@@ -426,7 +426,7 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
     });
 }
 
-// MILC adds in its own precision.
+// MILC sums in its own precision.
 int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of) {
     return compared_by(of->routine, [&] {
         Plugin &p = plugin();

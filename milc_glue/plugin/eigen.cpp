@@ -1,4 +1,5 @@
-// Eigenvectors of MILC's links: computed, taken from MILC's fields or from a file, and copied there; those of a solve.
+// Eigenvectors of MILC's links: computing them, loading them from MILC's fields or a file, copying them there, and
+// choosing those that deflate a solve.
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
@@ -14,11 +15,11 @@ namespace {
 
 using Set = EigenStore::Set;
 
-// Of |B v - l v| / (the largest l): vectors of single precision come as close.
+// For |B v - l v| / (the largest l): single precision reaches it.
 constexpr double least_tolerance = 1e-6;
 
-// MILC's Ritz ends when an eigenvalue changes by less than its tolerance from one turn to the next. The error of an
-// eigenvalue is |B v - l v|^2 over the distance to the next. So Lanczos asks for |B v - l v| of half the root of the
+// MILC's Ritz ends when an eigenvalue changes by less than its tolerance in one sweep. The error of an eigenvalue is
+// |B v - l v|^2 divided by the distance to the next one. So Lanczos asks for a |B v - l v| of half the root of the
 // tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20. Single
 // precision does not get below `least`.
 double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
@@ -27,14 +28,15 @@ double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
     return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
 }
 
-// What MILC's tolerance stands for, with an error of an eigenvalue that is about the square of |B v - l v|, and a
-// largest eigenvalue of about 20.
+// The |B v - l v| that MILC's tolerance stands for: the error of an eigenvalue is about the square of it, and the
+// largest eigenvalue is about 20.
 double asked_residual(const milcgpu_plugin_eigen_call &call) {
     const double asked = std::fabs(call.tolerance);
     return call.of_eigenvalues != 0 ? std::sqrt(asked) : 20 * asked;
 }
 
-// Vectors in single, whose residuals MILC prints, take 24 bytes a site; those in 16 deflate as well.
+// True if vectors in single, whose residuals MILC prints, fit. They take 24 bytes per site; half takes 16 and deflates
+// as well.
 bool fits(Plugin &p, milcgpu_eigen_spec spec) {
     constexpr double of_free = 0.9;
     size_t bytes = 0;
@@ -57,9 +59,8 @@ void progress(void *lines, int done, int of) {
 
 bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
 
-// Who vectors are made for, and what happens where that fails; nullptr: MILC's own routine does it. kept: nobody but
-// this library knows of them. So a line says what was made, it counts as a call, and where memory is short it is tried
-// again with less there.
+// For whom vectors are computed, and what happens if that fails; nullptr: MILC's own routine computes them. kept: only
+// this library knows them. Then a line logs them, they count as a call, and if memory is short some is freed for them.
 struct Maker {
     const char *name, *otherwise;
     bool kept;
@@ -69,9 +70,8 @@ const Maker for_milc{nullptr, nullptr, false},
     of_other_parity{routine_name(MILCGPU_EIGENSOLVE), "Solves there go on without deflation", false},
     of_links{routine_name(MILCGPU_EIGENSOLVE), "These links have no eigenvectors", true};
 
-// What `make` makes, which goes into the store; nullptr, and said: it could not be made. Links that are no longer what
-// they were are loaded again with the next call.
-// content: of the links that they are found by.
+// Keeps what make() makes; nullptr after a line in the log if it fails. If the links have changed on the device, the
+// next call loads them again. content: of the links that the set is found by.
 template <class Make>
 Set *made_by(Plugin &p, LinkSet &links, uint64_t content, int parity, bool exact, const Maker &maker,
              const Make &make) {
@@ -147,7 +147,7 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     return made;
 }
 
-// Those of MILC's fields, to be found by these links' content, or by another.
+// Loads the vectors of MILC's fields. content: as above.
 Set *take(Plugin &p, LinkSet &links, uint64_t content, int parity, const milcgpu_plugin_eigenvectors &wanted,
           void *const *vectors, const Maker &maker) {
     Set *const made = made_by(p, links, content, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
@@ -164,7 +164,7 @@ Set *take(Plugin &p, LinkSet &links, uint64_t content, int parity, const milcgpu
     return made;
 }
 
-// D of the vectors of the other parity, which were asked for last, by these links or by others.
+// Computes D of the vectors of the other parity, which were requested last, with these links or with others.
 Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &maker,
           milcgpu_links *by_others = nullptr) {
     milcgpu_links *const by = by_others != nullptr ? by_others : links.handle;
@@ -172,7 +172,7 @@ Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &
         return other_parity_of(other.handle, by, &handle);
     });
     if (made == nullptr)
-        p.links->forget_copy(by); // if they were emptied
+        p.links->forget_copy(by); // they may have been emptied
     if (made != nullptr && maker.kept)
         p.log(1, format("%s: %d eigenvectors on %s sites, by D of the others", routine_name(MILCGPU_EIGENSOLVE),
                         made->count(), sites_of(parity)));
@@ -181,7 +181,7 @@ Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &
 
 bool is_named(const char *path) { return path != nullptr && path[0] != 0; }
 
-// Kept for the parity that the file has; nullptr, and said: they could not be taken from it.
+// Reads a file and keeps its vectors, on the file's parity; nullptr after a line in the log if that fails.
 Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) {
     milcgpu_eigenvectors *handle = nullptr;
     const milcgpu_status status = with_room(p, MILCGPU_EIGENSOLVE, &links, [&] {
@@ -199,8 +199,8 @@ Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) 
     return &p.eigenvectors->keep(links.content(), parity, false, handle);
 }
 
-// The file that these vectors are to be written to; nullptr: there is none, it is for other links, or it is written.
-// Links that once came as those of no file stay so: MILC of 2025 leaves the twist of one set of propagators in the
+// The file that these vectors must be written to; nullptr: no file, a file for other links, or written already. Links
+// that were once named without a file never get one: MILC of 2025 leaves the twist of one set of propagators in the
 // links of the next, and says that there is none.
 Plugin::EigenFile *due_file(Plugin &p, const LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted) {
     if (!is_named(wanted.write_to))
@@ -233,7 +233,7 @@ void write(Plugin &p, const Set &set, Plugin::EigenFile &file) {
                        good ? ", those of the links without a twist and with eps_naik 0" : ""));
 }
 
-// exact: to the tolerance, and not D of those of the other parity, as those for a file are in any case.
+// exact: to the tolerance, and not as D of the other parity's vectors. Vectors for a file are always exact.
 Set *made_for(Plugin &p, LinkSet &links, int parity, milcgpu_plugin_eigenvectors wanted, bool exact) {
     Plugin::EigenFile *const due = due_file(p, links, parity, wanted);
     exact = exact || due != nullptr;
@@ -260,8 +260,8 @@ Set *made_for(Plugin &p, LinkSet &links, int parity, milcgpu_plugin_eigenvectors
     return made;
 }
 
-// For a solve of MILC's that asks for none, as those of odd sites that MILC's own deflation has begun: D of the other
-// parity's. nullptr: there are none, or memory is short.
+// For a solve that asks for no vectors, for example on odd sites after MILC's own deflation: D of the other parity's
+// vectors. nullptr: there are none, or memory is short.
 Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
     Set *const other = p.eigenvectors->of(links, other_than(parity));
     if (!has(other, 1))
@@ -272,7 +272,7 @@ Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
     return turn(p, links, parity, *other, of_links);
 }
 
-// An entry: `work` with the links on the device.
+// Runs an entry: work(links) with the links on the device.
 template <class Work> int with_links(const void *fat, const void *lng, const Work &work) {
     return done_by(MILCGPU_EIGENSOLVE, [&] {
         Plugin &p = plugin();
@@ -351,7 +351,7 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
         if (p.eigenvectors->has(call->vectors, call->count, call->parity))
             return true;
         if (p.eigenvectors->newest_on_device() && p.eigenvectors->is_at(call->vectors))
-            return false; // a bit has flipped in them, which was said
+            return false; // a bit has flipped in them, and a line has said so
         LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
         if (links == nullptr)
             return false;
@@ -408,7 +408,7 @@ int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const doub
         const Set *const set = p.eigenvectors->mirrored();
         milcgpu_links *const made_by = p.eigenvectors->links_of_other_parity();
         if (set == nullptr || (call->parity != set->parity && made_by == nullptr))
-            return false; // that part is in MILC's fields
+            return false; // MILC's fields have that part
         const milcgpu_status status = p.collective(look_at_eigenvectors(
             set->handle, links.handle, made_by, call->parity, call->count, values, residuals, norms));
         if (status != MILCGPU_OK)

@@ -22,7 +22,7 @@ EigenStore::Set *EigenStore::find(uint64_t content, int parity) {
             set.used = clock_;
             if (set.count() > 0 || set.handle == nullptr || alone_has(set))
                 return &set;
-            erase(set); // a bit has flipped in them, which was said
+            erase(set); // a bit has flipped in them, and a line has said so
             return nullptr;
         }
     return nullptr;
@@ -30,7 +30,7 @@ EigenStore::Set *EigenStore::find(uint64_t content, int parity) {
 
 EigenStore::Set *EigenStore::of(const LinkSet &links, int parity) {
     Set *const set = find(links.content(), parity);
-    if (set != nullptr && set->count() > 0) // of this content, where the links were loaded again, too
+    if (set != nullptr && set->count() > 0) // the links may have been loaded again: they have another tag then
         set->handle->set->links = links.handle->links->tag();
     return set;
 }

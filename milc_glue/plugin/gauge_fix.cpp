@@ -22,7 +22,7 @@ size_t pitch_of(const Plugin &p, const milcgpu_field &links) {
 
 milcgpu_status load(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu_field &from) {
     if (!widened)
-        return milcgpu_gauge_load(gauge, &from, -1); // MILC takes what it has
+        return milcgpu_gauge_load(gauge, &from, -1); // MILC accepts any links
     const std::unique_ptr<double[]> wide(new (std::nothrow) double[size_t(72) * p.sites]);
     if (p.collective(wide == nullptr))
         return MILCGPU_NO_MEMORY;
@@ -36,7 +36,7 @@ milcgpu_status load(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu
     return milcgpu_gauge_load(gauge, &compact, -1);
 }
 
-// Into MILC's own links, which must not be changed in part: MILC's routine would go on from them.
+// Writes all of MILC's own links or none: MILC's routine would continue from links that were changed in part.
 milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu_field &to) {
     const size_t bytes = widened ? 72 * sizeof(double) : p.bytes_of(72);
     const std::unique_ptr<unsigned char[]> made(new (std::nothrow) unsigned char[bytes * p.sites]);
@@ -63,8 +63,8 @@ HostRecords records_of(const Plugin &p, const milcgpu_field &links) {
     return {links.data, static_cast<size_t>(p.sites), p.bytes_of(72), pitch_of(p, links)};
 }
 
-// Passes the kept handle, with the content of the host's links, to work(gauge), and keeps what work() has made of it.
-// A field of another precision than MILC's is not kept.
+// Passes the kept handle, with the content of the host's links, to work(gauge), which says what it holds afterwards. A
+// field that is not in MILC's precision is not kept.
 template <class Work>
 milcgpu_status on_gauge(Plugin &p, bool widened, const milcgpu_field &from, uint64_t &moved, const Work &work) {
     std::unique_ptr<KeptGauge> wide = widened ? std::make_unique<KeptGauge>(p.context, MILCGPU_DOUBLE, false) : nullptr;
@@ -89,7 +89,7 @@ milcgpu_status on_gauge(Plugin &p, bool widened, const milcgpu_field &from, uint
     return status;
 }
 
-// work(gauge): a call of the C interface on the links `from`, whose outcome goes to `to` if accept() says so.
+// work(gauge): a call of the C interface on the links `from`. Its result is written to `to` if accept() returns true.
 // widened: in double, though MILC is in single.
 template <class Work, class Accept>
 int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, const milcgpu_field &to,
@@ -126,7 +126,7 @@ int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
         const milcgpu_status status = milcgpu_gauge_fix(gauge, spec, report);
         account.flops += report->flops;
-        return status == MILCGPU_NOT_CONVERGED ? MILCGPU_OK : status; // MILC takes that, too
+        return status == MILCGPU_NOT_CONVERGED ? MILCGPU_OK : status; // MILC accepts that, too
     };
     return on_links(MILCGPU_GAUGE_FIX, false, links, links, work, [&] {
         if (report->failed != 0)
@@ -170,8 +170,8 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
     const FlowIntegrator *const integrator = flow_integrator(spec->integrator);
     const bool widened = !plugin().in_double() && integrator != nullptr && integrator->adaptive();
     return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [&] {
-        Plugin &p = plugin(); // a MILC that asks for single steps makes many alike
-        if (report->message[0] != 0 && std::exchange(p.last_logged.step_of_flow, spec->step) != spec->step)
+        Plugin &p = plugin(); // MILC may call it for each step alone
+        if (report->message[0] != 0 && std::exchange(p.step_logged, spec->step) != spec->step)
             p.log(0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
         return true;
     });

@@ -21,7 +21,7 @@ HostRecords GaugeOwner::records(int one) const {
 }
 
 milcgpu_status GaugeOwner::load(int one) const {
-    return one == MILCGPU_LINKS ? milcgpu_gauge_load(gauge_, &field(one), -1) // MILC takes what it has, and so do we
+    return one == MILCGPU_LINKS ? milcgpu_gauge_load(gauge_, &field(one), -1) // MILC accepts any links, and so do we
                                 : milcgpu_momenta_load(gauge_, &field(one));
 }
 
@@ -37,7 +37,7 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
     }
     lattice_ = lattice;
     Mirror::Tag now[2];
-    uint64_t same = 0; // what MILC has not written
+    uint64_t same = 0; // fields that MILC has not written
     int looked_at = 0;
     for (const int one : members) {
         mirror(one).lies_at(records(one));
@@ -54,7 +54,7 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
             *also = all[1] != 0;
     }
     for (const int one : members) {
-        if ((looked_at & ~same & one) == 0) // on no rank has MILC written
+        if ((looked_at & ~same & one) == 0) // MILC has written it on no rank
             continue;
         if (mirror(one).is(Mirror::Newest::both))
             mirror(one).host_wrote();

@@ -1,4 +1,4 @@
-// M x = b from the host's field to the host's field: what MILC does around its solves of M^dag M, on the device.
+// M x = b from the host's field to the host's field: the device does what MILC does around its solves of M^dag M.
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
 #include <vector>
@@ -12,12 +12,12 @@ constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
 // to = scale (a x - D y)
 milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
                             double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
-    constexpr double dslash_flops = 1146, difference_flops = 18; // a site
+    constexpr double dslash_flops = 1146, difference_flops = 18; // for each site
     account.flops += (dslash_flops + difference_flops) * p.sites_of(parity);
     return milcgpu_vectors_minus_dslash(links->handle, parity, scale, a, x, y, to);
 }
 
-// The vectors of n sources on the device, and the steps.
+// The vectors of n sources on the device, and the steps of the inversion.
 class Inversion {
   public:
     Inversion(Plugin &p, RoutineAccount &account, const milcgpu_plugin_invert_call &call)
@@ -67,7 +67,7 @@ class Inversion {
 
   private:
     using Fields = std::vector<std::shared_ptr<QuarkField>>;
-    // After a solve: the links, if they still are what the rest was made of.
+    // After a solve: finds the links again; from_start if they are not those that the rest was made of.
     Outcome look_again(const LinkSet *&links) {
         const auto head =
             p_.links_at_head(call_.solve.routine, call_.solve.fat, call_.solve.lng, Mirror::Look::sample, &made_of_);
@@ -83,7 +83,7 @@ class Inversion {
             });
         return status;
     }
-    // Solutions become 0, where no guess is loaded.
+    // Sets solutions to 0 if no guess is loaded.
     milcgpu_status empty(milcgpu_status status, const LinkSet *links) {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
@@ -92,7 +92,9 @@ class Inversion {
         return status;
     }
     milcgpu_vector source(int k) const { return sources_[k]->vector(); }
-    milcgpu_vector normal(int k) const { return normals_[k]->vector(); } // M^dag of it; last: of the solution
+    milcgpu_vector normal(int k) const {
+        return normals_[k]->vector();
+    } // M^dag of the source; at the end, of the solution
     milcgpu_vector solution(int k) const { return solutions_[k]->vector(); }
 
     // work(k) for each source, until one fails on any rank.
@@ -102,7 +104,7 @@ class Inversion {
         return status;
     }
 
-    // Guesses that are not used stay where they are.
+    // Guesses that are not used are not copied.
     milcgpu_status load() {
         return each(MILCGPU_OK, [&](int k) {
             milcgpu_status status = p_.quarks->with_content(call_.sources[k].data, sources_[k], account_.to_device);
@@ -146,8 +148,8 @@ class Inversion {
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
     }
 
-    // Of a step around the solves, or where memory does not do for all of it: MILC's routine then calls the solver with
-    // less on the device at a time.
+    // After a failed step, or if memory is short for all of it: MILC's routine then calls the solver with less on the
+    // device at a time.
     Outcome failed(milcgpu_status status) {
         const char *const name = routine_name(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
@@ -167,7 +169,7 @@ class Inversion {
     RoutineAccount &account_;
     const milcgpu_plugin_invert_call &call_;
     Fields sources_, normals_, solutions_;
-    uint64_t made_of_ = 0; // links
+    uint64_t made_of_ = 0; // content of links
 };
 
 } // namespace
@@ -182,12 +184,12 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
         RoutineAccount &account = p.ledger[call->solve.routine];
         const Stopwatch watch(account.seconds);
         if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
-            return false; // MILC then does one iteration's worth; nothing to gain
+            return false; // MILC then does one iteration: nothing to gain
         for (int k = 0; k < call->n; ++k) {
             p.vectors.to_host(call->sources[k].data);
             p.vectors.to_host(call->solutions[k].data);
         }
-        constexpr int most_starts = 3; // links may be edited, or a bit flip, once each
+        constexpr int most_starts = 3; // links may be edited once, and a bit may flip once
         for (int start = 0; start < most_starts; ++start) {
             const Outcome outcome = Inversion(p, account, *call).run(even, odd);
             if (outcome == Outcome::done)

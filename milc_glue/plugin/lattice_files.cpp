@@ -1,4 +1,4 @@
-// MILC's lattice files, read and written by all ranks before the plugin has started, too.
+// MILC's lattice files: all ranks read and write them, also before the plugin has started.
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/host/gauge_file.h"
@@ -13,7 +13,7 @@ using namespace milcgpu;
 
 namespace {
 
-// A setting that is refused is said at the start.
+// The start logs a setting that is refused.
 bool is_off() {
     try {
         setting("MILCGPU_TEST");
@@ -70,7 +70,7 @@ GaugeForm form_of(const milcgpu_plugin_form &form) {
     return scidac;
 }
 
-// work(ranks) on all ranks; on_error(ranks, status): the answer if it throws, which is said.
+// Runs work(ranks) on all ranks. If it throws, a line says what, and on_error(ranks, status) gives the answer.
 template <class Work, class OnError>
 int on_ranks(const char *what, const milcgpu_milc &milc, const Work &work, const OnError &on_error) noexcept {
     return answer_of(what, "MILC's own routine does it", 0, [&] {
@@ -98,7 +98,7 @@ double bytes_of(const milcgpu_milc &milc, const milcgpu_plugin_form &form) {
     return gauge_file_bytes({milc.whole[0], milc.whole[1], milc.whole[2], milc.whole[3]}) * real_bytes / 4;
 }
 
-// Whether there is a file, and it is lost if that many bytes are written over it.
+// True if there is a file that would be lost if so many bytes are written over it.
 bool is_lost(const char *name, double bytes, bool disk_failed) {
     namespace fs = std::filesystem;
     std::error_code none;
@@ -113,7 +113,7 @@ extern "C" {
 
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file) {
-    bool may_be_milcs = lime == 1; // until the head is understood
+    bool may_be_milcs = lime == 1; // MILC's own may read it, until the head is understood
     return on_ranks(
         "lattice file", *milc,
         [&](Ranks &ranks) {
@@ -124,7 +124,7 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
             const Box box = box_of_milc(*milc);
             ranks.collective("the head of a file", [&] {
                 OpenFile there;
-                if (ranks.rank() != 0 || there.open(name, false) != 0) // which MILC says
+                if (ranks.rank() != 0 || there.open(name, false) != 0) // MILC says so
                     return;
                 if (kind_of(name) != (lime != 0 ? FileKind::scidac : FileKind::milc))
                     return;
@@ -170,8 +170,8 @@ int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, con
             tell(head, head.sums, *file);
             return 1;
         },
-        // MILC's own writes over an older file from its first byte on. If that cannot end well, the older one is to
-        // stay.
+        // MILC's own routine overwrites an older file from its first byte on. If that cannot end well, the older file
+        // stays.
         [&](Ranks &ranks, Status status) {
             const bool is_of_disk = status != Status::nan_or_inf && status != Status::no_memory;
             const bool would_lose =

@@ -61,7 +61,7 @@ std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
 
 namespace {
 
-// Names and values as they stand in either kind of file: numbers, or words between quotation marks.
+// Names and values as both kinds of file have them: numbers, or words between quotation marks.
 using Row = std::vector<std::pair<const char *, std::string>>;
 
 std::string word(std::string text) {

@@ -6,10 +6,10 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int most_threads = 16; // they reach the memory's speed
+constexpr int most_threads = 16; // enough for the bandwidth of the memory
 
-// Where threads of this program may run. With OMP_PROC_BIND a new thread would inherit the one place of the thread that
-// makes it; the places of OpenMP together are all.
+// Processors of this program. With OMP_PROC_BIND a new thread inherits the single place of the thread that starts it;
+// all places of OpenMP together are the program's.
 cpu_set_t allowed_processors() {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -46,7 +46,7 @@ void LinkWatch::begin() {
     try {
         processors_ = allowed_processors();
         leader_ = std::thread([this] { lead(); });
-    } catch (const std::exception &) { // no thread or no memory for one: end() looks
+    } catch (const std::exception &) { // no thread, or no memory for one: end() looks at all
         threads_ = 0;
     }
 }
@@ -58,7 +58,7 @@ void LinkWatch::lead() {
         others.reserve(threads_ - 1);
         while (static_cast<int>(others.size()) < threads_ - 1)
             others.emplace_back([this] { look(); });
-    } catch (const std::exception &) { // as many as there are
+    } catch (const std::exception &) { // fewer threads look
     }
     look();
     for (std::thread &other : others)
@@ -76,7 +76,7 @@ void LinkWatch::look() {
 bool LinkWatch::end() {
     if (!mirror_.rest_is_unseen())
         return true;
-    if (!leader_.joinable()) // too short for threads of their own: by OpenMP's
+    if (!leader_.joinable()) // the solve was too short to start threads: OpenMP's look
         return mirror_.saw_rest(combined(hash_records(fat_, Share::rest), hash_records(lng_, Share::rest)));
     look();
     leader_.join();

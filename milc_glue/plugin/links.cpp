@@ -1,4 +1,4 @@
-// Making and moving links.
+// Makes and moves links.
 #include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include <algorithm>
@@ -12,12 +12,12 @@ static void begin_new_links(Plugin &p, int n, void *const *fat, void *const *lng
     const auto begin = [&](const void *field) {
         if (field == nullptr)
             return;
-        p.deferred.before_change(field);
+        milcgpu_plugin_before_change(field);
         p.deferred.drop(MILCGPU_FERMION_LINKS, field);
     };
     for (int k = 0; k < n; ++k)
         begin(fat[k]), begin(lng[k]);
-    p.deferred.before_change(p.links->own_derivative().first);
+    milcgpu_plugin_before_change(p.links->own_derivative().first);
 }
 
 int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report *given_report) {
@@ -61,7 +61,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             kept.resize(made.size(), nullptr);
             for (size_t k = 0; k < made.size(); ++k) {
                 if (kept[k] != nullptr)
-                    kept[k]->mirror.forget_copy(); // not what it was, whatever happens
+                    kept[k]->mirror.forget_copy(); // its content changes, whatever happens
                 sets.push_back({made[k].eps, call.device_only ? nullptr : wanted(made[k].fat),
                                 call.device_only ? nullptr : wanted(made[k].lng),
                                 kept[k] != nullptr ? &kept[k]->handle : nullptr});
@@ -75,7 +75,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
                 if (kept[k] != nullptr)
                     call.device_only ? p.links->keep_deferred(*kept[k], made[k].links.first, made[k].links.second)
                                      : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
-            content = status == MILCGPU_OK && kept[0] != nullptr ? kept[0]->content() : 0;
+            content = status == MILCGPU_OK && !kept.empty() && kept[0] != nullptr ? kept[0]->content() : 0;
             for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
                 p.links->keep_sum({call.fat[k], call.lng[k]}, made[0].links, call.eps[k] - call.eps[0], made[1].links);
             return status;

@@ -10,7 +10,7 @@ using namespace milcgpu;
 
 namespace {
 
-// While one works, links of measurements are in use.
+// While one lives, links of measurements are in use.
 struct Measuring {
     Plugin &p;
     explicit Measuring(Plugin &of) : p(of) { p.measuring = true; }
@@ -23,7 +23,7 @@ size_t field_bytes(const Plugin &p) { return p.sites * p.bytes_of(6); }
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
 milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vector().of, 0}; }
 
-// work(quarks) with what the host's field has, on the device.
+// Passes the content of the host's field, on the device, to work(quarks).
 template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
     Plugin &p = plugin();
     std::shared_ptr<QuarkField> held;
@@ -37,7 +37,7 @@ milcgpu_status delivered(milcgpu_routine routine, const std::shared_ptr<QuarkFie
     return p.collective(p.quarks->deliver(made, to, p.ledger[routine].to_host));
 }
 
-// work(quarks) makes the host's field `to`.
+// work(quarks) makes the content of the host's field `to`.
 template <class Work> milcgpu_status making(milcgpu_routine routine, const milcgpu_field &to, const Work &work) {
     Plugin &p = plugin();
     if (!p.quarks->stay()) {
@@ -67,12 +67,12 @@ template <class Work> milcgpu_status changing(milcgpu_routine routine, const mil
     return status == MILCGPU_OK ? delivered(routine, own, field) : status;
 }
 
-// Fat links of up to two sets, for operators that take them.
+// Fat links of up to two sets, for operators that need them.
 struct FatLinks {
     const void *fat[2] = {}, *lng[2] = {};
 };
 
-// Their handles on the device, nullptr where none are given. NO_MEMORY: the device does not hold both.
+// Finds or loads their handles, nullptr if none are given. NO_MEMORY: the device cannot hold both sets.
 milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
     Plugin &p = plugin();
     LinkCache &cache = *p.links;
@@ -100,7 +100,7 @@ milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
     return still == handles[0] ? MILCGPU_OK : MILCGPU_NO_MEMORY;
 }
 
-// work(handle, fermion) with these links on the device; flops: a site.
+// Runs work(handle, fermion) with these links on the device. flops: for each site.
 template <class Work>
 int measured(milcgpu_routine routine, const void *links, const int *origin, const FatLinks &fat, double flops,
              const Work &work) {
@@ -121,20 +121,20 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
     });
 }
 
-// Of currents: noise, and what is made of it.
+// For currents: noise, and what is made of it.
 std::shared_ptr<QuarkField> slots[4];
 constexpr int of_currents[4] = {0, 0, 0, 0}; // origin
 
 milcgpu_vectors *vectors_of(int slot) { return slots[slot] != nullptr ? slots[slot]->vector().of : nullptr; }
 
-// MILC's eigenvectors, which are on the device, on even sites; nullptr: not all of them are.
+// MILC's eigenvectors on even sites; nullptr: the device does not have all of them.
 EigenStore::Set *milcs_eigenvectors(Plugin &p, const milcgpu_plugin_eigen_call &of) {
     EigenStore::Set *const set =
         p.eigenvectors->has(of.vectors, of.count, MILCGPU_EVEN) ? p.eigenvectors->of_fields(MILCGPU_EVEN) : nullptr;
     return set != nullptr && set->count() >= of.count ? set : nullptr;
 }
 
-// One time slice of all, or all (-1). Over all ranks' sites.
+// The fraction of all ranks' sites in one time slice, or in all (-1).
 double part_of_lattice(int slice) {
     const milcgpu_layout &layout = plugin().layout;
     return slice < 0 ? 1 : 1.0 / (layout.whole[3] > 0 ? layout.whole[3] : layout.extent[3]);

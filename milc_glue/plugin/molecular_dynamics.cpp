@@ -14,8 +14,8 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
     account.to_host += report.bytes_to_host;
 }
 
-// `work` on the device's copies of `reads`; `writes` of them are the device's from then on. It is told whether `asked`
-// holds on all ranks; empty: nothing is asked.
+// Runs work() on the device's copies of `reads`; afterwards only the device has `writes`. work() gets true if asked()
+// is true on all ranks; an empty asked: false.
 template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
@@ -43,7 +43,7 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
                     [&](milcgpu_gauge *gauge, RoutineAccount &account, bool) { return work(gauge, account); });
 }
 
-// to += constant from, vectors of the host.
+// to += constant * from, for vectors of the host.
 template <class Real> void add_scaled(double constant, const HostRecords &from, const HostRecords &to) {
     const auto at = [](const HostRecords &records, size_t k) {
         return static_cast<const unsigned char *>(records.data) + k * records.pitch;
@@ -73,7 +73,7 @@ int milcgpu_plugin_resident(void) {
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     Plugin &p = plugin();
     return common_answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
-        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // what MILC asked for
+        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // the routine that MILC called
         if (!p.active() || p.collective(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
             return false;
         ++account.calls;
@@ -148,7 +148,7 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
             vectors.all_to_host();
             status = milcgpu_momenta_add_fermion_force(gauge, spec, x, report);
         }
-        if (status != MILCGPU_OK) // MILC's own may be next
+        if (status != MILCGPU_OK) // MILC's own routine may be next
             vectors.all_to_host();
         take_report(account, *report);
         return status;
@@ -189,7 +189,7 @@ int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phas
         if (status == MILCGPU_OK && n > 0)
             status = milcgpu_gauge_loop_traces(gauge, phases_in != 0 ? MILCGPU_SIGNS_IN : MILCGPU_SIGNS_OUT, n, lengths,
                                                steps, traces);
-        for (int k = 0; phases_in != 0 && k < 2; ++k) // with phases, all of them have turned signs
+        for (int k = 0; phases_in != 0 && k < 2; ++k) // phases change the sign of all of them
             plaquettes[k] = -plaquettes[k], polyakov[k] = -polyakov[k];
         return status;
     });

@@ -14,7 +14,7 @@ milcgpu_status QuarkFields::empty(std::shared_ptr<QuarkField> &made, int count) 
     const auto gone = [](const std::weak_ptr<QuarkField> &field) { return field.expired(); };
     all_.erase(std::remove_if(all_.begin(), all_.end(), gone), all_.end());
     made = std::make_shared<QuarkField>();
-    all_.push_back(made); // first: what is made then cannot be missed
+    all_.push_back(made); // before it is made: if this throws nothing is lost
     return made->make(context_, real_, count);
 }
 
@@ -57,7 +57,7 @@ milcgpu_status QuarkFields::deliver(const std::shared_ptr<QuarkField> &made, con
 void QuarkFields::keep(const std::shared_ptr<QuarkField> &field, Mirror mirror, const Mirror::Tag &tag) {
     if (!stays_)
         return;
-    constexpr size_t share = 4; // of what is free when the first one comes
+    constexpr size_t share = 4; // of the memory that is free when the first field is kept
     if (most_ == 0)
         most_ = std::max<size_t>(1, context_->device->free_bytes() / (share * field_bytes()));
     kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.mirror.has(tag); }),

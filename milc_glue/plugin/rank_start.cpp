@@ -10,7 +10,7 @@ namespace milcgpu {
 
 namespace {
 
-// Variables that all ranks share, as NAME=value in lines, where they are set.
+// Variables that all ranks share and that are set, one NAME=value in each line.
 std::string shared_environment() {
     std::string text;
     for (const Setting &setting : setting_table()) {
@@ -91,7 +91,7 @@ std::array<int, 4> best_cut(const int whole[4], int ranks, int least) {
             for (int z = 1; z <= ranks / x / y; ++z) {
                 const std::array<int, 4> cuts{x, y, z, ranks / (x * y * z)};
                 bool fits = cuts[0] * cuts[1] * cuts[2] * cuts[3] == ranks;
-                double faces = 0; // sites, of one side of every cut, over sites of the box
+                double faces = 0; // sites on one side of every cut, divided by sites of the box
                 for (int mu = 0; mu < 4; ++mu) {
                     fits = fits && whole[mu] % cuts[mu] == 0 && (cuts[mu] == 1 || whole[mu] / cuts[mu] >= least);
                     faces += cuts[mu] > 1 ? static_cast<double>(cuts[mu]) / whole[mu] : 0;

@@ -1,4 +1,4 @@
-// Solves of one mass and of several, and D.
+// Solves for one mass and for several, and D.
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
@@ -13,17 +13,17 @@ using namespace milcgpu;
 
 namespace {
 
-// What progress() gets from the library's calls of it.
+// The data of progress().
 struct SolveUnderWay {
     ProgressLines lines;
     LinkWatch &links;
-    std::string target; // of |r| / |b|
+    std::string target; // for |r| / |b|
 };
 
 // Called while the device has work queued.
 void progress(void *user, int step, double residual) {
     SolveUnderWay &solve = *static_cast<SolveUnderWay *>(user);
-    constexpr double looks_after_seconds = 1e-3; // shorter solves end before threads have begun
+    constexpr double looks_after_seconds = 1e-3; // shorter solves end before threads start
     if (solve.lines.seconds() > looks_after_seconds)
         solve.links.begin();
     solve.lines.log([&] { return format("step %d, |r| / |b| = %.1e, %s", step, residual, solve.target.c_str()); });
@@ -33,8 +33,8 @@ std::string target_of(double tolerance, double relative) {
     return tolerance > 0 ? format("target %.1e", tolerance) : format("target %.1e of the relative residual", relative);
 }
 
-// All of the host's links have been looked at. True: they are not those on the device, and are to be loaded again; it
-// was said.
+// Ends the look at the host's links. Returns true, after a line in the log, if they are not those on the device: the
+// caller loads them again.
 bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
     if (!p.collective(!looks.end()))
         return false;
@@ -45,19 +45,19 @@ bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links
     return true;
 }
 
-// Vectors that the solve makes first, for itself and for a file, are to be those of the links as they are.
+// Vectors that the solve computes first, for itself and for a file, must be those of the links as they are now.
 Mirror::Look look_before(const milcgpu_plugin_solve_call &call) {
     return call.eigenvectors != nullptr ? Mirror::Look::whole : Mirror::Look::sample;
 }
 
-// What a solve takes on the device beside the links as handed over, which are there.
+// The memory of a solve on the device, without the links as handed over.
 template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
     const MemoryPlan plan = plan_of(*p.context, p.real(), spec);
     return plan.packed + plan.vectors;
 }
 
-// The answer of this solve, if a multi-mass call left it in these addresses, for this source, neither of them changed
-// since, as far as this rank knows; the links are to be compared.
+// The solution of this call, if a multi-mass call has made it at these addresses and neither source nor solution has
+// changed, as far as this rank knows. The caller compares the links.
 const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
     if (p.known.empty())
         return nullptr;
@@ -79,11 +79,11 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
     spec.shared.precision = spec.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
         spec.sloppy = {policy.sloppy, p.reconstruct};
-    spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC has them: forces and actions sum over all
+    spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC's: forces and actions sum over all masses
     return spec;
 }
 
-// Of n calls that differ in source and solution. links: of the calls; nullptr: they are looked for.
+// Solves n calls that differ in source and solution. links: their set; nullptr: it is looked up.
 bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
                milcgpu_solve_report *reports, LinkSet *links) {
     std::vector<milcgpu_field> sources, solutions;
@@ -174,7 +174,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         if (edited(p, call.routine, looks, *links)) {
             if (what.on_device)
                 return Outcome::from_start;
-            continue; // the solutions so far are the guesses
+            continue; // the solutions so far are the next guesses
         }
         const bool done = retry.is_answer(status);
         if (status == MILCGPU_NO_MEMORY && vectors != nullptr) {
@@ -204,7 +204,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             what.reports[k].iterations = iterations[k];
         return Outcome::done;
     }
-    return Outcome::failed; // lost while a known solution was looked for
+    return Outcome::failed; // the device was lost before
 }
 
 extern "C" {
@@ -216,7 +216,7 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
         RoutineAccount &account = p.ledger[call->routine];
         const Stopwatch watch(account.seconds);
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
-            return false; // MILC then does one iteration's worth; nothing to gain
+            return false; // MILC then does one iteration: nothing to gain
         const KnownSolution *const k = known_for(p, *call);
         const auto head = p.links_at_head(call->routine, call->fat, call->lng,
                                           k != nullptr ? Mirror::Look::whole : look_before(*call),
@@ -266,7 +266,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
             solutions.push_back(p.parity_of(call->solutions[i], call->parity));
         }
-        // The number of the first; -1: they go to the host.
+        // The number of the first solution on the device; -1: solutions are copied to the host.
         const bool stay = p.vectors.active();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
         const auto head =
@@ -349,7 +349,7 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         if (links == nullptr)
             return false;
         if (head.also) {
-            p.vectors.holds_no_more(index, parity); // what D goes to may be empty if it fails
+            p.vectors.holds_no_more(index, parity); // if D fails its destination may be empty
             if (p.collective(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
                 p.vectors.now_holds(index, parity, p.poisons());
                 ++account.calls;

@@ -1,4 +1,4 @@
-// Start and exit: what is taken over, and the tables that say so.
+// Start and exit: what is offloaded, and the tables that say so.
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/wake.h"
 #include "milc_glue/api/sized.h"
@@ -23,7 +23,7 @@ namespace {
 
 const double loaded_at = wall_seconds(); // the library is loaded as the program starts
 
-// Whether MILC's program has solves that are taken over; the one of the gradient flow has none.
+// True if MILC's program has solves that are offloaded; the gradient flow has none.
 bool has_solves(const milcgpu_milc &milc) {
     bool any = false;
     for (int r = 0; r <= MILCGPU_KS_MULTICG; ++r)
@@ -31,7 +31,7 @@ bool has_solves(const milcgpu_milc &milc) {
     return any;
 }
 
-// What of a routine is MILC's own, where the device has the rest.
+// The part of a routine that stays MILC's own, if the device does the rest.
 const char *rest_of(milcgpu_routine routine) {
     return routine == MILCGPU_SPIN_TASTE  ? "; local operators: MILC's own"
            : routine == MILCGPU_PLAQUETTE ? "; of links that MILC has: MILC's own"
@@ -104,7 +104,7 @@ void print_start(Plugin &p, const milcgpu_milc &milc) {
         p.log(1, std::string("memory of one set of links and a solve:\n") + plan);
 }
 
-// Before the start, where a setting that is refused is not said yet.
+// Before the start, which logs a setting that is refused.
 std::optional<Settings> settings_if_good() {
     try {
         return Settings::of_environment();
@@ -116,10 +116,10 @@ std::optional<Settings> settings_if_good() {
 // Whether all threads do work of MILC's own routines: milcgpu_plugin_begin() was called, and no setting is against it.
 bool all_threads_work = false;
 
-// Started by milcgpu_plugin_wake(). The process does not exit in the middle of it. Where OpenMP has a thread for each
-// core, MILC's loops have one less meanwhile: all would wait for the one that shares its core.
+// Started by milcgpu_plugin_wake(). The process does not exit before it ends. If OpenMP has a thread for each core,
+// MILC's loops have one less meanwhile: all threads would wait for the one that shares its core.
 std::thread waking;
-int threads_then = 0; // 0: as they were
+int threads_then = 0; // MILC's number of threads; 0: not changed
 void spare_a_thread() {
     const int threads = omp_get_max_threads();
     if (threads < omp_get_num_procs() || threads < 3)
@@ -137,13 +137,14 @@ void wait_until_awake() {
 
 bool tables_are_due = false;
 
-// What the door said at the start, for a table that comes when it has retreated.
+// What the door said at the start, for a table after a retreat to the host.
 struct Door {
     milcgpu_milc milc;
     std::string name, device;
 } door;
 
-// MILCGPU_TABLE, by rank 0: use(file, its name). Where the file cannot be written a line says why. False then.
+// Rank 0 calls use(file, its name) for MILCGPU_TABLE. Returns false, after a line in the log, if the file cannot be
+// written.
 template <class Use> bool with_table_file(const Use &use) {
     const Plugin &p = plugin();
     const std::string name = p.settings["MILCGPU_TABLE"];
@@ -151,7 +152,7 @@ template <class Use> bool with_table_file(const Use &use) {
         return true;
     try {
         WholeFile file;
-        file.open(name, 0, true); // a pipe would be waited for
+        file.open(name, 0, true); // a pipe would block
         use(file, name);
         return true;
     } catch (const std::exception &error) {
@@ -187,7 +188,7 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
         p.log(1, "comparison with MILC's own routines:\n" + comparison);
 }
 
-// Where MILC has not said that it ends, and no message passes any more.
+// For a MILC that has not announced its end; messages no longer pass.
 void print_exit() {
     answer_of("the tables at exit", "They are left out", 0, [] {
         if (tables_are_due)
@@ -196,17 +197,17 @@ void print_exit() {
     });
 }
 
-// The tables at the start; those at exit are due then.
+// Prints the tables at the start; those at exit are due from then on.
 void begin_tables(Plugin &p) {
     print_start(p, door.milc);
     door.device = milcgpu_context_device_name(p.context);
-    with_table_file([](auto &, auto &) {}); // a name that cannot be written is said before the work
+    with_table_file([](auto &, auto &) {}); // logs a file that cannot be written before the work begins
     tables_are_due = true;
     static const int registered = std::atexit(print_exit);
     static_cast<void>(registered);
 }
 
-// MAJOR.MINOR, the interface between glue and library.
+// MAJOR.MINOR: the version of the interface between glue and library.
 std::string interface_of(const std::string &version) { return version.substr(0, version.rfind('.')); }
 
 bool are_known(const milcgpu_report_sizes &of) {
@@ -217,7 +218,7 @@ bool are_known(const milcgpu_report_sizes &of) {
            is_size_of<milcgpu_eigen_report>(of.eigen);
 }
 
-// Why MILC cannot be served; empty: it can.
+// Why MILC cannot be served; empty if it can.
 std::string refusal_of_glue(const milcgpu_milc &milc) {
     if (milc.struct_size != sizeof milc || !are_known(milc.report_sizes) ||
         interface_of(milc.header_version) != interface_of(MILCGPU_VERSION))
@@ -241,7 +242,7 @@ int refused(const Plugin &p, const std::string &why) {
     return 0;
 }
 
-// part(what, from, to) for pieces of 0 ... n - 1, by all threads; the results or-ed.
+// All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results, or-ed.
 int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
     constexpr size_t piece = 2048;
     int results = 0;
@@ -339,7 +340,7 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
         door.milc = *milc;
         door.name = milc->milc;
         door.milc.milc = door.name.c_str();
-        if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats from here: the map stays
+        if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats to the host next: the map stays
             return refused(p, reason());
         begin_tables(p);
         return 1;
@@ -371,12 +372,12 @@ int milcgpu_plugin_retreat(void) {
         int backend = MILCGPU_CUDA;
         if (p.context != nullptr)
             milcgpu_context_backend(p.context, &backend);
-        if (backend == MILCGPU_HOST) // what it cannot do now, for want of memory, it may do in the next call
+        if (backend == MILCGPU_HOST) // memory is short now; the next call may find some
             return false;
         p.close();
         if (p.retreated || p.site_map.empty())
             return false;
-        if (!p.open(MILCGPU_HOST)) // for want of memory: a later call may find some
+        if (!p.open(MILCGPU_HOST)) // memory is short; a later call may find some
             return false;
         p.retreated = true;
         p.log(0, "the host backend does this call and all that follow");
@@ -401,11 +402,11 @@ int milcgpu_plugin_gathers(void) {
 }
 int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
     Plugin &p = plugin();
-    // The steps of a solve are as 1 / mass, or fewer for masses that are lighter than the spectrum. Together all masses
-    // take those of the lightest, for either parity.
+    // A solve takes steps in proportion to 1 / mass, or fewer for masses below the spectrum. Solved together, all
+    // masses take the steps of the lightest, on either parity.
     constexpr double parities = 2;
     const double lightest = *std::min_element(masses, masses + n);
-    double steps = 0; // of those of the lightest
+    double steps = 0; // in units of the steps of the lightest mass
     for (int i = 0; i < n; ++i)
         steps += lightest / masses[i];
     const bool yes = p.active() && !p.settings.asks_for("no_gather") && lightest > 0 && steps <= parities;

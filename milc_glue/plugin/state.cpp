@@ -11,8 +11,8 @@
 
 namespace milcgpu {
 
-// Never destroyed: the CUDA runtime may be gone before a destructor at exit would run. In memory that is there from the
-// start: no entry fails before it can say so.
+// Never destroyed, because the CUDA runtime may be gone when destructors run at exit. In static memory, so that no
+// entry fails before it can print why.
 Plugin &plugin() {
     alignas(Plugin) static unsigned char scratch[sizeof(Plugin)];
     static Plugin *const only = new (scratch) Plugin;
@@ -21,7 +21,7 @@ Plugin &plugin() {
 
 namespace {
 
-// `use` is handed the words for what was thrown.
+// Passes the words for what was thrown to use().
 template <class Use> void with_words_thrown(const Use &use) noexcept {
     try {
         throw;
@@ -51,7 +51,7 @@ void leave_call(const char *where, const char *after) noexcept {
             char words[1000];
             std::snprintf(words, sizeof words, "%s: %s. MILC cannot go on: all ranks end", where, what);
             p.end_all(p.end_all_user, words);
-        } else if (p.rank == 0) { // it hears of the others, with their names
+        } else if (p.rank == 0) { // errors of other ranks reach it, with their names
             std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, what, after);
         }
     });
@@ -77,16 +77,16 @@ void Plugin::log(int level, const std::string &text) const {
     }
 }
 
-// MILCGPU_DEVICE, else in turn among the ranks of this host.
+// MILCGPU_DEVICE; else the ranks of a host take its devices in turn.
 int Plugin::device_number() const {
     const int count = settings.is_given("MILCGPU_DEVICE") ? 0 : Device::gpu_count();
     return count > 0 ? node_rank % count : std::stoi(settings["MILCGPU_DEVICE"]);
 }
 
-// From the settings, and by what the backend is best at: the fewest reals of a link are the fastest on a GPU, and the
-// slowest on a CPU.
+// Chooses by the settings and by what is fastest: links of the fewest reals are the fastest on a GPU, and the slowest
+// on a CPU.
 bool Plugin::open(int backend) {
-    constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own
+    constexpr int dslash_from_sites = 4096; // on smaller lattices the copies take longer than MILC's own D
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = backend;
@@ -130,7 +130,7 @@ void Plugin::close() {
     const std::string solutions = attempt(vectors.handle() != nullptr, [&] { vectors.all_to_host(); });
     lose_solutions(solutions);
     const std::string why = attempt(gauge != nullptr, [&] {
-        if (gauge != nullptr) // all ranks are asked, whatever one has found above
+        if (gauge != nullptr) // all ranks call it, whatever this one has found above
             gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
     });
     if (!why.empty()) {
@@ -141,7 +141,7 @@ void Plugin::close() {
 }
 
 void Plugin::lattice_changed() {
-    say_unwritten(false); // the links that they are for are gone
+    say_unwritten(false); // their links are gone
     Residency::lattice_changed();
 }
 
@@ -197,7 +197,7 @@ void Plugin::end_context_after(int status) {
     if (!ends_context(status))
         return;
     if (status != MILCGPU_DEVICE_LOST)
-        site_map.clear(); // messages of before may still arrive
+        site_map.clear(); // old messages may still arrive: no other start
     close();
 }
 
@@ -213,7 +213,7 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
 }
 
 void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {
-    constexpr size_t most = 8; // different ones, as with numbers in them
+    constexpr size_t most = 8; // lines may differ in their numbers
     std::vector<std::string> &said = failures[routine].said;
     if (std::find(said.begin(), said.end(), text) != said.end()) {
         ++failures[routine].more;

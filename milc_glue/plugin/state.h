@@ -36,10 +36,7 @@ struct Plugin : MilcSide, Residency {
         bool done;
     };
     std::vector<EigenFile> eigen_files;
-    // What lines of the log have said last, where the same again needs no line.
-    struct {
-        double step_of_flow = 0; // that is too long
-    } last_logged;
+    double step_logged = 0; // of a flow, too long: the last that a line has named
     Ledger ledger;
     int originals = 0; // depth of calls of MILC's originals
     double original_since = 0;

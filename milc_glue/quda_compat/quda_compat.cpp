@@ -85,7 +85,12 @@ using namespace milcgpu::quda;
 
 namespace {
 
-const void *eigensolver_links[2] = {nullptr, nullptr}; // fat, long
+// What calls with eigenvectors leave for the next.
+struct {
+    const void *links_of_eigensolver[2] = {nullptr, nullptr}; // fat, long
+    bool twisted = false;                                     // the links of the next call
+    bool size_was_logged[2] = {};                             // of the arguments of solves, and of loading vectors
+} eigen_calls;
 
 // Each start goes on from the solutions of the one before; the residuals in between are counted once. `calls` differ in
 // source and solution alone.
@@ -144,8 +149,6 @@ constexpr const char *note_of_eigenvectors =
     "not "
     "below 1e-6 of the largest eigenvalue";
 
-bool twisted = false; // the links of the next call with eigenvectors
-
 // Eigenvectors as a call of MILC's wants them.
 milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const QudaInvertArgs_t &of_links) {
     milcgpu_plugin_eigenvectors wanted{};
@@ -155,19 +158,19 @@ milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const Q
     wanted.note = note_of_eigenvectors;
     wanted.read_from = args.vec_infile;
     wanted.write_to = wanted.count > 0 ? args.vec_outfile : nullptr;
-    wanted.saved = !std::exchange(twisted, false) && of_links.naik_epsilon == 0;
+    wanted.saved = !std::exchange(eigen_calls.twisted, false) && of_links.naik_epsilon == 0;
     return wanted;
 }
 
-// Said once for each function.
-bool can_read(const char *function, const QudaEigensolverArgs_t &args, bool &said) {
+// Logs once, unless was_logged, that the arguments are those of another header.
+bool can_read(const char *function, const QudaEigensolverArgs_t &args, bool &was_logged) {
     if (args.struct_size == sizeof args)
         return true;
     char text[160];
     std::snprintf(text, sizeof text,
                   "QudaEigensolverArgs_t has %zu bytes here, and struct_size is %zu: solutions of such calls are NaN",
                   sizeof args, args.struct_size);
-    if (!std::exchange(said, true))
+    if (!std::exchange(was_logged, true))
         complain(function, text);
     return false;
 }
@@ -360,8 +363,7 @@ void qudaInvertMsrcDeflatable(int external_precision, int, double mass, QudaInve
     const char *function = num_src == 1 ? "qudaInvertDeflatable" : "qudaInvertMsrcDeflatable";
     *final_residual = *final_fermilab_residual = INFINITY;
     *num_iters = 0;
-    static bool said = false;
-    if (!can_read(function, eig_args, said)) {
+    if (!can_read(function, eig_args, eigen_calls.size_was_logged[0])) {
         for (int i = 0; i < num_src; ++i)
             nan_on_parity(solutions[i], parity_of(inv_args), external_precision);
         return;
@@ -377,8 +379,7 @@ void qudaInvertMsrcDeflatable(int external_precision, int, double mass, QudaInve
 void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, const void *longlink, double,
                             QudaInvertArgs_t inv_args, QudaEigensolverArgs_t eig_args, void **vectors,
                             QudaMilcEigLoad from) {
-    static bool said = false;
-    if (!can_read(__func__, eig_args, said))
+    if (!can_read(__func__, eig_args, eigen_calls.size_was_logged[1]))
         return;
     guarded(__func__, [&] {
         if (!start(__func__, external_precision) || milcgpu_plugin_active() == 0)
@@ -393,11 +394,13 @@ void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, co
     });
 }
 
-void milcgpu_quda_twist(int is_in) { twisted = is_in != 0; }
+void milcgpu_quda_twist(int is_in) { eigen_calls.twisted = is_in != 0; }
 
 void qudaCleanUpDeflationSpace(void) { milcgpu_plugin_eigenvectors_drop(); }
 
-void milcgpu_quda_links_of_eigensolver(int three_links, const void *links) { eigensolver_links[three_links] = links; }
+void milcgpu_quda_links_of_eigensolver(int three_links, const void *links) {
+    eigen_calls.links_of_eigensolver[three_links] = links;
+}
 
 void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *asked) {
     constexpr const char *function = "eigensolveQuda";
@@ -411,7 +414,7 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
                      "the lowest eigenvectors of one parity are built, and no others: spectrum must be SR, use_pc 1");
             return false;
         }
-        if (eigensolver_links[0] == nullptr || eigensolver_links[1] == nullptr) {
+        if (eigen_calls.links_of_eigensolver[0] == nullptr || eigen_calls.links_of_eigensolver[1] == nullptr) {
             complain(function, "no fat and long links were loaded: loadGaugeQuda with both comes first");
             return false;
         }
@@ -423,8 +426,9 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
         std::vector<double> l(n);
         const int parity = of.matpc_type == QUDA_MATPC_ODD_ODD ? MILCGPU_ODD : MILCGPU_EVEN;
         const auto solve = [&] {
-            return milcgpu_plugin_eigenvectors_get(eigensolver_links[0], eigensolver_links[1], parity, &wanted,
-                                                   l.data(), vectors) != 0;
+            return milcgpu_plugin_eigenvectors_get(eigen_calls.links_of_eigensolver[0],
+                                                   eigen_calls.links_of_eigensolver[1], parity, &wanted, l.data(),
+                                                   vectors) != 0;
         };
         // Where memory is short, the host backend would not be done in time.
         const bool here = start(function, precision) && milcgpu_plugin_active() != 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
+#include <utility>
 #include <vector>
 
 using namespace milcgpu::quda;
@@ -47,8 +48,10 @@ Call call_on_quark(const char *function, int precision, void *result) {
 milcgpu_field quark(const void *field, int precision) { return packed(const_cast<void *>(field), precision); }
 
 const void *smeared_with = nullptr; // links whose two-link products the next call may take; nullptr: none
-int origin_given[4];                // of the next spin-taste operator
-bool origin_is_given = false;
+struct {
+    int given[4];
+    bool is_given = false, absence_was_logged = false;
+} origin; // of the next spin-taste operator
 
 } // namespace
 
@@ -69,22 +72,20 @@ void qudaShift(int external_precision, int, const void *links, const void *src, 
     });
 }
 
-void milcgpu_quda_origin(const int origin[4]) {
-    std::copy_n(origin, 4, origin_given);
-    origin_is_given = true;
+void milcgpu_quda_origin(const int of_operator[4]) {
+    std::copy_n(of_operator, 4, origin.given);
+    origin.is_given = true;
 }
 
 void qudaSpinTaste(int external_precision, int, const void *links, const void *src, void *dest, int spin, int taste,
                    int reload_links) {
-    static bool said = false;
-    if (!origin_is_given) {
-        if (!said)
+    if (!origin.is_given) {
+        if (!std::exchange(origin.absence_was_logged, true))
             complain(__func__, "no origin is given: coordinates of the operators count from 0 0 0 0, which is wrong by "
                                "signs where the source is at an odd one");
-        said = true;
-        std::fill_n(origin_given, 4, 0);
+        std::fill_n(origin.given, 4, 0);
     }
-    origin_is_given = false;
+    origin.is_given = false;
     Call call = call_on_quark(__func__, external_precision, dest);
     call.refuse_unless(spin >= 0 && spin < 16 && taste >= 0 && taste < 16,
                        "spin is %d, taste %d: must be from 0 to 15, sums of 1 x, 2 y, 4 z, 8 t", spin, taste);
@@ -92,14 +93,14 @@ void qudaSpinTaste(int external_precision, int, const void *links, const void *s
     call.refuse_unless(src != nullptr && dest != nullptr && (is_local || links != nullptr),
                        "fields must not be NULL, nor the links of an operator that is not local");
     for (int mu = 0; mu < 4; ++mu)
-        call.refuse_unless(origin_given[mu] >= 0 && origin_given[mu] < lattice.box.whole[mu],
-                           "the origin's %c is %d: must be from 0 to %d", "xyzt"[mu], origin_given[mu],
+        call.refuse_unless(origin.given[mu] >= 0 && origin.given[mu] < lattice.box.whole[mu],
+                           "the origin's %c is %d: must be from 0 to %d", "xyzt"[mu], origin.given[mu],
                            lattice.box.whole[mu] - 1);
     call.run([&] {
         if (reload_links != 0 && !is_local)
             milcgpu_plugin_expect_links(links, 1);
         return milcgpu_plugin_spin_taste(is_local ? nullptr : links, 1, nullptr, nullptr,
-                                         milcgpu::spin_taste_index(spin, taste), origin_given,
+                                         milcgpu::spin_taste_index(spin, taste), origin.given,
                                          quark(src, external_precision), quark(dest, external_precision)) != 0;
     });
 }

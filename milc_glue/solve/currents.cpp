@@ -50,8 +50,8 @@ class Currents {
             sums_->sum(field * directions + mu, numbers_.data());
         }
     }
-    // on(parity): what sums over sites of that parity are multiplied with, of each field; added to `to`, of which a
-    // field has T numbers for each direction.
+    // Adds to `to` the sums over sites of each parity, times on(parity) of each field. `to` has T numbers for each
+    // field and direction.
     template <class On> void take(int fields, const On &on, std::vector<double> &to) const {
         const Geometry &geometry = links_.geometry();
         const int n_t = geometry.lattice().extent[3], begin = geometry.origin()[3], all_t = links_.extent(3);
@@ -78,11 +78,11 @@ void hand_over(milcgpu_meson_links &links, std::vector<double> &found, double *s
     links.device().add_over_ranks(found.data(), static_cast<int>(found.size()));
     for (const double number : found)
         if (!std::isfinite(number))
-            throw Error(Status::nan_or_inf, "a current is NaN or infinite: look for it in sources and links");
+            throw Error(Status::nan_or_inf, "a current is NaN or infinite: check sources and links");
     std::copy(found.begin(), found.end(), sums);
 }
 
-// x loses its part along v_j, the last first: x -= v_j <v_j, x>. normalize: of v_j / |v_j|.
+// x -= v_j <v_j, x> for all j, the last first. normalize: with v_j / |v_j|.
 void project_each(Device &device, const SpinorBlock &v, bool normalize, const SpinorBlock &x) {
     const int n = v.sources;
     const std::vector<Number> g = gram_over_ranks(device, v, v);
@@ -119,7 +119,8 @@ milcgpu_status milcgpu::thinned_sources(milcgpu_vectors *to, int n, const milcgp
             begin_filling(*to, 0, to->count(), parity);
         context.device->collective("memory for thinned sources", [&] {
             if (n < 1 || each * n != to->count())
-                refuse(format("%d vectors of %d random fields", to->count(), n));
+                refuse(format("%d vectors for %d random fields, which are thinned to %d vectors each", to->count(), n,
+                              each));
             for (const int parity : {0, 1})
                 field[parity] = {*context.device, precision, context.geometry, parity, owner};
         });

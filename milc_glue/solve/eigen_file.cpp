@@ -67,20 +67,19 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     read(&n, sizeof n), read(time, sizeof time), read(&order, 4), read(&parity, 4), read(&count, 4);
     constexpr unsigned char lime[] = {0x45, 0x67, 0x89, 0xab};
     if (std::memcmp(&n, lime, sizeof lime) == 0)
-        fail(0,
-             "the file is of QIO (LIME), and the library reads files of eigenvectors without QIO alone; read it with "
-             "MILC (reload_parallel_ks_eigen or reload_serial_ks_eigen), or write it with a MILC without QIO "
-             "(save_serial_ks_eigen)");
+        fail(0, "the file is of QIO (LIME), and the library reads only eigenvector files without QIO; read it with "
+                "MILC (reload_parallel_ks_eigen or reload_serial_ks_eigen), or write it with a MILC without QIO "
+                "(save_serial_ks_eigen)");
     if (std::equal(n.begin(), n.end(), extents.begin(), [](int32_t a, int b) { return turned_round(a) == b; }))
-        fail(0, "the file is of a machine with the other byte order; write it on one like this");
+        fail(0, "the file is of a machine with the other byte order; write it on a machine like this one");
     if (!std::equal(n.begin(), n.end(), extents.begin()))
-        fail(0, format("the file is of a lattice of %s sites, this one has %s; or it is none of MILC's files of "
-                       "eigenvectors without QIO",
+        fail(0, format("the file is of a lattice of %s sites, this one has %s; or it is not a file of "
+                       "eigenvectors that MILC writes without QIO",
                        text_of({n[0], n[1], n[2], n[3]}).c_str(), text_of(extents).c_str()));
     if (order != 0)
         fail(80, "the sites are in an order of their own; save the file with MILC as a serial file");
     if (parity == 3)
-        fail(84, "the vectors are of both parities, and the library takes those of one; save the even ones");
+        fail(84, "the vectors are of both parities, and the library reads vectors of one parity; save the even ones");
     if (parity != 1 && parity != 2)
         fail(84, format("the parity is %d: must be 2 (even) or 1 (odd); %s", parity, truncated));
     head_ = {extents, parity, count, Precision::single};

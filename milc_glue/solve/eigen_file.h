@@ -6,7 +6,7 @@
 //                   float or all double
 //   the end  uint32 sum29, sum31: of all words of 32 bits of the vectors, each rotated by its place modulo 29 and 31
 //
-// Neither a magic number nor the precision is there: the size of the file tells the precision.
+// There is no magic number and no precision: the size of the file tells the precision.
 #pragma once
 #include "gpu_kernels/fields/precision.h"
 #include "gpu_kernels/machine/error.h"
@@ -30,18 +30,18 @@ struct EigenFileHead {
     size_t bytes() const { return vector_at(count) + 8; }
 };
 
-// One that is read from its begin to its end. All functions throw Error(bad_argument), or nan_or_inf: file, byte, what
-// it is and what to do.
+// A file that is read from begin to end. All functions throw Error(bad_argument) or Error(nan_or_inf), which names
+// file, byte, what is wrong and what to do.
 class EigenFileReader {
   public:
     EigenFileReader() = default;
     EigenFileReader(const EigenFileReader &) = delete;
     ~EigenFileReader();
-    void open(const std::string &path, const std::array<int, 4> &extents); // which it must have
+    void open(const std::string &path, const std::array<int, 4> &extents); // throws if the file has others
     const EigenFileHead &head() const { return head_; }
     const std::vector<double> &values() const { return values_; }
     void next(void *vector); // vector_bytes()
-    void finish();           // the sums, behind the last vector
+    void finish();           // after the last vector: compares the sums
 
   private:
     void read(void *to, size_t bytes);
@@ -54,7 +54,7 @@ class EigenFileReader {
     int done_ = 0;
 };
 
-// Throws Error(bad_argument) where the disk is full or the file cannot be made.
+// Throws Error(bad_argument) if the disk is full or the file cannot be created.
 class EigenFileWriter {
   public:
     // time: at most 63 characters.

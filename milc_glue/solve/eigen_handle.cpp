@@ -13,8 +13,8 @@ namespace {
 
 constexpr double of_free_memory = 0.95;
 
-// Checksums of so many vectors are compared in each deflated call: an eighth of a pass over 256 vectors, where a solve
-// takes ten passes and more.
+// Each deflated call compares the checksums of this many vectors: an eighth of a pass over 256 vectors, while a solve
+// makes ten passes and more.
 constexpr int checked_in_turn = 32;
 
 LanczosLimits limits_of(const milcgpu_eigen_spec &spec) {
@@ -27,7 +27,7 @@ LanczosLimits limits_of(const milcgpu_eigen_spec &spec) {
     return limits;
 }
 
-// What may be taken on all ranks. Where that is less than `wanted`, solvers that wait for the next solve go first.
+// Bytes that are free on all ranks. If these are fewer than `wanted`, idle solvers are freed first.
 size_t free_for(milcgpu_context &context, size_t wanted) {
     for (;;) {
         double bytes = of_free_memory * static_cast<double>(context.device->free_bytes());
@@ -86,11 +86,11 @@ void milcgpu::stop_learning(milcgpu_context &context) {
 void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context &context, int parity,
                                 const char *name, const char *what) {
     if (of.context != &context)
-        refuse(format("%s: of another context than that of the call", name));
+        refuse(format("%s: of another context than the call", name));
     if (!are_loaded(of))
         refuse(format("%s: %s", name, empty_eigenvectors));
     if (of.set->parity() != parity)
-        refuse(format("%s are on %s sites, and %s the others: take eigenvectors of that parity", name,
+        refuse(format("%s are on %s sites, but %s the others: use eigenvectors of that parity", name,
                       of.set->parity() == 0 ? "even" : "odd", what));
 }
 
@@ -258,7 +258,7 @@ milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, mil
             resident(context, links);
             require_index(call, of, index);
             if (links->links->tag() != of.set->links)
-                refuse("these links are not those that the handle was made for: take those, or make the handle again");
+                refuse("these are not the links that the handle was made for: use those, or create the handle again");
             host = host_field(from, 6, "from");
         });
         const Operator full = full_operator(*links, of.set->parity());

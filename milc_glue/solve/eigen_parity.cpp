@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *owner = "an eigenvector";
 
-// Vectors of one parity in double, B v of them, and D v between.
+// A vector v of one parity in double, B v, and D v between.
 struct Side {
     Operator of;
     SpinorField v, bv, between;
@@ -32,12 +32,12 @@ double size_of(Device &device, const SpinorBlock &of) {
     return std::sqrt(sum.to_host()[0]);
 }
 
-// How many there are; throws where these are too few.
+// The number of vectors; throws if there are too few.
 int need_vectors(const milcgpu_eigenvectors *vectors, int count, const char *function) {
     require(vectors, function, "eigenvectors");
     const int there = milcgpu_eigenvectors_count(vectors);
     if (there < count)
-        refuse(format("%d eigenvectors are asked for, and there are %d", count, there));
+        refuse(format("%d eigenvectors are requested, but there are %d", count, there));
     return there;
 }
 
@@ -128,7 +128,7 @@ milcgpu_status milcgpu::other_parity_to_host(milcgpu_eigenvectors *vectors, milc
             const double size = size_of(device, to->v);
             device.collective("the copy of an eigenvector", [&] {
                 if (!std::isfinite(size))
-                    throw Error(Status::nan_or_inf, format("D of eigenvector %d is %g long", k, size));
+                    throw Error(Status::nan_or_inf, format("D of eigenvector %d has the norm %g", k, size));
                 convert_spinor(device, to->v, to->bv, size > 0 ? 1 / size : 0, nullptr); // 0: as MILC has it
                 context.reorder->to_host(to->bv, 1 - vectors->set->parity(), host_field(&fields[k], 6, "a field"));
             });

@@ -1,4 +1,4 @@
-// Eigenvectors from files and into them, over ranks: rank 0 has the file and one whole vector, each rank its box of it.
+// Eigenvectors from files and to files, over ranks: rank 0 has the file and one whole vector, each rank its box of it.
 #include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
@@ -10,8 +10,8 @@ using namespace milcgpu;
 
 namespace {
 
-// body(place in the file's vector, place among the box's own, sites): all sites of a parity in the box, in rows along
-// x.
+// Calls body(place in the file's vector, place in the box, number of sites) for each row along x of the box's sites of
+// a parity.
 template <class Body> void rows_of(const Box &box, int parity, const Body &body) {
     const auto &n = box.extent, &at = box.origin;
     size_t own = 0;
@@ -107,7 +107,7 @@ class SpreadVector {
     std::unique_ptr<SpinorReorder> straight_;
 };
 
-// Work of rank 0 with the file; where it throws, all ranks do.
+// Runs work() on rank 0, which has the file; if it throws, all ranks throw.
 template <class Work> void on_first(milcgpu_context &context, const Work &work) {
     context.device->collective("a file of eigenvectors", [&] {
         if (context.ranks->rank() == 0)
@@ -115,9 +115,9 @@ template <class Work> void on_first(milcgpu_context &context, const Work &work) 
     });
 }
 
-// A vector belongs to the links if its l is the file's, or if it is an eigenvector of them, whatever the file says.
+// A vector belongs to the links if its l is the file's, or if it is an eigenvector of them with any l.
 constexpr double near_l = 0.01, near_zero = 1e-4, good_vector = 0.1, good_zero = 1e-3;
-// If l agrees with the file's to this, the file's is kept, so that a file that is written again has the same.
+// If l agrees with the file's to this, the file's l is kept, so that a file that is written again has the same l.
 constexpr double same_l = 1e-6;
 
 // of[k]: the vector's number in the file.
@@ -128,24 +128,24 @@ void compare_values(const std::string &path, Eigenvectors &set, const std::vecto
         if (off > near_l * l + near_zero && set.residuals[k] > good_vector * l + good_zero)
             refuse(format("%s: vector %d is not one of these links: l is %.4e with them, |B v - l v| is %.1e, and the "
                           "file says l = %.4e; give links of the same gauge field, action and phases",
-                           quoted_name(path).c_str(), of[k], l, set.residuals[k], of_file));
+                          quoted_name(path).c_str(), of[k], l, set.residuals[k], of_file));
         if (off <= same_l * l)
             set.values[k] = of_file;
     }
 }
 
-// The lowest `most` vectors of a file, in whatever order it has them. of: their numbers in the file.
+// The lowest `most` vectors of a file, which may be in any order. of: their numbers in the file.
 void load_lowest(milcgpu_context &context, EigenFileReader &file, const EigenFileHead &head, const NormalOperator &full,
                  int most, Eigenvectors &set, std::vector<int> &of) {
     SpinorField vector;
     context.device->collective("memory for an eigenvector",
                                [&] { vector = full.vectors(*context.device, "eigenvector"); });
     SpreadVector on_host(context, parity_index(head.parity), head.real);
-    const int room = std::min(most + 1, head.count); // one more, to look at those that are not among the lowest so far
+    const int room = std::min(most + 1, head.count); // one more for the vector that is being looked at
     int place = 0;
     for (int k = 0; k < head.count; ++k) {
         on_first(context, [&] { file.next(on_host.whole()); });
-        // A damaged file may claim more than it has: memory is taken for what has been read.
+        // A damaged file may claim more than it has: allocate only for what has been read.
         if (place == set.count())
             context.device->collective("memory for eigenvectors",
                                        [&] { set.grow(std::min(Eigenvectors::group_size(), room - place)); });

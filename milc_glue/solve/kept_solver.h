@@ -1,4 +1,4 @@
-// Solvers that a context keeps between calls, and what they are for.
+// Solvers that a context keeps between calls, and their keys.
 #pragma once
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/block_cg.h"
@@ -13,14 +13,14 @@
 #include <vector>
 
 namespace milcgpu {
-// Makes an operator in a specification, whose reals become what was granted.
+// Makes an operator for a specification; sets its reals to the granted ones.
 using OperatorMaker = std::function<Operator(OperatorSpec &)>;
 
-// What a solver is for.
+// Identifies the systems that a solver can solve.
 struct SolverKey {
-    const void *handle = nullptr; // whose links it reads
-    uint64_t tag = 0;             // of their content (ResidentField)
-    const void *shelf = nullptr;  // solvers that share one have a limit of their own
+    const void *handle = nullptr; // the owner of the links
+    uint64_t tag = 0;             // of the links' content (ResidentField)
+    const void *shelf = nullptr;  // the number of solvers with the same shelf is limited
     int parity = 0;
     std::array<double, 4> parameters{}; // of the operator
     OperatorSpec precise, sloppy;
@@ -37,25 +37,24 @@ struct KeptSolver : SolverKey {
     CgOperators operators;
     std::unique_ptr<CgSolver> cg;
     std::unique_ptr<BicgstabSolver> bicgstab; // in place of cg
-    // Made when first needed. What they leave goes through cg.
+    // Allocated when first needed. cg solves what they leave over.
     std::unique_ptr<MultiMassSolver> multi_mass;
     OperatorSpec shared; // of multi_mass
     std::unique_ptr<BlockCgSolver> block;
-    std::set<double> faster_in_lock_step;      // shifts with which several sources were found so
-    std::vector<std::shared_ptr<void>> beside; // what a family keeps for each source that it takes at once
+    std::set<double> faster_in_lock_step;      // shifts with which several sources are faster in lock-step
+    std::vector<std::shared_ptr<void>> beside; // data that a family keeps for each source of a group
 };
 
 class KeptSolvers : public SolverShelf {
   public:
     explicit KeptSolvers(milcgpu_context &of) : SolverShelf(of, first), context_(of) { register_here(); }
-    // The solver that was used longest ago; when all idle ones are gone, what the busy one does not work with.
+    // Frees the idle solver that was used longest ago. Without idle solvers: the parts of the busy one that are idle.
     bool release_idle() override;
     void forget(const void *handle, uint64_t still_valid) override;
 
-    std::list<KeptSolver> all; // the last used first
-    // What the call in progress works with; nullptr: nothing yet.
-    const KeptSolver *busy = nullptr;
-    bool busy_with_several = false; // its multi-mass solver or that of several sources, too
+    std::list<KeptSolver> all;        // the last used first
+    const KeptSolver *busy = nullptr; // the solver of the call in progress; nullptr: none
+    bool busy_with_several = false;   // the call uses its multi-mass or block solver, too
 
   private:
     milcgpu_context &context_;

@@ -1,5 +1,5 @@
-// The C interface to the gauge Laplace operator of links of a measurement. What one rank may refuse alone is inside
-// Device::collective().
+// The C interface to the gauge Laplace operator of links of a measurement. On many ranks what one of them may refuse
+// alone is inside agreed() or agree().
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
@@ -189,7 +189,7 @@ std::vector<int> parities_of(int parity) {
 // ---- solves
 
 SolveTask checked(const milcgpu_laplace_solve_spec &spec, int n) {
-    SolveTask task{"milcgpu_laplace_solve", {}, {}, spec.together, true, {}};
+    SolveTask task{{"milcgpu_laplace_solve", n, spec.together, true}, {}, {}, {}};
     SolveArguments &a = task.a;
     check_laplace(spec.directions, spec.kappa);
     a.precise = laplace_spec(spec.precise, spec.directions, "spec.precise");
@@ -292,7 +292,7 @@ class LaplaceSources : public SourcesOfCall {
         solutions_[group.first + k].write(*links_.context, 0, group.x[k]);
         solutions_[group.first + k].write(*links_.context, 1, x_odd_[k]);
     }
-    void add_regions(std::vector<Region> &regions) const override { regions = links_.with_used(regions); }
+    void add_checked_regions(std::vector<Region> &regions) const override { regions = links_.with_used(regions); }
     // Where the caller names none. Solves take some 20 steps, a factor of 3 each, so evaluations at a tenth would cost
     // as much as the steps. Measured at 8^3 x 16, m^2 from 0.001 to 1, links near unity and far from it: no step more
     // than at a tenth, and 3 and 4 evaluations for 8. With a tenth of these residuals jump by a tenth of themselves,
@@ -391,7 +391,7 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
         });
         LaplaceFamily family(l, full.directions, full.kappa);
         LaplaceSources fields(l, full, from, to);
-        outcome = solve(family, fields, *task, filled);
+        outcome = solve_in_groups(family, fields, *task, filled);
         copy_to_caller(filled, reports);
         return [n] { return format("Laplace solve of %d sources", n); };
     });

@@ -9,31 +9,31 @@ using namespace milcgpu;
 
 namespace {
 
-// Below these nothing is looked at: sources, their steps, and steps times sites of a parity, below which launches cost
-// more than memory does.
+// The density is not computed below these numbers of sources, of steps, and of steps times sites of a parity. Below the
+// last one launches cost more than memory traffic.
 constexpr double least_sources = 4, least_steps = 4000, least_work = 1e9;
 
-// A look at the density of eigenvalues may cost this part of what solves have taken. If that is too little, as on a
-// rough lattice whose lowest modes lie close, the next look comes when solves have taken spent_grows times as much.
+// Computing the density of eigenvalues may cost this part of the solves so far. If that is too little, as on a rough
+// lattice whose lowest modes lie close, the next attempt comes when solves have cost spent_grows times as much.
 constexpr double of_spent = 0.1, spent_grows = 4;
 
-// Of what is free. On the host others want memory, too.
+// The part of free memory to use. On the host other programs need memory, too.
 double of_free_memory(bool on_gpu) { return on_gpu ? 0.9 : 0.5; }
 
-// A flop as bytes through the device's memory: 3 TB/s and 30 TFLOPS of a GPU beside 5 GFLOPS of the host; the host by
-// itself with 20 GB/s. Example: at 3 TB/s 256 vectors of a 24^3 x 32 lattice count as 0.9 s, 1000 of 48^3 x 64 as 66;
+// A flop in bytes through the device's memory: a GPU with 3 TB/s and 30 TFLOPS beside a host with 5 GFLOPS; the host
+// alone with 20 GB/s. Example: at 3 TB/s 256 vectors of a 24^3 x 32 lattice count as 0.9 s, 1000 of 48^3 x 64 as 66;
 // an H200 makes them in 1.0 and 63.
 double bytes_of_flop(bool as_gpu) { return as_gpu ? 0.1 : 4; }
 double bytes_of_host_flop(bool as_gpu) { return as_gpu ? 600 : 4; }
-// Where small lattices are to learn, all is counted as on the host: a GPU would never gain there.
+// If small lattices learn (tests), costs are counted as on the host: a GPU would never gain there.
 bool counts_as_gpu(const milcgpu_context &context) {
     return context.device->on_gpu() && context.learns != Learns::soon;
 }
 
-// Few, so that a little more or less of free memory changes nothing.
+// Few candidates, so that a little more or less free memory changes nothing.
 constexpr int counts[] = {16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072};
 
-constexpr double most_steps = 1e6; // of a mass that is new, and may be 0
+constexpr double most_steps = 1e6; // of a new mass, which may be 0
 
 double logarithm_of(double residual) { return std::log(2 / std::fmin(std::fmax(residual, 1e-15), 1)); }
 
@@ -93,7 +93,7 @@ Learning::Groups Learning::all_since() const {
     return all;
 }
 
-// By counts alone, which all ranks have alike.
+// From counts alone, which are equal on all ranks.
 bool Learning::is_worth_a_look() const {
     const Groups all = all_since();
     const bool enough =
@@ -107,7 +107,8 @@ double Learning::cost(double bytes, double flops) const {
     return std::fmax(bytes, flops * bytes_of_flop(counts_as_gpu(context_)));
 }
 
-// A group of this mass without vectors; of a mass that is new by the formula, with the cost a step of the others.
+// The cost of a group of this mass without vectors; for a new mass from the formula, with the other masses' cost a
+// step.
 Learning::Groups Learning::plain(double shift, double logarithm) const {
     Groups all;
     for (const Mass &mass : masses_) {
@@ -119,7 +120,7 @@ Learning::Groups Learning::plain(double shift, double logarithm) const {
     return {1, 1, steps, logarithm, steps * all.cost / all.steps, steps};
 }
 
-// What these groups take with such vectors.
+// The cost of these groups with such vectors.
 double Learning::deflated(const Groups &of, double shift, const Vectors &with) const {
     const double logarithm = of.logarithms / of.groups;
     const double left = ladder::expected_steps(highest_, with.last + shift, logarithm);
@@ -160,7 +161,7 @@ double Learning::memory() const {
 
 namespace {
 
-// work(), or why there are no eigenvectors.
+// Runs work(); logs why there are no eigenvectors if it fails.
 template <class Work> std::string why_not(const Work &work) {
     try {
         work();
@@ -180,11 +181,11 @@ double Learning::set_up(const ModeNumber &density, const NormalOperator &A, int 
     return cost(work.bytes, work.flops) + work.host_flops * bytes_of_host_flop(counts_as_gpu(context_));
 }
 
-// The density of eigenvalues, and what vectors would cost.
+// Computes the density of eigenvalues and the costs of vectors.
 bool Learning::look() {
     const Geometry &geometry = context_.geometry;
     const std::string why = why_not([&] {
-        int most = counts[0]; // that the lattice has to give
+        int most = counts[0]; // that this lattice allows
         for (const int count : counts)
             if (lanczos_plan(*context_.device, geometry, limits_of(count, INFINITY)).count == count)
                 most = count;
@@ -210,7 +211,7 @@ bool Learning::look() {
 const Eigenvectors *Learning::before(double shift, double tolerance) {
     if (given_up_ || !is_worth_a_look() || (highest_ == 0 && (all_since().cost < look_from_ || !look())))
         return nullptr;
-    // What each rank would do, and what all do.
+    // Each rank's own decision, then the common one.
     struct Said {
         int has, uses;
         Vectors wants;
@@ -241,11 +242,11 @@ const Eigenvectors *Learning::before(double shift, double tolerance) {
     return vectors_->set.get();
 }
 
-// Says what it was decided by.
+// Logs the numbers behind the decision.
 void Learning::make(const Vectors &wanted, double memory) {
     const double begin = wall_seconds();
     const Groups all = all_since();
-    const Mass *most = &masses_[0]; // has taken
+    const Mass *most = &masses_[0]; // the mass with the largest cost
     for (const Mass &mass : masses_)
         if (mass.since.cost > most->since.cost)
             most = &mass;

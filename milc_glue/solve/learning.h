@@ -1,19 +1,19 @@
-// Solves that learn: links that many solves use get eigenvectors by themselves, once they pay.
+// Solves that learn: the library makes eigenvectors for links that many solves use, once they pay.
 //
-// Costs are bytes through the device's memory, or flops as so many bytes where these take longer, counted by steps and
-// vectors. No clock is read, so a job that runs again with the same free memory decides alike.
+// Costs are bytes through the device's memory, or flops converted to bytes if they take longer, counted from steps and
+// vectors. No clock is read, so a job that runs again with the same free memory makes the same decisions.
 //
-//   set_up(N)      of Lanczos (lanczos_work), with l_N from the density of eigenvalues
-//   deflated(N)    of a group of sources: its steps, or ladder::expected_steps where these are fewer, and the passes
-//                  over the vectors
-//   the rule       N vectors are made where   set_up(N) + sum of deflated(N)   over the groups so far is no more than
-//                  what they have taken. N: of the smallest such sum
+//   set_up(N)      the cost of Lanczos (lanczos_work), with l_N from the density of eigenvalues
+//   deflated(N)    the cost of a group of sources: its steps, or ladder::expected_steps if these are fewer, and the
+//                  passes over the vectors
+//   the rule       Make N vectors if set_up(N) + the sum of deflated(N) over the groups so far is at most the cost of
+//                  these groups. N minimizes that sum.
 //
-// So the rule expects as many solves to come as there were, and a job spends at most twice the least that it could have
-// spent (the ski rental problem). With vectors the count begins again, and the same rule makes twice as many, or more.
-// Before there is enough to save nothing is looked at, and ranks do not ask each other.
+// So the rule expects as many solves to come as there were, and a job spends at most twice the least possible cost (the
+// ski rental problem). Once there are vectors the count begins again, and the same rule makes at least twice as many.
+// While there is too little to save, the density is not computed and ranks exchange nothing.
 //
-// Vectors belong to the content of the links. They are given back where memory is short, and not made again.
+// Vectors belong to the content of the links. If memory is short they are freed and not made again.
 #pragma once
 #include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/solve_driver.h"
@@ -26,24 +26,24 @@ class Learning : public Evictable {
   public:
     Learning(milcgpu_links &, int parity);
 
-    // Before a group of sources: what to deflate it with, or nullptr. All ranks together.
+    // Called by all ranks before a group of sources: the vectors to deflate it with, or nullptr.
     const Eigenvectors *before(double shift, double tolerance);
     void after(double shift, const GroupWork &);
-    void rest() { in_use_ = false; } // the end of a call
+    void rest() { in_use_ = false; } // at the end of a call
     bool release_idle() override;
 
   private:
-    // Of groups of sources: sums.
+    // Sums over groups of sources.
     struct Groups {
         double groups = 0, sources = 0, steps = 0, logarithms = 0, cost = 0;
-        double own_steps = 0; // a step of several sources is one of each
+        double own_steps = 0; // a step of several sources counts for each
         void add(const Groups &more);
     };
     struct Mass {
         double shift;
-        Groups plain, since; // without vectors; all, since vectors were last made
+        Groups plain, since; // without vectors; all since vectors were last made
     };
-    struct Vectors { // that there are, or might be
+    struct Vectors { // existing or possible ones
         int count = 0;
         double last = 0; // eigenvalue
         double set_up = 0, total = INFINITY;
@@ -65,15 +65,15 @@ class Learning : public Evictable {
     milcgpu_context &context_;
     const int parity_;
     std::vector<Mass> masses_;
-    double highest_ = 0;                   // eigenvalue; 0: nothing was looked at
-    double look_from_ = 0;                 // no look before all solves have cost this
+    double highest_ = 0;                   // eigenvalue; 0: the density was not computed
+    double look_from_ = 0;                 // compute the density once all solves have cost this
     std::vector<Vectors> candidates_;      // the fewest first
     bool made_ = false, given_up_ = false; // on all ranks
     bool in_use_ = false;
-    std::unique_ptr<milcgpu_eigenvectors> vectors_; // what was made, where this rank still has it
+    std::unique_ptr<milcgpu_eigenvectors> vectors_; // nullptr if none were made, or this rank has freed them
 };
 
-// Of a solve with these links that says nothing of eigenvectors; nullptr: its context does not learn.
+// For a solve with these links without eigenvectors of its own; nullptr if its context does not learn.
 std::shared_ptr<Learning> learning_of(milcgpu_links &, int parity);
 
 } // namespace milcgpu

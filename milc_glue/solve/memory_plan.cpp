@@ -1,8 +1,10 @@
 // Plans of memory as tables, and the plan of a solve.
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/solve_arguments.h"
+#include "milc_glue/solve/solve_driver.h"
 
 using namespace milcgpu;
 
@@ -21,7 +23,7 @@ std::string milcgpu::table_of(const MemoryPlan &plan, size_t free_bytes) {
     line(plan.vectors, "vectors");
     line(plan.deflation, "deflation, beside its eigenvectors");
     table += format("%10.1f MiB  in all, %.1f MiB free\n", mib(plan.total()), mib(free_bytes));
-    line(plan.more, "more, where the solve has to change its precision on the way");
+    line(plan.more, "more, if the solve has to change its precision");
     return table;
 }
 
@@ -32,6 +34,25 @@ void milcgpu::fill_plan(const milcgpu_context &context, MemoryPlan plan, char *t
         std::snprintf(text, text_size, "%s", table.c_str());
     if (bytes != nullptr)
         *bytes = plan.total();
+}
+
+MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
+                               const OperatorSpec &precise, const OperatorSpec &sloppy, int sources) {
+    const PlannedSolver solver =
+        planned_solver(geometry, {Precision::double_, host, 18}, precise, sloppy, sources); // full: full_spec()
+    ResidentField::Versions versions;
+    for (const auto &specs : {solver.operators, others})
+        for (const OperatorSpec &spec : specs)
+            versions.insert({spec.link, spec.reals});
+    MemoryPlan plan{};
+    plan.links = ResidentLinks::bytes_as_given(host, geometry);
+    plan.raw = Device::allocated_bytes(size_t(geometry.volume()) * 72 * real_bytes(host)); // links_to_device
+    plan.packed = ResidentLinks::packed_bytes(versions, host, geometry);
+    plan.vectors = solver.vectors;
+    if (solver.later)
+        versions.insert({solver.later->link, solver.later->reals});
+    plan.more = ResidentLinks::packed_bytes(versions, host, geometry) - plan.packed + solver.later_vectors;
+    return plan;
 }
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {

@@ -87,8 +87,8 @@ MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSol
 
 } // namespace
 
-Status milcgpu::solve(OperatorFamily &family, MassesOfCall &call, const CallMeter &meter,
-                      milcgpu_multi_mass_report &report) {
+Status milcgpu::solve_masses(OperatorFamily &family, MassesOfCall &call, const CallMeter &meter,
+                             milcgpu_multi_mass_report &report) {
     MultiMassArguments &a = call.a;
     const int n = static_cast<int>(a.limits.shifts.size());
     if (n == 0)
@@ -189,7 +189,7 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
             });
         };
         StaggeredFamily family(*links, call.a.parity);
-        return solve(family, call, meter, filled);
+        return solve_masses(family, call, meter, filled);
     });
     return report_to_caller(status, filled, report);
 }
@@ -222,7 +222,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                       [&](const milcgpu_multi_mass_spec &full) {
                           require(to, "milcgpu_staggered_multi_mass_vectors", "to");
                           if (to->context != links->context)
-                              refuse("to: vectors of another context than that of the links");
+                              refuse("to: vectors of another context than the links");
                           need_vectors(*to, first, full.n_shifts, "first");
                           return Write([to, first, filled = std::vector<int>(), parity = parity_index(full.parity)](
                                            int i, const SpinorBlock &x, bool last) mutable {

@@ -1,8 +1,12 @@
 // Arguments and reports of a solve.
 #include "milc_glue/solve/solve_arguments.h"
+#include "gpu_kernels/algebra/block_steps.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/members.h"
 #include <cmath>
+#include <cstring>
+#include <tuple>
 
 using namespace milcgpu;
 
@@ -52,6 +56,54 @@ SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
     a.limits.reliable_delta = spec.reliable_delta;
     a.limits.jump_limit = spec.jump_limit;
     return a;
+}
+
+int milcgpu::sources_at_once(int n, int together, bool some_are_loose) {
+    if (n <= 1 || together == MILCGPU_ONE_BY_ONE || (together == MILCGPU_TOGETHER_AUTO && some_are_loose))
+        return 1;
+    const int groups = (n + most_block - 1) / most_block;
+    return (n + groups - 1) / groups;
+}
+
+void milcgpu::check_together(int together, int n) {
+    if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
+        refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
+    require_count(n, 0, "n, the number of sources,");
+}
+
+milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k) {
+    milcgpu_solve_spec own = spec;
+    if (spec.source_tolerances != nullptr)
+        own.tolerance = spec.source_tolerances[k];
+    if (spec.source_max_iterations != nullptr)
+        own.max_iterations = spec.source_max_iterations[k];
+    own.source_tolerances = nullptr, own.source_max_iterations = nullptr;
+    return own;
+}
+
+SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, OfEachSource &of_each) {
+    if (n == 0)
+        return checked_solve(spec);
+    SolveArguments arguments{};
+    for (int k = 0; k < n; ++k) {
+        try {
+            const SolveArguments own = checked_solve(spec_of_source(spec, k));
+            if (k == 0)
+                arguments = own;
+            of_each.tolerances.push_back(own.limits.tolerance);
+            of_each.max_iterations.push_back(own.limits.max_iterations);
+            of_each.loose += ladder::is_loose(own.limits.tolerance, own.limits.relative_tolerance);
+        } catch (const Error &error) {
+            std::string words = error.what(); // of the members that source k has instead
+            for (const auto &[member, its, given] :
+                 {std::tuple("spec.tolerance ", "spec.source_tolerances", spec.source_tolerances != nullptr),
+                  {"spec.max_iterations ", "spec.source_max_iterations", spec.source_max_iterations != nullptr}})
+                if (given && words.rfind(member, 0) == 0)
+                    words.replace(0, std::strlen(member), format("%s[%d] ", its, k));
+            throw Error(error.status(), words);
+        }
+    }
+    return arguments;
 }
 
 void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_report &report) {

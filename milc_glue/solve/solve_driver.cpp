@@ -17,7 +17,7 @@ void OperatorFamily::make_solver(KeptSolver &s) {
     of.full = s.make(all);
     of.precise = s.precise == all ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
-    // Single precision with the same reals, where half is asked for beside something finer.
+    // Single precision with the same reals, if half is asked for beside a finer precision.
     if (s.sloppy.spinor == Precision::half && s.precise.spinor != Precision::half)
         of.finer = [make = s.make, reals = s.sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
@@ -78,7 +78,7 @@ SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, Operator
 
 namespace {
 
-// Whether half precision is asked for, and serves the eigenvalues that a solve meets.
+// Whether half precision is asked for and suffices for the eigenvalues of the solve.
 bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
@@ -87,14 +87,14 @@ bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvec
            !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
 }
 
-// Whether the caller leaves it open how, and several sources with this shift were found to be faster in lock-step.
+// Whether the caller leaves the choice open and several sources with this shift were found to be faster in lock-step.
 bool found_faster_in_lock_step(const KeptSolver &solver, const SolveTask &task, bool deflated) {
     return task.together == MILCGPU_TOGETHER_AUTO && !deflated &&
            solver.faster_in_lock_step.count(task.a.limits.shift) > 0;
 }
 
-// Whether several sources iterate in half precision: where lock-step was found to be faster, or with eigenvectors that
-// leave no eigenvalue for which half would not serve.
+// Whether several sources iterate in half precision: if lock-step was found to be faster, or with eigenvectors that
+// leave only eigenvalues for which half suffices.
 bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     if (found_faster_in_lock_step(solver, task, eigenvectors != nullptr))
         return true;
@@ -103,7 +103,7 @@ bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const 
                ladder::several_in_half_up_to * (eigenvectors->highest() + task.a.limits.shift);
 }
 
-// With room for `most` sources, or fewer where memory is short. in_half: half precision iterates.
+// A block solver for `most` sources, or fewer if memory is short. in_half: half precision iterates.
 BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most,
                             bool in_half) {
     kept_solvers(family.context).busy_with_several = true;
@@ -130,37 +130,17 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
 
 // ---- a group --------------------------------------------------------------------------------------------------------
 
-// Sources one after the other, whatever their number.
+// Whether sources are solved one after the other.
 bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const SolveTask &task,
-               const Eigenvectors *eigenvectors, int n) {
-    if (sources_at_once(n, task.together, task.each.loose > 0) == 1 || solver.cg == nullptr)
+               const Eigenvectors *eigenvectors) {
+    if (sources_at_once(task.n, task.together, task.each.loose > 0) == 1 || solver.cg == nullptr)
         return true;
     if (task.together != MILCGPU_TOGETHER_AUTO)
         return false;
     const milcgpu_context &context = family.context;
     const double vectors =
         0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) / context.ranks->size();
-    return !ladder::together_pays(n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
-}
-
-CgReport solved_by(BicgstabSolver &solver, const CgLimits &limits, const CgProgress &progress) {
-    BicgLimits of;
-    of.tolerance = limits.tolerance;
-    of.max_iterations = limits.max_iterations, of.max_restarts = limits.max_restarts;
-    of.reliable_delta = limits.reliable_delta;
-    if (limits.jump_limit > 0)
-        of.jump_limit = limits.jump_limit;
-    const BicgReport r = solver.solve(of, progress);
-    CgReport report;
-    report.status = r.status;
-    report.iterations = report.steps = r.steps;
-    report.restarts = r.restarts, report.reliable_updates = r.reliable_updates;
-    report.source_norm = r.source_norm, report.true_residual = r.true_residual;
-    report.recursion_residual = r.recursion_residual, report.largest_jump = r.largest_jump;
-    report.seconds = r.seconds, report.flops = r.flops, report.bytes = r.bytes;
-    report.message = r.message;
-    report.broke_down = r.broke_down;
-    return report;
+    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
 }
 
 void add(const CgReport &of_pass, CgReport &all) {
@@ -185,7 +165,7 @@ class GroupSolve {
                Deflation *deflation)
         : family_(family), sources_(sources), task_(task), group_(group), deflation_(deflation) {}
 
-    // Until the answers, and what there is to say of them, are there. What they stand on is checked.
+    // Solves, and checks the data that the answers depend on.
     void run() {
         verified(
             family_.context, [this] { family_.empty(); },
@@ -268,7 +248,7 @@ class GroupSolve {
         limits.checksums = verification.checksums_of_links();
         limits.deflation = deflation_;
         group_.look(0, [&] {
-            last_ = solver.bicgstab ? solved_by(*solver.bicgstab, limits, task_.progress)
+            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
                                     : solver.cg->solve(limits, task_.progress);
             add(last_, source.report);
             ++source.passes;
@@ -309,7 +289,7 @@ class GroupSolve {
             ++source.passes;
         }
     }
-    // After a solve in one Krylov space: notes whether the next sources with this shift are faster in lock-step.
+    // After a solve in one Krylov space: remembers whether the next sources with this shift are faster in lock-step.
     void judge(const SourcesReport &taken) const {
         double residual = 1;
         for (const CgReport &source : taken.sources)
@@ -329,7 +309,7 @@ class GroupSolve {
                                   : !group_.alone  ? solver.block->checked_regions(residual_alone)
                                   : residual_alone ? solver.cg->checked_regions(last_)
                                                    : solver.cg->checked_regions(false);
-        sources_.add_regions(all);
+        sources_.add_checked_regions(all);
         return all;
     }
 
@@ -338,14 +318,14 @@ class GroupSolve {
     const SolveTask &task_;
     Group group_;
     Deflation *deflation_;
-    CgReport last_;        // of the last pass of a source alone
+    CgReport last_;        // of the last pass, if alone
     SourcesReport total_;  // of all passes of several
     bool all_well_ = true; // in the last pass
 };
 
 // ---- a call ---------------------------------------------------------------------------------------------------------
 
-// work(), where what does not fit is told with what the whole solve needs.
+// Runs work(). If memory is short, the message says how much the whole solve needs.
 template <class Work> void with_plan(const SourcesOfCall &sources, int at_once, const Work &work) {
     try {
         work();
@@ -401,23 +381,23 @@ void milcgpu::check_one_source(const milcgpu_solve_spec &spec) {
         refuse("source_tolerances and source_max_iterations are for several sources: here they must be NULL");
 }
 
-Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask &task,
-                      std::vector<milcgpu_solve_report> &reports) {
+Status milcgpu::solve_in_groups(OperatorFamily &family, SourcesOfCall &sources, SolveTask &task,
+                                std::vector<milcgpu_solve_report> &reports) {
     std::optional<CallMeter> meter(family.device());
-    const int n = static_cast<int>(reports.size()), most = sources_at_once(n, task.together, task.each.loose > 0);
+    const int n = task.n, most = sources_at_once(n, task.together, task.each.loose > 0);
     std::optional<SolverInUse> in_use;
     bool alone = true;
     const Eigenvectors *eigenvectors = nullptr;
     with_plan(sources, most, [&] {
         in_use.emplace(family, task.a.precise, task.a.sloppy);
         eigenvectors = sources.eigenvectors();
-        alone = are_alone(family, in_use->solver(), task, eigenvectors, n);
+        alone = are_alone(family, in_use->solver(), task, eigenvectors);
         if (alone)
             sources.allocate(in_use->solver(), 1);
     });
     KeptSolver &solver = in_use->solver();
     Status worst = Status::ok;
-    std::unique_ptr<Deflation> deflation; // with room for the sources of a group
+    std::unique_ptr<Deflation> deflation; // for all sources of a group
     const auto deflation_of = [&](int count) -> Deflation * {
         if (deflation != nullptr && &deflation->vectors() == eigenvectors && deflation->sources() >= count)
             return deflation.get();

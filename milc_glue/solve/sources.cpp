@@ -1,5 +1,4 @@
 // The C interface to solves of staggered fermions, of one source and of several.
-#include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
@@ -8,9 +7,6 @@
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
-#include <algorithm>
-#include <cstring>
-#include <tuple>
 #include <utility>
 
 using namespace milcgpu;
@@ -75,58 +71,6 @@ class StaggeredSources : public SourcesOfCall {
     const Eigenvectors *given_ = nullptr;
 };
 
-} // namespace
-
-int milcgpu::sources_at_once(int n, int together, bool some_are_loose) {
-    if (n <= 1 || together == MILCGPU_ONE_BY_ONE || (together == MILCGPU_TOGETHER_AUTO && some_are_loose))
-        return 1;
-    const int groups = (n + most_block - 1) / most_block;
-    return (n + groups - 1) / groups;
-}
-
-void milcgpu::check_together(int together, int n) {
-    if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
-        refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
-    require_count(n, 0, "n, the number of sources,");
-}
-
-milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k) {
-    milcgpu_solve_spec own = spec;
-    if (spec.source_tolerances != nullptr)
-        own.tolerance = spec.source_tolerances[k];
-    if (spec.source_max_iterations != nullptr)
-        own.max_iterations = spec.source_max_iterations[k];
-    own.source_tolerances = nullptr, own.source_max_iterations = nullptr;
-    return own;
-}
-
-SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, OfEachSource &of_each) {
-    if (n == 0)
-        return checked_solve(spec);
-    SolveArguments arguments{};
-    for (int k = 0; k < n; ++k) {
-        try {
-            const SolveArguments own = checked_solve(spec_of_source(spec, k));
-            if (k == 0)
-                arguments = own;
-            of_each.tolerances.push_back(own.limits.tolerance);
-            of_each.max_iterations.push_back(own.limits.max_iterations);
-            of_each.loose += ladder::is_loose(own.limits.tolerance, own.limits.relative_tolerance);
-        } catch (const Error &error) {
-            std::string words = error.what(); // of the members that source k has instead
-            for (const auto &[member, its, given] :
-                 {std::tuple("spec.tolerance ", "spec.source_tolerances", spec.source_tolerances != nullptr),
-                  {"spec.max_iterations ", "spec.source_max_iterations", spec.source_max_iterations != nullptr}})
-                if (given && words.rfind(member, 0) == 0)
-                    words.replace(0, std::strlen(member), format("%s[%d] ", its, k));
-            throw Error(error.status(), words);
-        }
-    }
-    return arguments;
-}
-
-namespace {
-
 struct Places {
     std::vector<VectorPlace> sources, solutions;
 };
@@ -146,7 +90,7 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
     const std::string wrong = why_not_of(eigenvectors, links);
     if (wrong.empty())
         sources.deflate_with(eigenvectors.set.get());
-    const Status status = solve(family, sources, task, reports);
+    const Status status = solve_in_groups(family, sources, task, reports);
     bool raised = false;
     for (milcgpu_solve_report &report : reports) {
         raised = raised || report.deflation_off != 0;
@@ -163,34 +107,34 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
 
 // places(): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
-Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve_spec *given, int together, int n,
-                 bool numbered, std::vector<milcgpu_solve_report> &reports, const PlacesOf &places_of) {
+Status solve_staggered(const SourcesCall &of, milcgpu_links &links, const milcgpu_solve_spec *given,
+                       std::vector<milcgpu_solve_report> &reports, const PlacesOf &places_of) {
     milcgpu_context &context = *links.context;
-    SolveTask task{function, {}, {}, together, numbered, {}};
+    SolveTask task{of, {}, {}, {}};
     Places places;
     milcgpu_solve_spec spec{};
-    same_on_all_ranks(context, function, [&](CallArguments &call) {
-        spec = call.copy_of("spec", given), call("together", together), call("n", n);
+    same_on_all_ranks(context, of.function, [&](CallArguments &call) {
+        spec = call.copy_of("spec", given), call("together", of.together), call("n", of.n);
         resident(links);
-        check_together(together, n);
-        if (!numbered)
+        check_together(of.together, of.n);
+        if (!of.numbered)
             check_one_source(spec);
         places = places_of();
-        task.a = checked_sources(spec, n, task.each);
-        if (numbered) // solutions may be written while other sources are still read
+        task.a = checked_sources(spec, of.n, task.each);
+        if (of.numbered) // solutions may be written while other sources are still read
             require_apart(occupied(context, "sources", false, places.sources, task.a.parity),
                           occupied(context, "solutions", true, places.solutions, task.a.parity));
         check_version(spec.links_version, *links.links);
-        reports = empty_reports(n);
-        if (numbered)
+        reports = empty_reports(of.n);
+        if (of.numbered)
             call.of_entries = numbers_of(task.each);
     });
     if (spec.eigenvectors != nullptr) // on all ranks
-        same_on_all_ranks(context, function, [&](CallArguments &call) {
+        same_on_all_ranks(context, of.function, [&](CallArguments &call) {
             need_eigenvectors(*spec.eigenvectors, context, task.a.parity);
             call("count of spec.eigenvectors", milcgpu_eigenvectors_count(spec.eigenvectors));
         });
-    if (n == 0)
+    if (of.n == 0)
         return Status::ok;
     task.progress = progress_of(context, spec);
     StaggeredFamily family(links, task.a.parity);
@@ -199,31 +143,31 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
     StaggeredSources sources(links, task.a, spec.mass, std::move(places.sources), std::move(places.solutions),
                              learns ? learning_of(links, task.a.parity) : nullptr);
     if (spec.eigenvectors == nullptr)
-        return solve(family, sources, task, reports);
+        return solve_in_groups(family, sources, task, reports);
     return solve_deflated(*spec.eigenvectors, links, family, sources, task, reports);
 }
 
 // Of several. place(given, name): of each.
 template <class Given, class Place>
-milcgpu_status solve_sources(const char *function, milcgpu_links *links, const milcgpu_solve_spec *spec, int together,
-                             int n, const Given *sources, const Given *solutions, milcgpu_solve_report *reports,
+milcgpu_status solve_sources(const SourcesCall &of, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                             const Given *sources, const Given *solutions, milcgpu_solve_report *reports,
                              const Place &place) {
-    return with_links(links, function, [&](milcgpu_context &) {
+    return with_links(links, of.function, [&](milcgpu_context &) {
         std::vector<milcgpu_solve_report> filled;
         const auto places_of = [&] {
             Places places;
-            if (n > 0) {
-                require(sources, function, "sources");
-                require(solutions, function, "solutions");
+            if (of.n > 0) {
+                require(sources, of.function, "sources");
+                require(solutions, of.function, "solutions");
             }
-            for (int k = 0; k < n; ++k) {
+            for (int k = 0; k < of.n; ++k) {
                 places.sources.push_back(place(sources[k], format("sources[%d]", k).c_str()));
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
             }
-            require_sizes(reports, n);
+            require_sizes(reports, of.n);
             return places;
         };
-        const Status status = solve_all(function, *links, spec, together, n, true, filled, places_of);
+        const Status status = solve_staggered(of, *links, spec, filled, places_of);
         copy_to_caller(filled, reports);
         return status;
     });
@@ -241,7 +185,7 @@ extern "C" milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const mi
             require_sizes(report, 1);
             return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
         };
-        return solve_all(function, *links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
+        return solve_staggered({function}, *links, spec, filled, places_of);
     });
     return hand_back_one(status, filled, report);
 }
@@ -253,8 +197,8 @@ extern "C" milcgpu_status milcgpu_staggered_solve_sources(milcgpu_links *links, 
     const auto place = [](const milcgpu_field &field, const char *what) {
         return VectorPlace(host_field(&field, 6, what));
     };
-    return solve_sources("milcgpu_staggered_solve_sources", links, spec, together, n, sources, solutions, reports,
-                         place);
+    return solve_sources({"milcgpu_staggered_solve_sources", n, together, true}, links, spec, sources, solutions,
+                         reports, place);
 }
 
 extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, const milcgpu_solve_spec *spec,
@@ -264,27 +208,8 @@ extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, 
     const auto place = [&](const milcgpu_vector &vector, const char *what) {
         return VectorPlace(links->context, vector, what);
     };
-    return solve_sources("milcgpu_staggered_solve_vectors", links, spec, together, n, sources, solutions, reports,
-                         place);
-}
-
-MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
-                               const OperatorSpec &precise, const OperatorSpec &sloppy, int sources) {
-    const PlannedSolver solver =
-        planned_solver(geometry, {Precision::double_, host, 18}, precise, sloppy, sources); // full: full_spec()
-    ResidentField::Versions versions;
-    for (const auto &specs : {solver.operators, others})
-        for (const OperatorSpec &spec : specs)
-            versions.insert({spec.link, spec.reals});
-    MemoryPlan plan{};
-    plan.links = ResidentLinks::bytes_as_given(host, geometry);
-    plan.raw = Device::allocated_bytes(size_t(geometry.volume()) * 72 * real_bytes(host)); // links_to_device
-    plan.packed = ResidentLinks::packed_bytes(versions, host, geometry);
-    plan.vectors = solver.vectors;
-    if (solver.later)
-        versions.insert({solver.later->link, solver.later->reals});
-    plan.more = ResidentLinks::packed_bytes(versions, host, geometry) - plan.packed + solver.later_vectors;
-    return plan;
+    return solve_sources({"milcgpu_staggered_solve_vectors", n, together, true}, links, spec, sources, solutions,
+                         reports, place);
 }
 
 extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,

@@ -1,4 +1,4 @@
-// What all calls for Wilson fermions share: checks of arguments, vectors, the way into a handle.
+// Shared by all calls for Wilson fermions: checks of arguments, vectors, with_wilson.
 #pragma once
 #include "milc_glue/api/members.h"
 #include "milc_glue/solve/kept_solver.h"
@@ -14,7 +14,7 @@ inline WilsonParameters parameters_of(const milcgpu_wilson_spec &spec) {
     return {spec.kappa, spec.kappa * spec.clover};
 }
 
-// M_p, and M_p^dag M_p for conjugate gradient.
+// M_p for BiCGstab, M_p^dag M_p for conjugate gradient.
 class WilsonFamily : public OperatorFamily {
   public:
     WilsonFamily(milcgpu_wilson &w, const WilsonParameters &of, int parity, int method)
@@ -38,7 +38,7 @@ class WilsonFamily : public OperatorFamily {
     int parity_, method_;
 };
 
-// Throws Error(nan_or_inf) that names the first site and spin with NaN or infinity, where there is one.
+// Throws Error(nan_or_inf) if there is NaN or infinity; the message names the first site and spin.
 inline void require_finite_vector(Device &device, const SpinorBlock &x, int parity, const char *what) {
     DeviceArray<double> sum;
     device.collective("room for a norm", [&] { sum = {device, 1, "norm of a vector"}; });
@@ -51,7 +51,7 @@ inline void require_finite_vector(Device &device, const SpinorBlock &x, int pari
                 format("%s: its norm overflows on %s sites; scale it down", what, parity == 0 ? "even" : "odd"));
 }
 
-// WilsonVectors of a call on both parities, in one precision.
+// A vector of a call on both parities, in one precision.
 struct WilsonVectors {
     SpinorField on[2];
     WilsonVectors(milcgpu_wilson &w, Precision precision, const char *owner) {
@@ -97,7 +97,7 @@ inline void check_unused(bool unused, const char *what) {
         refuse(format("%s must be 0: calls for Wilson fermions do not take it", what));
 }
 
-// body(wilson) with its context's device current and its errors as a status.
+// Runs body(wilson) with its context's device current, and turns its errors into a status.
 template <class Body> milcgpu_status with_wilson(milcgpu_wilson *wilson, const char *function, const Body &body) {
     return guarded(wilson != nullptr ? wilson->context : nullptr, function, [&] {
         require(wilson, function, "wilson");

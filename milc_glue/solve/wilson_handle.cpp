@@ -59,11 +59,11 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
     if (cku0 == 0)
         return {};
     if (cku0 != cku0_) {
-        context->forget(this); // the solver has the others
+        context->forget(this); // the solver holds the old terms
         clover_.clear();
         cku0_ = cku0;
     }
-    // R where `of` is none, else its inverse there. Held here while others are made.
+    // R if `of` is none, else its inverse on that parity. Held here while others are made.
     const auto one = [&](Precision in, int of, const auto &make) {
         std::shared_ptr<const CloverField> found = clover_[{in, of}];
         if (!found) {
@@ -176,7 +176,7 @@ milcgpu_status milcgpu_wilson_load_gauge(milcgpu_wilson *wilson, int signs, milc
             call.given("gauge", gauge);
             call("signs", signs, in_or_out);
             if (gauge->context != w.context)
-                refuse("gauge: a handle of another context than that of wilson");
+                refuse("gauge: a handle of another context than wilson");
             call("the precision of gauge", int(gauge->precision));
         });
         need_some_links(*gauge);

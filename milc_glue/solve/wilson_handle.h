@@ -1,4 +1,4 @@
-// What stands behind the handle of Wilson fermions.
+// The handle of Wilson fermions.
 #pragma once
 #include "gpu_kernels/wilson/wilson_operator.h"
 #include "milc_glue/api/context.h"
@@ -17,14 +17,13 @@ struct WilsonParameters {
     bool operator==(const WilsonParameters &o) const { return kappa == o.kappa && cku0 == o.cku0; }
 };
 
-// The clover term in one precision, and its inverse where that was asked for; both nullptr: 1.
+// The clover term in one precision, and its inverse if requested; both nullptr: 1.
 struct CloverVersion {
     std::shared_ptr<const CloverField> term, inverse;
     CloverPair pair() const { return {term.get(), inverse.get()}; }
 };
 
-// milcgpu_wilson_residual, and with it MILC's relative residual (with even_odd; else it is 1), where that is wanted:
-// relative may be nullptr.
+// milcgpu_wilson_residual, with MILC's relative residual (with even_odd; else 1) unless relative is nullptr.
 milcgpu_status true_residuals(milcgpu_wilson *, const milcgpu_wilson_spec *, int parity, const milcgpu_field *source,
                               const milcgpu_field *solution, double *residual, double *relative);
 
@@ -43,31 +42,31 @@ struct milcgpu_wilson : milcgpu::Evictable {
         register_here();
     }
     ~milcgpu_wilson() override { context->forget(this); }
-    // Packed links and clover terms, but for what a call in progress works with. Nothing on many ranks, which make
-    // these together.
+    // Frees packed links and clover terms that no call in progress uses. No-op on several ranks: there these are built
+    // collectively.
     bool release_idle() override;
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return geometry_; } // of the box, without ghosts
     milcgpu::WilsonHalo *halo() const { return halo_.get(); }       // nullptr: the lattice is whole
 
-    // fill(links): which are as `said`; phases are taken out.
+    // fill(links) fills links as `said`; load takes their phases out.
     void load(milcgpu::Precision, const milcgpu::SaidSigns &said,
               const std::function<void(milcgpu::LinkField &)> &fill);
     void clear();
     bool loaded() const { return !links_.empty(); }
     uint64_t tag() const { return links_.tag(); }
-    // As handed over, in double.
+    // The links as handed over, in double.
     const milcgpu::LinkField &as_given() const { return links_.as_given(); }
-    // In the precision and reals of spec; spec.reals becomes what was granted.
+    // The links in the precision and reals of spec; sets spec.reals to the granted ones.
     std::shared_ptr<const milcgpu::LinkField> version(milcgpu::OperatorSpec &spec);
-    // The clover term of these links, and its inverse on the sites of parity `divided` (0, 1 or none); the last cku0 is
-    // kept. cku0 0: 1. Throws Error(bad_argument) where blocks there have no inverse.
+    // The clover term of these links, and its inverse on the sites of parity `divided` (0, 1 or none). The terms of the
+    // last cku0 are kept. cku0 0: 1. Throws Error(bad_argument) if blocks there have no inverse.
     static constexpr int none = -1;
     milcgpu::CloverVersion clover(double cku0, milcgpu::Precision precision, int divided);
     // M on a parity, with its links and its clover term.
     std::shared_ptr<const milcgpu::WilsonMatrix> matrix(const milcgpu::WilsonParameters &, int parity,
                                                         milcgpu::OperatorSpec &spec);
-    // What a solve holds on the device, of `sources` at a time (1: alone).
+    // The bytes of a solve on the device, with `sources` at a time (1: alone).
     milcgpu::MemoryPlan plan(const milcgpu::WilsonParameters &, int method, const milcgpu::OperatorSpec &precise,
                              const milcgpu::OperatorSpec &sloppy, int sources) const;
 

@@ -48,7 +48,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
     };
     call.write = [&](int k, const SpinorBlock &x, bool) { w.reorder.to_host(x, a.parity, to[k]); };
     WilsonFamily family(w, of, a.parity, MILCGPU_WILSON_CG);
-    return static_cast<milcgpu_status>(solve(family, call, meter, report));
+    return static_cast<milcgpu_status>(solve_masses(family, call, meter, report));
 }
 
 } // namespace

@@ -233,12 +233,14 @@ void check_solve(const milcgpu_solve_spec &how, const SolveArguments &a) {
         find_wilson(of.spinor, of.link, of.reals); // throws not_built
 }
 
-milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_wilson_spec *given_spec,
-                         const milcgpu_solve_spec *given_how, int together, int n, bool numbered,
-                         const milcgpu_field *sources, const milcgpu_field *solutions,
-                         std::vector<milcgpu_solve_report> &reports) {
+milcgpu_status solve_wilson(const SourcesCall &arguments, milcgpu_wilson &w, const milcgpu_wilson_spec *given_spec,
+                            const milcgpu_solve_spec *given_how, const milcgpu_field *sources,
+                            const milcgpu_field *solutions, std::vector<milcgpu_solve_report> &reports) {
+    const char *const function = arguments.function;
+    const int n = arguments.n, together = arguments.together;
+    const bool numbered = arguments.numbered;
     WilsonParameters of{};
-    SolveTask task{function, {}, {}, together, numbered, {}};
+    SolveTask task{arguments, {}, {}, {}};
     std::vector<HostField> from, to;
     milcgpu_wilson_spec spec{};
     milcgpu_solve_spec how{};
@@ -276,7 +278,7 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
     task.progress = progress_of(*w.context, how);
     WilsonFamily family(w, of, task.a.parity, spec.method);
     WilsonSources fields(w, of, spec, task, std::move(from), std::move(to));
-    return static_cast<milcgpu_status>(milcgpu::solve(family, fields, task, reports));
+    return static_cast<milcgpu_status>(solve_in_groups(family, fields, task, reports));
 }
 
 milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *given, int parity, const milcgpu_field *source,
@@ -339,7 +341,7 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
             filled = empty_reports(1);
             require_sizes(report, 1);
         });
-        return solve_all(function, w, spec, how, MILCGPU_ONE_BY_ONE, 1, false, source, solution, filled);
+        return solve_wilson({function}, w, spec, how, source, solution, filled);
     });
     return hand_back_one(status, filled, report);
 }
@@ -355,7 +357,8 @@ milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgp
             require_sizes(reports, n);
         });
         std::vector<milcgpu_solve_report> filled = empty_reports(n);
-        const milcgpu_status status = solve_all(function, w, spec, how, together, n, true, sources, solutions, filled);
+        const milcgpu_status status =
+            solve_wilson({function, n, together, true}, w, spec, how, sources, solutions, filled);
         copy_to_caller(filled, reports);
         return status;
     });

@@ -48,6 +48,12 @@ static int compare_clover(const milcgpu_call *call) {
                                          *(const int *)call->outputs[3].theirs, call->cpu_seconds);
 }
 
+static const char *why_own(Real kappa, const quark_invert_control *qic) {
+    const double absolute = milcgpu_tolerance(qic->resid, MILC_PRECISION),
+                 relative = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
+    return kappa == 0 ? "MILC's own: kappa is 0" : !(absolute > 0) && !(relative > 0) ? MILCGPU_NO_TOLERANCE : NULL;
+}
+
 int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
     const dirac_clover_param *const dirac = (const dirac_clover_param *)parameters;
     clover_solve s = {.call = {.mixed = MILCGPU_MIXED_AUTO}};
@@ -55,8 +61,8 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     milcgpu_output outputs[] = {MILCGPU_MEMORY(dest, FIELD_BYTES), MILCGPU_MEMORY(src, FIELD_BYTES),
                                 MILCGPU_MEMORY(qic, sizeof *qic), MILCGPU_MEMORY(&s.iterations, sizeof s.iterations)};
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_CLOVER_SOLVE, .name = "bicgilu_cl_field", .needs = MILCGPU_LINKS,
-                                        .why_own = dirac->Kappa == 0 ? "MILC's own: kappa is 0" : NULL,
-                                        MILCGPU_OUTPUTS(outputs), .compare = compare_clover, .details = &s);
+                                        .why_own = why_own(dirac->Kappa, qic), MILCGPU_OUTPUTS(outputs),
+                                        .compare = compare_clover, .details = &s);
     s.call.links = links_of_sites();
     s.call.kappa = dirac->Kappa;
     s.call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);

@@ -192,6 +192,8 @@ static inline milcgpu_field milcgpu_field_of(const void *f) {
     return field;
 }
 
+#define MILCGPU_NO_LINKS "MILC's own: there are no links"
+#define MILCGPU_NO_TOLERANCE "MILC's own: no tolerance is given"
 #define MILCGPU_UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
 #define MILCGPU_OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
 #define MILCGPU_OTHER_MEASUREMENT "MILC's own: it has other numbers"

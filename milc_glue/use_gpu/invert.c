@@ -57,15 +57,13 @@ typedef struct {
 
 /* Without a tolerance MILC's own routines end at once, or, for several masses, at the limit. */
 static const char *why_own(const quark_invert_control *qic, enum way way, Real mass, const imp_ferm_links_t *fn) {
-    const int asked =
-        milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
     if (way == by_uml || (param.eigen_param.Nvecs > 0 && qic->deflate))
         return "MILC's own: eigCG";
 #endif
-    return !asked                       ? "MILC's own: no tolerance is given"
-           : fn == NULL                 ? "MILC's own: there are no links"
-           : way == by_uml && mass == 0 ? "MILC's own: the mass is 0"
+    return !milcgpu_has_tolerance(qic->resid, qic->relresid) ? MILCGPU_NO_TOLERANCE
+           : fn == NULL                                      ? MILCGPU_NO_LINKS
+           : way == by_uml && mass == 0                      ? "MILC's own: the mass is 0"
            : way == by_cgz && milcgpu_offloads() && milcgpu_plugin_compare()
                ? "MILC's own in compare mode: its solves are compared one by one"
                : NULL;
@@ -356,7 +354,7 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
                                         .why_own = milcgpu_why_own_dslash(), MILCGPU_OUTPUTS(output),
                                         .compare = milcgpu_compare_as_quarks);
     if (fn == NULL)
-        call.why_own = "MILC's own: there are no links";
+        call.why_own = MILCGPU_NO_LINKS;
     else if (parity != EVENANDODD)
         call.why_own = "MILC's own: M^dag on one parity is not built";
     milcgpu_offload(&call, milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst)),

@@ -14,8 +14,6 @@ static milcgpu_call call_on_field(milcgpu_routine row, const char *name, milcgpu
                                               .n_outputs = 1, .compare = milcgpu_compare_as_quarks);
     return call;
 }
-#define NO_LINKS "MILC's own: there are no links"
-
 void milcgpu_phases_into_ape_links(int *r0) {
 #if MILCGPU_MILC == 1
     (void)r0;
@@ -92,7 +90,7 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
     const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
     milcgpu_output field = MILCGPU_MEMORY(dest, FIELD_BYTES);
     milcgpu_call call = call_on_field(MILCGPU_SHIFT_FIELD, "shift_field", &field);
-    call.why_own = links == NULL ? NO_LINKS : dest == src ? "MILC's own: the field is shifted in place" : NULL;
+    call.why_own = links == NULL ? MILCGPU_NO_LINKS : dest == src ? "MILC's own: the field is shifted in place" : NULL;
     milcgpu_offload(&call, milcgpu_plugin_shift(links, dir, way, milcgpu_vector_field(src), milcgpu_vector_field(dest)),
                     milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links));
 }
@@ -132,7 +130,7 @@ static int smear(const milcgpu_call *call, su3_vector *src, su3_matrix *t_links,
 void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
     milcgpu_output field = MILCGPU_MEMORY(src, FIELD_BYTES);
     milcgpu_call call = call_on_field(MILCGPU_GAUSS_SMEAR, "gauss_smear_v_field", &field);
-    call.why_own = t_links == NULL ? NO_LINKS : iters < 1 ? "MILC's own: there are no iterations" : NULL;
+    call.why_own = t_links == NULL ? MILCGPU_NO_LINKS : iters < 1 ? "MILC's own: there are no iterations" : NULL;
     milcgpu_offload(&call, smear(&call, src, t_links, width, iters, t0), smear_by_milc(src, t_links, width, iters, t0));
 }
 
@@ -151,7 +149,7 @@ static void laplacian_by_milc(su3_vector *src, su3_matrix *t_links, int t0) {
 void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
     milcgpu_output field = MILCGPU_MEMORY(src, FIELD_BYTES);
     milcgpu_call call = call_on_field(MILCGPU_LAPLACIAN, "laplacian_v_field", &field);
-    call.why_own = t_links == NULL ? NO_LINKS : NULL;
+    call.why_own = t_links == NULL ? MILCGPU_NO_LINKS : NULL;
     call.compare = NULL;
     milcgpu_offload(&call, milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)),
                     laplacian_by_milc(src, t_links, t0));

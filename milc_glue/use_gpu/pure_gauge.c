@@ -92,14 +92,17 @@ static int compare_actions(const milcgpu_call *call) {
 }
 double __wrap_d_action(void) {
     actions a = {0, 0, 0};
+    double sum;
     milcgpu_call call = call_on_sites(MILCGPU_MOMENTUM_ACTION, "d_action", 0, 0);
     call.compare = hmom_action != NULL ? compare_actions : NULL;
     call.details = &a;
     call.only_compared = 1;
     if (milcgpu_offload(&call, sum_actions(&a), a.theirs = milcgpu_there(hmom_action)()))
         return a.of_links + a.of_momenta;
-    need(BOTH, "d_action");
-    return milcgpu_original(d_action)();
+    call.reads = BOTH;
+    call.counted = 0; /* not of the momenta alone */
+    milcgpu_by_original(&call, sum = milcgpu_original(d_action)());
+    return sum;
 }
 
 void __wrap_gauge_field_copy(field_offset from, field_offset to) {

@@ -8,14 +8,14 @@
 
 #ifdef MILCGPU_HAS_MPI
 
-/* Of all jobs of this program on this host. */
-static int node_rank = 0, node_size = 1;
-
-/* The library's messages and the plugin's, each in a communicator of its own, and away from MILC's. */
-static MPI_Comm own[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+static struct {
+    int rank, size; /* on this host, of all jobs of this program */
+    /* The library's messages and the plugin's, each in a communicator of its own, and away from MILC's. */
+    MPI_Comm own[2];
+    milcgpu_messages tables[2];
+} node = {0, 1, {MPI_COMM_NULL, MPI_COMM_NULL}, {{0}}};
 
 void milcgpu_describe_ranks(milcgpu_milc *milc) {
-    static milcgpu_messages tables[2];
     const MPI_Comm *job = (const MPI_Comm *)mycomm();
     int k;
     milc->ranks = numnodes();
@@ -23,20 +23,20 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
     if (job == NULL) /* QMP without MPI */
         return;
     for (k = 0; k < 2; k++) {
-        if (own[k] == MPI_COMM_NULL && !milcgpu_mpi_own(*job, &own[k])) {
+        if (node.own[k] == MPI_COMM_NULL && !milcgpu_mpi_own(*job, &node.own[k])) {
             fprintf(stderr, "milcgpu: MPI_Comm_dup failed: milcgpu cannot pass messages\n");
             return;
         }
-        tables[k] = milcgpu_mpi_messages(&own[k], node_rank, node_size);
+        node.tables[k] = milcgpu_mpi_messages(&node.own[k], node.rank, node.size);
     }
-    milc->messages = &tables[0];
-    milc->decisions = &tables[1];
+    milc->messages = &node.tables[0];
+    milc->decisions = &node.tables[1];
 }
 
 void milcgpu_stop_all_ranks(void) {
     fflush(NULL);
-    if (numnodes() > 1 && own[1] != MPI_COMM_NULL)
-        MPI_Abort(own[1], 1);
+    if (numnodes() > 1 && node.own[1] != MPI_COMM_NULL)
+        MPI_Abort(node.own[1], 1);
     terminate(1);
 }
 
@@ -44,14 +44,14 @@ void milcgpu_stop_all_ranks(void) {
 static void find_node_rank(void) {
     int has_begun = 0;
     if (MPI_Initialized(&has_begun) == MPI_SUCCESS && has_begun)
-        milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
+        milcgpu_mpi_node(MPI_COMM_WORLD, &node.rank, &node.size);
 }
 
 static void give_communicators_back(void) {
     int k;
     for (k = 0; k < 2; k++)
-        if (own[k] != MPI_COMM_NULL)
-            MPI_Comm_free(&own[k]);
+        if (node.own[k] != MPI_COMM_NULL)
+            MPI_Comm_free(&node.own[k]);
 }
 #else
 

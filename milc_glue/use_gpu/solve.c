@@ -129,10 +129,15 @@ static const char a_solver[] = "a solver of MILC's";
 /* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
 static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_offloads(); }
 
-static const char *why_own_solve(int parity, const imp_ferm_links_t *fn) {
-    return fn == NULL                        ? "MILC's own: there are no links"
-           : parity != EVEN && parity != ODD ? "MILC's own: it solves on both parities at once"
-                                             : NULL;
+/* MILC's own routines end at once without a tolerance. */
+int milcgpu_has_tolerance(double absolute, double relative) {
+    return milcgpu_tolerance(absolute, MILC_PRECISION) > 0 || milcgpu_tolerance(relative, MILC_PRECISION) > 0;
+}
+static const char *why_own_solve(const quark_invert_control *qic, const imp_ferm_links_t *fn) {
+    return fn == NULL                                          ? MILCGPU_NO_LINKS
+           : qic->parity != EVEN && qic->parity != ODD         ? "MILC's own: it solves on both parities at once"
+           : !milcgpu_has_tolerance(qic->resid, qic->relresid) ? MILCGPU_NO_TOLERANCE
+                                                               : NULL;
 }
 
 /* One source of `sources` that are solved for together. */
@@ -158,7 +163,7 @@ static milcgpu_call call_of(milcgpu_routine row, one_solve *s) {
         MILCGPU_MEMORY(s->dest, sites_on_node * sizeof(su3_vector)), MILCGPU_MEMORY(s->qic, sizeof *s->qic),
         MILCGPU_MEMORY(&total_iters, sizeof total_iters), MILCGPU_MEMORY(&s->iterations, sizeof s->iterations)};
     const milcgpu_call call =
-        MILCGPU_MEMBERS(.row = row, .name = a_solver, .why_own = why_own_solve(s->qic->parity, s->fn), .reads = READS,
+        MILCGPU_MEMBERS(.row = row, .name = a_solver, .why_own = why_own_solve(s->qic, s->fn), .reads = READS,
                         .outputs = s->outputs, .n_outputs = 4, .compare = compare_solve, .details = s);
     memcpy(s->outputs, outputs, sizeof outputs);
     return call;
@@ -215,7 +220,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     milcgpu_call calls[n];
     int k, iterations = 0;
     if (milcgpu_declines(MILCGPU_KS_CONGRAD_BLOCK,
-                         nsrc < 1 ? "MILC's own: there are no sources" : why_own_solve(qic->parity, fn))) {
+                         nsrc < 1 ? "MILC's own: there are no sources" : why_own_solve(qic, fn))) {
         milcgpu_need(READS, a_solver);
         return milcgpu_original(ks_congrad_block_parity_cpu)(nsrc, src, dest, qic, mass, fn);
     }
@@ -241,7 +246,7 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
     const int parity = qic->parity;
     int p, done = !milcgpu_declines(
                MILCGPU_KS_CONGRAD_SITE,
-               fn == NULL ? "MILC's own: there are no links"
+               fn == NULL ? MILCGPU_NO_LINKS
                : milcgpu_offloads() && milcgpu_plugin_compare()
                    ? "MILC's own in compare mode: it calls ks_congrad_parity on copies, which is compared"
                    : NULL);
@@ -395,12 +400,16 @@ static int multicg(masses m) {
     return milcgpu_offload(&call, solve_masses(&m), multicg_by_milc(&m)) ? m.iterations : -1;
 }
 
-static const char *why_own_masses(const ks_param *ksp, int n, const imp_ferm_links_t *fn) {
+static const char *why_own_masses(const ks_param *ksp, int n, const quark_invert_control *qic,
+                                  const imp_ferm_links_t *fn) {
     int j;
     for (j = 0; j < n; j++)
         if (!(ksp[j].offset > 0))
             return "MILC's own: an offset is not above 0";
-    return fn == NULL ? "MILC's own: there are no links" : n < 1 ? "MILC's own: there are no masses" : NULL;
+    return fn == NULL                                          ? MILCGPU_NO_LINKS
+           : n < 1                                             ? "MILC's own: there are no masses"
+           : !milcgpu_has_tolerance(qic->resid, qic->relresid) ? MILCGPU_NO_TOLERANCE
+                                                               : NULL;
 }
 
 int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
@@ -409,7 +418,7 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
                                .since = milcgpu_plugin_seconds());
     milcgpu_call whole = MILCGPU_MEMBERS(.row = MILCGPU_KS_MULTICG, .name = a_solver, .reads = READS);
     int iterations = 0;
-    whole.counted = !milcgpu_declines(MILCGPU_KS_MULTICG, why_own_masses(ksp, num_offsets, fn));
+    whole.counted = !milcgpu_declines(MILCGPU_KS_MULTICG, why_own_masses(ksp, num_offsets, qic, fn));
     if (!whole.counted)
         iterations = -1;
     for (m.parity = EVEN; iterations >= 0 && m.parity >= ODD; m.parity--)
@@ -451,7 +460,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
         MILCGPU_MEMBERS(.row = MILCGPU_DSLASH, .name = a_solver, .why_own = milcgpu_why_own_dslash(), .reads = READS,
                         MILCGPU_OUTPUTS(output), .compare = compare_dslash, .details = &d);
     if (fn == NULL)
-        call.why_own = "MILC's own: there are no links";
+        call.why_own = MILCGPU_NO_LINKS;
     else if (parity == EVENANDODD && src == dest)
         call.why_own = "MILC's own: D of both parities in place";
     milcgpu_offload(&call, apply_dslash(src, dest, parity, fn),

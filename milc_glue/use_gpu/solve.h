@@ -21,6 +21,9 @@ int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *report
  * copy filled first; until milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL). */
 void milcgpu_defer_source(su3_vector *copy, const su3_vector *member);
 
+/* Whether a solve has a tolerance, as MILC has it: absolute or relative. */
+int milcgpu_has_tolerance(double absolute, double relative);
+
 /* milcgpu_copy_to_compare of a field of colour vectors. */
 su3_vector *milcgpu_copy_of(const su3_vector *field);
 

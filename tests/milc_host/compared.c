@@ -94,6 +94,48 @@ static void try_smearing_without_width(void) {
     free(x);
 }
 
+/* Calls that the device does not do: each says why, once (test_milc_host.cpp has the lines). */
+void try_declined(fn_links_t *fn) {
+    int r0[4] = {0, 0, 0, 0}, pass, refresh = 0;
+    double space, time;
+    su3_vector *src = random_field(71), *x = random_field(72), *solutions[1] = {x};
+    ks_action_paths asqtad;
+    ks_action_paths_hisq hisq;
+    info_t info = {0};
+    su3_matrix *links, *smeared;
+    ks_param massless[1] = {{0}};
+    fill_action(&asqtad, &hisq);
+    memset(&asqtad.p.act_path_coeff, 0, sizeof asqtad.p.act_path_coeff);
+    ape_links = create_G_from_site();
+    links = create_G_from_site(), smeared = create_G_from_site();
+    for (pass = 0; pass < 2; pass++) {
+        quark_invert_control qic = control(EVEN);
+        ks_congrad_parity_cpu(src, x, &qic, 0.1, fn);
+        qic.resid = 0;
+        ks_congrad_parity_cpu(src, x, &qic, 0.1, fn);
+        mat_invert_uml_field(src, x, &qic, 0.1, fn);
+        qic = control(EVEN);
+        qic.max = 2, qic.nrestart = 1;
+        ks_multicg_offset_field_cpu(src, solutions, massless, 1, &qic, fn);
+        dslash_fn_field(x, x, EVENANDODD, fn);
+        load_fatlinks_cpu(&info, smeared, &asqtad.p, links);
+        gauss_smear_v_field(x, ape_links, 1.5, 0, ALL_T_SLICES);
+#ifndef MILC_HOST_MASTER
+        shift_field(XUP, SHIFT_FORWARD, x, x, ape_links, &refresh);
+#endif
+        ks_meson_cont_mom(NULL, src, x, 0, NULL, NULL, 0, NULL, NULL, NULL, fn, fn, NULL, NULL, NULL,
+                          IF_DEVELOP(0) NULL, r0);
+        gaugefix(TUP, 1.8, 0, 1e-6);
+        ape_smear_field(links, smeared, -0.1, 1, 1, 10, 1e-5);
+        g_measure(); /* with phases in */
+        d_plaquette(&space, &time);
+    }
+    check(info.final_flop > 0, "what MILC's own leaves", info.final_flop);
+    (void)refresh;
+    free(links), free(smeared), free(ape_links);
+    free(src), free(x);
+}
+
 void try_compared(fn_links_t *fn) {
     try_limit_of_block(fn);
     try_without_tolerance(fn);

@@ -6,6 +6,7 @@
 #include "../include/imp_ferm_links.h"
 #include "checks.h"
 #include "plugin.h"
+#include "test_hooks.h"
 #include "twin.h"
 #include <math.h>
 #include <quark_action.h>
@@ -19,7 +20,7 @@ void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *)
 
 /* ---- the program's fields ---------------------------------------------------------------------------------------- */
 
-enum { sources = 3, solutions = 3, terms = 3, most_own = 2 };
+enum { sources = 2, solutions = 2, terms = 3, most_own = 2 };
 typedef struct {
     fn_links_t *fn[MAX_NAIK], *deps;
     hisq_auxiliary_t *aux;
@@ -51,9 +52,22 @@ static void fill_with_noise(void *first, size_t pitch, uint64_t seed) {
             ((Real *)((char *)first + i * pitch))[k] = noise_of(seed + key_of(i, k));
 }
 static su3_vector *new_field(void) { return (su3_vector *)calloc(sites_on_node, sizeof(su3_vector)); }
-static su3_vector *new_noise(void) {
+/* Noise; of signs alone, whose low words are zero; or a point. */
+static su3_vector *new_source(void) {
     su3_vector *f = new_field();
-    fill_with_noise(f, sizeof *f, draw());
+    const int kind = any(4), point = any((int)volume);
+    const uint64_t seed = draw();
+    size_t i, k;
+    fill_with_noise(f, sizeof *f, seed);
+    for (i = 0; i < sites_on_node && kind > 0; i++)
+        for (k = 0; k < 6; k++) {
+            const site *const s = &lattice[i];
+            Real *const x = (Real *)&f[i] + k;
+            if (kind < 3)
+                *x = *x > 0 ? 0.5 : -0.5;
+            else
+                *x = k == seed % 3 && s->x + nx * (s->y + ny * (s->z + nz * s->t)) == point;
+        }
     return f;
 }
 
@@ -119,13 +133,15 @@ static void read_momenta(void) {
 
 /* ---- plain stores, which nobody announces ------------------------------------------------------------------------ */
 
-/* A site of the whole lattice and its neighbour in x, which the same rank has; 0: another rank than this. */
+/* A site of the whole lattice and one beside it, of the same or the other parity, which the same rank has; 0: another
+ * rank than this. */
 static int two_sites(size_t *i, size_t *j) {
     const int s = any((int)volume), x = s % nx, y = s / nx % ny, z = s / nx / ny % nz, t = s / nx / ny / nz;
+    const int same_parity = any(2);
     if (node_number(x, y, z, t) != this_node)
         return 0;
     *i = node_index(x, y, z, t);
-    *j = node_index(x ^ 1, y, z, t);
+    *j = node_index(x ^ 1, same_parity ? y ^ 1 : y, z, t);
     return 1;
 }
 static void exchange(void *a, void *b, size_t bytes) {
@@ -202,9 +218,9 @@ static fn_links_t *take_links(int *taken) {
     const int choice = any(8), k = any(most_own), set = is_hisq() ? any(2) : 0;
     fermion_links_t *fl = one_of_two();
     *taken = 0;
-    if (choice <= 1 && the.held != NULL)
+    if (choice <= 2 && the.held != NULL)
         return the.held;
-    if (choice <= 3 && the.own[k].fn[0] != NULL)
+    if (choice <= 4 && the.own[k].fn[0] != NULL)
         return the.own[k].fn[SETS(&fn_links->aph) > 1 ? set : 0];
     *taken = 1;
     if (fl->fn[0] == NULL)
@@ -311,7 +327,7 @@ static quark_invert_control asked(int parity) {
 }
 static int one_parity(void) { return any(2) ? EVEN : ODD; }
 static su3_vector *a_source(void) {
-    su3_vector **const f = &the.source[any(sources)], *made = *f == NULL ? new_noise() : NULL;
+    su3_vector **const f = &the.source[any(sources)], *made = *f == NULL ? new_source() : NULL;
     return made != NULL ? *f = made : *f;
 }
 static su3_vector *a_solution(void) {
@@ -340,7 +356,7 @@ static void solve(void) {
 static void solve_block(void) {
     int taken, k;
     fn_links_t *fn = take_links(&taken);
-    su3_vector *src[2] = {new_noise(), new_noise()}, *x[2] = {new_field(), new_field()};
+    su3_vector *src[2] = {new_source(), new_source()}, *x[2] = {new_field(), new_field()};
     quark_invert_control qic = asked(one_parity());
     ks_congrad_block_parity_cpu(2, src, x, &qic, masses[any(3)], fn);
     for (k = 0; k < 2; k++) {
@@ -433,6 +449,88 @@ static void adjoint(void) {
     give_back(fn, taken);
 }
 
+/* The next allocation on a device fails: of every rank, or of one. */
+static void short_of_memory(void) {
+    const int whose = any(2 * ranks);
+    if (!is_twin && (whose >= ranks || whose == this_node))
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+}
+
+/* ---- measurements: of lattices with more than two sites in each direction ---------------------------------------- */
+
+#ifndef MILC_HOST_MASTER
+static int measures(void) { return outside() && nx > 2; }
+static int has_ape_links(void) { return measures() && ape_links != NULL; }
+static void drop_ape_links(void) {
+    free(ape_links);
+    ape_links = NULL;
+}
+static void make_ape_links(void) {
+    drop_ape_links();
+    rephase(OFF);
+    ape_links = any(2) ? create_G_from_site() : ape_smear_4D(0.3, 1);
+    rephase(ON);
+    ape_links_ks_phases = OFF;
+    refresh_ape_links = 1;
+}
+static void write_ape_links(void) { edit_links(ape_links, 4 * sizeof(su3_matrix)); }
+static void fix_gauge(void) {
+    invalidate_fermion_links(fn_links);
+    rephase(OFF);
+    gaugefix(TUP, 1.5, 3, 0);
+    rephase(ON);
+}
+static int the_origin[4] = {1, 0, 2, 3};
+static void spin_taste(void) { /* of one to four links, local, currents of both kinds of links */
+    const int operators[] = {128 + 15, 128 + 16 * 4 + 3, 128 + 16 * 15 + 7, 128 + 16 * 15 + 4, 128, 26, 41, 42};
+    const int index = operators[any(8)];
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = a_source(), *x = new_field();
+    spin_taste_op_ape_fn(fn, index, the_origin, x, src);
+    say_vector(x, EVENANDODD);
+    free(x);
+    give_back(fn, taken);
+}
+static void shift(void) {
+    const int dir = any(4), way = any(3);
+    su3_vector *src = a_source(), *x = new_field();
+    shift_field(dir, (enum shift_dir)way, x, src, ape_links, &refresh_ape_links);
+    say_vector(x, EVENANDODD);
+    free(x);
+}
+static void smear(void) {
+    const int slice = any(3) - 1;
+    su3_vector *x = copy(a_source());
+    if (any(2))
+        gauss_smear_v_field(x, ape_links, 1.5, 2, slice);
+    else
+        laplacian_v_field(x, ape_links, slice);
+    say_vector(x, EVENANDODD);
+    free(x);
+}
+static void contract(void) {
+    const int operators[] = {128, 128 + 4 * 17, 128 + 16 * 3 + 7, 34, 27, 44};
+    int momentum[3] = {1, 0, -1}, *momenta[1] = {momentum}, table[1] = {0}, *tables[1] = {table}, how_many[1] = {1};
+    int p_index[1] = {0}, sink[1] = {operators[any(6)]}, phase[1] = {1}, index[1] = {0}, t, taken;
+    char parity[3] = {EVEN, EVENANDODD, EVEN}, *parities[1] = {parity};
+    Real factor[1] = {0.5};
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *a = a_source(), *b = a_source();
+    complex *rows[1] = {(complex *)calloc(nt, sizeof(complex))};
+    ks_meson_cont_mom(rows, a, b, 1, momenta, parities, 1, how_many, tables, p_index, fn, fn, sink, phase, factor, 1,
+                      index, the_origin);
+    for (t = 0; t < nt; t++) {
+        say(rows[0][t].real, exact);
+        say(rows[0][t].imag, exact);
+    }
+    free(rows[0]);
+    give_back(fn, taken);
+}
+#else
+static void drop_ape_links(void) {}
+#endif
+
 /* ---- rational functions and forces ------------------------------------------------------------------------------- */
 
 static void rational_function(void) {
@@ -511,6 +609,7 @@ static void eigensolve(void) {
     keep_links(&eigen.of, fn);
     GIVE_BACK(fn);
     eigen.there = 1, eigen.has_odd = 0;
+    milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* the original takes a second */
     if (!is_twin)
         ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
     for (i = 0; is_twin && i < even_sites_on_node; i++) /* start vectors */
@@ -611,6 +710,7 @@ static void begin(void) {
         free(the.solution[k]), the.solution[k] = NULL;
     free(the.copy);
     the.copy = NULL;
+    drop_ape_links();
     free_vectors();
     the.has_saved = the.has_x = the.was_in_trajectory = 0;
     the.begun = 1;
@@ -694,15 +794,26 @@ const operation operations[] = {
     {"apply_d", 5, always, apply_d},
     {"adjoint", 2, always, adjoint},
     {"free_fields", 3, always, free_fields},
+    {"short_of_memory", 2, always, short_of_memory},
+#ifndef MILC_HOST_MASTER
+    /* measurements */
+    {"make_ape_links", 6, measures, make_ape_links},
+    {"write_ape_links", 5, has_ape_links, write_ape_links},
+    {"fix_gauge", 2, measures, fix_gauge},
+    {"spin_taste", 8, has_ape_links, spin_taste},
+    {"shift", 5, has_ape_links, shift},
+    {"smear", 6, has_ape_links, smear},
+    {"contract", 6, has_ape_links, contract},
+#endif
     /* rational functions and forces */
     {"rational", 4, always, rational_function},
     {"force", 4, can_force, force},
     {"force_of_sites", 1, can_site_force, force_of_sites},
     {"both_forces", 1, can_site_force, both_forces},
     /* eigenvectors */
-    {"eigensolve", 2, outside, eigensolve},
-    {"odd_part", 3, has_vectors, odd_part},
-    {"read_vectors", 4, has_odd_part, read_vectors},
+    {"eigensolve", 4, outside, eigensolve},
+    {"odd_part", 6, has_vectors, odd_part},
+    {"read_vectors", 6, has_odd_part, read_vectors},
     {"free_vectors", 1, outside, free_vectors},
 };
 const int n_operations = sizeof operations / sizeof *operations;

@@ -15,6 +15,7 @@
  *   program lattice_file ROUTINES FILE: links into a file and back, in host.c
  *   program measurements: measurements.c alone
  *   program compared: compared.c alone
+ *   program declined: calls that are left to MILC's own, in compared.c
  *   program gauge: gauge fixing and APE smearing alone, in links.c
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
@@ -42,6 +43,7 @@ void trajectory(const char *fault, const char *at);
 void orders(const char *what);
 void try_measurements(fn_links_t *fn);
 void try_compared(fn_links_t *fn);
+void try_declined(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_eigen(const char *fault, const char *what);
 void try_clover(const char *fault);
@@ -137,7 +139,9 @@ static void alone(const char *what, const char *fault) {
         destroy_fn_links(other);
         free(links);
     } else
-        (strcmp(what, "compared") == 0 ? try_compared : try_measurements)(fn);
+        (strcmp(what, "compared") == 0   ? try_compared
+         : strcmp(what, "declined") == 0 ? try_declined
+                                         : try_measurements)(fn);
     destroy_fn_links(fn);
 }
 
@@ -174,7 +178,8 @@ int main(int argc, char **argv) {
         strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);
     }
-    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0) {
+    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0 ||
+        strcmp(fault, "declined") == 0) {
         alone(fault, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);

@@ -8,6 +8,7 @@
  *   MILC_TWIN_RANKS=1, 2, 4                        of the library
  *   MILC_TWIN_ADDRESSES=libc, again, never, odd    a new field takes the block of its size that was freed last; or no
  *                                                  freed block; or one on even ranks and the other on odd ones
+ *   MILC_TWIN_MEASURES=1                           on a larger lattice, which measurements need
  *   MILC_TWIN_SHOW=1                               prints the numbers of both, and what the library says
  *   MILC_TWIN_FAULT=1                              the twin does not edit its sources: differs
  *
@@ -173,7 +174,7 @@ static void compare(verdict *v, int ended) {
 }
 
 static verdict run_script(void) {
-    enum { longest_wait = 30 }; /* seconds for a step */
+    enum { longest_wait = 120 }; /* seconds for a step */
     const int n = asked_ranks();
     pid_t children[most_ranks + 1];
     int k, left = n + 1, bad = 0, status;
@@ -230,17 +231,24 @@ static verdict run_script(void) {
     return v;
 }
 
+/* Each has some of the operations alone, and some of those often: else what takes three of them in a row hardly comes.
+ * One step in three is one of before again, with all that it draws: the same links, source and mass. */
 static void add_sequence(uint64_t seed) {
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
-    int k, all = 0, n;
+    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8);
+    int weights[n_operations], k, all = 0;
     for (k = 0; k < n_operations; k++)
-        all += operations[k].weight;
+        all += weights[k] = operations[k].weight * (int[]){0, 0, 1, 4}[mixed(++drawn) % 4];
     script.steps[script.n++] = (step){BEGIN, mixed(++drawn)};
-    n = 8 + mixed(++drawn) % (longest - 8);
-    while (n-- > 0) {
+    while (script.n < first + n && all > 0) {
         int at = mixed(++drawn) % all;
-        for (k = 0; at >= operations[k].weight; k++)
-            at -= operations[k].weight;
+        if (script.n > first + 1 && mixed(++drawn) % 3 == 0) {
+            script.steps[script.n] = script.steps[first + 1 + mixed(++drawn) % (script.n - first - 1)];
+            script.n++;
+            continue;
+        }
+        for (k = 0; at >= weights[k]; k++)
+            at -= weights[k];
         script.steps[script.n++] = (step){k, mixed(++drawn)};
     }
 }
@@ -327,8 +335,8 @@ int twin(int argc, char **argv) {
     const long n = argc > 2 ? atol(argv[2]) : 50, first = argc > 3 ? atol(argv[3]) : 1;
     long seed = first;
     int different = 0;
-    nx = ny = 2;
-    nz = asked_ranks() == 4 ? 6 : 2;
+    nx = ny = getenv("MILC_TWIN_MEASURES") != NULL ? 4 : 2;
+    nz = asked_ranks() == 4 ? 6 : nx;
     nt = asked_ranks() == 1 ? 4 : 6;
     shared = (run_memory *)mapped(bytes_of_run_memory);
     records[0] = (record *)mapped(sizeof(record));
