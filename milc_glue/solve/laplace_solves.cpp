@@ -1,5 +1,5 @@
-// The C interface to the gauge Laplace operator of links of a measurement. On many ranks what one of them may refuse
-// alone is inside agreed() or agree().
+// The C interface to the gauge Laplace operator of links of a measurement. What one rank may refuse alone is inside
+// Device::collective().
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
