@@ -200,3 +200,33 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
         CHECK(held == 2);
     }
 }
+
+TEST_CASE("deferred: a solution on the device is known for the source that it was made of, and for no other",
+          "[deferred][plugin]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Masses masses(milc, {0.3, 0.5}, 1e-9);
+        milcgpu_plugin_vectors_begin(2, 0);
+        const milcgpu_plugin_multi_mass_call all = masses.call();
+        REQUIRE(milcgpu_plugin_multi_mass(&all, masses.shifts.data(), &masses.report) == 1);
+        CHECK(std::isnan(masses.x[0][0]));
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 1);
+        milcgpu_plugin_solve_call call = milc.call();
+        call.mass = 0.3;
+        call.solution = masses.fields[0];
+        const long &known = plugin().ledger[MILCGPU_KS_CONGRAD].known;
+        const long before = known;
+        REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+        CHECK(known == before + 1);
+        milc.source[0] += 0.5; // in place, and nobody announces it
+        REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+        CHECK(known == before + 1);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 0);
+        CHECK(std::isfinite(masses.x[0][0]));
+        CHECK(milcgpu_plugin_vectors_end() == 0);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[1].data()) == 0);
+    }
+}
