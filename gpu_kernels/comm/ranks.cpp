@@ -64,7 +64,7 @@ void Ranks::add_in_rank_order(const char *phase, double *values, int count) {
 
 namespace {
 
-// What agree() has thrown on all ranks: an agree() around it has nothing to add.
+// What collective() has thrown on all ranks: a collective() around it has nothing to add.
 struct AgreedError : Error {
     using Error::Error;
 };

@@ -104,8 +104,8 @@ inline void need_some_links(milcgpu_gauge &gauge, const SaidSigns &said) {
 }
 inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
 
-// body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
-// what one may refuse alone is inside agreed().
+// body(gauge), with its context's device current and its errors as a status. All ranks call it together; what
+// one rank may refuse alone is inside same_on_all_ranks().
 template <class Body>
 milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body, const char *what = "gauge") {
     return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {

@@ -120,6 +120,7 @@ class Quarks {
     // Room for results that go to `to`: the vectors themselves, or, where these are being read or are the host's,
     // others.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
+    void begin(); // once no rank refuses the call: results that are made in place are empty until they are delivered
     const FullVectors &vectors() const { return vectors_; }
     // To where they belong: `made` or, where not given, what is here. Throws before the host is written to where there
     // is NaN or infinity.
@@ -135,6 +136,7 @@ class Quarks {
     std::vector<HostField> host_;
     milcgpu_vectors *device_ = nullptr;
     int first_ = 0;
+    bool in_place_ = false;
     SpinorField own_[2];
     FullVectors vectors_;
 };
@@ -158,8 +160,7 @@ inline void need_links(const milcgpu_meson_links &links) {
 }
 
 // body(links) returns what makes the text of what it did; with its context's device current and its errors as a status.
-// On many ranks all of
-// them are here, and what one may refuse alone is inside agreed().
+// All ranks call it together; what one rank may refuse alone is inside same_on_all_ranks().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {

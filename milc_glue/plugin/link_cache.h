@@ -39,9 +39,9 @@ class LinkCache {
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
 
-    // What this rank has of these addresses. What all ranks have in common, by a gather in which other questions go
-    // along (Collective::common), is for ready() and the others below; sets must be as they were. sample: the caller
-    // looks at the rest (LinkWatch) before it returns a result.
+    // What this rank has of these addresses. Pass the AND over ranks of these bits (Collective::on_all_ranks) to ready()
+    // and the others below; the sets must not change in between. sample: the caller looks at the rest (LinkWatch) before
+    // it returns a result.
     uint64_t look(const void *fat, const void *lng, Mirror::Look = Mirror::Look::whole) const;
     // Whether all ranks have a set with these, without a second look.
     static bool found(uint64_t common) { return (common & (any_set | any_set << first_deferred)) != 0; }

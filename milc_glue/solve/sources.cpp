@@ -161,7 +161,7 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
     return status;
 }
 
-// places(): where sources and solutions are; it refuses what it cannot take.
+// places_of(call): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
 Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve_spec *given, int together, int n,
                  bool numbered, std::vector<milcgpu_solve_report> &reports, const PlacesOf &places_of) {
@@ -175,12 +175,13 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
         check_together(together, n);
         if (!numbered)
             check_one_source(spec);
-        places = places_of();
+        places = places_of(call);
         task.a = checked_sources(spec, n, task.each);
         check_version(spec.links_version, *links.links);
         reports = empty_reports(n);
         if (numbered)
-            call.of_entries = numbers_of(task.each);
+            for (const RankNumber &number : numbers_of(task.each))
+                call.of_entries.push_back(number);
     });
     if (spec.eigenvectors != nullptr) // on all ranks
         same_on_all_ranks(context, function, [&](CallArguments &call) {
@@ -207,7 +208,7 @@ milcgpu_status solve_sources(const char *function, milcgpu_links *links, const m
                              const Place &place) {
     return with_links(links, function, [&](milcgpu_context &) {
         std::vector<milcgpu_solve_report> filled;
-        const auto places_of = [&] {
+        const auto places_of = [&]([[maybe_unused]] CallArguments &call) {
             Places places;
             if (n > 0) {
                 require(sources, function, "sources");
@@ -219,6 +220,8 @@ milcgpu_status solve_sources(const char *function, milcgpu_links *links, const m
             }
             require_sizes(reports, n);
             require_apart(places.sources, places.solutions);
+            if constexpr (std::is_same_v<Given, milcgpu_vector>)
+                call.entries("sources", sources, n), call.entries("solutions", solutions, n);
             return places;
         };
         const Status status = solve_all(function, *links, spec, together, n, true, filled, places_of);
@@ -235,7 +238,7 @@ extern "C" milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const mi
     constexpr const char *function = "milcgpu_staggered_solve";
     std::vector<milcgpu_solve_report> filled;
     const milcgpu_status status = with_links(links, function, [&](milcgpu_context &) {
-        const auto places_of = [&] {
+        const auto places_of = [&](CallArguments &) {
             require_sizes(report, 1);
             return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
         };
