@@ -28,8 +28,7 @@
  * Solves of all headers compare checksums of links, sources and site map before they return. If a source changed on the
  * device, it is loaded and solved for a second time. If it changed again, or links changed, the status is CORRUPTED.
  * Two things are not checked: a source before it has arrived on the device, and a solution after its last true
- * residual. Calls of D alone do not compare the checksums of links: milcgpu_staggered_dslash, milcgpu_vectors_dslash,
- * milcgpu_vectors_minus_dslash, and the eigenvalues of vectors that are loaded.
+ * residual.
  *
  * "Outputs are untouched" holds for everything that fails before results are copied out: until then nothing of the
  * caller's is written. After that only the GPU can fail. A GPU that is lost while results are copied out gives
