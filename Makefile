@@ -60,7 +60,7 @@ include gpu_kernels/variant.mk gpu_kernels/compile.mk milc_glue/libraries.mk exa
 include milc_glue/install/install.mk gpu_kernels/objects.mk
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense pictures list-kernels compile_commands install uninstall clean help FORCE
+.PHONY: all lib demo check bench dense pictures list-kernels layers measures compile_commands install uninstall clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -72,6 +72,8 @@ bench: ## time every operation against the copy bandwidth; build/bench.csv and p
 dense: ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
 pictures: ## draw every table of docs/ and build/ again (gnuplot)
 list-kernels: ## print every dispatch table
+layers: ## draw the layers of the code from its includes, for docs/design.md
+measures: ## count the measures of docs/design.md
 compile_commands: ## build/compile_commands.json, for clangd and its kin
 install: ## what is built, into $(DESTDIR)$(PREFIX): docs/install.md
 uninstall: ## all that make install has put into $(DESTDIR)$(PREFIX)

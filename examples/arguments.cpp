@@ -53,7 +53,7 @@ Check inside(double low, double high) {
 Check one_of(std::vector<std::string> words) {
     std::string all;
     for (const std::string &word : words)
-        all += (all.empty() ? "one of " : ", ") + word;
+        all += (!all.empty() ? ", " : words.size() > 1 ? "one of " : "") + word;
     return {all, [words = std::move(words)](const std::string &word) {
                 return std::find(words.begin(), words.end(), word) != words.end();
             }};
@@ -88,7 +88,7 @@ void say_error(const std::string &error) {
 }
 
 void occupy_standard_streams() {
-    // open() returns the lowest number that is free. The other way round than it is used, so that use is an error.
+    // open() returns the lowest free descriptor. Its mode is opposite to the stream's use, so that any use is an error.
     for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (fcntl(number, F_GETFD) < 0 && errno == EBADF)
             (void)!open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -106,8 +106,8 @@ Arguments::Arguments(const std::string &program, const std::string &purpose)
     : app_(std::make_unique<CLI::App>(purpose, program)) {
     app_->get_formatter()->column_width(28);
     app_->get_formatter()->label("OPTIONS", "--option value ...");
-    app_->set_help_flag("-h,--help", "this text");
-    app_->set_version_flag("--version", MILCGPU_VERSION, "milcgpu's version");
+    app_->set_help_flag("-h,--help", "print this text");
+    app_->set_version_flag("--version", MILCGPU_VERSION, "print milcgpu's version");
 }
 Arguments::~Arguments() = default;
 
@@ -155,10 +155,10 @@ void Arguments::add_size(std::array<int, 4> &size, const std::string &help, bool
                       sites *= size[mu];
                   }
                   if (sites > most_sites)
-                      throw ArgumentError("--size: " + text_of(sites) + " sites, at most " + text_of(most_sites) +
+                      throw ArgumentError("--size: " + text_of(sites) + " sites, but at most " + text_of(most_sites) +
                                           " are possible");
                   if (sites == 0 && size != std::array<int, 4>{})
-                      throw ArgumentError("--size: all four extents must be 0, or none");
+                      throw ArgumentError("--size: either all four extents are 0, or none is 0");
               });
 }
 
@@ -202,7 +202,7 @@ void Arguments::refuse_shared_files() const {
             if (option == other)
                 throw ArgumentError(option + " names " + milcgpu::quoted_name(name) + " twice");
             throw ArgumentError(option + " and " + other + " name the same file, " + milcgpu::quoted_name(name) +
-                                ": give each its own");
+                                ": give each its own file name");
         }
 }
 

@@ -1,13 +1,13 @@
-// Command lines of the examples: options with a type, a default and a line of help; unknown ones are refused. CLI11
-// does the work, in arguments.cpp alone, because it takes long to compile. Every program knows --help and --version.
+// Command lines of the examples: options with a type, a default and a line of help. Unknown options are refused. Only
+// arguments.cpp includes CLI11, because CLI11 takes long to compile. Every program has --help and --version.
 //
 //     Arguments arguments("solve", "solves on one parity");
 //     arguments.add("mass", "M", mass, "quark mass", above(0, 1e6));
-//     if (!arguments.parse(argc, argv))   // --help or --version was asked and printed
+//     if (!arguments.parse(argc, argv))   // --help or --version has been printed
 //         return 0;
 #pragma once
 
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include <array>
 #include <cerrno>
 #include <functional>
@@ -32,9 +32,9 @@ struct ArgumentError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// What the words of an option must be. CLI11 asks it for each word, before a program does anything.
+// The condition on the words of an option. CLI11 tests each word before a program does any work.
 struct Check {
-    std::string says; // behind "must be", and in --help; empty: anything
+    std::string says; // text after "must be" and in --help; empty: no condition
     std::function<bool(const std::string &word)> holds;
     bool names_files = false; // a word is the name of a file, or names between commas
 };
@@ -44,38 +44,37 @@ Check from(double low, double high);           // low <= x <= high
 Check inside(double low, double high);         // low < x < high
 Check one_of(std::vector<std::string> words);
 Check file_name();             // not empty
-Check list_of_each(Check one); // words between commas, one at least
+Check list_of_each(Check one); // words between commas, at least one
 Check either(Check a, Check b);
 
-// What indices of sites have room for.
+// The largest number of sites that indices can count.
 constexpr double most_sites = 1 << 28;
 
 template <class> struct is_optional : std::false_type {};
 template <class Value> struct is_optional<std::optional<Value>> : std::true_type {};
 
-// The parts of a text between commas; an empty one, too.
+// The parts of a text between commas, including empty parts.
 std::vector<std::string> between_commas(const std::string &text);
 template <class Number> bool read_number(const std::string &word, Number &value) {
     std::istringstream stream(word);
-    // An unsigned type would take "-1" and wrap it.
+    // An unsigned type would accept "-1" and wrap around.
     const bool wraps = std::is_unsigned<Number>::value && word.find('-') != std::string::npos;
     return !wraps && stream >> value && stream.peek() == std::istringstream::traits_type::eof();
 }
 
-// The name that this program was started by: solve in the build folder, milcgpu-solve where it is installed.
+// The name by which this program was started: solve in the build folder, milcgpu-solve when installed.
 inline const char *program_name() { return program_invocation_short_name; }
 
 class Arguments {
   public:
-    // program: its name until parse() knows how it was started.
+    // program: the name to print until parse() knows the name by which the program was started.
     Arguments(const std::string &program, const std::string &purpose);
     ~Arguments();
     Arguments(const Arguments &) = delete;
 
-    // `value` holds the default and receives what the user gives; it must outlive parse(). The number of words that
-    // follow the option comes from the type: four for an array, none for a bool, else one; an optional is empty where
-    // the user says nothing. The last one counts of an
-    // option that is given twice. A word that is not as `check` says is refused.
+    // `value` holds the default and receives the user's value; it must outlive parse(). The type decides how many words
+    // follow the option: four for an array, none for a bool, else one. An optional is empty if the user does not give
+    // the option. If an option is given twice, the last one counts. A word that fails `check` is refused.
     template <class Value>
     void add(const std::string &name, const std::string &placeholder, Value &value, const std::string &help,
              const Check &check = {}) {
@@ -97,18 +96,18 @@ class Arguments {
         }
     }
 
-    // --size, extents of a lattice: each even and at least 2, the volume at most most_sites. or_zero: all may be 0,
-    // too.
+    // --size, extents of a lattice: each even and at least 2, the volume at most most_sites. or_zero: all may also be
+    // 0.
     void add_size(std::array<int, 4> &size, const std::string &help, bool or_zero = false);
 
-    // These two options are not given together: one would have no effect.
+    // Refuses these two options together, because one would have no effect.
     void exclude(const std::string &name, const std::string &other);
 
-    // False: --help or --version was asked and has been printed to standard output. Throws ArgumentError, also where
-    // two options name one file: a program does not write over what it reads.
+    // Returns false if --help or --version has been printed to standard output. Throws ArgumentError, also if two
+    // options name one file, so that a program does not overwrite its input.
     bool parse(int argc, const char *const *argv);
     std::string help() const;
-    std::string hint() const; // where a user finds the options
+    std::string hint() const; // says where a user finds the options
 
   private:
     using Words = std::vector<std::string>;
@@ -132,10 +131,10 @@ class Arguments {
     void refuse_shared_files() const;
 
     std::unique_ptr<CLI::App> app_;
-    std::vector<std::pair<std::string, std::string>> files_; // options and the names of files that they were given
+    std::vector<std::pair<std::string, std::string>> files_; // options and the file names in their values
 };
 
-// The words of a list with commas, as values. The list was checked by list_of_each().
+// The words of a comma-separated list, as values. list_of_each() has checked the list.
 template <class Value> std::vector<Value> list_of(const std::string &text) {
     std::vector<Value> values;
     for (const std::string &word : between_commas(text)) {
@@ -148,21 +147,21 @@ template <class Value> std::vector<Value> list_of(const std::string &text) {
     return values;
 }
 
-// Opens /dev/null for those of stdin, stdout and stderr that the program was started without: the next file that anyone
-// opens would take their place, and what is printed would land in it. Printing still fails.
+// Opens /dev/null for each of stdin, stdout and stderr that is closed. Otherwise the next opened file would take its
+// place, and prints would go into this file. Printing still fails.
 void occupy_standard_streams();
 
 // A line on stderr, with the name of the program.
 void say_error(const std::string &error);
 
-// Throws where what was printed has not reached its place, as on a full disk. Before a program ends well.
+// Throws if printed text did not reach its destination, as on a full disk. Call it before a program ends with success.
 void check_printed();
 
-// Where std::bad_alloc is thrown.
-constexpr const char *no_memory = "there is not enough memory: take a smaller lattice, or a machine with more";
+// The message for std::bad_alloc.
+constexpr const char *no_memory = "there is not enough memory: take a smaller lattice, or a machine with more memory";
 
-// What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
-// the rest.
+// The body of every main(): runs `body`, prints an error, and returns the exit status: 2 for bad arguments, 1 for any
+// other failure.
 template <class Body> int run_program(const Body &body) {
     occupy_standard_streams();
     try {

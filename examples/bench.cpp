@@ -1,9 +1,9 @@
-// The project's measuring instrument: times the device's copy, every dslash row, the making of links, solves for one
-// source, several sources and several masses, forces and updates, what measurements do to quark fields, the gauge
-// Laplace operator, Wilson and clover fermions, contractions of Dirac fields, and dense algebra; verifies each. Device
-// events, median of several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy
-// bandwidth of the same run. On ranks all start together and the slowest counts; bytes and bandwidth are those of all.
-// What is wrong is named in the last lines; the exit status is then 1.
+// Times every operation and verifies each result: the device's copy, every dslash row, the making of links, solves for
+// one source, several sources and several masses, forces and updates, operations on quark fields, the gauge Laplace
+// operator, Wilson and clover fermions, contractions of Dirac fields, and dense algebra. Times are the median of
+// several runs, by device events. GB/s count compulsory bytes (every link and spinor once); percent refers to the copy
+// bandwidth of the same run. On ranks all ranks start together and the slowest counts; bytes and bandwidth are sums
+// over ranks. The last lines name wrong results; the exit status is then 1.
 #include "examples/bench.h"
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
@@ -18,7 +18,7 @@ namespace {
 struct Part {
     const char *name;
     void (*run)(const Bench &);
-    bool with_reference, on_ranks, sweeps; // sweeps: launches of one kernel, which take the device's block
+    bool with_reference, on_ranks, sweeps; // sweeps: launches of one kernel, whose block can be set
 };
 constexpr Part parts[] = {
     {"dslash", bench_dslash, true, true, true},         {"links", bench_links, true, true, false},
@@ -48,7 +48,7 @@ Check part_names() {
 void measure(const BenchSettings &settings, const std::vector<Part> &chosen, const std::array<int, 4> &size,
              int backend, const Job &ranks, Table &table) {
     const reference::Lattice lattice{size};
-    check_lattice(ranks, lattice, 4 * gauge_bytes); // fat, long, and a copy
+    check_lattice(ranks, lattice, 4 * gauge_bytes); // fat and long links, and a copy
     print_ranks(ranks, lattice);
     // On large lattices this takes minutes.
     ranks.on_first([&] {
@@ -67,15 +67,15 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
     System system =
         make_system(ranks, lattice, deal_links<double>(ranks, lattice, gauge), Action::asqtad, with_reference);
     if (!with_reference)
-        collect_gauge(ranks, system); // for rows that one rank does, too
+        collect_gauge(ranks, system); // also for rows that only one rank does
     const Connection connection(ranks, system, backend, settings.block);
     const Bench bench{ranks, settings, system, connection, table};
     table.begin(bench.device(), size);
     for (const Part &part : chosen) {
         if (!part.on_ranks && ranks.size() > 1)
-            std::printf("%s: left out, one rank only\n", part.name);
+            std::printf("%s: skipped, it runs on one rank only\n", part.name);
         else if (settings.sweep_shapes && !part.sweeps)
-            std::printf("%s: left out, its operations are more than a launch\n", part.name);
+            std::printf("%s: skipped, its operations have more than one launch\n", part.name);
         else if (settings.sweep_shapes)
             sweep_shapes(bench.device(), table, [&] { part.run(bench); });
         else
@@ -86,7 +86,7 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
 int run(BenchSettings &settings, Job &ranks) {
     const std::vector<Part> chosen = parts_of(settings.only);
     if (settings.sweep_shapes && (!settings.csv.empty() || !settings.compare.empty() || settings.block != 0))
-        throw ArgumentError("--sweep tries blocks of its own and writes no table: give no --csv, --compare or --block");
+        throw ArgumentError("--sweep chooses its own blocks and writes no table: omit --csv, --compare and --block");
     ranks.start(settings.grid);
     const int backend = backends_of(ranks, settings.backend)[0];
     Table table(settings.csv, ranks);
@@ -124,36 +124,39 @@ int main(int argc, char **argv) {
     BenchSettings settings;
     Arguments arguments("bench", "times every operation against the device's copy bandwidth");
     add_backend(arguments, settings.backend, false);
-    arguments.add("only", "PART,...", settings.only, "which operations", part_names());
+    arguments.add("only", "PART,...", settings.only, "the operations to time", part_names());
     arguments.add_size(settings.size,
-                       "lattice; 0 0 0 0: on a GPU 16^4 and 24^3 x 32, and solves of 18 reals on 8^3 x 16, 12^3 x 24, "
-                       "32^4; on the host 8^4",
+                       "lattice; 0 0 0 0: on a GPU 16^4 and 24^3 x 32, and solves with 18 reals also on 8^3 x 16, "
+                       "12^3 x 24, 32^4; on the host 8^4",
                        true);
     Job::add_grid(arguments, settings.grid);
     arguments.add("quick", "", settings.quick,
-                  "under a minute on a GPU: fewer rows, 13 reals and 2 sweeps unless said");
-    arguments.add("csv", "FILE", settings.csv, "the table", file_name());
-    arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now",
+                  "less than a minute on a GPU: fewer rows; --reals 13 and --sweeps 2 by default");
+    arguments.add("csv", "FILE", settings.csv, "write the table into this file", file_name());
+    arguments.add("compare", "FILE", settings.compare, "an earlier table; names the rows that are slower now",
                   file_name());
-    arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower", from(0, 1e6));
+    arguments.add("noise", "P", settings.noise, "a row up to P percent slower does not count as slower", from(0, 1e6));
     arguments.add("sweeps", "N", settings.asked_sweeps,
-                  "heat-bath sweeps of the gauge field, beta 6, cold start; by default 8, with --quick 2", whole(0));
-    arguments.add("sweep", "", settings.sweep_shapes,
-                  "dslash, gauge, mesons, operators: other launch shapes than the tables', and what they gain");
-    arguments.add("block", "N", settings.block, "threads a block of every kernel; 0: its own",
+                  "heat-bath sweeps of the gauge field, beta 6, cold start; default 8, with --quick 2", whole(0));
+    arguments.add(
+        "sweep", "", settings.sweep_shapes,
+        "try other launch shapes than the tables have, and print their gain; for dslash, gauge, mesons, operators");
+    arguments.add("block", "N", settings.block, "threads per block for every kernel; 0: as the kernel's table says",
                   one_of({"0", "64", "128", "256"}));
-    arguments.add("reals", "R", settings.asked_reals,
-                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them, the default but for --quick; "
-                  "of a gauge link: 18, 12, 8",
-                  one_of({"0", "18", "13", "12", "9", "8"}));
-    arguments.add("all-rows", "", settings.all_rows, "D: all epilogues, and links in single under vectors in double");
-    arguments.add("mass", "M", settings.mass, "of the solves", above(0, 1e6));
-    arguments.add("tolerance", "R", settings.tolerance, "of the solves", inside(0, 1));
-    arguments.add("reliable-delta", "D", settings.delta, "of the solves; 0: the library's choice", delta());
-    arguments.add("pairs", "NAME", settings.pairs, "of the solves", pair_name(true));
+    arguments.add(
+        "reals", "R", settings.asked_reals,
+        "real numbers of a long link: 18, 13, 9 (for D also 12, 8), or 0 for all of them (the default without "
+        "--quick); of a gauge link: 18, 12, 8",
+        one_of({"0", "18", "13", "12", "9", "8"}));
+    arguments.add("all-rows", "", settings.all_rows, "D: all epilogues, and links in single with vectors in double");
+    arguments.add("mass", "M", settings.mass, "mass of the solves", above(0, 1e6));
+    arguments.add("tolerance", "R", settings.tolerance, "tolerance of the solves", inside(0, 1));
+    arguments.add("reliable-delta", "D", settings.delta, "reliable_delta of the solves; 0: the library's choice",
+                  delta());
+    arguments.add("pairs", "NAME", settings.pairs, "precisions of the solves", pair_name(true));
     arguments.add("hisq-terms", "N", settings.hisq_terms, "poles of the HISQ force", whole(1, 1000));
     arguments.add("asqtad-terms", "N", settings.asqtad_terms, "poles of the asqtad force", whole(1, 1000));
-    arguments.add("dense-precision", "NAME", settings.dense_precision, "of dense algebra",
+    arguments.add("dense-precision", "NAME", settings.dense_precision, "precision of dense algebra",
                   one_of({"all", "double", "single", "half"}));
     return run_on_ranks([&](Job &ranks) { return arguments.parse(argc, argv) ? run(settings, ranks) : 0; });
 }

@@ -1,5 +1,5 @@
-// The parts of the program `bench`. Each times its operations on one lattice, verifies every result after it was timed,
-// and writes the rows.
+// The parts of the program `bench`. Each part times its operations on one lattice, verifies every timed result, and
+// writes the rows.
 #pragma once
 #include "examples/system.h"
 #include "examples/table.h"
@@ -16,7 +16,7 @@ struct BenchSettings {
     double mass = 0.01, tolerance = 1e-10, delta = 0, noise = 3;
     int block = 0;
     std::optional<int> asked_reals, asked_sweeps;
-    int reals = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
+    int reals = 0, sweeps = 8; // sweeps: enough for solves of the usual length
     int hisq_terms = 30, asqtad_terms = 8;
     bool all_rows = false, quick = false, sweep_shapes = false;
 };
@@ -31,10 +31,10 @@ struct Bench {
     milcgpu_context &context() const { return *connection.context(); }
     milcgpu::Device &device() const { return *context().device; }
     bool on_gpu() const { return device().on_gpu(); }
-    bool wants(int reals) const { return settings.reals == 0 || settings.reals == reals; } // of a long link
+    bool wants(int reals) const { return settings.reals == 0 || settings.reals == reals; } // reals of a long link
 };
 
-// Of all ranks' first `count` reals.
+// Over the first `count` reals of every rank.
 inline double difference(const Job &ranks, const std::vector<double> &a, const std::vector<double> &b, size_t count) {
     double d = 0, size = 0;
     for (size_t k = 0; k < count; ++k)

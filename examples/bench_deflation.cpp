@@ -1,5 +1,5 @@
-// Deflations of 1, 12 and 16 right sides with 256 vectors. Their bytes are two reads of the vectors and little more, so
-// the time tells how near to the copy bandwidth a pass over them comes.
+// Deflations of 1, 12 and 16 right-hand sides with 256 vectors. A deflation reads the vectors twice and moves little
+// else, so the time shows how close a pass over the vectors comes to the copy bandwidth.
 #include "examples/bench.h"
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "milc_glue/links/links_handle.h"
@@ -12,7 +12,8 @@ namespace {
 
 using Number = std::complex<double>;
 constexpr int count = 256, most = 16, first_part = 7, second_part = 200;
-constexpr double shift = 1e-3, error_in_single = 7e-8, error_in_half = 1.3e-6; // of the solution, as measured
+constexpr double shift = 1e-3, error_in_single = 7e-8,
+                 error_in_half = 1.3e-6; // relative error of the solution, measured
 
 // Vector k: numbers of modulus sqrt(2) times the Walsh function k of the site, so all are orthogonal.
 Number element(int k, size_t site, int colour) {
@@ -31,7 +32,7 @@ void bench_deflation(const Bench &bench) {
     const Geometry &geometry = A->geometry();
     const size_t sites = geometry.sites(0);
     if (sites % count != 0) {
-        std::printf("deflation: left out, it needs a multiple of %d sites of a parity\n", count);
+        std::printf("deflation: skipped, it needs a multiple of %d sites of a parity\n", count);
         return;
     }
     const SiteMap map;

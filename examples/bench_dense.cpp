@@ -1,10 +1,11 @@
-// Gram matrices and rotations of many fields, with the time of cuBLAS's fastest form beside them, and of plain kernels
-// that move the same bytes. cuBLAS has the same fields as tall matrices; its strided batches leave out the sum over
-// them that a Gram matrix still needs.
+// Gram matrices and rotations of many fields, compared with cuBLAS's fastest form and with plain kernels that move the
+// same bytes. cuBLAS gets the same fields as tall matrices; its strided batches omit the sum over batches that a Gram
+// matrix also needs.
 #include "examples/bench.h"
 #include "examples/bench_stream.h"
 #include "examples/cublas.h"
-#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/algebra/dense.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/su3.h"
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 using Number = std::complex<double>;
 constexpr int launches = 20; // timed together
 
-// Errors as measured, as parts of what the terms of a sum add up to.
+// Measured errors, relative to the sum of the absolute values of the terms.
 double tolerance(bool gram, Precision p) {
     if (gram)
         return times_measured * (p == Precision::single ? 4.2e-15 : 6.7e-16);
@@ -35,7 +36,7 @@ class Dense {
         for (Number &x : base_)
             x = {2 * reference::uniform(rng) - 1, 2 * reference::uniform(rng) - 1};
         if (!with_cublas())
-            std::printf("dense: no cuBLAS to compare with\n");
+            std::printf("dense: cuBLAS is missing, so nothing is compared with it\n");
     }
 
     void run() {
@@ -55,7 +56,7 @@ class Dense {
 
     SpinorField fields(Precision p, int count, int seed, std::vector<std::vector<Number>> &numbers) {
         SpinorField field(device_, p, geometry_, 0, "bench", count);
-        for (int k = 0; k < count; ++k) { // all from one, shifted
+        for (int k = 0; k < count; ++k) { // all from one field, shifted
             std::vector<Number> v = base_;
             std::rotate(v.begin(), v.begin() + (1 + k + seed * most_dense) * 997 % v.size(), v.end());
             const HostField host{reinterpret_cast<double *>(v.data()), Precision::double_, 48};
@@ -66,7 +67,7 @@ class Dense {
         return field;
     }
 
-    // The shortest time of `call` for all batches of the sites; the form that had it.
+    // The shortest time of `call` for all batches of the sites, and the form that took it.
     struct Fastest {
         double seconds = 0;
         std::string form = "-";
@@ -84,7 +85,7 @@ class Dense {
     template <class Launch> double time(const Launch &launch) {
         return median_seconds(device_, 5, device_.on_gpu() ? launches : 1, launch);
     }
-    // Recorded, as solvers launch them: the host would take longer than a kernel on few fields.
+    // Recorded as a graph, as solvers launch them: on few fields the host would take longer than a kernel.
     template <class Launch> double time_recorded(const Launch &launch) {
         launch(); // loads the kernel
         Device::Sequence sequence(device_, [&] {
@@ -128,7 +129,7 @@ class Dense {
                         [&] { return cublas_->multiply<T>(Cublas::plain, part, m, n, a, b, to, length / part); });
         }
     }
-    // Fields as the columns of a matrix, cut into parts of so many rows.
+    // Fields as the columns of a matrix, cut into parts of this many rows.
     Cublas::Matrices tall(const SpinorBlock &x, int part) const {
         return {x.data, static_cast<int>(x.source_bytes / (x.precision == Precision::double_ ? 16 : 8)), part};
     }
@@ -176,7 +177,7 @@ class Dense {
             c[k] = base_[k] / double(n);
         device_.copy_to_device(g.data(), c.data(), c.size() * sizeof(Number));
         for (const bool add : {true, false}) {
-            // Of what is added up many times, the first time is verified.
+            // The launches add to the result many times; the first one is verified.
             std::vector<Number> got(length);
             block_axpy(device_, x, to, y, add ? y : SpinorBlock());
             double error = 0;
@@ -209,7 +210,7 @@ class Dense {
             plain(p, x, y);
     }
 
-    // The plain kernels, in the fastest of their launch shapes. Last, as they spoil y.
+    // The plain kernels, in the fastest of their launch shapes. They come last because they overwrite y.
     void plain(Precision p, const SpinorBlock &x, const SpinorBlock &y) {
         const Stream all_x{x.data, x.bytes()}, all_y{y.data, y.bytes()};
         const DeviceArray<uint32_t> sums(device_, most_stream_blocks, "bench");

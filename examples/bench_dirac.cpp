@@ -1,8 +1,9 @@
 // Contractions of Dirac fields: numbers of sites, sums of 16 gammas and of 16 mesons over time slices at momenta.
-// Double precision is held against the CPU reference, single precision against double. "written" is the other way: 16
-// numbers a site are kept and summed one by one.
+// Double precision is compared with the CPU reference, single precision with double. Rows "written" store 16 numbers
+// per site and sum them one by one.
 #include "examples/bench.h"
-#include "gpu_kernels/mesons/mesons.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/measure/quark_operators.h"
 #include "gpu_kernels/wilson/contract.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/dirac.h"
@@ -64,7 +65,7 @@ class Dirac {
             reals.insert(reals.end(), {z.re, z.im});
         return reals;
     }
-    // error: of what was made in double.
+    // error: the error of the result in double.
     void row(const std::string &what, Precision p, double seconds, double flops, double bytes, const Reals &made,
              double error, int sources = 1) {
         const bool is_double = p == Precision::double_;
@@ -126,7 +127,7 @@ class Dirac {
                 {{k % 3, k / 3 % 3, k / 9}, {MomentumParity::both, MomentumParity::both, MomentumParity::both}});
         return momenta;
     }
-    // Of gamma_5 at the last momentum: of one source, or of the mesons as the kernel has them.
+    // Gamma_5 at the last momentum: of one source, or of the mesons as the kernel has them.
     Reals expected(const Momentum &momentum, int sources) const {
         const reference::MomentumFactor f{{momentum.p[0], momentum.p[1], momentum.p[2]}, {'B', 'B', 'B'}, {}};
         const reference::SpinMatrix &five = reference::gamma_matrix(4);
@@ -156,7 +157,7 @@ class Dirac {
         DiracSums sums(device_, geometry_, momenta, origin);
         const double t = seconds([&] { sums.first_pass(phi, psi, pairs_); });
         const Reals made = reals_of(sums.of_gammas(phi, psi, pairs_));
-        const double factors = momenta.back().p[2] + 1; // in z, that differ
+        const double factors = momenta.back().p[2] + 1; // different factors in z
         row(format("16 %s at %d momenta", sources == 1 ? "gammas" : "mesons", n), p, t,
             dirac_sums_flops(sources, 4, gamma_matrices, factors), dirac_sums_bytes(p, sources), made,
             p == Precision::double_ ? error_of(made, momenta.back(), n, sources) : 0, sources);

@@ -1,7 +1,7 @@
 // Rows of the dslash table.
 #include "examples/bench.h"
-#include "gpu_kernels/dslash/dslash.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/solver/normal_operator.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/links/links_handle.h"
 #include "reorder/resident_links.h"
 #include <algorithm>
@@ -26,7 +26,7 @@ SpinorField upload(Device &device, SpinorReorder &reorder, const Geometry &geome
     return field;
 }
 
-// The numbers of sources that a row is timed with.
+// The numbers of sources for which a row is timed.
 std::vector<int> numbers_of_sources(const DslashKernel &row, bool quick) {
     if (row.most_sources == 1)
         return {1};
@@ -35,7 +35,7 @@ std::vector<int> numbers_of_sources(const DslashKernel &row, bool quick) {
 
 } // namespace
 
-// On a lattice that is cut: D alone, with the exchange of ghosts before it.
+// On a cut lattice: D alone, with the exchange of ghosts before it.
 void bench_dslash(const Bench &bench) {
     const Job &ranks = bench.ranks;
     const System &system = bench.system;
@@ -53,9 +53,9 @@ void bench_dslash(const Bench &bench) {
     ranks.on_first([&] { d_in = reference::dslash_on_parity(system.lattice, system.fat, system.lng, in, 0); });
     auto in_milc = deal_vector(ranks, system.lattice, in);
     const auto expected = deal_vector(ranks, system.lattice, d_in);
-    const size_t even = 6 * size_t(geometry.sites(0)); // reals, which come first
-    // By epilogue: where a lattice nearly fits in the L2 cache, a row's time depends on what the row before has left
-    // there.
+    const size_t even = 6 * size_t(geometry.sites(0)); // reals on even sites, which come first
+    // By epilogue: if a lattice nearly fits in the L2 cache, a row's time depends on the cache that the previous row
+    // left.
     std::vector<DslashKernel> rows = dslash_table();
     std::stable_sort(rows.begin(), rows.end(), [](const DslashKernel &a, const DslashKernel &b) {
         return std::make_tuple(a.spinor, a.link, a.epilogue) < std::make_tuple(b.spinor, b.link, b.epilogue);
@@ -73,7 +73,7 @@ void bench_dslash(const Bench &bench) {
                                  format("%d %s%s", row.reals, name(row.epilogue), row.checks ? " checked" : ""),
                                  row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
                                  sources > 1 ? "" // blocks of 64 threads by their code
-                                             : format("gpu_kernels/dslash/rows.h: spinors %s, links %s: block %d",
+                                             : format("gpu_kernels/staggered/staggered_rows.h: spinors %s, links %s: block %d",
                                                       name(row.spinor), name(row.link), row.shape.block)};
             if (pair.lng->reals() != row.reals) {
                 bench.table.wrong(what, "the links were refused");
@@ -104,7 +104,7 @@ void bench_dslash(const Bench &bench) {
                 device.copy_to_device(cg.data(), &state, sizeof state);
                 call.cg = cg.data();
                 call.x = p_d, call.s = s_d;
-                call.defer = sums.data(); // the state stays as it is
+                call.defer = sums.data(); // the state does not change
             }
             const auto launch = [&] {
                 if (geometry.is_cut())

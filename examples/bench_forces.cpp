@@ -1,11 +1,12 @@
-// Molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions; the gradient
-// flow. Double precision is held against central differences of what is differentiated, along random momenta, or
-// against the CPU reference; single precision against double. Then the calls of the C interface, with all that a call
-// does on the device: also on ranks, where they are held against calls of one rank.
+// Molecular dynamics: forces of asqtad and HISQ and their parts, gauge force, updates, actions; the gradient flow.
+// Double precision is compared with central differences of the differentiated function, along random momenta, or with
+// the CPU reference; single precision is compared with double. Then whole calls of the C interface, with all their work
+// on the device; on ranks they are compared with calls of one rank.
 #include "examples/bench.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/forces/fermion_force.h"
-#include "gpu_kernels/gauge/flow_integrators.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"
@@ -116,8 +117,8 @@ class Forces {
                 sum -= (j < 6 ? 2 : 1) * h[k + j] * direction_[k + j];
         return static_cast<double>(sum);
     }
-    // A row. result: the field that was timed; its error in double is given, in single it is held against the double
-    // one of the same name.
+    // A row. result: the timed field. In double the caller gives its error; in single it is compared with the result in
+    // double of the same name.
     void row(const std::string &what, Precision p, double seconds, double flops, double bytes, const Reals &result,
              double error_in_double, double tolerance_in_double) {
         double error = error_in_double, tolerance = tolerance_in_double;
@@ -131,7 +132,7 @@ class Forces {
         return median_seconds(device_, 5, device_.on_gpu() ? 3 : 1, launch);
     }
     double slope_error(double got, double wanted) { return std::fabs(got / wanted - 1); }
-    static constexpr double slope_tolerance = 1e-9; // of the differences; measured up to 3e-11 on 6^3 x 8
+    static constexpr double slope_tolerance = 1e-9; // for the differences; measured up to 3e-11 on 6^3 x 8
 
     struct Vectors {
         SpinorField even, odd;
@@ -150,7 +151,7 @@ class Forces {
         return reference::links_to_milc<double>(
             lattice_, reference::outer_products(lattice_, {x_.begin(), x_.begin() + terms}, residues(terms), hops));
     }
-    // The momenta that a derivative gives in an MD step of 1.
+    // The momenta from a derivative in an MD step of 1.
     Reals force(Precision p, const LinkField &u, const LinkField &by_u) {
         const LinkField h = momenta(device_, p, geometry_);
         clear(h);
@@ -158,7 +159,7 @@ class Forces {
         return down(h);
     }
 
-    // The value of a rational function, of as many solutions as the force takes, on even sites.
+    // The value of a rational function with as many solutions as the force has terms, on even sites.
     void sum_of_vectors(Precision p, const SpinorField &x) {
         const Reals weights = residues(x.sources());
         const DeviceArray<double> on_device(device_, weights.size(), "bench");
@@ -232,7 +233,7 @@ void Forces::fermions(Precision p, const LinkField &u) {
             const Reals h = force(p, u, by_u);
             const double error =
                 check ? slope_error(along(h), slope([&](const LinkField &l) { return fat_value(l, c, q_fat); })) : 0;
-            // Once in and out: u and q; by_u read and written.
+            // Reads u once, writes q once, and reads and writes by_u.
             row(lepage ? "through asqtad fat links" : "through fat7 links", p, t, fat_links_adjoint_flops(lepage),
                 16 * matrix, h, error, slope_tolerance);
         }
@@ -345,7 +346,7 @@ void Forces::gauge_sector(Precision p, const LinkField &u) {
     t = seconds([&] { means = plaquettes(device_, geometry_, u); });
     row("plaquettes", p, t, plaquettes_flops, plaquettes_bytes(p), {means.space, means.time},
         slope_error(means.space + means.time, -6 * mean), times_measured * 1e-14);
-    // The 16 bent loops of a site, one after the other, as a measurement prints them.
+    // The 16 bent loops of a site, in the order of a measurement's output.
     std::vector<LoopPath> bent;
     for (int left_out = 0; left_out < 4; ++left_out)
         for (const int backward : {0, 1, 2, 3}) {
@@ -382,7 +383,7 @@ void Forces::flow(Precision p, const LinkField &u) {
     const LinkField z = momenta(device_, p, geometry_), k = momenta(device_, p, geometry_), to = field(p);
     const Derivative wilson{box, u, Signs::phases_in, StapleWeights::flow(1)};
     const GaugeForceSpace space(device_, box, p, symanzik_loops);
-    // Z is the gradient of the action, with a minus sign where the force is minus that.
+    // Z is the gradient of the action, with a minus sign if the force is minus the gradient.
     const auto gradient_error = [&](const Reals &of, const LoopCoefficients &c) {
         return check ? slope_error(-along(of),
                                    slope([&](const LinkField &l) { return gauge_action(device_, geometry_, l, c); }))
@@ -403,7 +404,7 @@ void Forces::flow(Precision p, const LinkField &u) {
     row("stage of Symanzik's flow", p, t, gauge_force_flops(symanzik_loops) + low_storage_stage_flops(true, 8),
         gauge_force_bytes(p, symanzik_loops) + low_storage_stage_bytes(p, true), result,
         gradient_error(result, symanzik_loops), slope_tolerance);
-    const SumOfStages three{{&z, &z, &z}, {0.01, -0.03, 0.02}}; // nothing, after all
+    const SumOfStages three{{&z, &z, &z}, {0.01, -0.03, 0.02}}; // the stages cancel
     t = seconds([&] { move_links(device_, geometry_, u, three, 0, 8, to); });
     result = down(to);
     row("links moved by 3 stages", p, t, sum_of_stages_flops(3) + exp_flops(8), sum_of_stages_bytes(p, 3), result,
@@ -419,7 +420,7 @@ void Forces::flow(Precision p, const LinkField &u) {
 // Calls of the C interface that change momenta or links.
 class ForceCalls {
   public:
-    // kernels: what they made of the whole lattice; nullptr: a context of one rank makes it again.
+    // kernels: the kernels' results on the whole lattice; nullptr: a context of one rank computes them again.
     ForceCalls(const Bench &bench, const Forces *kernels) : bench_(bench), kernels_(kernels) {}
     void run() {
         const Job &ranks = bench_.ranks;
@@ -454,8 +455,8 @@ class ForceCalls {
     struct Call {
         What what;
         int terms;
-        std::string name; // of the kernels' row
-        size_t reals;     // a site, of what it changes
+        std::string name; // name of the kernels' row
+        size_t reals;     // reals per site of the changed field
     };
     struct Fields {
         Reals links, direction;
@@ -479,7 +480,7 @@ class ForceCalls {
             throw std::runtime_error(milcgpu_last_error());
     }
 
-    // `runs` calls from the same momenta and links. The last result, and what before() and after(report) do with each.
+    // `runs` calls from the same momenta and links, each between before() and after(report). Returns the last result.
     template <class Real, class Before, class After>
     static Reals results(milcgpu_context *context, const Fields &fields, const Call &call, int runs,
                          const Before &before, const After &after) {

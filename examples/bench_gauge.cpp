@@ -1,9 +1,9 @@
-// Gauge fixing, APE smearing, sweeps of over-relaxation and heat bath. Double precision is held against the CPU
-// reference, single precision against double; over-relaxation against the action that it keeps, the heat bath against
-// the plaquette that it leads to.
+// Gauge fixing, APE smearing, sweeps of over-relaxation and heat bath. Double precision is compared with the CPU
+// reference, single precision with double. Over-relaxation must keep the action; the heat bath must lead to the known
+// plaquette.
 #include "examples/bench.h"
-#include "gpu_kernels/forces/forces.h"
-#include "gpu_kernels/gauge/gauge_fix.h"
+#include "gpu_kernels/gauge/flow/gauge_fix.h"
+#include "gpu_kernels/gauge/forces/forces.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/gauge_fix.h"
 #include <cstring>
@@ -84,7 +84,7 @@ class Gauge {
                                           spec.tolerance, &failed)));
     }
 
-    // MILC's generators, a word of all sites after the other, and how many numbers were drawn.
+    // MILC's generators, word by word for all sites, and the count of drawn numbers.
     std::vector<uint32_t> generators() const {
         const size_t sites = lattice_.volume();
         std::vector<uint32_t> words((generator_words + 1) * sites);
@@ -104,7 +104,7 @@ class Gauge {
         const PlaquetteMeans means = plaquettes(device(), box_, u);
         return (means.space + means.time) / 6;
     }
-    // To rounding; in single precision it adds up over the sweeps.
+    // To rounding; in single precision the error adds up over the sweeps.
     void sweeps(Precision p) {
         const double exact = times_measured * (p == Precision::double_ ? 1e-15 : 2e-6);
         const LinkField u = up(p);

@@ -1,6 +1,7 @@
 // The making of links: the kernels alone, and the calls of the C interface.
 #include "examples/bench.h"
-#include "gpu_kernels/links/links.h"
+#include "gpu_kernels/gauge/links/fermion_links.h"
+#include "reorder/link_reorder.h"
 #include <algorithm>
 
 namespace examples {
@@ -74,7 +75,7 @@ void time_kernels(const Bench &bench) {
     }
 }
 
-// The same by the C interface, with all that a call does on the device: also on ranks.
+// The same by the C interface, with all the work of a call on the device; also on ranks.
 void time_calls(const Bench &bench) {
     const Job &ranks = bench.ranks;
     const System &system = bench.system;

@@ -1,8 +1,9 @@
-// What measurements do to quark fields: shifts, operators of one to four links, smearing, contractions. Shifts and the
-// Laplacian are held against the CPU reference, operators against the average over the orders of shifts, contractions
-// against the norm; single precision against double.
+// Operations on quark fields in measurements: shifts, operators of one to four links, smearing, contractions. Shifts
+// and the Laplacian are compared with the CPU reference, operators with the average over the orders of shifts,
+// contractions with the norm; single precision is compared with double.
 #include "examples/bench.h"
-#include "gpu_kernels/mesons/mesons.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/measure/quark_operators.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/mesons.h"
 #include <algorithm>
@@ -79,7 +80,7 @@ class Mesons {
         reorder_.to_host(from.odd[0], 1, to);
         return host;
     }
-    // A row. result: of what was timed; in double its error is given, in single it is held against double.
+    // A row. result: the timed result. In double the caller gives its error; in single it is compared with double.
     void row(const std::string &what, Precision p, double seconds, double flops, double bytes, const Reals &result,
              double error_in_double, double measured_in_double, int sources = 1) {
         const bool is_double = p == Precision::double_;
@@ -190,7 +191,7 @@ class Mesons {
         }
     }
 
-    // Local operators: one dot product, and the sums over slices for so many momenta.
+    // Local operators: one dot product, and the sums over slices for n momenta.
     void contractions(Precision p, const Field &x) {
         const DeviceArray<Complex<double>> numbers(device_, volume_, "bench");
         const int origin[4] = {0, 0, 0, 0};
@@ -233,7 +234,7 @@ class Mesons {
         }
     }
 
-    // The noise of a disconnected current, on every second site of each direction: its sources one after the other.
+    // The sources of a disconnected current, in sequence: noise on every second site of each direction.
     void thinned(Precision p, const Field &x) {
         constexpr int step = 2, vectors = step * step * step * step / 2;
         const Field thin{{device_, p, geometry_, 0, "bench", vectors}, {device_, p, geometry_, 1, "bench", vectors}};

@@ -1,7 +1,7 @@
-// The gauge Laplace operator: its sum over neighbours by precision and reconstruction, the same at the end of a step of
-// conjugate gradient, and a solve. All is held against the CPU reference.
+// The gauge Laplace operator: its sum over neighbours by precision and reconstruction, the same sum at the end of a
+// step of conjugate gradient, and a solve. All results are compared with the CPU reference.
 #include "examples/bench_operators.h"
-#include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/cg.h"
 #include "tests/reference/laplace.h"
 #include <algorithm>
@@ -25,7 +25,7 @@ class Laplace : Operators {
                             plain(p, reals, directions, sources, sum);
                         step(p, reals, directions, sum);
                     }
-            if (!bench_.settings.sweep_shapes) // solves are more than a launch
+            if (!bench_.settings.sweep_shapes) // a solve has more than one launch
                 solves(directions);
         }
     }
@@ -37,7 +37,7 @@ class Laplace : Operators {
         const LaplaceKernel &kernel = find_laplace(p, reals, directions, end, sources);
         return {"Laplace", format("%d directions %d %s", directions, reals, name(end)), name(p), sources,
                 sources > 1 ? "" // blocks of 64 threads by their code
-                            : format("%s: block %d", kernel.file, kernel.shape.block)};
+                            : format("gpu_kernels/laplace/laplace_stencil.h: block %d", kernel.shape.block)};
     }
     LaplaceCall call(const LinkField &links, int directions) const {
         LaplaceCall call{};
@@ -73,7 +73,7 @@ class Laplace : Operators {
                       size_t(bytes(p, reals, directions, Epilogue::plain, sites, 1)) - written, written);
         }
     }
-    // r - alpha (p - D in), with alpha 1: what follows the second D of an iteration.
+    // r - alpha (p - D in), with alpha 1: the update after the second D of an iteration.
     void step(Precision p, int reals, int directions, const reference::Fermion &sum) {
         const LinkField u = links(p, reals);
         const SpinorField in = up(in_, 1, p), along = up(in_, 0, p), r = up(x_, 0, p), r_new = up(x_, 0, p),
@@ -87,7 +87,7 @@ class Laplace : Operators {
         LaplaceCall c = call(u, directions);
         c.in = in, c.out = r_new, c.x = along, c.z = r, c.s = s;
         c.cg = cg.data();
-        c.defer = sums.data(); // the state stays as it is
+        c.defer = sums.data(); // the state does not change
         const double t = seconds([&] { milcgpu::laplace(device(), c, Epilogue::step); });
         reference::Fermion wanted = sum;
         for (size_t site = 0; site < wanted.size(); ++site)
@@ -98,7 +98,8 @@ class Laplace : Operators {
              bytes(p, reals, directions, Epilogue::step, sites, 1)},
             down(r_new), reference::vector_to_milc<double>(lattice_, wanted), times_measured * measured[index(p)]);
     }
-    // Of the even-odd system with m^2 = 0.01, from fields on the device; the time of a step, evaluations included.
+    // The even-odd system with m^2 = 0.01, from fields on the device. Times a step, including evaluations of the
+    // residual.
     void solves(int directions) {
         const double kappa = 1 / (2 * directions + 0.01), tolerance = 1e-10;
         const auto op = [&](Precision p, int reals) {

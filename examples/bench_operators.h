@@ -1,7 +1,8 @@
-// What the operators of bench_operators.cpp and bench_wilson.cpp share.
+// Shared code of bench_operators.cpp and bench_wilson.cpp.
 #pragma once
 #include "examples/bench.h"
 #include "examples/bench_stream.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "reorder/resident_links.h"
 #include <cstring>
 #include <functional>
@@ -30,7 +31,7 @@ class Operators {
     milcgpu::LinkField links(milcgpu::Precision p, int reals) const {
         return pack_links(device(), plain_, statistics_, geometry_, p, reals, "bench").field;
     }
-    // The reals of gauge links: --reals 13 and 9 mean 12 and 8, the quick run 12.
+    // The reals of gauge links: --reals 13 and 9 select 12 and 8; --quick selects 12.
     bool wants(int reals) const {
         const int wanted = bench_.settings.reals;
         return wanted == 0 || wanted == reals || wanted == reals + 1;
@@ -38,13 +39,13 @@ class Operators {
     double seconds(const std::function<void()> &launch) const {
         return median_seconds(device(), 9, device().on_gpu() ? 20 : 2, launch);
     }
-    // made, wanted: of the first source, on even sites, which come first.
+    // made, wanted: the first source on even sites, which come first.
     void row(const Operation &operation, const Cost &cost, const Reals &made, const Reals &wanted, double tolerance) {
         bench_.table.row(operation, cost, difference(bench_.ranks, made, wanted, 6 * size_t(geometry_.sites(0))),
                          tolerance);
     }
-    // After a row: a plain kernel that reads and writes as many bytes, in the fastest of its launch shapes. It is the
-    // limit with the start and the end of a launch in it.
+    // After a row: a plain kernel that reads and writes as many bytes, in the fastest of its launch shapes. Its time is
+    // the limit, including the start and the end of a launch.
     void plain_row(const std::string &what, milcgpu::Precision p, size_t read, size_t written) {
         if (!device().on_gpu() || bench_.settings.sweep_shapes)
             return;

@@ -7,8 +7,8 @@ using namespace milcgpu;
 
 namespace {
 
-// |b - (4 m^2 - D D) x| / |b| of the solution that the caller holds. NaN where that cannot be had, or where the solver
-// reported another number for it.
+// |b - (4 m^2 - D D) x| / |b| of the caller's solution. NaN if it cannot be computed, or if the solver reported another
+// number.
 double checked_residual(const Connection &connection, double mass, std::vector<double> &source, std::vector<double> &x,
                         double reported) {
     double residual = NAN;
@@ -54,7 +54,7 @@ void bench_solves(const Bench &bench) {
                 if (milcgpu_staggered_solve(bench.connection.links(), &spec, &from, &to, &report) != MILCGPU_OK)
                     bench.table.wrong(what, report.message);
                 over_ranks(ranks, report);
-                if (run > 0 || !bench.on_gpu()) // the first packs links and records the graph
+                if (run > 0 || !bench.on_gpu()) // the first run packs links and records the graph
                     reports.push_back(report);
                 if (!bench.on_gpu())
                     break;
@@ -62,14 +62,13 @@ void bench_solves(const Bench &bench) {
             const double last_residual = reports.back().true_residual; // of x
             std::sort(reports.begin(), reports.end(), [](auto &a, auto &b) { return a.seconds < b.seconds; });
             const milcgpu_solve_report &r = reports[reports.size() / 2];
-            const double work =
-                r.solver_seconds / r.steps * 1e9; // the step is timed over the whole call, copies included
+            const double work = r.solver_seconds / r.steps * 1e9; // time per step of the whole call, including copies
             bench.table.row(what, {r.seconds / r.steps, r.gflops * work, r.gbytes_per_second * work, r.steps},
                             checked_residual(bench.connection, spec.mass, source, x, last_residual), spec.tolerance);
         }
 }
 
-// 10 masses in one solve; the step is the whole call over the shared steps.
+// 10 masses in one solve. The time of a step is the time of the whole call divided by the shared steps.
 void bench_masses(const Bench &bench) {
     const Job &ranks = bench.ranks;
     const System &system = bench.system;
@@ -80,7 +79,7 @@ void bench_masses(const Bench &bench) {
         shifts.push_back({4 * mass * mass, bench.settings.tolerance, 0});
     }
     struct Policy {
-        const char *name; // where it starts and where it gets to
+        const char *name; // first and last precision
         int shared, sloppy, reals;
     };
     const Policy policies[] = {
@@ -131,8 +130,8 @@ void bench_masses(const Bench &bench) {
             worst = residual <= worst || worst != worst ? worst : residual; // NaN is the worst
             refinement += each[i].steps;
         }
-        std::printf("          %.4f s a call, %.4f shared, %d steps of refinement\n", best.seconds, best.shared_seconds,
-                    refinement);
+        std::printf("          %.4f s per call, %.4f s in shared steps, %d steps of refinement\n", best.seconds,
+                    best.shared_seconds, refinement);
         const double work = best.solver_seconds / best.steps * 1e9;
         bench.table.row(what,
                         {best.seconds / best.steps, best.gflops * work, best.gbytes_per_second * work, best.steps},
@@ -140,7 +139,7 @@ void bench_masses(const Bench &bench) {
     }
 }
 
-// Random sources. Times are those of the whole call over the number of sources.
+// Random sources. Times are the time of the whole call divided by the number of sources.
 void bench_sources(const Bench &bench) {
     const Job &ranks = bench.ranks;
     struct Refinement {
@@ -153,7 +152,7 @@ void bench_sources(const Bench &bench) {
     std::vector<std::vector<double>> b;
     for (int k = 0; k < most; ++k)
         b.push_back(deal_vector(ranks, bench.system.lattice, random_on_first(ranks, bench.system.lattice, 2 + k)));
-    // The library takes single instead of half here.
+    // Here the library uses single instead of half.
     const PrecisionPair pair = pair_of("double/single");
     for (const int n : {2, 4, 8, 12, most})
         for (const Refinement &way : ways) {

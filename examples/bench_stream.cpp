@@ -1,7 +1,7 @@
 #include "examples/bench_stream.h"
-#include "gpu_kernels/backend/portable.h"
+#include "gpu_kernels/machine/backend/portable.h"
 #if defined(MILCGPU_WITH_CUDA)
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #endif
 
 namespace examples {
@@ -10,7 +10,7 @@ using namespace milcgpu;
 #if defined(MILCGPU_WITH_CUDA)
 namespace {
 
-constexpr int threads = 512, processors = 132; // an H100 or H200 has as many
+constexpr int threads = 512, processors = 132; // of an H100 or H200
 
 struct Chunks {
     uint4 *data;
@@ -51,7 +51,7 @@ template <int at_once, bool onto>
 __global__ void __launch_bounds__(threads) write_words(Chunks x, Chunks y, uint32_t *aside) {
     cuda::wait_for_previous();
     const size_t apart = size_t(gridDim.x) * threads, all = max(x.count, y.count);
-    uint32_t sum = 0; // of what is read and not written
+    uint32_t sum = 0; // of words that are read and not written
     for (size_t i = size_t(blockIdx.x) * threads + threadIdx.x; i < all; i += at_once * apart) {
         uint4 v[at_once], w[at_once];
         MILCGPU_UNROLL
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(threads) write_words(Chunks x, Chunks y, uint3
                 sum |= sum_of_words(v[k]);
         }
     }
-    if (sum == 0x9e3779b9u) // hardly ever; but what is only read must not be left out
+    if (sum == 0x9e3779b9u) // almost never true, but keeps the compiler from removing the reads
         aside[blockIdx.x] = sum;
 }
 

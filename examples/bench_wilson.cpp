@@ -1,9 +1,9 @@
 // Wilson and clover fermions: D by precision and reconstruction, the matrix at the end of a step of conjugate gradient,
-// both for several sources, and solves. All is held against the CPU reference.
+// both for several sources, and solves. All results are compared with the CPU reference.
 #include "examples/bench_operators.h"
-#include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/cg.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
 #include "tests/reference/wilson.h"
 #include <algorithm>
 
@@ -34,7 +34,7 @@ class Wilson : Operators {
                         for (const int sources : {4, 12})
                             row(p, reals, clover, {WilsonForm::matrix, Epilogue::normal, false}, sources, image);
                     }
-            if (!bench_.settings.sweep_shapes) // solves are more than a launch
+            if (!bench_.settings.sweep_shapes) // a solve has more than one launch
                 solves(clover);
         }
     }
@@ -99,7 +99,7 @@ class Wilson : Operators {
             state.shift = 0, state.alpha = 1, state.carry = 0;
             device().copy_to_device(cg.data(), &state, sizeof state);
             call.cg = cg.data();
-            call.defer = sums.data(); // the state stays as it is
+            call.defer = sums.data(); // the state does not change
         }
         const double t = seconds([&] { wilson(device(), call, end.epilogue); });
         const WilsonKernel &kernel = find_wilson(p, p, reals);
@@ -107,7 +107,7 @@ class Wilson : Operators {
         const char *kind = clover ? "clover" : "Wilson";
         bench_.table.row({kind, format("%d %s %s", reals, name(end.form), name(end.epilogue)), name(p), sources,
                           sources > 1 ? "" // blocks by their number
-                                      : format("%s: block %d", kernel.file, kernel.one.block)},
+                                      : format("gpu_kernels/wilson/wilson_stencil.h: block %d", kernel.one.block)},
                          {t, double(sources * wilson_flops(end, clover, sites)),
                           double(wilson_bytes(p, p, reals, end, clover, sites, sources))},
                          apart(wilson_down(out[sources - 1]), wanted), times_measured * measured[index(p)]);
@@ -118,8 +118,8 @@ class Wilson : Operators {
         }
     }
 
-    // Of the even-odd system, from fields on the device; the time of a step, evaluations included. Solutions are held
-    // against the matrix in double with 18 reals, whose rows have been held against the reference.
+    // The even-odd system, from fields on the device. Times a step, including evaluations of the residual. Solutions
+    // are compared with the matrix in double with 18 reals, whose rows were compared with the reference.
     void solves(bool clover) {
         constexpr double tolerance = 1e-10;
         std::vector<std::unique_ptr<LinkField>> fields;
@@ -135,7 +135,7 @@ class Wilson : Operators {
         const SpinorField b = wilson_up(x_, 0, Precision::double_);
         for (const Precision p : precisions) {
             const auto sloppy = p == Precision::double_ ? full : matrix(p, 12);
-            // run(solver) returns steps, seconds, flops, bytes and what went wrong.
+            // run(solver) returns steps, seconds, flops, bytes and the error.
             const auto time = [&](const char *method, auto &solver, const auto &solve, const auto &image) {
                 std::vector<Cost> costs;
                 std::string message;

@@ -20,7 +20,10 @@ void Csv::write(const Cells &cells) {
     if (cells.size() != columns_)
         throw std::logic_error("a row of " + std::to_string(cells.size()) + " cells in a table of " +
                                std::to_string(columns_));
-    file_.write(csv_line(cells));
+    Cells shown; // names of files may have control characters
+    for (const std::string &cell : cells)
+        shown.push_back(milcgpu::quoted_name(cell));
+    file_.write(csv_line(shown));
     file_.worth_keeping();
 }
 

@@ -1,6 +1,6 @@
-// Tables in files (CSV): cells between commas; those with a comma or a quotation mark in them are between quotation
-// marks, and a mark within them is doubled. The first row has the names of the columns. All programs write their tables
-// by this file.
+// Tables in files (CSV): commas separate cells. A cell with a comma or a quotation mark is between quotation marks, and
+// a mark within it is doubled. The first row has the names of the columns. All programs write their tables by this
+// file.
 #pragma once
 #include "examples/output_file.h"
 #include <array>
@@ -14,13 +14,13 @@ using Cells = std::vector<std::string>;
 
 class Csv {
   public:
-    // digits: of numbers that are not whole.
+    // digits: for numbers that are not whole.
     explicit Csv(int digits = 6) : digits_(digits) {}
-    // Writes the heading, so that a full disk is found at once. Throws ArgumentError. An empty path is no file: rows go
-    // nowhere.
+    // Writes the heading, so that a full disk shows at once. Throws ArgumentError. If the path is empty, rows are
+    // dropped.
     void open(const std::string &what, const std::string &path, const Cells &heading);
     bool is_open() const { return file_.is_open(); }
-    // Words, numbers, arrays of them; as many as the heading has. Does not throw for the disk's sake.
+    // Words, numbers, arrays of them; as many as the heading has. Does not throw if the disk fails.
     template <class... Parts> void row(const Parts &...parts) {
         if (!is_open())
             return;
@@ -28,7 +28,7 @@ class Csv {
         (add(cells, parts), ...);
         write(cells);
     }
-    // The table is whole. Throws std::runtime_error where it could not be written.
+    // The table is complete. Throws std::runtime_error if it could not be written.
     void finish() { file_.finish(); }
 
   private:
@@ -49,7 +49,7 @@ class Csv {
 
     OutputFile file_;
     int digits_;
-    std::size_t columns_ = 0; // 0: the heading is still to come
+    std::size_t columns_ = 0; // 0: the heading is not written yet
 };
 
 // The cells of a line, without their quotation marks.

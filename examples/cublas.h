@@ -1,5 +1,5 @@
-// cuBLAS as the measure of matrix products, found when a program runs: nothing needs it to build or to link. Names and
-// numbers are those of its reference manual, https://docs.nvidia.com/cuda/cublas. Matrices are column-major.
+// cuBLAS, for comparison of matrix products. It is loaded at run time, so neither build nor link needs it. Names and
+// numbers are from its reference manual, https://docs.nvidia.com/cuda/cublas. Matrices are column-major.
 #pragma once
 #include <complex>
 #include <dlfcn.h>
@@ -32,13 +32,14 @@ class Cublas {
     }
     explicit operator bool() const { return handle_ != nullptr; }
 
-    // Products of single precision by the matrix units, in TF32; otherwise by plain FP32, which is the default.
+    // If true, products in single precision use the matrix units (TF32); otherwise plain FP32, which is the default.
     bool use_tf32(bool yes) {
         int (*set)(void *, int) = nullptr;
         return find(set, "cublasSetMathMode") && set(handle_, yes ? 3 : 0) == 0;
     }
 
-    // c = op(a) b for each of `batch` matrices that are `*_apart` numbers apart. op(a): m x k, b: k x n. False: failed.
+    // c = op(a) b for each of `batch` matrices, `*_apart` numbers apart. op(a): m x k, b: k x n. Returns false on
+    // failure.
     struct Matrices {
         const void *data;
         int rows_apart; // leading dimension

@@ -8,7 +8,7 @@ first(name) = system(sprintf("sed -n 2p '%s' | cut -d, -f%d", csv, column_of(nam
 series = system("tail -n +2 '".csv."' | grep -v '^backend,' | cut -d, -f2,4 | sort -u -t, -k1,1gr -k2,2g")
 cell(k, n) = system("echo '".word(series, k)."' | cut -d, -f".n)
 label(k) = "mass ".cell(k, 1).", ".cell(k, 2).(cell(k, 2) eq "1" ? " source" : " sources together")
-# The least of a column of each number of vectors.
+# The least value of a column for each number of vectors.
 rows(k, c) = sprintf("< awk -F, '$2 == \"%s\" && $4 == \"%s\" && $13 == \"ok\" \
     {n = $14; if (!(n in least) || $%d < least[n]) least[n] = $%d} \
     END {for (n in least) print n \",\" least[n]}' '%s' | sort -g", cell(k, 1), cell(k, 2), c, c, csv)

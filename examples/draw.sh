@@ -1,10 +1,10 @@
 #!/bin/sh
-# sh examples/draw.sh TABLE.csv ...   in the repository's root: makes the pictures of each table, beside it.
-# Where gnuplot is missing, this says so, and the exit status is 0. It is 1 where a picture could not be drawn or
-# written. A picture has its name only when it is whole.
+# sh examples/draw.sh TABLE.csv ...   in the repository's root: draws the pictures of each table, beside the table.
+# If gnuplot is missing, it says so, and the exit status is 0. The exit status is 1 if a picture could not be drawn or
+# written. A picture gets its name when it is whole.
 #
-# A table may come from anywhere. The scripts put its cells between quotation marks into commands of the shell and of
-# awk, so cells reach them without the characters that mean something there. Names that were given reach no script.
+# Tables are not trusted. The scripts put cells, between quotation marks, into commands of the shell and of awk. So
+# special characters are replaced before a script reads the cells, and no script gets the names of files.
 command -v gnuplot >/dev/null || { echo 'no pictures: gnuplot is not installed (Debian: apt-get install gnuplot-nox)'; exit 0; }
 status=0
 work=$(mktemp -d) || exit 1
@@ -14,7 +14,7 @@ case $work in
 esac
 say() { printf '%s\n' "$1" | LC_ALL=C tr '\001-\011\013-\037\177' '?'; }
 for csv; do
-  case $csv in /*) ;; *) csv=./$csv ;; esac # no option, and no assignment of awk's
+  case $csv in /*) ;; *) csv=./$csv ;; esac # so that the name is neither an option nor an assignment of awk
   name=$(basename "$csv" .csv)
   case $name in
     bench)
@@ -35,12 +35,13 @@ for csv; do
     [ -f "$csv" ] && [ -f "examples/$script.gp" ] || continue
     png=$(dirname "$csv")/$picture.png
     part=$png.$$.part
-    # Scripts split rows at commas: cells come without quotation marks, and with semicolons for commas of their own.
+    # Scripts split rows at commas, so cells lose their quotation marks, and commas within cells become semicolons.
     LC_ALL=C awk -F'"' -v OFS= '{ for (k = 2; k <= NF; k += 2) gsub(",", ";", $k); $1 = $1
         gsub(/[^A-Za-z0-9 ,;._:\/+=%-]/, "_"); print }' "$csv" >"$work/table.csv" &&
       gnuplot -e "csv='$work/table.csv'; png='$work/png'" "examples/$script.gp" ||
       { say "no picture: gnuplot failed on examples/$script.gp with ${csv#./}"; status=1; continue; }
-    # gnuplot ends well on a full disk, too: the end of the picture tells. No file that exists is written into (set -C).
+    # gnuplot reports success even on a full disk, so the end of the picture is tested. No existing file is overwritten
+    # (set -C).
     if (set -C && : >"$part") 2>/dev/null; then
       cat "$work/png" >"$part" && [ "$(tail -c 8 "$part" | head -c 4)" = IEND ] && mv "$part" "$png" &&
         { say "picture: ${png#./}"; continue; }

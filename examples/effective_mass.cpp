@@ -19,7 +19,7 @@ namespace {
 struct Applied {
     double c, sc, ssc;
 };
-// The roots of x^2 - p x + q where S^2 C - p S C + q C = 0 at both.
+// The roots of x^2 - p x + q, with p and q from S^2 C - p S C + q C = 0 at both t.
 struct Roots {
     double larger, smaller;
 };

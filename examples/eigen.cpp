@@ -1,6 +1,6 @@
-// The lowest eigenvectors of -D^2 on a gauge field, from a file or thermalized: computed, or read from a file of
-// MILC's, and written into one. Prints l, lambda = sqrt(l) / 2 and |B v - l v|, and how many modes are below a lambda;
-// a table in a file (eigen.gp draws it). Exit status: 0, or 1 when something failed.
+// Computes the lowest eigenvectors of -D^2 on a gauge field (from a file or thermalized), or reads them from a file of
+// MILC's, and writes such a file. Prints l, lambda = sqrt(l) / 2 and |B v - l v|, and the number of modes below a
+// lambda. Writes a table, which eigen.gp draws. Exit status: 0, or 1 after a failure.
 #include "examples/eigenvectors.h"
 #include "examples/mode_line.h"
 #include <algorithm>
@@ -24,33 +24,34 @@ constexpr int default_count = 64;
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("eigen", "the lowest eigenvectors of -D^2, and the density of modes");
-    add_gauge_field(arguments, s, "of the field");
-    arguments.add("action", "NAME", s.action, "how links are made of the gauge field", action_name());
+    add_gauge_field(arguments, s, "gauge field");
+    arguments.add("action", "NAME", s.action, "the action that defines the links", action_name());
     arguments.add("count", "N", s.count,
-                  "of eigenvectors; 0: " + std::to_string(default_count) + ", or all that are in the file",
+                  "number of eigenvectors; 0: " + std::to_string(default_count) + ", or all in the file",
                   whole(0, 100000));
-    arguments.add("parity", "NAME", s.parity, "of their sites; a file has its own", one_of({"even", "odd"}));
+    arguments.add("parity", "NAME", s.parity, "parity of the eigenvectors; a file determines its own",
+                  one_of({"even", "odd"}));
     arguments.add("tolerance", "R", s.tolerance,
-                  "of |B v - l v| relative to the largest l; 0: what deflation needs, far less than converged",
-                  from(0, 1));
-    arguments.add("precision", "NAME", s.precision, "of the vectors on the device", one_of({"half", "single"}));
-    arguments.add("from", "FILE", s.from, "eigenvectors of MILC's (without QIO) that are read, not computed",
+                  "for |B v - l v| relative to the largest l; 0: the low accuracy that deflation needs", from(0, 1));
+    arguments.add("precision", "NAME", s.precision, "precision of the vectors on the device",
+                  one_of({"half", "single"}));
+    arguments.add("from", "FILE", s.from, "read the eigenvectors from a file of MILC's (without QIO)", file_name());
+    arguments.add("start", "FILE", s.start,
+                  "start from the vectors of such a file, which may be fewer or less accurate", file_name());
+    arguments.add("out", "FILE", s.out, "write the eigenvectors into this file, in MILC's format without QIO",
                   file_name());
-    arguments.add("start", "FILE", s.start, "such a file with fewer vectors, or worse ones, to begin with",
-                  file_name());
-    arguments.add("out", "FILE", s.out, "the eigenvectors, as MILC has them without QIO", file_name());
-    arguments.add("out-precision", "NAME", s.out_precision, "of this file: the PRECISION of the MILC that reads it",
-                  one_of({"single", "double"}));
+    arguments.add("out-precision", "NAME", s.out_precision,
+                  "precision of this file: the PRECISION of the MILC that will read it", one_of({"single", "double"}));
     add_backend(arguments, s.backend, false);
     Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "a line a mode", file_name());
-    arguments.add("quiet", "", s.quiet, "eight lines, not one for each mode");
+    arguments.add("csv", "FILE", s.csv, "write a table with a line per mode", file_name());
+    arguments.add("quiet", "", s.quiet, "print eight lines, not one for each mode");
     if (!arguments.parse(argc, argv))
         return false;
     if (!s.from.empty() && !s.start.empty())
-        throw ArgumentError("--from reads vectors and --start computes them: give one of the two");
+        throw ArgumentError("--from reads vectors and --start computes them: give only one of them");
     if (!s.from.empty() && s.tolerance > 0)
-        throw ArgumentError("--from reads vectors as they are: give no --tolerance with it");
+        throw ArgumentError("--from reads vectors as they are: omit --tolerance");
     return true;
 }
 
@@ -86,7 +87,7 @@ int run(const Settings &s, examples::Job &ranks) {
         lambda.push_back(std::sqrt(l) / 2);
     const examples::ModeLine line = examples::mode_line(lambda);
     if (count > 1)
-        std::printf("modes below lambda: %.1f + %.1f lambda, %.3e a site\n", line.offset, line.slope,
+        std::printf("modes below lambda: %.1f + %.1f lambda, %.3e per site\n", line.offset, line.slope,
                     line.slope / lattice.volume());
     const examples::Cells origin = examples::origin_cells(lattice.n, milcgpu_context_device_name(connection.context()));
     for (int k = 0; k < count; ++k)

@@ -1,4 +1,4 @@
-# The spectrum of -D^2 with what is left of B v - l v, and the number of modes below lambda with a straight line.
+# The spectrum of -D^2 with the residuals |B v - l v|, and the number of modes below lambda with a straight line.
 # Variables: csv, png. CSV: mode,l,lambda,residual,line,lattice,card,date with a heading (eigen --csv).
 height = 760
 load "examples/style.gp"

@@ -1,7 +1,7 @@
-# The example programs: what they are made of, the MPI that they take, and what runs them.
+# The example programs: their sources, their MPI, and the targets that run them.
 
-# An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the
-# archive what they need: ranks.cpp, and MPI with it, are in the programs only. So is what tests/reference computes.
+# An example with a main is a program. The other examples/*.cpp are helpers in an archive, from which programs and tests
+# link what they need. ranks.cpp, with MPI, and the objects of tests/reference are only in the programs.
 ref_sources   := $(wildcard tests/reference/*.cpp)
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
 help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
@@ -14,8 +14,8 @@ main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
 demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
 
-# What mpicc -show adds to a compiler's line; Open MPI, MPICH and their kin know it. nvcc takes -Wl, by another name. An
-# MPI in the environment may mean anything.
+# The flags that mpicc -show adds to a compiler's line; Open MPI, MPICH and related MPIs have -show. nvcc has another
+# name for -Wl. A variable MPI of the environment is ignored, because it may mean anything.
 ifeq ($(origin MPI),command line)
   mpi_words := $(if $(filter-out 0,$(MPI)),$(or $(shell $(MPI) -show),$(error MPI=$(MPI): '$(MPI) -show' names no flags; give MPI's C compiler, or MPI=0)))
 else
@@ -27,22 +27,22 @@ ifeq ($(variant),cuda)
   mpi_link  := $(patsubst -Wl$(comma)%,-Xlinker=%,$(mpi_link))
 endif
 
-# Rewritten only when what MPI adds differs from the last build's. The library has no MPI in it.
+# Rewritten only if MPI's flags differ from the last build. The library contains no MPI.
 $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
 $(O)/obj/examples/ranks.cpp.o: $(O)/mpi_flags
 
-# They call what computes. Two have kernels of their own.
+# The programs call the library, which computes, so they need little optimization. Two have their own kernels.
 with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
 light_helpers := $(call objects,$(patsubst %,examples/%.cpp,csv effective_mass eigenvectors memory output_file ranks))
 light_objects := $(filter-out $(with_kernels),$(bench_objects) $(main_objects)) $(light_helpers)
 $(light_objects): private last_flags := $(light)
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(light) $(mpi_compile)
-# CLI11 alone, which takes twice as long to compile at -O3.
+# Only CLI11, which takes twice as long to compile at -O3.
 $(O)/obj/examples/arguments.cpp.o: private last_flags := -O0
 
-# Programs with kernels of their own. The ladder's products of four warps need machine code for sm_90a, which every GPU
-# of sm_90 takes.
+# Programs with their own kernels. The ladder's products of four warps need machine code for sm_90a, which every GPU of
+# sm_90 runs.
 ifeq ($(variant),cuda)
 $(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
 $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
@@ -70,7 +70,7 @@ demo: $(demo_programs)
 	exit $$status
 
 bench: $(O)/bench
-ifneq ($(filter --sweep,$(BENCH)),) # which has no table
+ifneq ($(filter --sweep,$(BENCH)),) # --sweep writes no table
 	@$(O)/bench $(BENCH)
 else
 	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
@@ -86,8 +86,14 @@ dense: $(O)/gemm_ladder
 pictures:
 	@$(draw) $(wildcard docs/*.csv build/*.csv)
 
+layers:
+	@sh docs/layers.sh
+
+measures:
+	@sh docs/measures.sh
+
 list-kernels: $(O)/list_kernels
 	@$(O)/list_kernels
 
-# No failure where gnuplot is missing.
+# Does not fail if gnuplot is missing.
 draw := sh examples/draw.sh

@@ -1,5 +1,5 @@
-// Makes fat and long links, asqtad and HISQ, in each precision on every backend, times them, and holds them against the
-// independent reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad arguments.
+// Makes fat and long links, asqtad and HISQ, in each precision on every backend, times this, and compares the links
+// with the independent reference. Exit status: 0 if all agree, 1 if one differs, 2 for bad arguments.
 #include "examples/arguments.h"
 #include "examples/system.h"
 #include <cmath>
@@ -18,16 +18,18 @@ struct Settings {
 
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
-    Arguments arguments("fatlinks", "fat and long links of a gauge field, timed and compared with the reference");
-    add_gauge_field(arguments, s, "of the field");
-    arguments.add("action", "NAME", s.action, "which links", one_of({"all", "asqtad", "hisq"}));
+    Arguments arguments(
+        "fatlinks",
+        "makes fat and long links from a gauge field, times this, and compares the links with the reference");
+    add_gauge_field(arguments, s, "gauge field");
+    arguments.add("action", "NAME", s.action, "the links to make", one_of({"all", "asqtad", "hisq"}));
     examples::add_backend(arguments, s.backend, true);
-    arguments.add("repeat", "N", s.repeat, "calls each; the fastest is shown", whole(1));
+    arguments.add("repeat", "N", s.repeat, "number of calls; the fastest is printed", whole(1));
     arguments.add("keep", "", s.keep, "leave the links on the device (no copies back, hence no comparison)");
-    arguments.add("pin", "", s.pin, "pin the host's fields, as a code that calls often would");
-    arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out");
+    arguments.add("pin", "", s.pin, "pin the host's fields, as a program with many calls would");
+    arguments.add("no-reference", "", s.no_reference, "do not compare with the CPU reference");
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table", file_name());
+    arguments.add("csv", "FILE", s.csv, "write the table into this file", file_name());
     return arguments.parse(argc, argv);
 }
 
@@ -49,7 +51,7 @@ struct Output {
     }
 };
 
-// Real: what MILC would hold its links in.
+// Real: the type of MILC's links.
 template <class Real>
 void make(const examples::Job &ranks, milcgpu_context *context, const examples::System &system, int reals,
           const char *backend, const Settings &s, Output &out) {
@@ -113,9 +115,9 @@ int run(const Settings &s, examples::Job &ranks) {
                       "gbytes_per_second", "svd_links"});
     });
     reference::Lattice lattice{s.size};
-    const std::vector<double> gauge =
-        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                     (s.no_reference ? 3 : 5) * examples::gauge_bytes); // fat, long, and the same again
+    const std::vector<double> gauge = examples::read_or_make_gauge(
+        ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+        (s.no_reference ? 3 : 5) * examples::gauge_bytes); // fat and long links, each twice
     const auto &n = lattice.n;
     std::printf("lattice %d x %d x %d x %d\n", n[0], n[1], n[2], n[3]);
     examples::print_ranks(ranks, lattice);
@@ -141,8 +143,8 @@ int run(const Settings &s, examples::Job &ranks) {
         }
     }
     out.csv.finish();
-    std::printf("\n%s\n", !out.all_well              ? "NOT all links are as they should be"
-                          : s.keep || s.no_reference ? "all calls went well; no links were compared with the reference"
+    std::printf("\n%s\n", !out.all_well              ? "some links are WRONG"
+                          : s.keep || s.no_reference ? "all calls succeeded; no links were compared with the reference"
                                                      : "all links agree with the reference");
     return out.all_well ? 0 : 1;
 }

@@ -1,6 +1,6 @@
-// Gradient flow of a gauge field, from a file or thermalized: MILC's GFLOW lines, the scales t0 and w0, the topological
-// charge; a table in a file (flow.gp draws it). With --stout, smearing first. Exit status: 0, or 1 when something
-// failed.
+// Gradient flow of a gauge field (from a file or thermalized). Prints MILC's GFLOW lines, the scales t0 and w0 and the
+// topological charge. Writes a table, which flow.gp draws. With --stout it smears first. Exit status: 0, or 1 after a
+// failure.
 #include "examples/flow_scales.h"
 #include "examples/lattice_file.h"
 #include "examples/progress.h"
@@ -61,7 +61,7 @@ void must(milcgpu_status status) {
         throw std::runtime_error(milcgpu_last_error());
 }
 
-// What is said and kept along the flow.
+// Prints and stores the measurements along the flow.
 class Record {
   public:
     Record(const examples::Job &ranks, const Settings &s, examples::Csv &csv, examples::Cells origin)
@@ -146,7 +146,7 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const s
     milcgpu_flow_report report{};
     report.struct_size = sizeof report;
     const milcgpu_status status = milcgpu_gauge_flow(field.gauge, &spec, Record::take, &record, &report);
-    const std::string why = milcgpu_last_error(); // NOT_CONVERGED: as far as it came is worth its lines
+    const std::string why = milcgpu_last_error(); // after NOT_CONVERGED the points so far are still printed
     record.end();
     if (status != MILCGPU_NOT_CONVERGED)
         must(status);
@@ -155,20 +155,25 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const s
         std::printf("Number of steps = %d\n", report.last.steps);
         if (spec.integrator >= MILCGPU_FLOW_ADAPT_LUSCHER)
             std::printf("Number of rejected steps = %d\n", report.last.rejected);
-        const auto [t0, w0] = examples::flow_scales(record.values());
+        const examples::FlowScales scales = examples::flow_scales(record.values());
         const double half = 0.5 * *std::min_element(lattice.n.begin(), lattice.n.end());
-        const auto print = [half](const char *name, double value, const char *more, double second, double radius) {
-            if (std::isnan(value))
-                std::printf("%s: the flow did not come so far\n", name);
+        const auto print = [half](const char *name, const examples::Crossing &scale, const char *more, double second,
+                                  double radius) {
+            if (scale.is_coarse())
+                std::printf("%s: unknown, measurements are too far apart: try a smaller --every, or smaller steps\n",
+                            name);
+            else if (std::isnan(scale.at))
+                std::printf("%s: the flow ended before this scale\n", name);
             else
-                std::printf("%s = %.6f%s %.6f%s\n", name, value, more, second,
-                            radius > half ? ", beyond half of the smallest extent: it depends on the lattice's size"
-                                          : "");
+                std::printf(
+                    "%s = %.6f%s %.6f%s\n", name, scale.at, more, second,
+                    radius > half ? ", beyond half of the smallest extent: it depends on the size of the lattice" : "");
         };
-        print("t0", t0, " a^2, sqrt(8 t0) / a =", std::sqrt(8 * t0), std::sqrt(8 * t0));
-        print("w0", w0, " a, w0^2 / a^2 =", w0 * w0, std::sqrt(8.0) * w0);
+        const double t0 = scales.t0.at, w0 = scales.w0.at;
+        print("t0", scales.t0, " a^2, sqrt(8 t0) / a =", std::sqrt(8 * t0), std::sqrt(8 * t0));
+        print("w0", scales.w0, " a, w0^2 / a^2 =", w0 * w0, std::sqrt(8.0) * w0);
         std::printf("charge at the end = %.6f\n", report.last.of.charge);
-        std::printf("%.3f s, %.4f s a step, %.0f GFLOPS\n", seconds, seconds / std::max(1, report.last.steps),
+        std::printf("%.3f s, %.4f s per step, %.0f GFLOPS\n", seconds, seconds / std::max(1, report.last.steps),
                     report.gflops);
     }
     csv.finish();
@@ -190,7 +195,7 @@ int run(const Settings &s, examples::Job &ranks) {
     const int precision = number_of(s.precision, precisions);
     spec.exp_order = s.exp_order, spec.step = s.step, spec.stop = s.stop, spec.tolerance = s.tolerance;
     spec.anisotropy = s.anisotropy, spec.every = s.every, spec.most_steps = s.most_steps;
-    spec.signs = MILCGPU_SIGNS_OUT; // as files and the heat bath have links
+    spec.signs = MILCGPU_SIGNS_OUT; // links from files and from the heat bath
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
     const int backend = examples::backends_of(ranks, s.backend)[0];
@@ -218,32 +223,33 @@ int run(const Settings &s, examples::Job &ranks) {
 
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
-    Arguments arguments("flow", "gradient flow of a gauge field, with t0, w0 and the topological charge");
-    add_gauge_field(arguments, s, "of the field");
-    arguments.add("action", "NAME", s.action, "of the flow", name_of(actions));
+    Arguments arguments("flow", "runs the gradient flow of a gauge field; prints t0, w0 and the topological charge");
+    add_gauge_field(arguments, s, "gauge field");
+    arguments.add("action", "NAME", s.action, "action of the flow", name_of(actions));
     arguments.add("integrator", "NAME", s.integrator, "adpt, adpt_bs, adpt_cf3 are adaptive", name_of(integrators));
-    arguments.add("step", "E", s.step, "of flow time; of an adaptive integrator the first one", above(0, 1e6));
-    arguments.add("stop", "T", s.stop,
-                  "flow time at the end; -1: far enough for t0 and w0, at most where sqrt(8 t) is the largest extent",
-                  either(from(0, 1e6), one_of({"-1"})));
-    arguments.add("tolerance", "R", s.tolerance, "of an adaptive integrator", above(0, 1e6));
-    arguments.add("exp-order", "N", s.exp_order, "of the series of exp; 0: the whole of it", whole(0, 16));
-    arguments.add("anisotropy", "XI", s.anisotropy, "of the flow", above(0, 1e6));
-    arguments.add("every", "N", s.every, "steps between measurements", whole(1));
-    arguments.add("most-steps", "N", s.most_steps, "after which the flow fails", whole(1));
-    arguments.add("stout", "N", s.stout, "times the links are smeared before", whole(0));
-    arguments.add("rho", "R", s.rho, "of stout smearing", from(0, 1e6));
-    arguments.add("stout-directions", "N", s.stout_directions, "4, or 3: in space alone", one_of({"3", "4"}));
-    arguments.add("precision", "NAME", s.precision, "of the links on the device", name_of(precisions));
+    arguments.add("step", "E", s.step, "step of flow time; for an adaptive integrator the first step", above(0, 1e6));
+    arguments.add(
+        "stop", "T", s.stop,
+        "flow time at the end; -1: far enough for t0 and w0, but at most until sqrt(8 t) is the largest extent",
+        either(from(0, 1e6), one_of({"-1"})));
+    arguments.add("tolerance", "R", s.tolerance, "tolerance of an adaptive integrator", above(0, 1e6));
+    arguments.add("exp-order", "N", s.exp_order, "order of the series of exp; 0: the whole series", whole(0, 16));
+    arguments.add("anisotropy", "XI", s.anisotropy, "anisotropy of the flow", above(0, 1e6));
+    arguments.add("every", "N", s.every, "number of steps between measurements", whole(1));
+    arguments.add("most-steps", "N", s.most_steps, "the flow fails after this many steps", whole(1));
+    arguments.add("stout", "N", s.stout, "number of stout smearings before the flow", whole(0));
+    arguments.add("rho", "R", s.rho, "weight of stout smearing", from(0, 1e6));
+    arguments.add("stout-directions", "N", s.stout_directions, "4, or 3: in space only", one_of({"3", "4"}));
+    arguments.add("precision", "NAME", s.precision, "precision of the links on the device", name_of(precisions));
     examples::add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "a line a measurement", file_name());
-    arguments.add("out", "FILE", s.out, "the links at the end (MILC version 5)", file_name());
-    arguments.add("quiet", "", s.quiet, "no GFLOW lines");
+    arguments.add("csv", "FILE", s.csv, "write a table with a line per measurement", file_name());
+    arguments.add("out", "FILE", s.out, "write the links at the end into this file (MILC version 5)", file_name());
+    arguments.add("quiet", "", s.quiet, "print no GFLOW lines");
     if (!arguments.parse(argc, argv))
         return false;
     if (s.integrator.compare(0, 4, "adpt") != 0 && s.stop > s.step * s.most_steps)
-        throw ArgumentError("--stop is more than --most-steps times --step");
+        throw ArgumentError("--stop exceeds --most-steps times --step: raise --most-steps or --step");
     return true;
 }
 

@@ -1,5 +1,4 @@
-// Steps 12 and 13: tiles that are copied to shared memory behind the threads' backs, for plain FP32 and for the matrix
-// units.
+// Steps 12 and 13: asynchronous copies of tiles to shared memory, for plain FP32 and for the matrix units.
 #pragma once
 #include "examples/gemm_steps.h"
 #include <cstdint>
@@ -18,9 +17,9 @@ template <int pending> __device__ __forceinline__ void wait_for_stage() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-// 12. A ring of tiles in shared memory, filled by asynchronous copies: no registers for what is on its way. B is turned
-// round on the way, 4 bytes a copy; padding gives each of these its bank. The numbers for the next k are read while
-// those of this one are multiplied, and the one barrier of a tile stands between them.
+// 12. A ring of tiles in shared memory, filled by asynchronous copies, which need no registers. The copies transpose B,
+// 4 bytes per copy; padding gives each copy its own bank. A thread reads the numbers of the next k while it multiplies
+// the numbers of this k; a tile has one barrier, between the two.
 struct AsyncFp32 {
     static constexpr int threads = 256, rows = 256, columns = 64, depth = 8, stages = 4;
     static constexpr int a_stage = depth * rows, b_row = columns + 4, b_stage = depth * b_row;
@@ -95,9 +94,9 @@ __global__ void __launch_bounds__(AsyncFp32::threads, 2) async_fp32(Factors f, f
                 *reinterpret_cast<float4 *>(sum[s] + r);
 }
 
-// 13. The same ring, and the products by the matrix units in TF32: numbers are cut to 10 bits of their fraction, sums
-// stay in FP32. A warp has 64 x 64. B stays as it lies, since the unit takes it k by k; padding keeps every read of a
-// warp in 32 banks.
+// 13. The same ring, with products by the matrix units in TF32: numbers are truncated to 10 bits of their fraction,
+// sums stay in FP32. A warp computes 64 x 64. B is not transposed, because the unit reads it k by k; padding keeps
+// every read of a warp in 32 banks.
 struct AsyncTf32 {
     static constexpr int threads = 128, rows = 128, columns = 128, depth = 32, stages = 3;
     static constexpr int a_row = rows + 8, b_row = depth + 4; // [k][row], [column][k]
@@ -125,7 +124,7 @@ __global__ void __launch_bounds__(AsyncTf32::threads, 2) async_tf32(Factors f, f
         }
         end_of_stage();
     };
-    float sum[4][8][4] = {}; // [16 rows][8 columns][as the unit leaves it]
+    float sum[4][8][4] = {}; // [16 rows][8 columns][in the unit's layout]
     for (int k = 0; k < T::stages - 1; ++k)
         copy_tile(k);
     for (int tile = 0, stage = 0; tile < f.n / T::depth; ++tile) {

@@ -1,10 +1,10 @@
-// Step 14, for sm_90: the bulk tensor copy engine moves whole tiles, one thread asks for them, and the matrix units of
-// a group of four warps work on 64 x 256 at once, in TF32, with B straight from shared memory.
+// Step 14, for sm_90: the bulk tensor copy engine moves whole tiles, which one thread requests. The matrix units of a
+// group of four warps work on 64 x 256 at once, in TF32, with B read directly from shared memory.
 //
-// The unit wants both factors with the numbers of a sum side by side. B lies so. A does not; it goes through registers,
-// where every thread takes its own numbers from wherever they are. Both tiles are swizzled by the engine (chunks of 16
-// bytes, by the exclusive or with the line's number), so that a warp finds its numbers of A in 32 banks; for that the
-// rows of a warp are taken in an order of their own (row_of).
+// In both factors the unit needs the numbers of a sum next to each other. B has this layout. A does not, so A goes
+// through registers, and every thread loads its own numbers. The engine swizzles both tiles (chunks of 16 bytes, by the
+// exclusive or with the number of the line), so that a warp finds its numbers of A in 32 banks. For this a warp takes
+// its rows in a special order (row_of).
 #pragma once
 #include "examples/gemm_async.h"
 #include <cuda.h>
@@ -15,17 +15,18 @@ namespace examples::gemm {
 
 struct BulkTf32 {
     static constexpr int rows = 128, columns = 256, depth = 32, stages = 4;
-    static constexpr int groups = rows / 64, threads = 128 * (groups + 1); // four warps more ask for the copies
+    static constexpr int groups = rows / 64,
+                         threads = 128 * (groups + 1); // four more warps, of which one thread requests the copies
     static constexpr int a_floats = rows * depth, b_floats = columns * depth;
     static constexpr unsigned stage_bytes = (a_floats + b_floats) * sizeof(float);
-    static constexpr int shared_bytes = stages * stage_bytes + 1024; // the swizzle counts lines from 1024 bytes on
+    static constexpr int shared_bytes = stages * stage_bytes + 1024; // the swizzle needs an alignment of 1024 bytes
 };
 
 __device__ __forceinline__ unsigned in_shared(const void *p) {
     return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-// Barriers in shared memory that count arrivals and bytes; a wait is for the end of the phase of that parity.
+// Barriers in shared memory that count arrivals and bytes. A wait ends with the phase of the given parity.
 __device__ __forceinline__ void set_barrier(uint64_t *barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(in_shared(barrier)), "r"(arrivals) : "memory");
 }
@@ -55,9 +56,9 @@ __device__ __forceinline__ void copy_box(float *to, const CUtensorMap &map, int 
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]),        \
         "+f"(d[i + 7]), "+f"(d[i + 8]), "+f"(d[i + 9]), "+f"(d[i + 10]), "+f"(d[i + 11]), "+f"(d[i + 12]),             \
         "+f"(d[i + 13]), "+f"(d[i + 14]), "+f"(d[i + 15])
-// d (64 x 256) += a (64 x 8) b (8 x 256), begun; b: where it lies.
+// Starts d (64 x 256) += a (64 x 8) b (8 x 256). b: its descriptor in shared memory.
 __device__ __forceinline__ void begin_product(float (&d)[128], const uint32_t *a, uint64_t b) {
-    asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 1, 1;\n" // onto what is there
+    asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 1, 1;\n" // add to d
                  "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(BulkTf32::threads, 1)
     }
     __syncthreads();
     const int tiles = n / T::depth;
-    if (group == T::groups) { // one thread asks for all copies; registers go to those who multiply
+    if (group == T::groups) { // one thread requests all copies; the multiplying warps get the registers
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x % 128 == 0)
             for (int k = 0; k < tiles; ++k) {
@@ -106,8 +107,8 @@ __global__ void __launch_bounds__(BulkTf32::threads, 1)
         return;
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    // Rows g and g + 8 of a warp's 16 are row_of(0) and row_of(1) of its 64: eight rows in two chunks of 16 bytes that
-    // are four chunks apart.
+    // Rows g and g + 8 of a warp's 16 are row_of(0) and row_of(1) of its 64: eight rows in two chunks of 16 bytes, four
+    // chunks apart.
     const auto row_of = [&](int below) {
         return warp / 2 * 32 + (lane / 16 * 4 + warp % 2 * 2 + below) * 4 + lane / 4 % 4;
     };
@@ -171,7 +172,7 @@ inline CUtensorMap boxes_of(const float *data, int n, int lines) {
         encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, const_cast<float *>(data), size, line_bytes, box, apart,
                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
-        throw std::runtime_error("the driver makes no tensor maps");
+        throw std::runtime_error("the driver cannot make tensor maps: install a newer driver");
     return map;
 }
 

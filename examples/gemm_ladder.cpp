@@ -1,8 +1,8 @@
-// The ladder of matrix multiplication: C = A B in single precision, n x n, from one thread an element to the matrix
-// units, a kernel a step (gemm_steps.h, gemm_async.h, gemm_bulk.h), each verified and timed beside cuBLAS. Steps in
-// plain FP32 are measured by cuBLAS in its default mode, those in TF32 by cuBLAS in its TF32 mode.
+// The ladder of matrix multiplication: C = A B in single precision, n x n, in steps from one thread per element to the
+// matrix units. Each step is a kernel (gemm_steps.h, gemm_async.h, gemm_bulk.h), verified, timed and compared with
+// cuBLAS. Steps in plain FP32 are compared with cuBLAS in its default mode, steps in TF32 with cuBLAS in its TF32 mode.
 //
-// It shows what gpu_kernels/dense is made of. Compiled by nvcc where there is one.
+// It explains the kernels of gpu_kernels/dense. nvcc compiles it if installed.
 #include "examples/arguments.h"
 #include "examples/cublas.h"
 #include "examples/memory.h"
@@ -80,10 +80,10 @@ std::vector<Step> ladder(int architecture) {
     return steps;
 }
 
-// Errors as measured at n = 4096, as parts of the sum of |a_ik b_kj|.
+// Errors measured at n = 4096, relative to the sum of |a_ik b_kj|.
 double tolerance(bool tf32) { return times_measured * (tf32 ? 5.6e-5 : 1.8e-7); }
 
-// Against sums in double, on 64 x 64 elements that every tile has some of.
+// Compares 64 x 64 elements with sums in double; every tile has some of these elements.
 double error_of(const std::vector<float> &a, const std::vector<float> &b, const std::vector<float> &c, int n) {
     double worst = 0;
 #pragma omp parallel for reduction(max : worst)
@@ -141,8 +141,8 @@ int climb(const Settings &settings) {
                     gflops, percent, error);
         csv.row(number, what, precision, seconds * 1e6, gflops, percent, error, card_cells(device.description()));
         if (!(error <= tolerance(tf32)))
-            wrong.add(
-                format("step %s, %s: error %.2e, at most %.2e is right", number.c_str(), what, error, tolerance(tf32)));
+            wrong.add(format("step %s, %s: error %.2e, but at most %.2e is allowed", number.c_str(), what, error,
+                             tolerance(tf32)));
     };
     for (const bool tf32 : {false, true})
         if (cublas && cublas.use_tf32(tf32))
@@ -166,16 +166,17 @@ int run(const Settings &settings) {
     if (Device::gpu_count() > 0)
         return climb(settings);
 #endif
-    throw std::runtime_error("its kernels need a build with CUDA and a GPU");
+    throw std::runtime_error("the kernels of this program need a build with CUDA, and a GPU");
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
     Settings settings;
-    Arguments arguments("gemm_ladder", "times the steps to a fast matrix multiplication beside cuBLAS");
+    Arguments arguments("gemm_ladder",
+                        "times the steps to a fast matrix multiplication, and compares them with cuBLAS");
     arguments.add("size", "N", settings.size, "rows and columns of the matrices, a multiple of 256",
                   whole(256, 1 << 16));
-    arguments.add("csv", "FILE", settings.csv, "the table", file_name());
+    arguments.add("csv", "FILE", settings.csv, "write the table into this file", file_name());
     return run_program([&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
 }

@@ -16,7 +16,7 @@ set xtics rotate by -35
 set bmargin 11
 set rmargin 16
 steps(precision) = "< grep -E '^[0-9]+,.*,".precision.",' '".csv."'"
-cublas(precision) = real(system("awk -F, '/^cuBLAS,.*,".precision.",/ {x = $5} END {print x + 0}' '".csv."'")) # 0: not there
+cublas(precision) = real(system("awk -F, '/^cuBLAS,.*,".precision.",/ {x = $5} END {print x + 0}' '".csv."'")) # 0: no cuBLAS
 plot for [n=1:2] steps(word("FP32 TF32", n)) using 1:5:xticlabels(strcol(1).". ".strcol(2)) with boxes \
         fillstyle pattern 4*(n-1) linetype 1 dashtype 1 title word("FP32 TF32", n), \
     for [n=1:2] (c = cublas(word("FP32 TF32", n))) > 0 ? c : NaN with lines linetype n+1 linewidth 2.5 \

@@ -1,18 +1,18 @@
-// Matrix products in plain FP32, step by step: the versions of the GEMM document that the ladder follows, each in this
-// program's words. C = A B, all n x n and column-major: element (i, j) at i + j n. n is a multiple of 256.
+// Matrix products in plain FP32, step by step. C = A B, all n x n and column-major: element (i, j) at i + j n. n is a
+// multiple of 256.
 #pragma once
 #include <cuda_runtime.h>
 
 namespace examples::gemm {
 
-// Every kernel takes these and C.
+// The arguments of every kernel, besides C.
 struct Factors {
     const float *a, *b;
     int n;
 };
 
-// 1. One thread an element of C, straight from global memory. Threads of a warp are side by side in a column, so that
-// reads of A coalesce and reads of B are the same for all. Each number is read n times.
+// 1. One thread per element of C, directly from global memory. Threads of a warp are neighbours in a column, so that
+// reads of A coalesce and all threads read the same number of B. Each number is read n times.
 __global__ void __launch_bounds__(1024) plain(Factors f, float *c) {
     const int i = blockIdx.x * 32 + threadIdx.x, j = blockIdx.y * 32 + threadIdx.y;
     float sum = 0;
@@ -21,10 +21,10 @@ __global__ void __launch_bounds__(1024) plain(Factors f, float *c) {
     c[i + size_t(j) * f.n] = sum;
 }
 
-// 2. 32 x 32 of A and of B in shared memory: global memory is read 32 times less. A's tile lies row by row, so that the
-// threads of a warp, one row each, all ask one bank.
-// 3. The place of a thread in the tile from one index, once, and kept in registers.
-// 4. A's tile lies column by column: a warp reads 32 neighbours, one from each bank.
+// 2. Tiles of 32 x 32 of A and of B in shared memory: global memory is read 32 times less. A's tile is stored row by
+// row, so that all threads of a warp, with one row each, read from one bank.
+// 3. A thread computes its place in the tile once, from one index, and keeps it in registers.
+// 4. A's tile is stored column by column: a warp reads 32 neighbours, one from each bank.
 template <bool one_index, bool by_columns> __global__ void __launch_bounds__(1024) shared_tiles(Factors f, float *c) {
     __shared__ float a[32 * 32], b[32 * 32];
     const int row = one_index ? threadIdx.x % 32 : threadIdx.x, column = one_index ? threadIdx.x / 32 : threadIdx.y;
@@ -41,8 +41,9 @@ template <bool one_index, bool by_columns> __global__ void __launch_bounds__(102
     c[blockIdx.x * 32 + row + (first + column) * n] = sum;
 }
 
-// 5. A thread has four elements of a column: a number of B that it reads from shared memory is used four times.
-// 6. It moves four numbers at once, 16 bytes, from global and from shared memory: a quarter of the load instructions.
+// 5. A thread computes four elements of a column, so it uses each number of B from shared memory four times.
+// 6. A thread moves four numbers at once, 16 bytes, from global and from shared memory: a quarter of the load
+// instructions.
 template <bool wide> __global__ void __launch_bounds__(256) four_rows(Factors f, float *c) {
     __shared__ float4 a[32][8], b[32][8]; // [column][row / 4]
     const int row = threadIdx.x % 8, column = threadIdx.x / 8;
@@ -55,7 +56,7 @@ template <bool wide> __global__ void __launch_bounds__(256) four_rows(Factors f,
             a[column][row] = reinterpret_cast<const float4 *>(from_a)[row];
             b[column][row] = reinterpret_cast<const float4 *>(from_b)[row];
         } else {
-            for (int q = 0; q < 4; ++q) { // neighbours side by side in each of four rounds
+            for (int q = 0; q < 4; ++q) { // neighbouring threads store neighbouring numbers in each round
                 reinterpret_cast<float *>(a[column])[row + 8 * q] = from_a[row + 8 * q];
                 reinterpret_cast<float *>(b[column])[row + 8 * q] = from_b[row + 8 * q];
             }
@@ -80,9 +81,9 @@ template <bool wide> __global__ void __launch_bounds__(256) four_rows(Factors f,
 
 // 7. A thread has 4 x 4 elements in registers, a block 64 x 64: 8 numbers from shared memory for 16 products.
 // 8. 8 x 8 and 128 x 128: 16 numbers for 64 products.
-// 9. A warp has 32 x 64 of the tile and not 128 x 16, so that its threads read fewer different numbers.
-// 10. The next tile is on its way to registers while this one is worked on.
-// 11. It goes to a second buffer of shared memory: one barrier a tile, not two.
+// 9. A warp computes 32 x 64 of the tile instead of 128 x 16, so that its threads read fewer different numbers.
+// 10. The next tile is loaded into registers during the work on this tile.
+// 11. The next tile goes to a second buffer of shared memory: one barrier per tile, not two.
 template <int tile, int micro, int depth, bool by_warps, bool ahead, int buffers>
 __global__ void __launch_bounds__(256, 2) register_tiles(Factors f, float *c) {
     __shared__ float4 a[buffers][depth][tile / 4], b[buffers][depth][tile / 4]; // [k][row / 4], [k][column / 4]
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(256, 2) register_tiles(Factors f, float *c) {
     const int row = by_warps ? warp % 4 * 32 + lane % 4 * 8 : thread % side * micro;
     const int column = by_warps ? warp / 4 * 64 + lane / 4 * 8 : thread / side * micro;
     const size_t n = f.n;
-    // A thread moves four rows of one k of A, and four k of one column of B, which it turns round.
+    // A thread moves four rows of one k of A, and four k of one column of B, which it transposes.
     const int a_row = thread % (tile / 4), a_k = thread / (tile / 4), b_k = thread % (depth / 4),
               b_column = thread / (depth / 4);
     const float *from_a = f.a + size_t(blockIdx.x) * tile + 4 * a_row + a_k * n;

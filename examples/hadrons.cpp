@@ -151,8 +151,8 @@ void Hadrons::make_sources(int slice) {
             eta_.push_back(std::move(field));
 }
 
-// G = M^-1 eta: (4 m^2 - D^2) G = 2m eta - D eta on even sites, and G = (eta - D G) / 2m on odd ones. The residual of
-// M G = eta is that of the solve over 2m.
+// G = M^-1 eta: (4 m^2 - D^2) G = 2m eta - D eta on even sites, and G = (eta - D G) / 2m on odd sites. The residual of
+// M G = eta is the residual of the solve divided by 2m.
 std::vector<HadronResult> Hadrons::solve(double mass, std::vector<Field> &g) {
     const size_t n = eta_.size(), even = 6 * even_, all = 6 * sites_.size();
     milcgpu_solve_spec spec{};
@@ -212,7 +212,7 @@ std::vector<HadronResult> Hadrons::solve(double mass, std::vector<Field> &g) {
     return results;
 }
 
-// Of the three colours at `first`, which are smeared before, if asked for.
+// For the three colours at `first`, which are smeared before if requested.
 void Hadrons::contract(std::vector<Field> &g, size_t first, bool smeared, HadronResult &result) {
     const int nt = lattice_.n[3];
     const milcgpu_quarks quarks{nullptr, quarks_.get(), 0};

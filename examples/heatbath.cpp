@@ -74,8 +74,8 @@ void rotate_rows(const Quaternion &r, int i, int j, Matrix &a) {
 
 // x in (-1, 1) with the density sqrt(1 - x^2) exp(alpha x).
 double sample_trace(double alpha, LinkRandom &random) {
-    // Kennedy and Pendleton accept nearly all where alpha is large and nearly nothing as alpha goes to 0, plain
-    // rejection the other way round.
+    // Kennedy and Pendleton's method accepts nearly everything for large alpha and nearly nothing as alpha goes to 0.
+    // Plain rejection is the opposite.
     while (alpha < 1) {
         const double x = 2 * random.uniform() - 1;
         if (random.uniform() < std::sqrt(1 - x * x) * std::exp(alpha * (x - 1)))
@@ -100,7 +100,7 @@ Quaternion sample_su2(double alpha, LinkRandom &random) {
     return {x0, in_plane * std::cos(angle), in_plane * std::sin(angle), length * z};
 }
 
-// Draws the link anew by exp(beta/3 Re tr(link * staples)), one SU(2) subgroup after the other.
+// Draws a new link with the weight exp(beta/3 Re tr(link * staples)), one SU(2) subgroup after the other.
 void heatbath_link(Matrix &link, const Matrix &staples, double beta, LinkRandom random) {
     Matrix w = link * staples;
     for (const auto &[i, j] : subgroup_rows) {
@@ -160,12 +160,12 @@ Matrix staple_sum(const LinkBox &box, std::size_t site, int mu) {
     return sum;
 }
 
-// Calls update(link, staples, number of the link) for every link. Links of one direction on sites of one parity do not
-// meet in a plaquette, so they are updated at once.
+// Calls update(link, staples, number of the link) for every link. Links of one direction on sites of one parity share
+// no plaquette, so they are updated at the same time.
 template <class Update> void sweep_links(LinkBox &box, const Update &update) {
     for (int mu = 0; mu < 4; mu++)
         for (const auto &sites : box.own_sites) {
-// Dynamic: beside other jobs on the machine, equal halves would wait for the slower thread.
+// Dynamic, because with other jobs on the machine equal parts would wait for the slowest thread.
 #pragma omp parallel for schedule(dynamic, 64) if (sites.size() > 64)
             for (std::size_t i = 0; i < sites.size(); i++) {
                 const std::size_t site = sites[i];

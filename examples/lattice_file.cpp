@@ -1,6 +1,6 @@
 #include "examples/lattice_file.h"
 #include "examples/memory.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/whole_file.h"
 
@@ -21,9 +21,9 @@ milcgpu::Box whole_box(const Lattice &lattice) { return {lattice.n, lattice.n, {
 std::vector<double> reals_of(const std::string &path, const milcgpu::SiteFileHead &head, const Lattice &lattice) {
     if (head.sites() > 1 << 28)
         throw std::runtime_error(milcgpu::quoted_name(path) +
-                                 ": a lattice of more than 2^28 sites, which this program does not take");
+                                 ": a lattice of more than 2^28 sites is too large for this program");
     const double field = 8.0 * head.reals * head.sites();
-    need_memory(milcgpu::quoted_name(path), 2 * field); // and in the order of the reference
+    need_memory(milcgpu::quoted_name(path), 2 * field); // and a second time, in the order of the reference
     std::vector<double> reals(std::size_t(head.reals) * lattice.volume());
     milcgpu::Ranks one;
     milcgpu::require_sums(
@@ -56,7 +56,7 @@ void write_milc_gauge(const std::string &path, const Lattice &lattice, const Gau
     if (links.size() != 4 * std::size_t(lattice.volume()))
         throw std::runtime_error(milcgpu::quoted_name(path) + ": " + std::to_string(links.size()) +
                                  " links for a lattice of " + std::to_string(lattice.volume()) +
-                                 " sites; four a site are needed");
+                                 " sites; a lattice needs four per site");
     std::vector<float> reals = reference::links_to_milc<float>(lattice, links);
     milcgpu::Ranks one;
     milcgpu::write_gauge(one, whole_box(lattice), path, {reals.data(), false, 288},

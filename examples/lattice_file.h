@@ -13,7 +13,7 @@ namespace examples {
 struct GaugeFile {
     reference::Lattice lattice;
     reference::Gauge links; // [4*site + dir], lexicographic sites
-    std::string time_stamp; // empty where the format has none
+    std::string time_stamp; // empty if the format has none
 };
 
 struct FermionFile {
@@ -25,28 +25,29 @@ struct FermionFile {
 GaugeFile read_gauge(const std::string &path);
 
 // MILC version 5 in the machine's byte order, float32, sites lexicographic. The time stamp (at most 63 characters) is
-// free text; empty: the time of writing. The file has its name when it is whole.
+// free text; empty: the time of writing. The file gets its name when it is whole.
 void write_milc_gauge(const std::string &path, const reference::Lattice &lattice, const reference::Gauge &links,
                       const std::string &time_stamp = "");
 
-// What such a file takes on the disk.
+// The size of such a file on the disk.
 double milc_gauge_bytes(const reference::Lattice &lattice);
 
-// SciDAC, with one su3_vector a site.
+// SciDAC, with one su3_vector per site.
 FermionFile read_scidac_fermion(const std::string &path);
 
-// Links of a file that are to be in SU(3), to the rounding of float32.
+// Tests that links of a file are in SU(3), to the rounding of float32.
 class UnitaryLinks {
   public:
     void add(const reference::Matrix &u, const std::array<int, 4> &x, int dir);
-    void check(const std::string &path) const; // throws where one is not: which, and how many there are
+    void
+    check(const std::string &path) const; // throws if a link is not; the message names the first one and their number
 
   private:
     static constexpr double most = 1e-4; // MILC's own limit
     std::array<int, 4> first_{};
     int dir_ = 0;
     std::size_t count_ = 0, all_ = 0;
-    double product_ = 0, determinant_ = 0; // of the first
+    double product_ = 0, determinant_ = 0; // errors of the first such link
 };
 
 } // namespace examples

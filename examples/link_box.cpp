@@ -11,7 +11,7 @@ using reference::Matrix;
 
 LinkBox::LinkBox(const milcgpu_layout &box, Swap swap) : swap_(std::move(swap)) {
     const Lattice whole{{box.whole[0], box.whole[1], box.whole[2], box.whole[3]}};
-    Lattice all{}; // sites with the layer
+    Lattice all{}; // all sites, with the layer
     std::array<int, 4> layer{};
     for (int mu = 0; mu < 4; ++mu) {
         if (whole.n[mu] < 2 || whole.n[mu] % 2 != 0)

@@ -11,7 +11,7 @@
 #include "examples/lattice_file.h"
 #include "examples/output_file.h"
 #include "examples/system.h"
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "tests/reference/gauge.h"
 
 namespace {
@@ -53,15 +53,15 @@ void make(const Settings &settings, const examples::Job &ranks) {
 int main(int argc, char **argv) {
     Settings settings;
     Arguments arguments("make_lattice",
-                        "a quenched SU(3) gauge field by heat bath and over-relaxation (Wilson action)");
+                        "makes a quenched SU(3) gauge field by heat bath and over-relaxation (Wilson action)");
     arguments.add_size(settings.size, "extents");
     arguments.add("beta", "B", settings.beta, "coupling 6/g^2", examples::above(0, 1e6));
     arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps from a unit start", examples::whole(0));
-    arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each of them",
+    arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each heat-bath sweep",
                   examples::whole(0));
     arguments.add("seed", "S", settings.seed, "the same seed gives the same field");
-    arguments.add("out", "FILE", settings.out, "MILC version-5 file to write; none: only the plaquette is printed",
-                  examples::file_name());
+    arguments.add("out", "FILE", settings.out,
+                  "file to write (MILC version 5); without it only the plaquette is printed", examples::file_name());
     examples::Job::add_grid(arguments, settings.grid);
     return examples::run_on_ranks([&](examples::Job &ranks) {
         if (!arguments.parse(argc, argv))

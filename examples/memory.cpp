@@ -12,7 +12,7 @@ void need_memory(const std::string &what, double bytes) {
     double has = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
     for (const char *name : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
         double limit;
-        if (std::ifstream(name) >> limit) // "max" is no number
+        if (std::ifstream(name) >> limit) // "max" is not a number
             has = std::min(has, limit);
     }
     rlimit limit{};
@@ -23,7 +23,7 @@ void need_memory(const std::string &what, double bytes) {
     char text[200];
     std::snprintf(text, sizeof text, " needs at least %.3g GB of memory, and there are %.3g GB", bytes * 1e-9,
                   has * 1e-9);
-    throw std::runtime_error(what + text + ": take a smaller lattice, or a machine with more");
+    throw std::runtime_error(what + text + ": take a smaller lattice, or a machine with more memory");
 }
 
 } // namespace examples

@@ -1,4 +1,4 @@
-// How many modes are below each of their lambda = sqrt(l) / 2, as a straight line by least squares.
+// The number of modes below lambda = sqrt(l) / 2, as a straight line by least squares.
 #pragma once
 #include <cmath>
 #include <vector>
@@ -9,7 +9,7 @@ struct ModeLine {
     double offset, slope;
 };
 
-// lambda: the lowest first.
+// lambda: in rising order.
 inline ModeLine mode_line(const std::vector<double> &lambda) {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
     for (const double at : lambda) {

@@ -1,10 +1,9 @@
 // Solves (4 m^2 + pole_i - D D) x_i = b for all poles of a rational function at once, in each precision policy, and
-// holds every residual against the independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for
-// bad arguments.
+// compares every residual with the independent CPU reference. Exit status: 0 if all agree, 1 if one differs, 2 for bad
+// arguments.
 //
-// The rational function is the one that RHMC needs for its roots of M^dag M: x^(-alpha) = sin(pi alpha) / pi times the
-// integral of e^((1 - alpha) t) / (e^t + x) over t, by the trapezoid rule, so pole_i = e^(t_i), residue_i ~ e^((1 -
-// alpha) t_i).
+// RHMC needs such a rational function for its roots of M^dag M: x^(-alpha) = sin(pi alpha) / pi times the integral of
+// e^((1 - alpha) t) / (e^t + x) over t, by the trapezoid rule, so pole_i = e^(t_i), residue_i ~ e^((1 - alpha) t_i).
 #include "examples/arguments.h"
 #include "examples/system.h"
 #include <cmath>
@@ -23,20 +22,20 @@ struct Settings {
 
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
-    Arguments arguments("multimass", "all poles of a rational function in one solve, every precision policy");
-    add_gauge_field(arguments, s, "of the field and of the source");
-    arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
+    Arguments arguments("multimass", "solves for all poles of a rational function at once, in every precision policy");
+    add_gauge_field(arguments, s, "gauge field and source");
+    arguments.add("action", "NAME", s.action, "the action that defines the links", examples::action_name());
     arguments.add("mass", "M", s.mass, "quark mass m; offsets are 4 m^2 + pole", from(0, 1e6));
     arguments.add("alpha", "A", s.alpha, "the function is x^(-A)", inside(0, 1));
-    arguments.add("poles", "N", s.poles, "how many", whole(1, 32));
-    arguments.add("smallest", "P", s.smallest, "pole", above(0, 1e12));
-    arguments.add("largest", "P", s.largest, "pole", above(0, 1e12));
+    arguments.add("poles", "N", s.poles, "number of poles", whole(1, 32));
+    arguments.add("smallest", "P", s.smallest, "smallest pole", above(0, 1e12));
+    arguments.add("largest", "P", s.largest, "largest pole", above(0, 1e12));
     arguments.add("tolerance", "R", s.tolerance, "relative residual of every shift", inside(0, 1));
     arguments.add("by-residues", "", s.by_residues, "tolerances weighted by the residues, as a force needs them");
     examples::add_backend(arguments, s.backend, true);
-    arguments.add("no-reference", "", s.no_reference, "leave the check by the CPU reference out");
+    arguments.add("no-reference", "", s.no_reference, "do not compare with the CPU reference");
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table", file_name());
+    arguments.add("csv", "FILE", s.csv, "write the table into this file", file_name());
     if (!arguments.parse(argc, argv))
         return false;
     if (s.largest < s.smallest)
@@ -76,9 +75,9 @@ int run(const Settings &s, examples::Job &ranks) {
                   "reference_residual", "status"});
     });
     reference::Lattice lattice{s.size};
-    std::vector<double> gauge =
-        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                     (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat, long, and the same again
+    std::vector<double> gauge = examples::read_or_make_gauge(
+        ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+        (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat and long links, each twice
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
     std::vector<milcgpu_pole> shifts;
@@ -144,8 +143,8 @@ int run(const Settings &s, examples::Job &ranks) {
         }
     }
     csv.finish();
-    std::printf("\n%s%s\n", all_well ? "every shift is where it was asked to be" : "NOT every shift is as it should be",
-                s.no_reference ? "; none was compared with the reference" : "");
+    std::printf("\n%s%s\n", all_well ? "every shift reached its tolerance" : "some shifts are WRONG",
+                s.no_reference ? "; no shift was compared with the reference" : "");
     return all_well ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-// Where and when a table was made: the last cells of its rows, for the titles of pictures.
+// Device and date of a table: the last cells of its rows, for the titles of pictures.
 #pragma once
 #include "examples/csv.h"
 #include <array>
@@ -12,12 +12,12 @@ inline std::string extents_name(const std::array<int, 4> &n) {
     return std::to_string(n[0]) + "x" + std::to_string(n[1]) + "x" + std::to_string(n[2]) + "x" + std::to_string(n[3]);
 }
 
-// What heads them: card and date (UTC), as "NVIDIA H200", "2026-11-24", behind other columns.
+// Appends their column names, card and date (UTC), as for "NVIDIA H200", "2026-11-24".
 inline Cells with_card(Cells columns) {
     columns.insert(columns.end(), {"card", "date"});
     return columns;
 }
-// device: as milcgpu_context_device_name() has it.
+// device: as milcgpu_context_device_name() returns it.
 inline Cells card_cells(const std::string &device) {
     const std::string card = device.substr(0, device.find(','));
     const std::time_t now = std::time(nullptr);
@@ -26,7 +26,7 @@ inline Cells card_cells(const std::string &device) {
     return {card == "host" ? "host backend" : card, date};
 }
 
-// The same behind a cell for the lattice.
+// The same, after a cell for the lattice.
 inline Cells with_origin(Cells columns) {
     columns.push_back("lattice");
     return with_card(std::move(columns));

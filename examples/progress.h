@@ -1,5 +1,5 @@
-// How far a long computation is, on stderr: one line that is written over on a terminal; elsewhere, as in the log of a
-// batch job, a line a minute.
+// The progress of a long computation, on stderr: on a terminal one line that is overwritten; elsewhere, as in the log
+// of a batch job, one line per minute.
 #pragma once
 #include <cstdarg>
 #include <cstdio>
@@ -13,7 +13,7 @@ class ProgressLine {
     explicit ProgressLine(bool speaks = true) : speaks_(speaks) {}
     ProgressLine(const ProgressLine &) = delete;
     ~ProgressLine() { clear(); }
-    // As printf, when it is time for another line: a few times a second, or a minute after the last one.
+    // As printf, if it is time for another line: a few times per second, or a minute after the last line.
     __attribute__((format(printf, 2, 3))) void show(const char *pattern, ...) {
         const double now = seconds();
         if (!speaks_ || now - last_ < (on_terminal_ ? 0.25 : 60))
@@ -27,7 +27,7 @@ class ProgressLine {
         std::fprintf(stderr, on_terminal_ ? "\r%-60s" : "%s\n", text);
         written_ = on_terminal_;
     }
-    // Before another line is written.
+    // Call it before other output.
     void clear() {
         if (written_)
             std::fprintf(stderr, "\r%60s\r", "");

@@ -13,14 +13,14 @@ namespace examples {
 
 struct Job::Mpi {
 #if defined(MILCGPU_WITH_MPI)
-    MPI_Comm lent = MPI_COMM_NULL; // to the library; the programs use MPI_COMM_WORLD
+    MPI_Comm lent = MPI_COMM_NULL; // lent to the library; the programs use MPI_COMM_WORLD
     milcgpu_messages messages{};
 #endif
 };
 
 namespace {
 
-// What a launcher says of the processes that it started; fallback where it says nothing.
+// The launcher's variable about the processes that it started; fallback if no variable is set.
 int launched(const std::vector<const char *> &names, int fallback) {
     for (const char *name : names)
         if (const char *value = std::getenv(name))
@@ -29,7 +29,7 @@ int launched(const std::vector<const char *> &names, int fallback) {
 }
 int launched_rank() { return launched({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}, 0); }
 
-// One voice: what this process prints from here on goes nowhere.
+// From now on drops everything that this process prints, so that only one rank prints.
 void be_silent() {
     if (std::freopen("/dev/null", "w", stdout) == nullptr)
         std::fclose(stdout);
@@ -44,7 +44,7 @@ std::string by(const std::array<int, 4> &grid, const char *between) {
     return text;
 }
 
-// The error is said by rank 0.
+// Thrown if rank 0 prints the error.
 struct SaidByFirst : std::runtime_error {
     SaidByFirst() : std::runtime_error("rank 0 has failed") {}
 };
@@ -80,7 +80,7 @@ milcgpu_layout Job::layout(const reference::Lattice &whole) const {
     for (int mu = 0; mu < 4; ++mu)
         if (whole.n[mu] % grid_[mu] != 0 || (grid_[mu] > 1 && whole.n[mu] / grid_[mu] < 3))
             throw ArgumentError("--grid " + by(grid_, " ") + " does not divide the lattice, " + by(whole.n, " x ") +
-                                ", into boxes of at least 3 sites where it is cut");
+                                ", into boxes of at least 3 sites in each cut direction");
     milcgpu_layout layout = layout_on_grid(whole.n, grid_, rank_);
     layout.messages = messages_;
     return layout;
@@ -186,7 +186,7 @@ int Job::end(int status, const char *error) {
     if (is_first())
         say(0);
     int ended = 0;
-    for (int look = 0; !ended && (error == nullptr || look < 200); ++look) { // errors: 2 s
+    for (int look = 0; !ended && (error == nullptr || look < 200); ++look) { // after an error: at most 2 s
         MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
         if (!ended)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -194,7 +194,7 @@ int Job::end(int status, const char *error) {
     if (!is_first() && (!ended || all[0] == 0))
         say(rank_);
     if (!ended)
-        milcgpu_mpi_abort(&mpi_->lent, "the other ranks did not come to their end, and are ended");
+        milcgpu_mpi_abort(&mpi_->lent, "the other ranks did not end by themselves: all ranks are aborted");
     MPI_Comm_free(&mpi_->lent);
     MPI_Finalize();
     return *std::max_element(all.begin(), all.end());
@@ -205,8 +205,9 @@ int Job::end(int status, const char *error) {
 void Job::begin() {
     const int copies = launched({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1);
     if (product(grid_) > 1 || copies > 1)
-        throw ArgumentError("this program was built without MPI and runs on one rank alone: build it where mpicc is in "
-                            "the PATH (or make MPI=/path/to/mpicc), for --grid under mpirun or srun");
+        throw ArgumentError(
+            "this program was built without MPI and runs on one rank only: for --grid under mpirun or srun "
+            "build it with mpicc in the PATH (or make MPI=/path/to/mpicc)");
 }
 
 void Job::together() const {}

@@ -1,6 +1,6 @@
-// Programs on several ranks (mpirun, srun), one GPU each, with a lattice that is divided over them: --grid. Each rank has
-// its box. Rank 0 speaks and writes tables; where it compares with the reference, it has the whole lattice. Without
-// --grid there is one rank, and none of this needs MPI.
+// Programs on several ranks (mpirun, srun), one GPU each, with the lattice divided over the ranks by --grid. Each rank
+// has its box. Rank 0 prints and writes tables; if it compares with the reference, it has the whole lattice. Without
+// --grid a program runs on one rank and needs no MPI.
 #pragma once
 #include "examples/arguments.h"
 #include "examples/boxes.h"
@@ -21,7 +21,7 @@ class Job {
         arguments.add("grid", "X Y Z T", grid, "ranks in each direction, one GPU each, started by mpirun or srun",
                       whole(1, 1 << 20));
     }
-    // What --grid says; {1, 1, 1, 1} is one rank. Throws ArgumentError where so many were not started.
+    // grid: the value of --grid; {1, 1, 1, 1} is one rank. Throws ArgumentError if another number of ranks was started.
     void start(const std::array<int, 4> &grid);
 
     int rank() const { return rank_; }
@@ -29,25 +29,25 @@ class Job {
     bool is_first() const { return rank_ == 0; }
     std::string grid() const; // "1x1x1x2"
 
-    // Of this rank, with messages; it holds as long as this object. Throws ArgumentError where the grid does not divide
-    // the lattice into boxes that the library takes.
+    // The layout of this rank, with messages; it is valid as long as this object. Throws ArgumentError if the grid does
+    // not divide the lattice into boxes that the library accepts.
     milcgpu_layout layout(const reference::Lattice &whole) const;
 
-    // All ranks call what follows, in the same order.
-    void together() const; // waits for all, without a limit
+    // All ranks must call the following functions, in the same order.
+    void together() const; // waits for all ranks, without a limit
     double slowest(double seconds) const;
     double sum(double value) const;
-    // What rank 0 has.
+    // Returns rank 0's value.
     template <class Value> Value of_first(Value value) const {
         static_assert(std::is_trivially_copyable<Value>::value, "it is passed as bytes");
         broadcast(&value, sizeof value);
         return value;
     }
-    // Bytes for one rank, and as many from another.
+    // Sends bytes to one rank and receives as many from another.
     void swap(const void *out, void *in, std::size_t bytes, int to, int from) const;
-    // Does `work` on rank 0 alone. Where it throws, all do.
+    // Does `work` on rank 0 only. If it throws, all ranks throw.
     void on_first(const std::function<void()> &work) const;
-    // A field of the whole lattice in MILC's order, which rank 0 has, and the box of each: `reals` a site.
+    // Rank 0 has a field of the whole lattice in MILC's order, with `reals` per site. Each rank gets its box.
     template <class Real>
     std::vector<Real> deal(const reference::Lattice &lattice, const std::vector<Real> &whole, std::size_t reals) const {
         if (size_ == 1)
@@ -66,7 +66,7 @@ class Job {
         }
         return box;
     }
-    // And back: the whole on rank 0, nothing on the others.
+    // The reverse: returns the whole field on rank 0, nothing on the others.
     template <class Real>
     std::vector<Real> collect(const reference::Lattice &lattice, const std::vector<Real> &box,
                               std::size_t reals) const {
@@ -87,17 +87,17 @@ class Job {
         return whole;
     }
 
-    // The end of all ranks with this rank's exit status, that of the worst. error: what went wrong here, nullptr for
-    // nothing. One rank says it; where the others do not come to an end, too, they are ended.
+    // Ends all ranks; returns the worst exit status. error: this rank's error, nullptr for none. One rank prints the
+    // error. If other ranks do not end by themselves, they are aborted.
     int end(int status, const char *error);
 
   private:
-    void begin(); // finds out which rank of how many this is
+    void begin(); // finds this rank and the number of ranks
     void broadcast(void *data, std::size_t bytes) const;
     void send(const void *data, std::size_t bytes, int to) const;
     void receive(void *data, std::size_t bytes, int from) const;
     struct Mpi;
-    std::unique_ptr<Mpi> mpi_;                   // nullptr: not begun
+    std::unique_ptr<Mpi> mpi_;                   // nullptr: not started
     const milcgpu_messages *messages_ = nullptr; // nullptr: one rank
     std::array<int, 4> grid_ = {1, 1, 1, 1};
     int rank_ = 0, size_ = 1;

@@ -1,9 +1,9 @@
-// Remez: find the function whose error is equal but for the sign at 2n + 1 points, move the points to the extremes of
-// its error, and so on, until these are equal.
+// Remez: find the function whose error has the same size and alternating signs at 2n + 1 points. Move the points to the
+// extremes of its error. Repeat until the extremes are equal.
 //
 // The function is written as (sum_k alpha_k / (x + tau_k)) / (1 + sum_k beta_k / (x + tau_k)) with fixed tau_k, spread
-// evenly in log x: then what it must fulfil at the points is linear in alpha and beta, and well conditioned. Its poles
-// are the zeros of the denominator, one between successive -tau_k, and are found at the end.
+// evenly in log x. Then the conditions at the points are linear in alpha and beta, and well conditioned. The poles are
+// the zeros of the denominator, one between successive -tau_k; they are computed at the end.
 #include "examples/rational.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using Real = long double;
 using Column = std::vector<Real>;
 
 struct Quotient {
-    Real power; // of x in what is approximated: x^-power
+    Real power; // of the approximated function x^-power
     Column alpha, beta, tau;
     int n() const { return static_cast<int>(tau.size()); }
     Real denominator(Real x) const {
@@ -61,8 +61,8 @@ Column solve(std::vector<Column> a, Column b) {
     return b;
 }
 
-// Makes the error at points[j] (-1)^j level: x^power P(x) - (1 +- level) Q(x) = 0, where Q beside the level is that of
-// the round before.
+// Makes the error at points[j] (-1)^j level: x^power P(x) - (1 +- level) Q(x) = 0. The factor Q of the level is taken
+// from the previous round.
 void make_level(Quotient &q, const Column &points) {
     const int n = q.n();
     for (int round = 0; round < 20; ++round) {
@@ -86,7 +86,7 @@ void make_level(Quotient &q, const Column &points) {
     }
 }
 
-// The extremes of the error between changes of its sign, in order of x.
+// The extremes of the error between its sign changes, in order of x.
 Column extremes(const Quotient &q, Real smallest, Real largest, Column &errors) {
     Column at;
     errors.clear();
@@ -101,7 +101,7 @@ Column extremes(const Quotient &q, Real smallest, Real largest, Column &errors) 
     return at;
 }
 
-// The zero of the denominator at -d, low < d < high, between which its sign changes.
+// The zero of the denominator at -d, low < d < high; the sign changes between these.
 Real zero_between(const Quotient &q, Real low, Real high) {
     const auto value = [&](Real d) { return q.denominator(-d); };
     const bool sign = value(high) > 0;
@@ -146,7 +146,7 @@ Rational negative_power(double power, int poles, double smallest, double largest
     // Poles d and residues c of the quotient.
     Rational result;
     result.error = static_cast<double>(most);
-    Column bounds; // denser near the tau, which a pole may be close to
+    Column bounds; // denser near each tau, because a pole may be close to it
     for (int i = 0; i <= 2000; ++i)
         bounds.push_back(std::exp(center + (Real(i) / 2000 - 0.5L) * (spread + 30)));
     for (const Real tau : q.tau)

@@ -1,4 +1,4 @@
-// Rational functions for RHMC: x^p as a sum over poles, as good as it gets on an interval (Remez).
+// Rational functions for RHMC: the best approximation of x^p on an interval by a sum over poles (Remez).
 #pragma once
 
 #include <vector>
@@ -13,9 +13,9 @@ struct Rational {
     double operator()(double x) const;
 };
 
-// x^power, 0 < |power| < 1, with `poles` poles (1 to 12). For negative powers the relative error is the smallest that
-// is possible, poles and residues are positive; a positive power is x times the function of power - 1. Throws
-// std::runtime_error where the search does not settle: too many poles for the interval.
+// x^power, 0 < |power| < 1, with `poles` poles (1 to 12). For negative powers the relative error is the smallest
+// possible one, and poles and residues are positive. A positive power is x times the function of power - 1. Throws
+// std::runtime_error if the search does not converge: too many poles for the interval.
 Rational rational_power(double power, int poles, double smallest, double largest);
 
 } // namespace examples

@@ -1,10 +1,11 @@
-// Rational hybrid Monte Carlo of asqtad or HISQ quarks with a one-loop Symanzik gauge action: gauge field and momenta
-// stay on the device for whole trajectories. A line a trajectory: delta H, accepted or not, plaquette, seconds by part.
+// Rational hybrid Monte Carlo of asqtad or HISQ quarks with a one-loop Symanzik gauge action. Gauge field and momenta
+// stay on the device for whole trajectories. Prints a line per trajectory: delta H, accepted or not, plaquette, seconds
+// by part.
 //
 // n_f degenerate flavours: the weight det(A)^(n_f/4), A = 4 m^2 - D D on even sites, as phi^dag A^(-n_f/4) phi. phi =
-// A^(n_f/8) R; the action is |A^(-n_f/8) phi|^2; forces take A^(-n_f/4) (Clark, Kennedy, Phys. Rev. Lett. 98 (2007)
+// A^(n_f/8) R; the action is |A^(-n_f/8) phi|^2; forces use A^(-n_f/4) (Clark, Kennedy, Phys. Rev. Lett. 98 (2007)
 // 051601). Each power is a rational function (rational.h). The integrator is Omelyan's of second order. Exit status: 0,
-// or 1 when a solve failed or delta H is not finite.
+// or 1 if a solve failed or delta H is not finite.
 #include "examples/arguments.h"
 #include "examples/rational.h"
 #include "examples/system.h"
@@ -40,7 +41,8 @@ class Rhmc {
           origin_(examples::origin_cells(lattice_.n, milcgpu_context_device_name(context_))), rng_(s.seed) {
         for (const size_t place : examples::places_of(ranks.layout(lattice_)))
             even_ += place < size_t(lattice_.volume() / 2) ? 6 : 0;
-        // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours. Digits as in MILC's actions.
+        // One-loop Symanzik with tadpole factor u0; HISQ adds the contribution of the flavours. Digits as in MILC's
+        // actions.
         const double u2 = system.u0 * system.u0, log_u0 = std::log(system.u0);
         const bool hisq = s.action == "hisq";
         const double rectangle = hisq ? 0.6264 - 1.1746 * s.flavours : 0.6264;
@@ -82,13 +84,13 @@ class Rhmc {
             move((1 - 2 * lambda) * eps);
             kick(eps / 2);
             move(lambda * eps);
-            if (!settings_.history.empty()) // a call of all ranks
+            if (!settings_.history.empty()) // all ranks must call it
                 history.row(number, (step + 1) * eps, energy() - before, origin_);
         }
         Result result{};
         result.delta_h = energy() - before;
         if (!std::isfinite(result.delta_h))
-            throw std::runtime_error("delta H is not finite: take more steps");
+            throw std::runtime_error("delta H is not finite: raise --steps");
         result.accepted = warm || ranks_.of_first(std::exp(-result.delta_h) > reference::uniform(rng_));
         if (result.accepted) {
             milcgpu_reunitarize_report unitary{};
@@ -101,7 +103,7 @@ class Rhmc {
         }
         double space, time;
         must(milcgpu_gauge_plaquettes(gauge_, &space, &time));
-        result.plaquette = -(space + time) / 6; // phases are in
+        result.plaquette = -(space + time) / 6; // the links carry phases
         std::transform(seconds_, seconds_ + parts, result.seconds.begin(), [&](double s) { return ranks_.slowest(s); });
         result.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return result;
@@ -164,7 +166,8 @@ class Rhmc {
     }
 
     double normal() { return reference::gaussian(rng_).real(); }
-    // This rank's part of what is drawn site by site of the whole lattice in MILC's order: the same for every grid.
+    // This rank's part of numbers that are drawn for all sites of the whole lattice in MILC's order, so that every grid
+    // gets the same numbers.
     template <class Draw> std::vector<double> drawn(size_t reals, size_t sites, const Draw &draw) {
         return examples::drawn(
             ranks_, lattice_, reals, sites,
@@ -178,7 +181,7 @@ class Rhmc {
         return drawn(6, sites, [&](double *to) { std::generate_n(to, 6, [&] { return std::sqrt(0.5) * normal(); }); });
     }
     void refresh() {
-        const double half = std::sqrt(0.5); // of the variance 1/2 that |R|^2 and |H|^2 / 2 give
+        const double half = std::sqrt(0.5); // |R|^2 and |H|^2 / 2 give the variance 1/2
         std::vector<double> momenta = drawn(40, size_t(lattice_.volume()), [&](double *to) {
             for (int dir = 0; dir < 4; ++dir, to += 10) {
                 std::generate_n(to, 6, [&] { return half * normal(); });
@@ -191,7 +194,7 @@ class Rhmc {
         std::vector<double> source = random(lattice_.volume() / 2);
         phi_ = apply(heat_, source);
     }
-    // Over the even sites of all ranks.
+    // The sum over the even sites of all ranks.
     double norm2(const std::vector<double> &v) const {
         double sum = 0;
         for (size_t j = 0; j < even_; ++j)
@@ -260,7 +263,7 @@ class Rhmc {
     milcgpu_gauge *gauge_ = nullptr;
     uint64_t links_version_ = 0;
     reference::Rng rng_;
-    std::vector<double> phi_, saved_; // saved_: links as last accepted
+    std::vector<double> phi_, saved_; // saved_: the last accepted links
     size_t even_ = 0;                 // reals of a vector on this rank's even sites, which come first
     std::vector<std::vector<double>> solutions_;
     examples::Rational force_, action_, heat_;
@@ -280,7 +283,7 @@ int run(const Settings &s, examples::Job &ranks) {
     });
     reference::Lattice lattice{s.size};
     std::vector<double> gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                                             3 * examples::gauge_bytes); // with two copies of the links
+                                                             3 * examples::gauge_bytes); // and two copies of the links
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     std::printf(
@@ -322,20 +325,21 @@ int run(const Settings &s, examples::Job &ranks) {
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
     Arguments arguments("rhmc", "rational hybrid Monte Carlo of staggered quarks");
-    add_gauge_field(arguments, s, "of the field and of the run", "10 / g^2 of the gauge action");
-    arguments.add("action", "NAME", s.action, "of the quarks", examples::action_name());
-    arguments.add("flavours", "N", s.flavours, "degenerate ones", whole(1, 3));
+    add_gauge_field(arguments, s, "gauge field and run", "coupling 10 / g^2 of the gauge action");
+    arguments.add("action", "NAME", s.action, "action of the quarks", examples::action_name());
+    arguments.add("flavours", "N", s.flavours, "number of degenerate flavours", whole(1, 3));
     arguments.add("mass", "M", s.mass, "quark mass", above(0, 1e6));
-    arguments.add("trajectories", "N", s.trajectories, "after the ones that warm up", whole(0));
-    arguments.add("warm", "N", s.warm, "trajectories that are always accepted", whole(0));
-    arguments.add("length", "T", s.length, "of a trajectory", above(0, 1e6));
-    arguments.add("steps", "N", s.steps, "in it", whole(1));
-    arguments.add("poles", "N", s.poles, "of each rational function", whole(2, 12));
+    arguments.add("trajectories", "N", s.trajectories, "number of trajectories after the warm-up", whole(0));
+    arguments.add("warm", "N", s.warm, "warm-up trajectories, which are always accepted", whole(0));
+    arguments.add("length", "T", s.length, "length of a trajectory", above(0, 1e6));
+    arguments.add("steps", "N", s.steps, "steps of a trajectory", whole(1));
+    arguments.add("poles", "N", s.poles, "poles of each rational function", whole(2, 12));
     arguments.add("tolerance", "R", s.tolerance, "relative residual of every solve", inside(0, 1));
     examples::add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "a line a trajectory", file_name());
-    arguments.add("history", "FILE", s.history, "delta H within the trajectories (a solve more a step)", file_name());
+    arguments.add("csv", "FILE", s.csv, "write a table with a line per trajectory", file_name());
+    arguments.add("history", "FILE", s.history,
+                  "write delta H within the trajectories into this file (costs one more solve per step)", file_name());
     return arguments.parse(argc, argv);
 }
 

@@ -5,7 +5,7 @@ height = 580
 load "examples/style.gp"
 copy = real(system("grep '^copy,' '".csv."' | tail -n 1 | cut -d, -f10"))
 set multiplot layout 1,3 margins 0.095,0.985,0.29,0.86 spacing 0.015,0 \
-    title "Operations on ".last("lattice")." beside the bandwidth of the device's copy\n".where
+    title "Operations on ".last("lattice")." compared with the bandwidth of the device's copy\n".where
 set logscale xy
 set xrange [0.2:60]
 slowest = real(system("awk -F, '$5 == \"".last("lattice")."\" && $9 > 0 && (!m || $9 < m) {m = $9} END {print m}' '".csv."'"))

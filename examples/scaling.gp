@@ -12,11 +12,11 @@ set logscale xy 2
 set xrange [0.9:*]
 set yrange [0.9:*]
 set key left top Left reverse
-# The least time of each number of GPUs beside that of one.
+# The least time for each number of GPUs, relative to the least time for one.
 rows(p) = sprintf("< awk -F, '$1 == \"cg step\" && $2 == \"%s\" && $3 == \"double/%s\" && $5 == \"%s\" \
     {n = $%d; if (!(n in us) || $8 < us[n]) us[n] = $8} \
     END {for (n in us) print n \",\" us[1] / us[n]}' '%s' | sort -g", \
     reals, p, lattice, column_of("ranks"), csv)
 plot for [n=1:3] rows(word("double single half", n)) using 1:2 with linespoints linetype n \
         title "double/".word("double single half", n), \
-    x with lines linetype 7 dashtype 1 linewidth 0.7 title "as many times as GPUs"
+    x with lines linetype 7 dashtype 1 linewidth 0.7 title "ideal"

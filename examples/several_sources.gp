@@ -1,11 +1,11 @@
 # D and whole solves against the number of sources, on the last lattice of the table. Variables: csv, png.
-# CSV: that of bench --csv (its columns: roofline.gp).
+# CSV: the table of bench --csv (its columns: roofline.gp).
 height = 560
 load "examples/style.gp"
 lattice = last("lattice")
-# The number of reals of a long link that the solves were done with.
+# The number of reals of a long link in the solves.
 reals = system("grep -m 1 '^solve,' '".csv."' | cut -d, -f2 | cut -d' ' -f1")
-# The power of ten that all residuals of the solves are below.
+# All residuals of the solves are below this power of ten.
 residual = system("awk -F, '/^solve,/ && $13 + 0 > m {m = $13} END {print m + 0}' '".csv."'")
 mass = system(sprintf("grep -m 1 '^solve,' '%s' | cut -d, -f%d", csv, column_of("mass")))
 set multiplot layout 1,2 title "Several sources at once, ".lattice.", mass ".mass.", long links of ".reals." reals".\
@@ -24,7 +24,7 @@ set ylabel "milliseconds per source, whole call"
 set key top right opaque
 set offsets 0, 0, graph 0.25, 0
 solves(way) = "< grep '^solve,".reals." ".way.",double/single,[0-9]*,".lattice.",' '".csv."'".nothing
-# One source by itself: time of a step by the number of steps.
+# One source alone: the time of a step times the number of steps.
 alone(sloppy) = "< grep '^cg step,".reals.",double/".sloppy.",1,".lattice.",' '".csv."'".nothing
 plot for [w=1:2] solves(word("block lock-step", w)) using 4:($8/1000) with linespoints linetype w \
         title word("block lock-step", w).", double/single", \

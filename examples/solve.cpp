@@ -1,5 +1,5 @@
-// Solves (4 m^2 - D D) x = b on a real gauge field in every precision pair, on every backend of this machine, and holds
-// each solution against an independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad
+// Solves (4 m^2 - D D) x = b on a real gauge field in every precision pair, on every backend of this machine, and
+// compares each solution with an independent CPU reference. Exit status: 0 if all agree, 1 if one differs, 2 for bad
 // arguments.
 #include "examples/arguments.h"
 #include "examples/progress.h"
@@ -24,30 +24,33 @@ struct Settings {
 
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
-    Arguments arguments("solve", "staggered solves on a gauge field, every precision pair and backend");
-    add_gauge_field(arguments, s, "of the field and of the source");
-    arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
+    Arguments arguments("solve",
+                        "solves for staggered quarks on a gauge field, in every precision pair and on every backend");
+    add_gauge_field(arguments, s, "gauge field and source");
+    arguments.add("action", "NAME", s.action, "the action that defines the links", examples::action_name());
     arguments.add("mass", "M", s.mass, "quark mass m, M = 2m + D", above(0, 1e6));
-    arguments.add("tolerance", "R", s.tolerance, "relative residual; pairs that cannot reach it get what they can",
+    arguments.add("tolerance", "R", s.tolerance, "relative residual; a pair that cannot reach it gets a larger one",
                   inside(0, 1));
-    arguments.add("max-iterations", "N", s.max_iterations, "between restarts", whole(1, 100000000));
-    arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link",
+    arguments.add("max-iterations", "N", s.max_iterations, "most iterations between restarts", whole(1, 100000000));
+    arguments.add("reconstruct", "R", s.reconstruct, "real numbers of a long link in the sloppy precision",
                   one_of({"18", "13", "12", "9", "8"}));
     arguments.add("reliable-delta", "D", s.reliable_delta,
-                  "fall of the sloppy residual between recomputations; 0: the library's choice", examples::delta());
+                  "factor by which the sloppy residual falls before it is recomputed; 0: the library's choice",
+                  examples::delta());
     arguments.add("jump-limit", "J", s.jump_limit,
                   "jump of the residual that ends half precision; 0: the library's choice", from(0, 1e6));
     examples::add_backend(arguments, s.backend, true);
-    arguments.add("pairs", "NAME", s.pairs, "which pairs of precisions", examples::pair_name(true));
-    arguments.add("repeat", "N", s.repeat, "solves a pair; the fastest is shown", whole(1));
-    arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out (residuals only)");
+    arguments.add("pairs", "NAME", s.pairs, "the pairs of precisions", examples::pair_name(true));
+    arguments.add("repeat", "N", s.repeat, "solves of each pair; the fastest is printed", whole(1));
+    arguments.add("no-reference", "", s.no_reference, "do not compare with the CPU reference (residuals only)");
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table", file_name());
-    arguments.add("history", "FILE", s.history, "residuals of the recursion, for a picture", file_name());
+    arguments.add("csv", "FILE", s.csv, "write the table into this file", file_name());
+    arguments.add("history", "FILE", s.history, "write the residuals of the recursion into this file, for a picture",
+                  file_name());
     return arguments.parse(argc, argv);
 }
 
-// What the progress callback needs: a line now and then, and the history.
+// Data of the progress callback: an occasional line, and the history.
 struct Progress {
     std::string label;
     examples::Cells origin;
@@ -66,8 +69,8 @@ struct Expected {
     double residual = 0;
 };
 
-// A solution with residual r differs from the exact one by at most |r| / (4 m^2), the smallest eigenvalue of A being 4
-// m^2.
+// A solution with residual r differs from the exact solution by at most |r| / (4 m^2), because the smallest eigenvalue
+// of A is at least 4 m^2.
 double allowed_difference(const Expected &expected, double residual, double mass, double b_norm, double x_norm) {
     return 1.01 * (residual + expected.residual) * b_norm / (4 * mass * mass) / x_norm;
 }
@@ -89,7 +92,7 @@ Norms norms(const examples::System &system, const reference::Fermion &b, const s
 }
 
 int run(const Settings &s, examples::Job &ranks) {
-    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // in step with the progress line on stderr
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // keeps the order with the progress line on stderr
     ranks.start(s.grid);
     const std::vector<int> backends = examples::backends_of(ranks, s.backend);
     examples::Csv csv, history;
@@ -100,9 +103,9 @@ int run(const Settings &s, examples::Job &ranks) {
         history.open("--history", s.history, examples::with_origin({"label", "step", "residual"}));
     });
     reference::Lattice lattice{s.size};
-    std::vector<double> gauge =
-        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                     (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat, long, and the same again
+    std::vector<double> gauge = examples::read_or_make_gauge(
+        ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+        (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat and long links, each twice
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
     const auto &n = system.lattice.n;
@@ -160,7 +163,7 @@ int run(const Settings &s, examples::Job &ranks) {
                 examples::over_ranks(ranks, report);
                 if (k == 0 || report.seconds < best.seconds)
                     best = report;
-                progress.history = nullptr; // once is enough
+                progress.history = nullptr; // one history is enough
             }
             progress.line.clear();
             bool well = best.status == MILCGPU_OK && best.true_residual < spec.tolerance;
@@ -191,11 +194,11 @@ int run(const Settings &s, examples::Job &ranks) {
     }
     csv.finish();
     history.finish();
-    std::printf("\n%s\n", !all_well ? "NOT every solution is as it should be"
+    std::printf("\n%s\n", !all_well ? "some solutions are WRONG"
                           : s.no_reference
-                              ? "every residual is as asked; no solution was compared with the reference"
-                              : "every residual is as asked, and every solution agrees with the reference as far as "
-                                "its residual allows");
+                              ? "every residual is within its tolerance; no solution was compared with the reference"
+                              : "every residual is within its tolerance, and every solution agrees with the reference "
+                                "within the limit of its residual");
     return all_well ? 0 : 1;
 }
 

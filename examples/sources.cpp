@@ -1,7 +1,7 @@
 // Solves (4 m^2 - D D) x = b for several sources at once: in one Krylov space, in lock-step, and one after the other;
-// for lists of masses, numbers of sources and precisions. Every solution's residual is computed again. Writes a table
-// and, with --csv, the same as a file. Exit status: 0 when every residual is as asked, 1 when one is not, 2 for bad
-// arguments.
+// for lists of masses, numbers of sources and precisions. Recomputes the residual of every solution. Prints a table,
+// and with --csv also writes it into a file. Exit status: 0 if every residual is within its tolerance, 1 if one is not,
+// 2 for bad arguments.
 #include "examples/arguments.h"
 #include "examples/eigenvectors.h"
 #include "examples/origin.h"
@@ -22,30 +22,34 @@ struct Settings {
 
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
-    Arguments arguments("sources", "several sources at once, in one Krylov space or in lock-step");
-    add_gauge_field(arguments, s, "of the field and of the sources");
-    arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
+    Arguments arguments("sources", "solves for several sources at once, in one Krylov space or in lock-step");
+    add_gauge_field(arguments, s, "gauge field and sources");
+    arguments.add("action", "NAME", s.action, "the action that defines the links", examples::action_name());
     arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));
     arguments.add("sources", "N,N,...", s.sources, "numbers of sources", list_of_each(whole(1, 1000)));
-    arguments.add("precisions", "P,P,...", s.precisions, "pairs", list_of_each(examples::pair_name(false)));
-    arguments.add("ways", "W,W,...", s.ways, "how they are solved",
+    arguments.add("precisions", "P,P,...", s.precisions, "pairs of precisions",
+                  list_of_each(examples::pair_name(false)));
+    arguments.add("ways", "W,W,...", s.ways, "ways to solve for the sources",
                   list_of_each(one_of({"auto", "block", "lock-step", "one-by-one"})));
-    arguments.add("reals", "R", s.reals, "of a long link in the sloppy precision",
+    arguments.add("reals", "R", s.reals, "real numbers of a long link in the sloppy precision",
                   one_of({"18", "13", "12", "9", "8"}));
     arguments.add("tolerance", "R", s.tolerance,
-                  "relative residual of every source; pairs that cannot reach it get what they can", inside(0, 1));
+                  "relative residual of every source; a pair that cannot reach it gets a larger one", inside(0, 1));
     arguments.add("reliable-delta", "D", s.delta,
-                  "fall of the residual between two evaluations; 0: the library's choice", examples::delta());
-    arguments.add("eigenvectors", "N", s.eigenvectors, "that are made first, to deflate all solves with; 0: none",
-                  whole(0, 100000));
+                  "factor by which the residual falls before it is recomputed; 0: the library's choice",
+                  examples::delta());
+    arguments.add("eigenvectors", "N", s.eigenvectors,
+                  "number of eigenvectors to compute first and deflate all solves with; 0: none", whole(0, 100000));
     arguments.add("eigenvectors-from", "FILE", s.eigenvectors_from,
-                  "file of MILC's, without QIO, to read them from; with --eigenvectors 0 all of them", file_name());
-    arguments.add("learn", "0|1", s.learn, "1: the library makes eigenvectors once they pay, and says so", whole(0, 1));
-    arguments.add("runs", "N", s.runs, "of each solve; the fastest counts", whole(1));
-    arguments.add("progress", "N", s.progress, "a line with the residual every N steps; 0: none", whole(0));
+                  "read the eigenvectors from this file of MILC's, without QIO; with --eigenvectors 0 all of them",
+                  file_name());
+    arguments.add("learn", "0|1", s.learn, "1: the library computes eigenvectors as soon as they pay, and says so",
+                  whole(0, 1));
+    arguments.add("runs", "N", s.runs, "runs of each solve; the fastest counts", whole(1));
+    arguments.add("progress", "N", s.progress, "print the residual every N steps; 0: never", whole(0));
     examples::add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table", file_name());
+    arguments.add("csv", "FILE", s.csv, "write the table into this file", file_name());
     return arguments.parse(argc, argv);
 }
 
@@ -69,10 +73,10 @@ void show_progress(void *user, int step, double residual) {
 }
 
 struct Outcome {
-    double seconds = INFINITY, solver_seconds = 0; // of a call; without copies
+    double seconds = INFINITY, solver_seconds = 0; // of a call, with and without copies
     double all_seconds = 0;                        // of all runs
-    double worst = 0;                              // residual
-    int steps = 0, updates = 0;                    // the most of a source
+    double worst = 0;                              // largest residual
+    int steps = 0, updates = 0;                    // the maximum over sources
     bool well = true;
 };
 
@@ -138,7 +142,7 @@ int run(const Settings &s, examples::Job &ranks) {
     reference::Lattice lattice{s.size};
     std::vector<double> gauge =
         examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
-                                     2 * examples::gauge_bytes + 96.0 * most); // and sources with solutions
+                                     2 * examples::gauge_bytes + 96.0 * most); // and sources and solutions
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     examples::print_ranks(ranks, lattice);
@@ -188,7 +192,8 @@ int run(const Settings &s, examples::Job &ranks) {
                 }
     csv.finish();
     std::printf("\nall calls together: %.3f s\n", all_seconds);
-    std::printf("%s\n", all_well ? "every residual is as it was asked for" : "NOT every residual is as asked");
+    std::printf("%s\n",
+                all_well ? "every residual is within its tolerance" : "some residuals are NOT within their tolerance");
     return all_well ? 0 : 1;
 }
 

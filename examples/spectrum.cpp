@@ -1,14 +1,14 @@
-// Masses of pion, rho and nucleon from gauge fields, of files or made here: Coulomb gauge fixing, HISQ or asqtad links,
-// propagators from wall and from smeared sources, correlators, effective masses with jackknife errors. hadrons.h has
-// the formulas. A table, and with --csv the same as a file (spectrum.gp draws it).
+// Masses of pion, rho and nucleon on gauge fields from files or from a heat bath: Coulomb gauge fixing, HISQ or asqtad
+// links, propagators from wall and from smeared sources, correlators, effective masses with jackknife errors. hadrons.h
+// has the formulas. Prints a table, and with --csv also writes it into a file, which spectrum.gp draws.
 //
-// It checks itself: the residual of M G = eta, Goldstone's Ward identity, the contraction by a sum on the host, and on
-// unit links (--sweeps 0) every correlator of the wall by that of free quarks. Exit status: 0, or 1 when a check or a
-// call failed, 2 for bad arguments.
+// It checks the residual of M G = eta, Goldstone's Ward identity, and the contraction by a sum on the host. On unit
+// links (--sweeps 0) it also compares every correlator of the wall with free quarks. Exit status: 0, or 1 if a check or
+// a call failed, 2 for bad arguments.
 #include "examples/hadrons.h"
 #include "examples/heatbath.h"
 #include "examples/progress.h"
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -45,20 +45,20 @@ class GaugeFields {
         : ranks_(ranks), settings_(s), progress_(progress),
           files_(s.lattice_files.empty() ? std::vector<std::string>() : examples::between_commas(s.lattice_files)),
           lattice_{s.size} {
-        constexpr double bytes_a_site = 3 * examples::gauge_bytes; // with two copies of the links
+        constexpr double bytes_a_site = 3 * examples::gauge_bytes; // and two copies of the links
         if (files_.empty()) {
             examples::check_lattice(ranks, lattice_, bytes_a_site / ranks.size());
             return;
         }
         first_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0, bytes_a_site);
-        for (int k = 1; k < count(); ++k) // all are looked at before any is measured
+        for (int k = 1; k < count(); ++k) // all files are checked before the first measurement
             from_file(k);
     }
     const reference::Lattice &lattice() const { return lattice_; }
     int count() const { return files_.empty() ? settings_.configurations : int(files_.size()); }
     double seconds() const { return seconds_; } // of the heat bath
 
-    // This rank's links without phases; to be called for 0 to count() - 1.
+    // This rank's links without phases. Call it for 0 to count() - 1, in this order.
     std::vector<double> take(int k) {
         std::vector<double> own = files_.empty() ? by_heat_bath(k) : k == 0 ? std::move(first_) : from_file(k);
         if (settings_.transform == 0)
@@ -76,7 +76,7 @@ class GaugeFields {
   private:
     std::vector<double> from_file(int k) {
         if (examples::lattice_of(ranks_, files_[k]).n != lattice_.n)
-            throw std::runtime_error(milcgpu::quoted_name(files_[k]) + " has other extents than " +
+            throw std::runtime_error(milcgpu::quoted_name(files_[k]) + " has extents that differ from " +
                                      milcgpu::quoted_name(files_[0]));
         return examples::read_box(ranks_, lattice_, files_[k]);
     }
@@ -107,7 +107,7 @@ class GaugeFields {
     double seconds_ = 0;
 };
 
-// The worst of each check, against what is allowed.
+// The worst value of each check, and its limit.
 class Checks {
   public:
     void add(const char *what, double value, double limit) {
@@ -128,7 +128,7 @@ class Checks {
                         good ? "" : "  WRONG");
             well = well && good;
         }
-        std::printf(well ? "every check is right\n" : "NOT every check is right\n");
+        std::printf(well ? "every check is right\n" : "some checks are WRONG\n");
         return well ? 0 : 1;
     }
 
@@ -140,7 +140,7 @@ class Checks {
     std::vector<Check> checks_;
 };
 
-// Of a mass and a source: correlators of each configuration, and there of each slice.
+// For a mass and a source: the correlators of each configuration and slice.
 using Samples = std::vector<Correlator>;
 struct Series {
     double mass;
@@ -183,7 +183,7 @@ void print(const Series &series, examples::Csv &csv, const examples::Cells &orig
     for (const char *name : examples::hadron_names)
         std::printf(" %11s %8s %7s %7s ", name, "+-", "mass", "+-");
     std::printf("\n");
-    std::ostringstream mass; // a label: as short as it can be
+    std::ostringstream mass; // a short label
     mass << series.mass;
     const int nt = int(samples[0].at(0).size());
     for (int t = 0; t < nt; ++t) {
@@ -208,7 +208,7 @@ void print(const Series &series, examples::Csv &csv, const examples::Cells &orig
     }
 }
 
-// Correlators of the wall on unit links: each quark is constant, or alternates, in space.
+// Correlators of the wall on unit links, where each quark is constant, or alternates, in space.
 void check_free(const reference::Lattice &lattice, const examples::HadronSpec &spec, double mass,
                 const examples::HadronResult &wall, Checks &checks) {
     const int nt = lattice.n[3];
@@ -226,7 +226,7 @@ void check_free(const reference::Lattice &lattice, const examples::HadronSpec &s
             worst = examples::worse(worst, std::fabs(wall.of[k][t] - size[k] * power));
         }
     worst /= *std::min_element(largest, largest + examples::n_hadrons);
-    checks.add("correlators of free quarks, over the largest", worst, 1e-11 + 10 * spec.tolerance / mass);
+    checks.add("correlators of free quarks, relative to the largest", worst, 1e-11 + 10 * spec.tolerance / mass);
 }
 
 examples::HadronSpec spec_of(const Settings &s, ProgressLine &progress) {
@@ -308,7 +308,7 @@ class Spectrum {
                 residual = examples::worse(residual, r.residual);
                 checks_.add("|eta - M G| / |eta|", r.residual, spec_.tolerance);
                 checks_.add("Ward identity, sum |G|^2 = Re <eta, G> / 2m", r.ward, r.ward_limit);
-                checks_.add("pion as contracted and as summed on the host", r.norm, 1e-12);
+                checks_.add("pion, contracted and summed on the host", r.norm, 1e-12);
             }
             std::printf("  source at t = %d, mass %g: %d steps, residual %.1e, %.2f s\n", slice, mass, results[0].steps,
                         residual, seconds_since(start));
@@ -324,7 +324,7 @@ class Spectrum {
     std::vector<double> masses_;
     ProgressLine &progress_;
     examples::Hadrons hadrons_;
-    std::vector<Series> series_; // for each mass and there for each source
+    std::vector<Series> series_; // for each mass and source
     Checks checks_;
 };
 
@@ -359,32 +359,35 @@ int run(const Settings &s, examples::Job &ranks) {
 
 bool read_settings(int argc, char **argv, Settings &s) {
     using namespace examples;
-    Arguments arguments("spectrum", "correlators and masses of pion, rho and nucleon");
+    Arguments arguments("spectrum", "computes correlators and masses of pion, rho and nucleon");
     arguments.add("lattice", "FILE,FILE,...", s.lattice_files,
-                  "gauge fields (MILC version 5 or SciDAC); without them they are made", list_of_each(file_name()));
-    arguments.add_size(s.size, "extents of fields made here");
-    arguments.add("beta", "B", s.beta, "their coupling 6/g^2", above(0, 1e6));
-    arguments.add("sweeps", "N", s.sweeps, "heat-bath sweeps before the first; 0: unit links, free quarks", whole(0));
-    arguments.add("configurations", "N", s.configurations, "how many are made", whole(1));
-    arguments.add("between", "N", s.between, "sweeps from one to the next", whole(1));
-    arguments.add("seed", "N", s.seed, "of the fields");
+                  "gauge fields (MILC version 5 or SciDAC); without files the program makes them by heat bath",
+                  list_of_each(file_name()));
+    arguments.add_size(s.size, "extents of fields that the program makes");
+    arguments.add("beta", "B", s.beta, "coupling 6/g^2 of these fields", above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "heat-bath sweeps before the first field; 0: unit links, free quarks",
+                  whole(0));
+    arguments.add("configurations", "N", s.configurations, "number of fields to make", whole(1));
+    arguments.add("between", "N", s.between, "sweeps between two fields", whole(1));
+    arguments.add("seed", "N", s.seed, "seed of the fields");
     arguments.exclude("size", "lattice"), arguments.exclude("sweeps", "lattice");
-    arguments.add("transform", "SEED", s.transform, "of a random gauge transformation, to test with; 0: none");
-    arguments.add("action", "NAME", s.action, "of the quarks", action_name());
+    arguments.add("transform", "SEED", s.transform, "seed of a random gauge transformation, for tests; 0: none");
+    arguments.add("action", "NAME", s.action, "action of the quarks", action_name());
     arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));
-    arguments.add("source", "NAME", s.source, "of quarks; smeared: their sinks, too",
+    arguments.add("source", "NAME", s.source, "quark sources; for smeared sources the sinks are smeared, too",
                   one_of({"wall", "smeared", "both"}));
-    arguments.add("wall", "NAME", s.wall, "on which sites", one_of({"corner", "even", "full"}));
+    arguments.add("wall", "NAME", s.wall, "sites of the wall", one_of({"corner", "even", "full"}));
     arguments.add("not-fixed", "", s.not_fixed, "no Coulomb gauge fixing for the wall");
-    arguments.add("width", "W", s.width, "of the Gaussian of smeared quarks, in lattice spacings", from(0, 1e6));
-    arguments.add("smear-steps", "N", s.smear_steps, "of smearing", whole(0));
-    arguments.add("sources-in-time", "N", s.sources_in_time, "time slices with sources, evenly spread", whole(1));
-    arguments.add("first-slice", "T", s.first_slice, "the first of them", whole(0));
+    arguments.add("width", "W", s.width, "width of the Gaussian of smeared quarks, in lattice spacings", from(0, 1e6));
+    arguments.add("smear-steps", "N", s.smear_steps, "steps of smearing", whole(0));
+    arguments.add("sources-in-time", "N", s.sources_in_time, "number of time slices with sources, evenly spread",
+                  whole(1));
+    arguments.add("first-slice", "T", s.first_slice, "the first of these slices", whole(0));
     arguments.add("tolerance", "R", s.tolerance, "|eta - M G| / |eta| of every propagator", inside(0, 1));
-    arguments.add("precisions", "P", s.precisions, "of the solves", pair_name(false));
+    arguments.add("precisions", "P", s.precisions, "precisions of the solves", pair_name(false));
     add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "all correlators and masses", file_name());
+    arguments.add("csv", "FILE", s.csv, "write all correlators and masses into this file", file_name());
     return arguments.parse(argc, argv);
 }
 

@@ -1,6 +1,7 @@
-# Correlators and effective masses of pion, rho and nucleon, a kind of point for each quark mass, source and hadron.
-# Variables: csv, png. CSV: quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass,lattice,card,date
-# with a heading (spectrum --csv). Masses whose error is above a third of them are left out.
+# Correlators and effective masses of pion, rho and nucleon, with a type of point for each quark mass, source and
+# hadron. Variables: csv, png.
+# CSV: quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass,lattice,card,date with a heading
+# (spectrum --csv). Masses with an error above a third of the mass are omitted.
 height = 900
 load "examples/style.gp"
 series = system("tail -n +2 '".csv."' | cut -d, -f1,2 | uniq | awk '!seen[$0]++'")
@@ -25,7 +26,7 @@ plot for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):
 unset logscale y
 set format y "%g"
 set ylabel "effective mass, a m"
-# Up to the largest mass with its error; 1 where there is none.
+# Up to the largest mass with its error; 1 if no mass is known.
 largest = system("awk -F, '$7 + 0 > m && $8 * 3 < $7 + 0 {m = $7} END {print (m > 0 ? 1.2 * m : 1)}' '".csv."'")
 set yrange [0:real(largest)]
 set xrange [0:last("t") / 2.0 + 1]

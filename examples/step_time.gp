@@ -1,5 +1,5 @@
-# Time of a step of conjugate gradient against the volume, beside the time in which the device's copy moves the step's
-# compulsory bytes. Whole calls. Variables: csv, png. CSV: that of bench --csv (its columns: roofline.gp).
+# The time of a step of conjugate gradient against the volume, for whole calls, and the time in which the device's copy
+# moves the compulsory bytes of the step. Variables: csv, png. CSV: the table of bench --csv (its columns: roofline.gp).
 load "examples/style.gp"
 set logscale xy
 set xlabel "sites of the lattice"

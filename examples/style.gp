@@ -1,5 +1,6 @@
-# What all pictures share. Each script loads it from the repository's root; `csv` and `png` are given, `height` may be.
-# Curves differ in dashes and points, not in colour alone, so that a copy in black and white can be read.
+# Common settings of all pictures. Each script loads it from the repository's root. `csv` and `png` must be set,
+# `height` may be set. Curves differ in dashes and points, not in colour alone, so that a copy in black and white can be
+# read.
 if (!exists("height")) height = 640
 # A name that ends in .svg gets a picture whose words can be read, for tests.
 if (png[strlen(png)-3:strlen(png)] eq ".svg") {

@@ -61,14 +61,14 @@ std::vector<std::string> Sweep::gains() const {
             const double gain = median(own_times) / (launches * median(times)) - 1,
                          noise = std::fmax(spread(own_times), spread(times));
             if (gain > noise)
-                lines.push_back(format("%s, %d sources: %.1f %% (noise %.1f %%) by %d launches of %d", named.c_str(),
+                lines.push_back(format("%s, %d sources: %.1f %% (noise %.1f %%) with %d launches of %d", named.c_str(),
                                        o.sources, 100 * gain, 100 * noise, launches, f.sources));
         }
     }
     for (const auto &[place, shapes] : places)
         for (const auto &[shape, gain] : shapes)
             if (gain.sum / gain.rows > gain.noise)
-                lines.push_back(format("%s -> %s: %.1f %% in the mean of %d rows, %.1f %% at least (noise %.1f %%)",
+                lines.push_back(format("%s -> %s: %.1f %% on average over %d rows, at least %.1f %% (noise %.1f %%)",
                                        place.c_str(), shape.c_str(), 100 * gain.sum / gain.rows, gain.rows,
                                        100 * gain.worst, 100 * gain.noise));
     return lines;
@@ -102,7 +102,7 @@ void sweep_shapes(milcgpu::Device &device, Table &table, const std::function<voi
     const std::vector<std::string> lines = sweep.gains();
     for (const std::string &line : lines)
         std::printf("gain: %s\n", line.c_str());
-    std::printf("%zu launch shapes gain more than the noise over those of the tables\n", lines.size());
+    std::printf("%zu launch shapes beat the tables' shapes by more than the noise\n", lines.size());
 }
 
 } // namespace examples

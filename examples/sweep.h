@@ -1,4 +1,4 @@
-// Launch shapes other than those of the tables, which stay as they are: what a person would gain by changing them.
+// Times launch shapes that differ from the tables, and prints the gain of a change. It does not change the tables.
 #pragma once
 #include "examples/table.h"
 #include <functional>
@@ -9,9 +9,9 @@ namespace examples {
 class Sweep {
   public:
     void add(const Operation &, const std::string &shape, double seconds);
-    // For each place where a launch shape stands, and each other shape: the mean gain of its rows and the smallest one,
-    // where the mean is more than the noise. Noise: the largest spread of the runs of a row, (largest - smallest) /
-    // median. For each row of several sources: the gain of several launches of fewer sources. A line each.
+    // A line for each place in the code that has a launch shape, and each other shape: the mean and the smallest gain
+    // of its rows, if the mean exceeds the noise. Noise is the largest spread of the runs of a row, (largest -
+    // smallest) / median. Also a line for each row of several sources: the gain of several launches of fewer sources.
     std::vector<std::string> gains() const;
 
     static constexpr const char *own = "as in the tables";

@@ -1,9 +1,9 @@
 #include "examples/system.h"
 #include "examples/heatbath.h"
 #include "examples/memory.h"
-#include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/quoted.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/host/gauge_file.h"
@@ -91,7 +91,7 @@ void must(milcgpu_status status) {
         throw std::runtime_error(milcgpu_last_error());
 }
 
-// For calls that need no device.
+// A context for calls that need no device.
 class HostContext {
   public:
     HostContext(const Job &ranks, const reference::Lattice &lattice) {
@@ -153,7 +153,7 @@ std::vector<double> read_or_make_gauge(const Job &ranks, const std::string &file
         lattice = lattice_of(ranks, file);
     check_lattice(ranks, lattice, bytes_a_site / ranks.size());
     if (!file.empty()) {
-        std::printf("gauge field %s\n", milcgpu::printable(file).c_str());
+        std::printf("gauge field %s\n", milcgpu::quoted_name(file).c_str());
         return read_box(ranks, lattice, file);
     }
     milcgpu::wait_passively();
@@ -218,8 +218,8 @@ void add_backend(Arguments &arguments, std::string &choice, bool all) {
 
 namespace {
 
-// A context on four sites in each direction, also where cuts are emulated, which says nothing. Whether there is one; if
-// not, milcgpu_last_error() says why.
+// Tries to make a silent context with four sites in each direction, which suffices if cuts are emulated. Returns
+// whether this works; if not, milcgpu_last_error() says why.
 bool opens(int backend) {
     milcgpu_layout layout{};
     layout.struct_size = sizeof layout;
@@ -240,7 +240,7 @@ std::vector<int> backends_of(const Job &ranks, const std::string &choice) {
         try {
             milcgpu::setting("MILCGPU_VERBOSE");
             const char *const said = std::getenv("MILCGPU_BACKEND");
-            if (said != nullptr && choice == said) // not an option, which was checked before
+            if (said != nullptr && choice == said) // from the environment; options were checked before
                 milcgpu::setting("MILCGPU_BACKEND");
         } catch (const milcgpu::Error &error) {
             throw ArgumentError(error.what());

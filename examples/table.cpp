@@ -27,7 +27,7 @@ const Cells heading = {"kind",
                        "sites",
                        "card",
                        "date"};
-constexpr size_t naming = 7, compared = 10; // so many cells name a row; so many are compared
+constexpr size_t naming = 7, compared = 10; // how many cells name a row; how many are compared
 
 std::string joined(const Cells &cells) {
     std::string line = csv_line(cells);
@@ -43,7 +43,7 @@ Table::Table(const std::string &csv, const Job &ranks) : ranks_(ranks) {
 
 void Table::compare_with(const std::string &file, double noise) {
     std::ifstream stream;
-    if (std::filesystem::is_regular_file(file)) // opening a pipe would wait
+    if (std::filesystem::is_regular_file(file)) // to open a pipe would wait
         stream.open(file);
     const std::string shown = milcgpu::quoted_name(file);
     std::string line;
@@ -51,7 +51,7 @@ void Table::compare_with(const std::string &file, double noise) {
     const Cells columns = csv_cells(line);
     if (!readable || columns.size() < compared ||
         !std::equal(heading.begin(), heading.begin() + compared, columns.begin()))
-        throw ArgumentError("--compare: " + shown + " is no table of this program");
+        throw ArgumentError("--compare: " + shown + " is not a table of this program");
     noise_ = noise;
     double copy = 0; // of the lattice whose rows follow
     std::string device;
@@ -90,7 +90,7 @@ Cells Table::name_of(const Operation &operation) const {
 
 void Table::row(const Operation &operation, const Cost &cost, double error, double tolerance) {
     if (!(error <= tolerance))
-        wrong(operation, format("error %.2e, at most %.2e is right", error, tolerance));
+        wrong(operation, format("error %.2e, but at most %.2e is allowed", error, tolerance));
     ++rows_;
     if (watcher_)
         return watcher_(operation, cost.seconds);
@@ -108,7 +108,7 @@ void Table::row(const Operation &operation, const Cost &cost, double error, doub
              cost.cublas_seconds * 1e6, operation.mass, origin_);
     compare(operation, cost.seconds);
 
-    // A pair's first precision is part of the name, its last one is the column.
+    // The first precision of a pair is part of the name; its last precision is the column.
     const size_t slash = operation.precision.rfind('/');
     const std::string column = operation.precision.substr(slash == std::string::npos ? 0 : slash + 1),
                       named = slash == std::string::npos ? what : what + ", " + operation.precision.substr(0, slash);
@@ -159,7 +159,7 @@ int Table::finish() {
         std::printf("%d of %zu rows compared: %zu slower, %d faster by more than %g %% of the time\n", compared_,
                     old_.size(), slower_.size(), faster_, noise_);
     if (rows_ == 0) {
-        std::printf("nothing was measured: no operation is left by these options\n");
+        std::printf("nothing was measured: these options exclude all operations\n");
         return 1;
     }
     return wrong_.finish();

@@ -1,5 +1,5 @@
-// The table of a timing program: a row an operation, as text and as CSV, a summary at the end, and the rows that are
-// slower than in a table of before.
+// The table of a timing program: one row per operation, as text and as CSV, a summary at the end, and the rows that are
+// slower than in an earlier table.
 #pragma once
 #include "examples/ranks.h"
 #include "examples/timing.h"
@@ -10,43 +10,43 @@
 
 namespace examples {
 
-// What was timed. precision: one, or a pair with the one that most of the work is done in last, as "double/half".
+// The timed operation. precision: one precision, or a pair whose last one does most of the work, as "double/half".
 struct Operation {
     std::string kind, what, precision;
     int sources = 1;
-    std::string shape = ""; // where its launch shape stands, for Sweep
+    std::string shape = ""; // the place of its launch shape in the code, for Sweep
     double mass = 0;        // of a solve; 0: none, or several
 };
-// Of one launch, step or call: seconds, flops, and compulsory bytes (each number read or written once).
+// The cost of one launch, step or call: seconds, flops, and compulsory bytes (each number read or written once).
 struct Cost {
     double seconds, flops, bytes;
     int steps = 0;             // of a solve
-    double cublas_seconds = 0; // of the same by cuBLAS; 0: not measured
+    double cublas_seconds = 0; // seconds of cuBLAS; 0: not measured
 };
 
 class Table {
   public:
-    // csv: a file's name or nothing. Ranks other than the first write none.
+    // csv: a file name, or empty. Only rank 0 writes the file.
     Table(const std::string &csv, const Job &ranks);
 
-    // The rows that follow are slower than those of `file` where they take more than `noise` percent more time. From
-    // another device, times are expected to change as the copy bandwidth does.
-    // Throws ArgumentError where the file is no such table.
+    // Compares later rows with `file`: a row is slower if it takes more than `noise` percent more time. If the file is
+    // from another device, times are expected to scale with the copy bandwidth. Throws ArgumentError if the file is not
+    // such a table.
     void compare_with(const std::string &file, double noise);
 
-    // The rows that follow are of this lattice on this device. Measures the device's copy.
+    // Sets lattice and device of later rows. Measures the device's copy.
     void begin(milcgpu::Device &device, const std::array<int, 4> &lattice);
-    double copy_bandwidth() const { return copy_bandwidth_; } // bytes a second, read and written, of all ranks
+    double copy_bandwidth() const { return copy_bandwidth_; } // bytes per second, read and written, of all ranks
 
-    // The rows that follow go to `watcher` alone, once they are verified; none: to the table again.
+    // Later rows go only to `watcher`, after they are verified; an empty one: to the table again.
     void watch(std::function<void(const Operation &, double seconds)> watcher) { watcher_ = std::move(watcher); }
 
-    // error: of the result that was timed; above `tolerance`, or NaN, it is wrong.
+    // error: the error of the timed result. The result is wrong if its error is above `tolerance`, or NaN.
     void row(const Operation &operation, const Cost &cost, double error, double tolerance);
     void wrong(const Operation &operation, const std::string &why);
 
-    // Summary, comparison, what is wrong. The exit status: 0, or 1 where a result is wrong, or there is none. Throws
-    // where the CSV could not be written.
+    // Prints summary, comparison and wrong results. Returns the exit status: 0, or 1 if a result is wrong or if nothing
+    // was measured. Throws if the CSV could not be written.
     int finish();
 
   private:
@@ -70,7 +70,7 @@ class Table {
     int rows_ = 0, compared_ = 0, faster_ = 0;
     std::vector<std::string> slower_;
     Wrong wrong_;
-    // By lattice and operation, in the order of rows: what stands in the columns double, single, half.
+    // By lattice and operation, in the order of rows: the cells of the columns double, single, half.
     struct Line {
         std::string lattice, what;
         std::array<std::string, 3> cells;

@@ -1,7 +1,7 @@
-// What the timing programs share: times by device events, and what is wrong.
+// Shared code of the timing programs: times by device events, and the list of wrong results.
 #pragma once
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/fields/precision.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace examples {
 
-// Errors are wrong above this many times what was measured on the host backend.
+// A result is wrong if its error exceeds this many times the error measured on the host backend.
 constexpr double times_measured = 3;
 inline double links_tolerance(milcgpu::Precision p, double measured_in_double, double measured_in_single) {
     return times_measured * (p == milcgpu::Precision::double_ ? measured_in_double : measured_in_single);
 }
 
-// Median over `runs` of the time of `repeat` launches, a launch.
+// The time of a launch: the median over `runs` of the time of `repeat` launches, divided by `repeat`.
 template <class Launch> double median_seconds(milcgpu::Device &device, int runs, int repeat, const Launch &launch) {
     launch();
     device.synchronize();
@@ -37,14 +37,14 @@ inline double copy_bandwidth(milcgpu::Device &device) {
     return 2.0 * bytes / median_seconds(device, 7, 3, [&] { device.copy_on_device(b.data(), a.data(), bytes); });
 }
 
-// What turned out wrong: said at once, and again at the end.
+// Wrong results, printed at once and again at the end.
 class Wrong {
   public:
     void add(const std::string &line) {
         std::printf("WRONG: %s\n", line.c_str());
         lines_.push_back(line);
     }
-    // The exit status: 1 where anything is wrong.
+    // Returns the exit status: 1 if any result is wrong.
     int finish() const {
         for (const std::string &line : lines_)
             std::printf("wrong: %s\n", line.c_str());

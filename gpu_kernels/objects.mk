@@ -1,13 +1,13 @@
-# From a source to its object, and how far the build is. Read after the lists of all folders.
+# From a source to its object, and the progress of the build. Included after the lists of all folders.
 
-# Rewritten only when the flags differ from the last build's; every object depends on it.
+# Rewritten only if the flags differ from those of the last build; every object depends on it.
 $(O)/flags: FORCE
 	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
 	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
 
-# What most sources take of the standard library, compiled once for each of two levels of optimization: it takes as long
-# to read as many a file. The parts of bench have bench.h with it. Not by nvcc, and not by ccache, which by default keeps
-# nothing that comes after it.
+# The headers of the standard library that most sources include, precompiled for each of two levels of optimization:
+# reading them takes as long as compiling many a file. For the parts of bench they include bench.h. Not used by nvcc, nor
+# with ccache, which by default does not cache files that use precompiled headers.
 # $(call precompiled,FOLDER,FLAGS,OBJECTS,HEADERS)
 define precompiled
 $(3): $(O)/obj/$(1)/standard.h.gch
@@ -25,28 +25,38 @@ $(eval $(call precompiled,milc_glue,$(light),$(calling) $(filter-out $(bench_obj
 $(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench.h))
 endif
 
-# How far the build is. What is compiled again, after a change, comes without numbers.
+# Progress of the build. Files that are recompiled after a change are printed without numbers.
 goals      := $(or $(MAKECMDGOALS),all)
 testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
 testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
                 $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
-say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
-                  printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
+say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
+                  printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
+define compile_kernels
+@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
+$(Q)$(compile_cu) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+endef
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
 	@mkdir -p $(@D); $(call say_compiling,CXX )
 	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
 
 $(O)/obj/%.cu.o: %.cu $(O)/flags
-	@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
-	$(Q)$(compile_cu) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+	$(compile_kernels)
 
-# An object a source; flags of single files are left out.
+# SOURCE.PART.cu is a part of SOURCE.cu (libraries.mk).
+source_of = $(firstword $(subst ., ,$(1)))$(suffix $(1))
+part_of   = $(if $(word 3,$(subst ., ,$(1))),$(word 2,$(subst ., ,$(1))))
+row_flags = $(if $(1),-DMILCGPU_ROWS=$(1:_cut=)_rows -DMILCGPU_WHERE=$(if $(filter %_cut,$(1)),CutLattice,OnThisBackend))
+$(foreach part,$(row_parts),$(eval $(call objects,$(part)): $(call source_of,$(part)) $(O)/flags; $$(compile_kernels)))
+$(call objects,$(row_parts)): private last_flags = $(call row_flags,$(call part_of,$(patsubst $(O)/obj/%.o,%,$@)))
+
+# An object a source or a part of one; flags of single files are left out.
 to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
 in_json  = "$(subst ",\",$(1))"
-command  = {"directory": "$(CURDIR)", "file": "$(1)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) -c $(1))}
+command  = {"directory": "$(CURDIR)", "file": "$(source_of)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) $(call row_flags,$(part_of)) -c $(source_of))}
 compile_commands:
 	@$(shell mkdir -p build)$(file >build/compile_commands.json,[$(call command,$(firstword $(to_list))))
 	@$(foreach source,$(wordlist 2,$(words $(to_list)),$(to_list)),$(file >>build/compile_commands.json,$(comma)$(call command,$(source))))

@@ -1,5 +1,5 @@
-# Which variant is built: for GPUs or for the host alone, under the sanitizers, with the GPU's memory layout. Its folder
-# is $(O).
+# The variant that is built: for GPUs or for the host alone, under the sanitizers, with the GPU's memory layout. $(O) is
+# its folder.
 
 SANITIZE ?= 0
 STRIPED  ?= 0
@@ -8,7 +8,7 @@ NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
               $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) /usr/local/cuda/bin/nvcc))
 NVCC     := $(NVCC)
 
-# demo and check alone build what this machine can run; install takes what is built.
+# demo and check build only what this machine can run; install uses what is built.
 runs_here := $(if $(MAKECMDGOALS),$(if $(filter-out demo check,$(MAKECMDGOALS)),,yes))
 gpus_here := $(if $(filter 0,$(CUDA)),,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u))
 gpus      := $(filter-out sm_2% sm_3% sm_5% sm_6% sm_7%,$(gpus_here))

@@ -5,14 +5,21 @@ lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') 
 # The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
 quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 
+# The rows of each table of kernels are compiled in parts, side by side: FOLDER_rows.cu once for each function of its
+# header that is named here, and on GPUs again for lattices that are cut. The host has one kind of lattice.
+parts_of      = $(patsubst %,gpu_kernels/$(1)/$(1)_rows.%.cu,$(2) $(if $(filter cuda,$(variant)),$(2:=_cut)))
+row_parts     := $(call parts_of,staggered,double single half true_residual double_sources single_sources half_sources) \
+                   $(call parts_of,laplace,double single half) $(call parts_of,wilson,double single half)
+lib_sources   := $(filter-out %_rows.cu,$(lib_sources)) $(row_parts)
+
 lib_objects   := $(call objects,$(lib_sources))
 quda_objects  := $(call objects,$(quda_sources))
-# What checks arguments and calls kernels.
+# Code that checks arguments and calls kernels.
 calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue/%,$(lib_sources) $(quda_sources))))
 $(calling): private last_flags := $(light)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # What libquda.so has of the library by itself: nothing with a state.
-quda_parts    := $(call objects,gpu_kernels/backend/content_hash.cpp gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
+quda_parts    := $(call objects,gpu_kernels/machine/backend/content_hash.cpp gpu_kernels/machine/comm/exchange.cpp gpu_kernels/machine/comm/ranks.cpp gpu_kernels/measure/spin_taste.cpp \
                    milc_glue/host/host_fields.cpp milc_glue/api/lent_messages.cpp)
 
 $(O)/libmilcgpu.a: $(lib_objects)

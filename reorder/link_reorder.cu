@@ -1,12 +1,12 @@
 // One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
 // re-reads the packed form. Runs once when links change.
-#include "gpu_kernels/backend/content_hash.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/reduce.h"
-#include "gpu_kernels/comm/ranks.h"
-#include "gpu_kernels/su3/for_real.h"
-#include "gpu_kernels/su3/reconstruct.h"
-#include "gpu_kernels/su3/settle.h"
+#include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/reconstruct.h"
+#include "gpu_kernels/fields/settle.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/reduce.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include "reorder/link_reorder.h"
 
 namespace milcgpu {
@@ -17,7 +17,7 @@ namespace {
 struct LinkArray {
     unsigned char *data; // block (parity, 0)
     size_t stride, block_bytes;
-    uint32_t piece; // of the block
+    uint32_t piece; // of the start of the block
     KeptSum sum;
     template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> load(int j) const {
         return load_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4);
@@ -29,7 +29,8 @@ struct LinkArray {
     MILCGPU_HD uint32_t piece_of(int j) const { return piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)); }
 };
 
-// What a copy has seen, on both sides: the host's records as they lie in the raw copy (weigh_row), and the links.
+// The checksums of a copy, on both sides: of the host's records as stored in the raw copy (weigh_row), and of the
+// links.
 struct Seen {
     uint64_t raw, links;
 };
@@ -53,7 +54,7 @@ template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &link
 template <Precision p, int reals> struct CopyIn {
     const typename LinkReal<p>::Real *raw;
     const int *map;
-    size_t first; // record of the parity, where there is no map
+    size_t first; // first record of the parity, if there is no map
     LinkArray to;
     Seen *seen;
     MILCGPU_HD void operator()(int j) const {
@@ -98,7 +99,7 @@ template <Precision p> struct ClearPadding {
 struct StatisticsTotals {
     double norm, signs[3];
     uint64_t content;
-    uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that a maximum finds the first
+    uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that the maximum is the first one
 };
 
 // Links of one parity and their signs.
@@ -106,7 +107,7 @@ struct SignsOf {
     Lattice lattice;
     Phases phases;
     int parity;
-    // What LinkSigns counts of a link: against 0, against 1, turned.
+    // Adds what LinkSigns counts for a link: against 0, against 1, turned.
     MILCGPU_HD void count(int j, const Matrix<double> &u, double *against_and_turned) const {
         const int mu = j % 4, phase = phases.sign(lattice.site(parity, j / 4), mu);
         const double det = mu == 3 && phase > 0 ? 1 : determinant(u).re; // a 0 is against all
@@ -116,7 +117,7 @@ struct SignsOf {
     }
 };
 
-// with_signs: sums are the norm and what SignsOf counts; else the norm alone.
+// with_signs: sums are the norm and the counts of SignsOf; otherwise only the norm.
 template <Precision p, bool with_signs> struct Look {
     LinkArray links;
     StatisticsTotals *totals;
@@ -125,7 +126,7 @@ template <Precision p, bool with_signs> struct Look {
     SignsOf signs;
     MILCGPU_HD Sums<with_signs ? 4 : 1> operator()(int j) const {
         const RawLink<p, 18> raw = links.load<p, 18>(j);
-        // Seeded by the place: equal links in other places hash differently.
+        // Seeded by the place, so that equal links in different places hash differently.
         uint64_t hash = scrambled(seed + first + j);
         constexpr int words = raw.bytes / 8;
         const auto word = [&](int k) { return k < words ? raw.w[2 * k] | uint64_t{raw.w[2 * k + 1]} << 32 : 0; };
@@ -196,7 +197,7 @@ template <Precision from_p, Precision p, int reals> struct PackLink {
         for (int k = 0; k < 9; ++k) {
             const Complex<double> d = back.e[k / 3][k % 3] - v.e[k / 3][k % 3];
             const double error = fmax(fabs(d.re), fabs(d.im));
-            worst = norm(d) < 1.0 ? fmax(worst, error) : 1.0; // NaN too: a link that is far from unitary
+            worst = norm(d) < 1.0 ? fmax(worst, error) : 1.0; // also for NaN: a link that is far from unitary
         }
         atomic_max(worst_bits, bit_cast<uint32_t>(static_cast<float>(worst)));
     }
@@ -241,9 +242,8 @@ void permute(int reals, const SiteMap &map, const Geometry &geometry, const Laun
         else if (reals == 10)
             launch_one(std::integral_constant<int, 10>(), places, skip, 4 * geometry.sites(parity), parity);
         else
-            throw Error(Status::bad_argument, format("reorder: links of %d reals: 18 (matrices) or 10 (momenta) are "
-                                                     "what MILC has",
-                                                     reals));
+            throw Error(Status::bad_argument,
+                        format("reorder: links of %d reals: must be 18 (matrices) or 10 (momenta)", reals));
     }
 }
 
@@ -254,9 +254,9 @@ DeviceArray<unsigned char> scratch_for_links(Device &device, Precision host_real
     return {device, records + sizeof(Seen), "raw copy of host links"};
 }
 
-static Seen *seen_behind(const DeviceArray<unsigned char> &room) {
-    Seen *const seen = reinterpret_cast<Seen *>(room.data() + room.bytes() - sizeof(Seen));
-    room.device().fill_zero(seen, sizeof *seen);
+static Seen *seen_behind(const DeviceArray<unsigned char> &scratch) {
+    Seen *const seen = reinterpret_cast<Seen *>(scratch.data() + scratch.bytes() - sizeof(Seen));
+    scratch.device().fill_zero(seen, sizeof *seen);
     return seen;
 }
 static Seen read(Device &device, const Seen *seen) {
@@ -283,13 +283,12 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
         });
     });
     if (read(device, seen).raw != sent)
-        throw Error(Status::corrupted,
-                    "links or momenta changed on their way to the device: a bit flipped, or somebody "
-                    "wrote there. Load them again");
+        throw Error(Status::corrupted, "links or momenta changed on their way to the device: a bit flipped, or "
+                                       "somebody wrote there. Load them again");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
-                   const HostField &host, const DeviceArray<unsigned char> &room) {
+                   const HostField &host, const DeviceArray<unsigned char> &scratch) {
     Seen *seen;
     const auto to_raw = [&](auto reals, const int *places, size_t skip, int links, int parity) {
         for_real(from.precision(), [&](auto p) {
@@ -301,31 +300,31 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
                        "reorder links");
             };
             if (host.real == Precision::double_)
-                launch_for(reinterpret_cast<double *>(room.data()));
+                launch_for(reinterpret_cast<double *>(scratch.data()));
             else
-                launch_for(reinterpret_cast<float *>(room.data()));
+                launch_for(reinterpret_cast<float *>(scratch.data()));
         });
     };
     const auto changed = [](const char *where) {
-        throw Error(Status::corrupted,
-                    format("links or momenta changed %s: a bit flipped, or somebody wrote there. Make "
-                           "or load them again",
-                           where));
+        throw Error(
+            Status::corrupted,
+            format("links or momenta changed %s: a bit flipped, or somebody wrote there. Compute or load them again",
+                   where));
     };
     constexpr int tries = 3;
     for (int k = 0; k < tries; ++k) {
-        seen = seen_behind(room);
+        seen = seen_behind(scratch);
         permute(from.reals(), map, geometry, to_raw);
         const Seen sent = read(device, seen);
         if (from.keeps_sum() && from.sum_of_content() != sent.links)
             changed("on the device");
         uint64_t arrived;
-        device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
+        device.copy_rows_to_host(host.data, scratch.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
                                  geometry.volume(), &arrived);
         if (arrived == sent.raw)
             return;
     }
-    changed("on their way to the host, in every try");
+    changed("on their way to the host, in every attempt");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
@@ -347,7 +346,7 @@ void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry, const Phases *phases) {
     DeviceArray<StatisticsTotals> totals;
-    device.collective("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
+    device.collective("memory for statistics of links", [&] { totals = {device, 1, "link statistics"}; });
     device.fill_zero(totals.data(), totals.bytes());
     for (int parity = 0; parity < 2; ++parity) {
         const int count = 4 * geometry.sites(parity);

@@ -1,6 +1,6 @@
 #include "reorder/resident_field.h"
-#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <atomic>
 
 namespace milcgpu {
@@ -27,11 +27,11 @@ ResidentField::Held ResidentField::version(Precision precision, int reals) {
             warn_(format("%s: %d reals in %s precision do not hold these links (worst error of an element %.1e of the "
                          "links' size, accepted %.1e); 18 reals are used",
                          name_, reals, name(precision), packed.worst_error, accepted_error(precision)));
-        packed.field = LinkField(); // its memory before that of the other
+        packed.field = LinkField(); // frees its memory before the other one is allocated
         return version(precision, 18);
     }
     if (halo_ != nullptr) {
-        packed.field.no_sum(); // ghosts count
+        packed.field.no_sum(); // ghosts would count
         halo_->exchange_backward(packed.field, hops_);
     }
     packed.field.checksum = packed.field.sum_of_content();

@@ -1,7 +1,7 @@
 #include "reorder/resident_links.h"
-#include "gpu_kernels/backend/content_hash.h"
-#include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/backend/device.h"
 
 namespace milcgpu {
 
@@ -37,11 +37,11 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
             field->keep_sum();
         make(*fat_, *lng_);
         for (LinkField *field : both)
-            clear_padding(device_, *field, geometry_); // each time: a bit may have flipped there
+            clear_padding(device_, *field, geometry_); // each time, because a bit may have flipped there
     });
     for (LinkField *field : both) {
         if (halo_ != nullptr) {
-            field->no_sum(); // ghosts count
+            field->no_sum(); // ghosts would count
             halo_->exchange_backward(*field, field == fat_.get() ? fat_layers : long_layers);
         }
         field->checksum = field->sum_of_content();

@@ -1,11 +1,11 @@
-// One set of fat and long links on a device, as MILC handed it over or as it was made here, and the packed versions
-// that solves asked for.
+// One set of fat and long links on a device, as MILC passed it or as it was computed here, and the packed versions that
+// solves requested.
 #pragma once
 #include "reorder/resident_field.h"
 
 namespace milcgpu {
 
-// A version of the links, and the right to it.
+// A version of the links, kept alive while this object lives.
 struct HeldLinks {
     ResidentField::Held fat, lng;
     LinkPair pair;
@@ -13,23 +13,23 @@ struct HeldLinks {
 
 class ResidentLinks {
   public:
-    // Empty until update(). host_real: precision of MILC's links. changes: that a set before this one has counted.
-    // halo: needed where the geometry is cut; all ranks then call what is not const together.
+    // Empty until update(). host_real: precision of MILC's links. changes: the count of changes of a previous set, to
+    // continue from. halo: needed if the geometry is cut; all ranks then call functions that are not const together.
     ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real,
                   uint64_t changes = 0, Halo *halo = nullptr, const ResidentField::Warn &warn = {});
 
-    // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set
-    // is then empty. Returns false when the content is what it was (by its hash): packed versions stay valid then.
+    // Copies both fields from the host. If an element is not finite, throws Error(nan_or_inf) with its place, and the
+    // set is empty. Returns false if the content has not changed (by its hash): packed versions stay valid then.
     bool update(const HostField &fat, const HostField &lng);
 
-    // The same for links that are made on the device: `make` fills both fields (18 reals, precision host_real).
+    // As above for links that are computed on the device: `make` fills both fields (18 reals, precision host_real).
     bool update(const std::function<void(const LinkField &fat, const LinkField &lng)> &make);
 
-    // Forgets the content: solves are refused until the next update.
+    // Drops the content: solves are refused until the next update.
     void clear() { generation_ = 0; }
     bool empty() const { return generation_ == 0; }
     uint64_t generation() const { return generation_; } // grows when the content changes
-    uint64_t changes() const { return changes_; }       // the last generation, also of a set that is empty now
+    uint64_t changes() const { return changes_; }       // the last generation, even if the set is empty now
     uint64_t tag() const { return fat_links_.tag(); }   // of this content, in this process
     uint64_t content() const { return content_; }       // a hash of both fields' bits, on this rank
     Precision host_real() const { return host_real_; }
@@ -37,12 +37,12 @@ class ResidentLinks {
     // A version with `reals` reals a long link, or 18 (ResidentField::version).
     LinkPair version(Precision precision, int reals) { return held_version(precision, reals).pair; }
     HeldLinks held_version(Precision precision, int reals);
-    // What both fields as handed over take on the device, in bytes; and what these versions take beside them.
+    // Device memory in bytes of both fields as passed, and of these versions beside them.
     static size_t bytes_as_given(Precision host, const Geometry &);
     static size_t packed_bytes(const ResidentField::Versions &, Precision host, const Geometry &);
-    // Gives back what is packed and held by nobody. Returns whether there was anything.
+    // Frees packed versions that nobody holds. Returns true if it freed anything.
     bool drop_unused();
-    // As handed over.
+    // As passed.
     LinkPair full() const { return {fat_.get(), lng_.get()}; }
     double long_scale() const { return long_links_.statistics().mean_norm; }
 
@@ -52,7 +52,7 @@ class ResidentLinks {
     Geometry geometry_;
     Halo *halo_;
     Precision host_real_;
-    std::shared_ptr<LinkField> fat_, lng_; // filled again by each update
+    std::shared_ptr<LinkField> fat_, lng_; // refilled by each update
     ResidentField fat_links_, long_links_;
     uint64_t content_ = 0; // of both, a hash
     uint64_t generation_ = 0, changes_;

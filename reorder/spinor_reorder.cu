@@ -1,8 +1,10 @@
-// Copy raw, permute on the device: the bus sees one contiguous (or one strided, 2-D) copy, and the transposition from
-// [site][spin][colour] records to stripes runs at memory speed there. Bytes a colour vector: 24 or 48 read,
-// spinor_bytes() written.
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/launch.h"
+// Copies raw and permutes on the device: the bus transfers one contiguous (or one strided, 2-D) copy, and the
+// transposition from [site][spin][colour] records to stripes runs at memory speed on the device. Bytes a colour vector:
+// 24 or 48 read, spinor_bytes() written.
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/spinor_storage.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #include "reorder/spinor_reorder.h"
 #include <algorithm>
 #include <cstring>
@@ -139,7 +141,7 @@ void SpinorReorder::to_device(const HostField &from, int parity, const SpinorBlo
 
 void SpinorReorder::to_host(const SpinorBlock &from, int parity, const HostField &to) {
     const Span s = span(to, parity);
-    if (map_.data() != nullptr) // the other parity's records travel along and come back as they were
+    if (map_.data() != nullptr) // the other parity's records are copied along and come back unchanged
         device_.copy_rows_to_device(raw_.data(), s.host, to.pitch_bytes, record_bytes(to.real), s.records);
     reorder<Unpack>(device_, from, to.real, raw_.data(), map_.data() != nullptr ? map_.data() + s.first : nullptr);
     device_.copy_rows_to_host(s.host, raw_.data(), to.pitch_bytes, record_bytes(to.real), s.records);

@@ -1,22 +1,25 @@
 // MILC's colour vectors (su3_vector), or four of them a site (wilson_vector) <-> device spinors, on the sites of one
 // parity.
 #pragma once
-#include "gpu_kernels/backend/checksum.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/fields/precision.h"
+#include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/machine/geometry/geometry.h"
 
 namespace milcgpu {
 
-// Where MILC keeps a field: a record a site, `pitch` bytes apart. For a field array su3_vector f[sites_on_node] the
-// pitch is the element's size; for a member of `site` structures it is sizeof(site) and data points at the first
+struct SpinorBlock;
+
+// How MILC stores a field: a record for each site, `pitch` bytes apart. For a field array su3_vector f[sites_on_node]
+// the pitch is the element's size; for a member of `site` structures it is sizeof(site) and data points at the first
 // member.
 struct HostField {
     void *data;
     Precision real; // double_ or single
     size_t pitch_bytes;
-    bool is(const HostField &other) const { return data == other.data; }
+    size_t record_bytes = 0; // of a field of a caller
 };
 
-// MILC's place of our k-th site, k = 0.. over even sites in lexicographic order, then odd ones. Not given (size 0): the
+// MILC's index of our k-th site, k = 0.. over even sites in lexicographic order, then odd ones. Empty (size 0): the
 // identity, which is MILC's own layout_hyper_prime.
 class SiteMap {
   public:
@@ -31,12 +34,12 @@ class SiteMap {
     uint64_t expected_ = 0;
 };
 
-// The raw copy of host records on the device: made once, large enough for a whole spinor field.
+// The raw copy of host records on the device: allocated once, large enough for a whole spinor field.
 class SpinorReorder {
   public:
-    // components: colour vectors of a site, which records and spinor fields have.
+    // components: colour vectors a site in records and spinor fields.
     SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry, int components = 1);
-    // Whether all bits of the records that to_device would read are zero: then nothing needs to travel.
+    // True if all bits of the records that to_device would read are zero: then nothing needs to be copied.
     bool is_zero(const HostField &, int parity) const;
     // Reads the records of `parity` only (identity map) or all records (site map).
     void to_device(const HostField &from, int parity, const SpinorBlock &to);

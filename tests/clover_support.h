@@ -1,6 +1,7 @@
 // Wilson fields, gauge fields and clover terms between the reference and a device.
 #pragma once
-#include "gpu_kernels/wilson/clover.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/wilson/clover_term.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/bench.h"
 #include "tests/reference/wilson.h"

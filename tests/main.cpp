@@ -4,7 +4,7 @@
 // to run (--list-tests, --help). Exit status: Catch's own, 0 exactly when nothing failed.
 
 #define CATCH_CONFIG_RUNNER
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "tests/catch.h"
 
 #include <cstdio>

@@ -2,8 +2,8 @@
 // thread-safe: threads leave what they found in arrays, and the test looks at these when they have ended.
 #pragma once
 #include "examples/boxes.h"
-#include "gpu_kernels/backend/cuda_handles.h"
-#include "gpu_kernels/backend/lasting_memory.h"
+#include "gpu_kernels/machine/backend/cuda_handles.h"
+#include "gpu_kernels/machine/backend/lasting_memory.h"
 #include "milc_glue/api/start_context.h"
 #include "tests/support.h"
 #include <algorithm>

@@ -1,9 +1,8 @@
 // What the tests of the library share: backends of this machine, random fields, links that a reconstruction must hold.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/api/test_hooks.h"
-#include "reorder/resident_links.h"
 #include "tests/catch.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"

@@ -390,6 +390,47 @@ TEST_CASE("a source 1e-20 of its guess converges in every precision, by each sol
     }
 }
 
+// A point source under a large shift is solved in a few steps, until nothing is left of the residual in the precision
+// of the iteration. Then <p, A p> is 0, and the operator is positive all the same.
+TEST_CASE("a solve whose residual falls to 0 in its precision says what it reached", "[all_solves]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        Words b(w.colour[0].size());
+        b[0] = 1;
+        const milcgpu_field from = w.session.field(b);
+        for (const double offset : {1.0, 1e8, 1e14})
+            for (const auto &[tolerance, relative] : {std::pair(1e-12, 0.0), {1e-30, 0}, {0, 1e-30}})
+                for (int precise = MILCGPU_DOUBLE; precise <= MILCGPU_HALF; ++precise)
+                    for (int sloppy = precise; sloppy <= MILCGPU_HALF; ++sloppy) {
+                        CAPTURE(milcgpu::name(backend), offset, tolerance, relative, precise, sloppy);
+                        milcgpu_solve_spec how = solve_spec(std::sqrt(offset) / 2, tolerance, precise, sloppy);
+                        how.relative_tolerance = relative;
+                        Words x(b.size());
+                        const milcgpu_field to = w.session.field(x);
+                        auto report = sized<milcgpu_solve_report>();
+                        const milcgpu_status status =
+                            milcgpu_staggered_solve(w.session.links, &how, &from, &to, &report);
+                        CAPTURE(status, report.true_residual, report.message);
+                        CHECK(status <= MILCGPU_PRECISION_FLOOR); // an answer
+                        const double floor = precise == MILCGPU_HALF ? 3e-4 : precise == MILCGPU_SINGLE ? 1e-6 : 1e-12;
+                        CHECK(report.true_residual < floor);
+                        CHECK((status != MILCGPU_OK || tolerance <= 0 || report.true_residual < tolerance));
+                        // As the refinement of several masses, which begins with their solutions.
+                        const milcgpu_pole poles[] = {{offset, tolerance, relative}, {3 * offset, tolerance, relative}};
+                        Words y(b.size());
+                        const milcgpu_field both[] = {to, w.session.field(y)};
+                        milcgpu_multi_mass_spec spec;
+                        milcgpu_multi_mass_defaults(&spec, sizeof spec);
+                        spec.n_shifts = 2, spec.shifts = poles, spec.precise.precision = precise;
+                        spec.sloppy.precision = sloppy;
+                        const milcgpu_status of_masses =
+                            milcgpu_staggered_multi_mass(w.session.links, &spec, &from, both, nullptr);
+                        CAPTURE(of_masses, milcgpu_last_error());
+                        CHECK(of_masses <= MILCGPU_PRECISION_FLOOR);
+                    }
+    }
+}
+
 TEST_CASE("the message of a Wilson or Laplace solve names the residual and the tolerance of the call", "[all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);

@@ -18,14 +18,10 @@ struct Grown {
     double last;
 };
 namespace milcgpu {
-template <> struct Sized<Grown> {
-    static constexpr const char *name = "Grown";
-    static constexpr size_t first = 24;
-};
 // clang-format off
-TABLE(Grown, SIZE,
+TABLE(Grown, SIZE(24),
     NUMBERS(first, any_finite), NUMBERS(second, any_finite), NUMBERS(third, any_finite),
-    NUMBERS(added, at_least(1).or_0_for(7)), NUMBERS(beside, unchecked), NUMBERS(again, unchecked),
+    NUMBERS(added, at_least(1).or_0_for(7)), NUMBERS(beside, unchecked), NUMBERS(again, any_finite),
     NUMBERS(last, any_finite));
 // clang-format on
 } // namespace milcgpu

@@ -1,9 +1,9 @@
 // BiCGstab: an operator that is not hermitian, made of staggered D^2 and a complex shift; then Wilson fermions.
 #include "examples/heatbath.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/staggered.h"
-#include "gpu_kernels/operators/wilson.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/solver/bicgstab.h"
+#include "gpu_kernels/staggered/staggered_operator.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
 #include "reorder/resident_links.h"
 #include "tests/clover_support.h"
 

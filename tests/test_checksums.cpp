@@ -1,7 +1,7 @@
 // Checksums of device memory: in a pass of its own and by the residual that reads the links anyway, and what a solve
 // makes of them.
-#include "gpu_kernels/backend/peers.h"
-#include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/machine/backend/peers.h"
+#include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/verify.h"
 #include "tests/support.h"

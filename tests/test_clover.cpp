@@ -1,4 +1,5 @@
 // The clover term on the device: made, inverted, stored and applied, against the reference.
+#include "gpu_kernels/fields/spinor_field.h"
 #include "tests/clover_support.h"
 #include <cstring>
 
@@ -17,7 +18,7 @@ Gauge rough_links(const reference::Lattice &lattice) { return reference::random_
 // As a quenched lattice has them: plaquette 0.6.
 Gauge soft_links(const reference::Lattice &lattice) { return reference::near_unit_gauge(lattice, 0.25, 22); }
 
-// The reals of a field in double, by the layout that clover.h gives.
+// The reals of a field in double, by the layout that clover_term.h gives.
 struct CloverOnHost {
     const CloverField &field;
     Device &device;

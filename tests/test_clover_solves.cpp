@@ -1,6 +1,6 @@
 // The clover term in the Wilson operator and its solvers: even-odd against full, and the C interface.
-#include "gpu_kernels/operators/wilson.h"
-#include "milc_glue/solve/wilson.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
+#include "milc_glue/solve/wilson_handle.h"
 #include "tests/clover_support.h"
 
 using namespace milcgpu;

@@ -175,10 +175,11 @@ struct RankLinks {
     tests::Session<double> session{lattice, Backend::host, 0, 0};
     Collective collective;
     std::vector<double> fat[2], lng[2];
+    DeferredValues deferred;
     LinkCache cache;
 
     explicit RankLinks(bool looks_at_all)
-        : cache(collective, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all) {
+        : cache(collective, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all, deferred) {
         for (int s = 0; s < 2; ++s) {
             reference::Rng rng{9}; // both sets have the same content
             for (auto *links : {&fat[s], &lng[s]}) {

@@ -61,8 +61,9 @@ TEST_CASE("compare mode: NaN is beyond tolerance, wherever it stands", "[plugin]
             double numbers[6] = {1, 2, 3, 4, 5, 6}, theirs[6] = {1, 2, 3, 4, 5, 6};
             numbers[at] = NAN;
             beyond("correlators", [&] {
-                return milcgpu_plugin_compare_correlators(MILCGPU_MESON_CONT, 6, 3, numbers, theirs, milc.x.data(),
-                                                          milc.x.data(), 1, 1, 1, 1);
+                const milcgpu_plugin_correlators of{
+                    MILCGPU_MESON_CONT, 3, numbers, theirs, {milc.x.data(), milc.x.data()}, 6, 1, 1, 1, 1};
+                return milcgpu_plugin_compare_correlators(&of);
             });
         }
     }

@@ -230,7 +230,7 @@ TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "
         refused(op(130), "origin is NULL");
         refused(op(130, late), "origin[T] is 6");
         CHECK(milcgpu_spin_taste_index("pion6") == -1);
-        CHECK(says("'pion6' is not known"));
+        CHECK(says("'pion6' is unknown"));
         CHECK(milcgpu_spin_taste_index("GX-GXYZ") == -1);
         CHECK(milcgpu_spin_taste_index(nullptr) == -1);
         char label[4];
@@ -383,7 +383,8 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
             return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};
         };
         milcgpu::Collective one_rank;
-        milcgpu::MesonLinksCache cache(one_rank, session.context, MILCGPU_DOUBLE);
+        milcgpu::KeptGauge none(session.context, MILCGPU_DOUBLE, false);
+        milcgpu::MesonLinksCache cache(one_rank, session.context, MILCGPU_DOUBLE, none);
         const uint64_t field = host.size() * sizeof(double);
         milcgpu_meson_links *first = nullptr, *handle = nullptr;
         uint64_t moved = 0;

@@ -1,6 +1,6 @@
 // Molecular dynamics on lattices that are cut: vectors on the device that a force takes twice, and how far around a box
 // each step reads. test_calls.cpp compares the calls with those of a whole lattice.
-#include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"

@@ -331,7 +331,8 @@ TEST_CASE("MILC's links of measurements on ranks: if one rank reloads, all reloa
             milcgpu::Collective agreed;
             agreed.join(milcgpu::ranks_of(&table), 60);
             agreed.begin_call();
-            milcgpu::MesonLinksCache cache(agreed, here.context, MILCGPU_DOUBLE);
+            milcgpu::KeptGauge none(here.context, MILCGPU_DOUBLE, false);
+            milcgpu::MesonLinksCache cache(agreed, here.context, MILCGPU_DOUBLE, none);
             std::vector<double> links = Fields::part(inputs.links, here.places, 72), elsewhere = links;
             uint64_t moved = 0;
             const auto look = [&](const std::vector<double> &at) {

@@ -1,6 +1,7 @@
 // Gram matrices and rotations against plain sums: every precision, odd numbers of sites, what lies behind the last
 // site, NaN in one field, the same bits again.
-#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/algebra/dense.h"
+#include "gpu_kernels/fields/spinor_field.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <complex>

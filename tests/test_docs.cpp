@@ -158,6 +158,15 @@ TEST_CASE("docs/milc.md has the sums of docs/milc-checked.csv", "[docs]") {
     }
 }
 
+TEST_CASE("make passes the name of a test to Catch with its comma, and compiles its file alone", "[docs]") {
+    const std::string quoted = "\\\"names, MILC's\\\""; // this file has "names, MILC's"
+    const tests::Run shown = tests::run("MAKEFLAGS=", "", "make -n CUDA=0 check TESTS=\"" + quoted + '"');
+    CAPTURE(shown.status);
+    CHECK(shown.count("program_tests '\"names\\, MILC'\\''s\"' >") == 1);
+    CHECK(shown.count("-c tests/test_docs.cpp ") == 1);
+    CHECK(shown.count("-c tests/test_eigen.cpp ") == 0);
+}
+
 TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     const auto targets = names_in(text_of("Makefile"), "\n([a-z_-]+):[^\n]* ## ");
     int lines = 0;
@@ -177,7 +186,7 @@ TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
 
 TEST_CASE("names of the interface in the docs are names of the interface", "[docs]") {
     std::set<std::string> words;
-    for (const char *root : {"milc_glue", "gpu_kernels/backend", "tests/milc_host"})
+    for (const char *root : {"milc_glue", "gpu_kernels/machine", "tests/milc_host"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root))
             if (file.is_regular_file())
                 for (const std::string word : {"milcgpu_", "MILCGPU_"})
@@ -237,76 +246,43 @@ TEST_CASE("docs/conventions.md names tests that exist", "[docs]") {
     CHECK(tests_named > 30);
 }
 
-namespace {
-
-// Of the line "    milc_glue -> gauge, mesons -> ..." that begins so: later layers lie lower.
-std::map<std::string, int> layers_in(const std::string &design, const std::string &beginning) {
-    const size_t begin = design.find("\n    " + beginning) + 1;
-    REQUIRE(begin != 0);
-    std::map<std::string, int> layer_of;
-    int layer = 0;
-    for (const auto &found : matches(design.substr(begin, design.find('\n', begin) - begin), "[a-z0-9_]+|->"))
-        if (found[0] == "->")
-            ++layer;
-        else
-            layer_of[found[0]] = layer;
-    return layer_of;
+TEST_CASE("docs/design.md has the layers as the includes draw them, and a circle is an error", "[docs]") {
+    const tests::Run drawn = tests::run("", "", "sh docs/layers.sh");
+    INFO(drawn.output);
+    CHECK(drawn.status == 0);
+    CHECK(drawn.count("\n") >= 10);
+    CHECK(text_of("docs/design.md").find("\n\n" + drawn.output + "\n") != std::string::npos);
+    const tests::Folder folder;
+    const auto header = [&](const std::string &name, const std::string &included) {
+        std::filesystem::create_directories((folder.path / name).parent_path());
+        std::ofstream(folder.path / name) << "#include \"" << included << "\"\n";
+    };
+    for (const char *root : {"milc_glue", "reorder"})
+        std::filesystem::create_directories(folder.path / root);
+    header("gpu_kernels/upper/a.h", "gpu_kernels/lower/b.h");
+    header("gpu_kernels/lower/b.h", "gpu_kernels/lower/c.h");
+    const std::string script = std::filesystem::absolute("docs/layers.sh"),
+                      command = "sh -c 'cd " + folder.path.string() + "; exec sh " + script + "'";
+    CHECK(tests::run("", "", command).output == "     1  upper\n     0  lower\n");
+    header("gpu_kernels/lower/c.h", "gpu_kernels/upper/a.h");
+    const tests::Run circle = tests::run("", "", command);
+    CHECK(circle.status == 1);
+    CHECK(circle.count("layers: a circle of includes at ") == 1);
 }
 
-} // namespace
-
-TEST_CASE("files include only what docs/design.md allows their layer, and every exception on that page is used",
-          "[docs]") {
-    const std::string design = text_of("docs/design.md");
-    std::map<std::string, int> layer_of = layers_in(design, "milc_glue -> ");
-    std::set<std::pair<std::string, std::string>> exceptions, used; // folder, header
-    for (const auto &found : matches(design, "`([a-z0-9_]+)` takes\\s`([a-z0-9_/.]+)`"))
-        exceptions.insert({found[1], found[2]});
-    const std::string include = "#include \"(?:gpu_kernels/)?(([a-z0-9_]+)/[a-z0-9_/.]+)\"";
-    int files = 0;
-    for (const char *root : {"gpu_kernels", "reorder", "milc_glue"})
+TEST_CASE("a file name stands once in the library below the plugin", "[docs]") {
+    std::map<std::string, std::filesystem::path> path_of;
+    for (const char *root : {"gpu_kernels", "reorder", "milc_glue/api", "milc_glue/host", "milc_glue/links",
+                             "milc_glue/measure", "milc_glue/solve", "milc_glue/quda_compat"})
         for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
             const std::string kind = file.path().extension();
             if (kind != ".h" && kind != ".cu" && kind != ".cpp")
                 continue;
-            const std::filesystem::path inside = file.path().lexically_relative("gpu_kernels");
-            const std::string folder = root == std::string("gpu_kernels") ? inside.begin()->string() : root;
-            REQUIRE(layer_of.count(folder) == 1);
-            for (const auto &found : matches(tests::lines_with("#include", text_of(file.path())), include)) {
-                const std::string &header = found[1], &of = found[2];
-                INFO(file.path() << ": " << header);
-                if (exceptions.count({folder, header}) == 1)
-                    used.insert({folder, header});
-                else if (layer_of.count(of) == 1)
-                    CHECK(layer_of[of] >= layer_of[folder]);
-                else
-                    CHECK(of.empty()); // a folder that is in no layer
-            }
-            ++files;
+            const auto [other, is_new] = path_of.emplace(file.path().filename(), file.path());
+            INFO(file.path() << " and " << other->second);
+            CHECK(is_new);
         }
-    CHECK(files > 200); // so many there were when this was written
-    CHECK(used == exceptions);
-}
-
-TEST_CASE("files of milc_glue include what docs/design.md allows their folder", "[docs]") {
-    std::map<std::string, int> layer_of = layers_in(text_of("docs/design.md"), "use_gpu, quda_compat -> ");
-    int files = 0;
-    for (const auto &file : std::filesystem::recursive_directory_iterator("milc_glue")) {
-        const std::string kind = file.path().extension(), path = file.path().lexically_relative("milc_glue");
-        if (kind != ".h" && kind != ".c" && kind != ".cpp")
-            continue;
-        const std::string folder = path.substr(0, path.find('/'));
-        INFO(file.path());
-        REQUIRE(layer_of.count(folder) == 1);
-        ++files;
-        for (const auto &found : matches(tests::lines_with("#include", text_of(file.path())),
-                                         "#include \"milc_glue/([a-z_]+)/[a-z0-9_]+\\.h\"")) {
-            INFO(found[0]);
-            REQUIRE(layer_of.count(found[1]) == 1);
-            CHECK((found[1] == folder || layer_of[found[1]] > layer_of[folder]));
-        }
-    }
-    CHECK(files > 120); // so many there were when this was written
+    CHECK(path_of.size() > 200);
 }
 
 namespace {
@@ -416,63 +392,37 @@ TEST_CASE("files of MILC's glue include and call each other without a circle", "
     CHECK(plugin.in_a_circle() == std::set<std::string>{"link_cache", "link_watch", "mirror"});
 }
 
-namespace {
-
-// Whether a function that is defined as `full`, perhaps as a member or in a namespace, is called `name`.
-bool is_named(const std::string &full, const std::string &name) {
-    return full == name || (full.size() > name.size() + 2 && full.substr(full.size() - name.size() - 2) == "::" + name);
-}
-
-// Whether function `from` of a file calls `to`, by itself or by way of other functions of the file.
-bool leads_to(const std::multimap<std::string, std::string> &functions, const std::string &from,
-              const std::string &to) {
-    const auto class_of = [](const std::string &name) { return name.substr(0, name.find("::") + 1); };
-    std::set<std::string> reached{from}, walked;
-    while (walked != reached)
-        for (const std::string &of : std::set<std::string>(reached)) {
-            walked.insert(of);
-            for (const auto &[full, body] : functions)
-                for (const auto &call :
-                     matches(is_named(full, of) ? body : "", "(->|\\.|)\\b(\\w+)(?:<[\\w, ]*>)?\\(")) {
-                    const bool of_object = !call[1].empty(), member = !class_of(to).empty();
-                    if (is_named(to, call[2]) && (member ? of_object || class_of(to) == class_of(from) : !of_object))
-                        return true;
-                    for (const auto &[called, text] : functions)
-                        if (is_named(called, call[2]))
-                            reached.insert(called);
-                }
-        }
-    return false;
-}
-
-} // namespace
-
-TEST_CASE("docs/design.md, from MILC's call to the kernel: each of ten functions leads to the next", "[docs]") {
-    const std::string design = text_of("docs/design.md");
-    const auto rows = matches(design, "\n\\| ([0-9]+) \\| `([\\w:]+)` \\(([\\w/.]+)\\) \\|");
-    REQUIRE(rows.size() == 10);
-    const auto file_of = [&](size_t k) {
-        for (const char *root : {"milc_glue/", "gpu_kernels/"})
-            if (std::filesystem::exists(root + rows[k][3]))
-                return root + rows[k][3];
-        return std::string("no file ") + rows[k][3];
+TEST_CASE("docs/design.md, from MILC's call to the kernel: each function is called by one above it", "[docs]") {
+    struct Row {
+        std::string name, file, body;
     };
-    for (size_t k = 0; k < rows.size(); ++k) {
-        INFO("row " << rows[k][1] << ": " << rows[k][2] << " in " << file_of(k));
-        const auto functions = tests::functions_of(file_of(k));
-        CHECK(std::any_of(functions.begin(), functions.end(),
-                          [&](const auto &function) { return is_named(function.first, rows[k][2]); }));
-        if (k + 1 == rows.size())
-            continue;
-        // A row of a table of kernels is called by its member `launch`.
-        const std::string &next = rows[k + 1][2];
-        const bool in_table = names_in(text_of(file_of(k + 1)), "\n *(\\w+)<[^\n]*>,\n *file,").count(next) == 1;
-        CHECK(leads_to(functions, rows[k][2], in_table ? "Kernel::launch" : next));
+    std::vector<Row> rows;
+    const auto last_part = [](const std::string &name) { return name.substr(name.rfind(':') + 1); };
+    for (const auto &row : matches(text_of("docs/design.md"), "\n\\| [0-9]+ \\| `([\\w:]+)` \\(([\\w/.]+)\\) \\|")) {
+        const std::string root = std::filesystem::exists("milc_glue/" + row[2]) ? "milc_glue/" : "gpu_kernels/";
+        INFO(row[1] << " in " << root + row[2]);
+        rows.push_back({row[1], root + row[2], ""});
+        for (const auto &[full, body] : tests::functions_of(root + row[2]))
+            if (full == row[1] || "milcgpu::" + row[1] == full || full == last_part(row[1]))
+                rows.back().body += body;
+        CHECK(!rows.back().body.empty());
     }
+    REQUIRE(rows.size() > 10);
+    CHECK(rows.front().name == "__wrap_ks_congrad_parity_cpu");
+    CHECK(rows.back().name == "start_as");
+    // A row of a table of kernels is called by its member `launch`.
+    const auto calls = [&](const Row &from, const Row &to) {
+        const bool in_table = names_in(text_of(to.file), "\n *(\\w+)<[^\n]*>,\n *\\{").count(to.name) == 1;
+        const std::string name = in_table ? "row\\.launch" : "\\b" + last_part(to.name);
+        return !matches(from.body, name + "(?:<[\\w, ]*>)?\\(").empty();
+    };
+    for (size_t k = 1; k < rows.size(); ++k) {
+        INFO(rows[k].name << " in " << rows[k].file);
+        CHECK(std::any_of(rows.begin(), rows.begin() + k, [&](const Row &row) { return calls(row, rows[k]); }));
+    }
+    CHECK(!calls(rows.front(), rows.back()));
     const std::string loop = text_of("gpu_kernels/solver/cg.cpp");
     CHECK(std::count(loop.begin(), loop.end(), '\n') <= 150);
-    CHECK(!leads_to(tests::functions_of(file_of(6)), rows[6][2], rows[9][2]));
-    CHECK(!leads_to(tests::functions_of(file_of(0)), rows[0][2], rows[4][2]));
 }
 
 TEST_CASE("few sources are compiled again after a change of halo.h, and few with kernels after one of device.h",
@@ -502,7 +452,7 @@ TEST_CASE("few sources are compiled again after a change of halo.h, and few with
     CHECK(of_halo >= 1);
     CHECK(of_halo <= 9); // of more than 70
     CHECK(of_halo + reached_by("gpu_kernels/halo/halo.h", ".cpp") <= 41);
-    const auto of_device = reached_by("gpu_kernels/backend/device.h", ".cu");
+    const auto of_device = reached_by("gpu_kernels/machine/backend/device.h", ".cu");
     CHECK(of_device >= 1);
     CHECK(of_device <= 9);
 }

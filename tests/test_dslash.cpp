@@ -1,8 +1,9 @@
 // Every row of the dslash table against the reference operator, on every backend.
-#include "gpu_kernels/backend/launch_types.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/launch_types.h"
 #include "gpu_kernels/solver/cg.h"
+#include "gpu_kernels/staggered/staggered_operator.h"
+#include "reorder/resident_links.h"
 #include "tests/bench.h"
 #include <algorithm>
 #include <functional>

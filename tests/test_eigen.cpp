@@ -5,7 +5,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/currents.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/cut_support.h"
 #include "tests/low_modes.h"
 #include <complex>

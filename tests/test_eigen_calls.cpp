@@ -1,6 +1,6 @@
 // Eigenvectors by the C interface: made, saved, loaded, taken by solves, on cut lattices, refused.
 #include "milc_glue/links/links_handle.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/cut_support.h"
 #include "tests/low_modes.h"
 #include <cstring>
@@ -362,7 +362,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 0, &made.of) == MILCGPU_BAD_ARGUMENT);
     spec = eigen_spec(4);
     spec.precision = MILCGPU_DOUBLE;
-    refused(spec, "eigenvectors are single or half");
+    refused(spec, "must be MILCGPU_SINGLE (2) or");
     spec = eigen_spec(4);
     spec.parity = 3;
     refused(spec, "spec.parity");

@@ -1,8 +1,8 @@
 // Eigenvectors in MILC's files: the same bytes again, on ranks too, and files that do not hold are refused.
 #include "examples/mode_line.h"
 #include "milc_glue/api/milcgpu_eigen.h"
-#include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/eigen_file.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/cut_support.h"
 #include "tests/eigen_support.h"
 #include "tests/run_support.h"
@@ -247,7 +247,7 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     write_bytes(made.path, whole);
     Handle read;
     CHECK(made.read(read, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
-    CHECK(has(milcgpu_last_error(), "eigenvectors are single or half"));
+    CHECK(has(milcgpu_last_error(), "must be MILCGPU_SINGLE (2) or"));
     CHECK(made.read(read, 0, -1) == MILCGPU_BAD_ARGUMENT);
     // Other links.
     const AsqtadLinks other = asqtad_links(made.session.lattice, 6);
@@ -262,7 +262,7 @@ TEST_CASE("a file of eigenvectors that cannot be written leaves the older one", 
         CHECK(milcgpu_eigenvectors_write(of, path.c_str(), precision, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(has(milcgpu_last_error(), words));
     };
-    refused(*made.own, made.path, MILCGPU_HALF, "host fields are single or double");
+    refused(*made.own, made.path, MILCGPU_HALF, "must be MILCGPU_DOUBLE (1) or");
     refused(*made.own, made.path + "/no", MILCGPU_SINGLE, "cannot be written: Not a directory");
     refused(*made.own, made.folder.path.string(), MILCGPU_SINGLE, "cannot be written: it is a folder");
     refused(*made.own, "/dev/full", MILCGPU_SINGLE, "/dev/full cannot be written: No space left on device");

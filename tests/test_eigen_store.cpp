@@ -150,8 +150,9 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
             const double eps = 0;
             void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
             milcgpu_fatlink_report made{};
-            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, fat.data(), 1, &eps, &fats, &lngs, nullptr,
-                                         nullptr, nullptr, device_only, &made) == 1);
+            REQUIRE(milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, fat.data(), 1, &eps, &fats, &lngs, nullptr,
+                                          nullptr, nullptr, device_only},
+                                         &made) == 1);
             use();
         };
         const std::vector<std::pair<const char *, std::function<void()>>> changes = {
@@ -160,7 +161,7 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
             {"twisted, and used", [&] { twist(), use(); }},
             {"twisted, used, and back", [&] { twist(), use(), twist(), use(); }},
             {"others in their place", [&] { make(0); }},
-            {"others in their place, on the device alone", [&] { make(1), milcgpu_plugin_forget_deferred(1); }},
+            {"others in their place, on the device alone", [&] { make(1), milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr); }},
             {"twisted, and no links on the device", [&] { twist(), use(), plugin().links->drop_all(); }},
             {"more sets than are kept",
              [&] {
@@ -241,8 +242,9 @@ TEST_CASE("links have one content, made on the device, copied from there or load
             const double eps = 0;
             void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
             milcgpu_fatlink_report report{};
-            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr,
-                                         nullptr, nullptr, device_only, &report) == 1);
+            REQUIRE(milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr,
+                                          nullptr, nullptr, device_only},
+                                         &report) == 1);
             made[device_only] = content();
         }
         CHECK(made[0] != 0);

@@ -3,8 +3,8 @@
 #include "examples/flow_scales.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
-#include "gpu_kernels/gauge/flow_integrators.h"
-#include "gpu_kernels/su3/asked_fields.h"
+#include "gpu_kernels/fields/asked_fields.h"
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"
@@ -323,8 +323,8 @@ TEST_CASE("a field of constant flux stays; its energy, charge and automatic stop
         for (const auto &p : f.points)
             values.push_back({p.time, p.of.clover_t + p.of.clover_s});
         const auto scales = examples::flow_scales(values);
-        CHECK(scales.t0 == Approx(std::sqrt(0.3 / energy)).epsilon(0.01));
-        CHECK(scales.w0 * scales.w0 == Approx(std::sqrt(0.15 / energy)).epsilon(0.02));
+        CHECK(scales.t0.at == Approx(std::sqrt(0.3 / energy)).epsilon(0.01));
+        CHECK(scales.w0.at * scales.w0.at == Approx(std::sqrt(0.15 / energy)).epsilon(0.02));
         // A reflection turns the sign of the charge.
         Gauge reflected = reference::constant_flux(lattice, -1, 2);
         f.load(reflected);
@@ -617,7 +617,9 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
         refused(f.spec.tolerance, tolerance, "spec.tolerance");
     f.spec.integrator = MILCGPU_FLOW_LUSCHER;
     f.spec.exp_order = 8, f.spec.stop = 1e300; // links grow beyond all numbers
-    refused(f.spec.step, 1e300, "result is", MILCGPU_NAN_OR_INF);
+    refused(f.spec.step, 1e300, "spec.step is 1e+300, which is too long", MILCGPU_NAN_OR_INF);
+    f.spec.stop = 10;
+    refused(f.spec.step, 5.0, "spec.step is 5, which is too long", MILCGPU_NAN_OR_INF);
     CHECK(milcgpu_gauge_flow(f.gauge, nullptr, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     CHECK(milcgpu_gauge_flow(nullptr, &f.spec, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     CHECK(milcgpu_gauge_measure(f.gauge, 1, nullptr) == MILCGPU_BAD_ARGUMENT);
@@ -886,9 +888,44 @@ TEST_CASE("t0 and w0 of a known curve", "[measurements]") {
         values.push_back({t, t == 0 ? 0 : 0.1 / t}); // t^2 E = 0.1 t, t d/dt t^2 E = 0.1 t
     }
     const auto scales = examples::flow_scales(values);
-    CHECK(scales.t0 == Approx(3));
-    CHECK(scales.w0 == Approx(std::sqrt(3.0)));
+    CHECK(scales.t0.at == Approx(3));
+    CHECK(scales.w0.at == Approx(std::sqrt(3.0)));
+    CHECK(!scales.t0.is_coarse());
+    CHECK(!scales.w0.is_coarse());
     values.resize(50);
-    CHECK(std::isnan(examples::flow_scales(values).t0));
-    CHECK(std::isnan(examples::flow_scales(values).w0));
+    for (const examples::Crossing &none : {examples::flow_scales(values).t0, examples::flow_scales(values).w0}) {
+        CHECK(std::isnan(none.at));
+        CHECK(!none.is_coarse());
+    }
+}
+
+// t^2 E = c t^2 / (t + b) bends for t below b and is straight above it, as those of gauge fields are.
+TEST_CASE("t0 and w0 are within a per cent of their values however far measurements are apart, or coarse",
+          "[measurements]") {
+    for (const double b : {0.1, 0.5, 2.0, 8.0})
+        for (const double c : {0.05, 0.1, 0.3}) {
+            CAPTURE(b, c);
+            const double t0 = (0.3 + std::sqrt(0.09 + 1.2 * c * b)) / (2 * c);
+            double low = 0, high = 100; // w0^2, where t d/dt (t^2 E) = c t^2 (t + 2 b) / (t + b)^2 = 0.3
+            for (int k = 0; k < 60; ++k) {
+                const double t = (low + high) / 2;
+                (c * t * t * (t + 2 * b) < 0.3 * (t + b) * (t + b) ? low : high) = t;
+            }
+            int good = 0;
+            for (double step = 0.01; step < 40; step *= 1.1) {
+                std::vector<examples::FlowValue> values;
+                for (int k = 0; k < 3 || values[k - 1].time < 2 * t0; ++k)
+                    values.push_back({step * k, c / (step * k + b)});
+                const auto scales = examples::flow_scales(values);
+                CAPTURE(step, t0, scales.t0.at, scales.t0.error, low, scales.w0.at, scales.w0.error);
+                CHECK((scales.t0.is_coarse() || std::abs(scales.t0.at / t0 - 1) < 0.01));
+                CHECK((scales.w0.is_coarse() || std::abs(scales.w0.at / std::sqrt(low) - 1) < 0.01));
+                if (step < 0.03 * std::min(low, t0)) {
+                    CHECK(!scales.t0.is_coarse());
+                    CHECK(!scales.w0.is_coarse());
+                }
+                good += !scales.w0.is_coarse();
+            }
+            CHECK(good > 30);
+        }
 }

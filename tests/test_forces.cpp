@@ -1,7 +1,9 @@
 // Forces of the fermions, piece by piece and put together: against derivatives taken path by path, finite differences,
 // and MILC's own sample.
 #include "examples/lattice_file.h"
-#include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
+#include "reorder/link_reorder.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/support.h"

@@ -179,7 +179,7 @@ TEST_CASE("messages in GPU memory: what the message passing says, and what a tes
     };
     for (const int rank : {0, 1}) {
         const std::string here = "rank " + std::to_string(rank) + " of 2: ", other = std::to_string(1 - rank);
-        falls_back(here + "of 1728 words from rank " + other + " (behind in t) 2 came wrong)", true,
+        falls_back(here + "of 1728 words from rank " + other + " (behind in t) 2 were wrong)", true,
                    one_does(rank, OnGpu::wrong));
         falls_back(here + "the caller's message passing could not start messages with rank " + other +
                        " (behind in t, ahead in t): code 77)",
@@ -331,7 +331,7 @@ TEST_CASE("a table of message functions from before messages in GPU memory is ta
     const size_t old = offsetof(milcgpu_messages, gpu_memory);
     for (const Ending &ending : start(old)) {
         CHECK(ending.status == MILCGPU_OK);
-        CHECK(has(ending.text, "(the message passing does not say that it takes addresses of a GPU)"));
+        CHECK(has(ending.text, "(the message passing does not say that it supports GPU addresses)"));
     }
     CHECK(all_ended(start(old - 8), Status::bad_argument, "milcgpu_messages.struct_size is "));
     CHECK(all_ended(start(sizeof(milcgpu_messages) + 8), Status::bad_argument, "milcgpu_messages.struct_size is "));

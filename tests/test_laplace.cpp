@@ -1,6 +1,6 @@
 // The gauge Laplace operator: every row of its table, the operator, its solves, and the C interface.
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/cg.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/bench.h"
@@ -757,5 +757,5 @@ TEST_CASE("Laplace: odd extents along a direction are refused, and a cut lattice
     } catch (const Error &error) {
         refused = error.what();
     }
-    CHECK(refused.find("a halo where the lattice is cut") != std::string::npos);
+    CHECK(refused.find("a halo if the lattice is cut") != std::string::npos);
 }

@@ -258,11 +258,11 @@ TEST_CASE("SciDAC and ILDG files of other programs are read as QIO reads them", 
                       {first, true});
     };
     const unsigned right = written.sums.first;
-    const auto scidac = [&](const std::string &size, const std::string &text) {
+    const auto scidac = [&](const std::string &size, const std::string &text, const std::string &of_ildg = "") {
         return record("scidac-private-file-xml", "<f><dims> 2 4 6 4 </dims><volfmt> 0 </volfmt></f>", {true, false}) +
                record("scidac-file-xml", text, {false, true}) +
                record("scidac-private-record-xml", "<r><precision> D </precision>" + size + "</r>", {true, false}) +
-               record("scidac-binary-data", data, {false, false});
+               of_ildg + record("scidac-binary-data", data, {false, false});
     };
     const std::string plain = ildg() + field(true), size = "<typesize> 144 </typesize><datacount> 4 </datacount>",
                       other = record("ildg-format", "<precision>32</precision>", {true, false});
@@ -285,6 +285,21 @@ TEST_CASE("SciDAC and ILDG files of other programs are read as QIO reads them", 
     CHECK(reads(scidac("<datacount>1</datacount><typesize>576</typesize>", "<x/>") + sum(right, false), true) == "");
     CHECK(reads(scidac(size, std::string(3 << 20, 'x')) + sum(right, false), true) == "");
     CHECK(milcgpu::texts_of(file.name()).about.size() == 3 << 20);
+    // What says two things.
+    const std::string both = scidac(size, "<x/>", ildg());
+    CHECK(reads(both + sum(right, false), true) == "");
+    for (const auto &[from, to, what] :
+         {std::tuple("> 2 </lx>", "> 8 </lx>", "<lx> of the record ildg-format is '8', the SciDAC records say 2;"),
+          {" 4</lt>", " 6</lt>", "<lt> of the record ildg-format is '6', the SciDAC records say 4;"},
+          {"\n64\t", "\n32\t", "<precision> of the record ildg-format is '32', the SciDAC records say 64;"}}) {
+        std::string other_size = both;
+        other_size.replace(other_size.find(from), std::strlen(from), to);
+        CHECK(has(reads(other_size + sum(right, false), true), what));
+    }
+    for (const std::string &between : {field(false), field(true), record("scidac-binary-data", data, {true, true}),
+                                       ildg(), record("scidac-record-xml", "<a/>", {false, false})})
+        CHECK(has(reads(ildg() + field(false) + between + sum(right, false), true), "before their checksum"));
+    CHECK(has(reads(plain + field(false) + sum(right, false), true), "before their checksum"));
     for (const std::string &tail : {std::string(512, '\0'), std::string("more"), sum(right, false).substr(0, 100),
                                     lime_header("x", 1 << 20, {true, false})}) {
         CHECK(reads(ildg() + field(false) + sum(right, false) + tail, true) == "");

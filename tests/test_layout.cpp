@@ -1,7 +1,9 @@
 // Index arithmetic, reorder in both directions, storage formats.
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/geometry/sites_and_parts.h"
-#include "gpu_kernels/su3/reconstruct.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/fields/reconstruct.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/geometry/sites_and_parts.h"
+#include "reorder/resident_links.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <numeric>

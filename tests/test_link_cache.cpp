@@ -16,12 +16,13 @@ struct Prepared {
     Session<double> session;
     std::vector<double> fat[2], lng[2];
     Collective one_rank;
+    DeferredValues deferred;
     LinkCache cache;
     reference::Rng rng{9};
 
     explicit Prepared(Backend backend, bool looks_at_all = false)
         : session(lattice, backend, 0, 0),
-          cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all) {
+          cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all, deferred) {
         for (int s = 0; s < 2; ++s)
             for (auto *links : {&fat[s], &lng[s]}) {
                 links->resize(72 * static_cast<size_t>(lattice.volume()));
@@ -124,6 +125,24 @@ TEST_CASE("a sum of links that changed on the device fails once, with words, and
             CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_OK);
             sum->mirror.forget_copy();
         }
+    }
+}
+
+TEST_CASE("links that somebody holds stay when a new sum takes their place", "[link_cache]") {
+    for (const Backend backend : tests::backends()) {
+        Prepared p(backend);
+        const double sum_fat = 0, sum_lng = 0; // their addresses
+        const auto sum = [&](double factor) -> LinkSet & {
+            LinkSet *set = nullptr;
+            p.cache.keep_sum({&sum_fat, &sum_lng}, {p.fat[0].data(), p.lng[0].data()}, factor,
+                             {p.fat[1].data(), p.lng[1].data()});
+            CHECK(p.cache.ready(&sum_fat, &sum_lng, set) == MILCGPU_OK);
+            return *set;
+        };
+        const std::shared_ptr<milcgpu_links> held = LinkCache::hold(sum(0.5));
+        const uint64_t content = held->links->content();
+        CHECK(sum(0.25).content() != content);
+        CHECK(held->links->content() == content);
     }
 }
 

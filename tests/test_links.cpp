@@ -1,7 +1,7 @@
 // Fat and long links made on the device, asqtad and HISQ, through the C interface; unitarization; bad input.
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
-#include "gpu_kernels/links/links.h"
+#include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/links/links_handle.h"
 #include "tests/support.h"
@@ -601,14 +601,14 @@ TEST_CASE("links that are not finite, or that changed on the device, leave all f
             Device &device = *session.context->device;
             int made = 0; // long links
             bool flipped = false;
-            device.set_look([&](const char *what) {
+            device.set_observer([&](const char *what) {
                 const int before = made;
                 made += std::string(what) == "long links";
                 if (before == 2 && !std::exchange(flipped, true))
                     flip_sign(device, *handle->links->full().lng);
             });
             const milcgpu_status status = make(0.1, &handle);
-            device.set_look({});
+            device.set_observer({});
             CHECK(flipped);
             CHECK(status == MILCGPU_CORRUPTED);
             CHECK(std::string(milcgpu_last_error()).find("long links changed on the device") != std::string::npos);

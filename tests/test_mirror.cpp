@@ -1,7 +1,7 @@
 // Who has the newest: each field that has a copy on the device is written by MILC in the host's memory, by MILC's
 // routine and by the device, each two of these in every order, with NaN in what is not the newest. What is read then,
 // here and there, is what the CPU makes of the same.
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "tests/plugin_support.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/reference/mesons.h"
@@ -189,15 +189,16 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
                 const double eps = 0;
                 void *const fats = milc.fat.data(), *const lngs = milc.lng.data();
                 milcgpu_fatlink_report report{};
-                REQUIRE(milcgpu_plugin_links(hisq ? MILCGPU_HISQ_LINKS : MILCGPU_LOAD_FN_LINKS, &spec, gauge[of].data(),
-                                             1, &eps, &fats, &lngs, nullptr, nullptr, nullptr, device_only,
-                                             &report) == 1);
+                REQUIRE(
+                    milcgpu_plugin_links({hisq ? MILCGPU_HISQ_LINKS : MILCGPU_LOAD_FN_LINKS, &spec, gauge[of].data(), 1,
+                                          &eps, &fats, &lngs, nullptr, nullptr, nullptr, device_only},
+                                         &report) == 1);
                 deferred = device_only != 0;
             };
             const auto fill = [&] { // as the glue does before MILC reads or writes them
                 if (!deferred)
                     return;
-                milcgpu_plugin_forget_deferred(1);
+                milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
                 make(0);
             };
             const auto next = [&] {

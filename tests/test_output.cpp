@@ -1,8 +1,8 @@
 // Files that the example programs write: whole or not there; tables whose cells may have commas.
 #include "examples/arguments.h"
 #include "examples/csv.h"
-#include "gpu_kernels/backend/host_segment.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/host_segment.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/site_records.h"
 #include "tests/catch.h"
 #include "tests/run_support.h"
@@ -185,6 +185,7 @@ TEST_CASE("tables: cells come back as they were, each row has those of the headi
         Csv csv;
         csv.open("--csv", path, {"what", "n", "x", "where"});
         csv.row("a, b", 3, 0.1234567, Cells{"host"});
+        csv.row("\x1b[2J\n", 1, 2, "\u00e9\xff"); // as names of files may be
         CHECK(refusal<std::logic_error>([&] { csv.row(1, 2, 3); }) == "a row of 3 cells in a table of 4");
         csv.row("b", true, std::numeric_limits<double>::quiet_NaN(), "cuda");
         csv.finish();
@@ -193,7 +194,8 @@ TEST_CASE("tables: cells come back as they were, each row has those of the headi
         none.row(1);
         none.finish();
     }
-    CHECK(tests::text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\nb,1,nan,cuda\n");
+    CHECK(tests::text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\n\\x1b[2J\\n,1,2,\u00e9\\xff\n"
+                                  "b,1,nan,cuda\n");
     // Rows of a run that failed are kept beside the name.
     {
         Csv csv(17);

@@ -1,7 +1,7 @@
 // MILC negates one link in place, anywhere, and says nothing: the next call that takes these links returns what it
 // returns for new links. Every entry that keeps links on the device, on a lattice that is looked at by a sample first.
 // And a source whose reals have zero low words.
-#include "gpu_kernels/mesons/spin_taste.h"
+#include "gpu_kernels/measure/spin_taste.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "tests/plugin_support.h"
 #include "tests/reference/gauge_force.h"
@@ -194,8 +194,9 @@ struct Entries {
             const double eps = 0;
             void *const fats = fat.data(), *const lngs = lng.data();
             milcgpu_fatlink_report report{};
-            CHECK(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr,
-                                       nullptr, nullptr, 0, &report) == 1);
+            CHECK(milcgpu_plugin_links(
+                      {MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), 1, &eps, &fats, &lngs, nullptr, nullptr, nullptr, 0},
+                      &report) == 1);
             return fat;
         });
         const auto moved = [this](const std::function<int(const milcgpu_plugin_lattice &)> &force) {
@@ -246,7 +247,7 @@ TEST_CASE("one negated link, anywhere: each entry returns what it returns for ne
         said_by([&] {
             REQUIRE(milc.start() == 1);
             Plugin &p = plugin(); // as on a large lattice of a GPU
-            p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false);
+            p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false, p.deferred);
             p.watch_threads = 2;
             Entries entries(milc);
             reference::Rng rng(17);

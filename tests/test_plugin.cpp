@@ -79,8 +79,9 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
         survives(
             "links",
             [&] {
-                return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, milc.fat.data(), 1, &eps, &fats, &lngs,
-                                            nullptr, nullptr, nullptr, 0, &made);
+                return milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, milc.fat.data(), 1, &eps, &fats, &lngs,
+                                             nullptr, nullptr, nullptr, 0},
+                                            &made);
             },
             [&] { return fat[0] != 0; });
         const milcgpu_plugin_solve_call call = milc.call();
@@ -104,8 +105,9 @@ TEST_CASE("links for the device alone: fields are not filled, solves find them, 
             const std::vector<double> eps(n);
             const std::vector<void *> fats(n, milc.fat.data()), lngs(n, milc.lng.data());
             milcgpu_fatlink_report made{};
-            return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), n, eps.data(), fats.data(),
-                                        lngs.data(), nullptr, nullptr, nullptr, alone, &made);
+            return milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), n, eps.data(), fats.data(),
+                                         lngs.data(), nullptr, nullptr, nullptr, alone},
+                                        &made);
         };
         const auto solution = [&] {
             std::fill(milc.x.begin(), milc.x.end(), 0.0);
@@ -148,8 +150,9 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
             for (int k = 0; k < count; ++k)
                 fats.push_back(links[2 * k].data()), lngs.push_back(links[2 * k + 1].data());
             milcgpu_fatlink_report made{};
-            return milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, gauge.data(), count, &eps[first], fats.data(),
-                                        lngs.data(), nullptr, nullptr, nullptr, alone, &made);
+            return milcgpu_plugin_links({MILCGPU_HISQ_LINKS, &spec, gauge.data(), count, &eps[first], fats.data(),
+                                         lngs.data(), nullptr, nullptr, nullptr, alone},
+                                        &made);
         };
         const auto applied = [&](const std::vector<double> &fat, const std::vector<double> &lng) {
             std::vector<double> out(milc.source.size());
@@ -190,7 +193,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) < 1e-14);
-        milcgpu_plugin_forget_deferred(1);
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) > 1e-3); // of the host's fields
 
         // Others that are made alone, and destroyed, leave them, in use or not.
@@ -198,7 +201,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         REQUIRE(make(one, 1, 1, 1) == 1);
         REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[3],
                                          {parts[2].data(), parts[3].data()}) == 1);
-        milcgpu_plugin_forget_deferred(0);
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, one[0].data());
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14);
         plugin().links->drop_all();
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14); // made again
@@ -208,7 +211,15 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[4]) < 1e-14);
-        milcgpu_plugin_forget_deferred(1);
+        // Once the sum has gone it cannot be made of the parts as they are now.
+        plugin().links->drop_all();
+        std::vector<double> out(milc.source.size());
+        const std::string text = said_by([&] {
+            CHECK(milcgpu_plugin_dslash(sum[0].data(), sum[1].data(), MILCGPU_EVEN, Session<double>::field(milc.source),
+                                        Session<double>::field(out)) == 0);
+        });
+        CHECK(has(text, "its parts have been written since it was made"));
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
     }
 }
 
@@ -220,7 +231,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
         Milc milc(reference::Lattice{{4, 4, 8, 8}});
         said_by([&] { REQUIRE(milc.start() == 1); });
         Plugin &p = plugin();
-        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false); // as on a large one
+        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false, p.deferred); // as on a large one
         p.watch_threads = 2;
         milcgpu_plugin_solve_call call = milc.call();
         call.mass = mass;

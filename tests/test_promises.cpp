@@ -139,12 +139,12 @@ namespace {
 template <class Call>
 milcgpu_status failing_at(Session<double> &session, const std::string &what, int nth, const Call &call) {
     milcgpu::Device &device = *session.context->device;
-    device.set_look([&](const char *next) {
+    device.set_observer([&](const char *next) {
         if (has(next, what) && --nth == 0)
             throw milcgpu::Error(milcgpu::Status::timed_out, "a wait has no end");
     });
     const milcgpu_status status = call();
-    device.set_look({});
+    device.set_observer({});
     CHECK(nth <= 0);
     return status;
 }

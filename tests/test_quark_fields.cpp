@@ -1,6 +1,6 @@
 // Quark fields that stay on the device from one routine to the next: what moves over the bus, content that changes
 // under the same address, bits that flip, memory that is short.
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/context.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"
@@ -232,8 +232,9 @@ TEST_CASE("quark fields of a lattice that is gone are dropped", "[measurements][
             const double eps = 0;
             void *fat = milc.fat.data(), *lng = milc.lng.data();
             milcgpu_fatlink_report made{};
-            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, lattice.data(), 1, &eps, &fat, &lng, nullptr,
-                                         nullptr, nullptr, 0, &made) == 1);
+            REQUIRE(milcgpu_plugin_links({MILCGPU_LOAD_FN_LINKS, &spec, lattice.data(), 1, &eps, &fat, &lng, nullptr,
+                                          nullptr, nullptr, 0},
+                                         &made) == 1);
         };
         const Device &device = *plugin().context->device;
         const QuarkFields &quarks = *plugin().quarks;

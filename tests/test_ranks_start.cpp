@@ -144,13 +144,13 @@ TEST_CASE("start on ranks: an impossible box on one rank is named on all", "[ran
     static const std::vector<int> map(128, 3);
     bad("site map", [](Given &g) { g.layout.site_map = map.data(); });
     refused({4, 4, 4, 4}, {1, 1, 1, 2},
-            "rank 0 of 2: layout.extent[T] is 2 and cut from 4: where the lattice is cut a "
+            "rank 0 of 2: layout.extent[T] is 2 and cut from 4: if the lattice is cut, a "
             "box needs at least 3 sites, the depth of the halo. Cut another direction, or "
             "use fewer ranks",
             {});
     for (const int mu : {0, 3}) // on one rank, without messages
         refused({2, 4, 4, 2}, {1, 1, 1, 1},
-                format("layout.extent[%c] is 2 and emulated as cut: where the lattice is cut a box needs at least 3 "
+                format("layout.extent[%c] is 2 and emulated as cut: if the lattice is cut, a box needs at least 3 "
                        "sites",
                        "XYZT"[mu]),
                 [mu](Given &g) { g.layout.emulate = 1 << mu; });
@@ -169,9 +169,9 @@ TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[r
     bad(whole, grid, "layout.emulate (or MILCGPU_TEST=cut=...) on rank 3 of 6 is 5, and 0 on rank 0", 3,
         [](Given &g) { g.layout.emulate = 5; });
     bad(whole, grid,
-        "the box of rank 3 of 6, 4 x 4 x 4 x 4 at 0 0 0 4, overlaps that of rank 2, 4 x 4 x 4 x 4 at 0 0 0 4", 3,
+        "the box of rank 3 of 6, 4 x 4 x 4 x 4 at 0 0 0 4, overlaps the box of rank 2, 4 x 4 x 4 x 4 at 0 0 0 4", 3,
         [](Given &g) { g.layout.origin[1] = 0; });
-    bad(whole, grid, "the boxes of 6 ranks have 1472 sites together, the whole lattice of 4 x 8 x 4 x 12 has 1536", 5,
+    bad(whole, grid, "the boxes of 6 ranks have 1472 sites in total, the whole lattice of 4 x 8 x 4 x 12 has 1536", 5,
         [](Given &g) { g.layout.extent[3] = 3; });
     bad(whole, grid,
         "layout.neighbour[T][1] of rank 2 of 6 is rank 0, whose box (4 x 4 x 4 x 4 at 0 0 0 0) is not ahead of that of "

@@ -252,9 +252,12 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     const std::string twice = said_by([] {
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "another");
+        milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "");
         milcgpu_plugin_says_once(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
     });
-    CHECK(twice == "milcgpu: load_fn_links: a reason\n");
+    CHECK(twice == "milcgpu: load_fn_links: a reason\nmilcgpu: load_fn_links: another\n");
 }
 
 TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be written", "[plugin]") {

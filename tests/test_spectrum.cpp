@@ -198,7 +198,7 @@ TEST_CASE("programs: spectrum of free quarks from every wall, and their masses",
                                     "--wall even --size 2 4 4 8 --masses 0.2 --first-slice 1 --action asqtad",
                                     "--wall full --size 4 2 4 6 --masses 0.2 --sources-in-time 3", "--size 2 2 2 2"}) {
         const Spectrum s = spectrum(free + words);
-        CHECK(s.run.count("correlators of free quarks, over the largest") == 1);
+        CHECK(s.run.count("correlators of free quarks, relative to the largest") == 1);
     }
     const Spectrum s = spectrum(free + "--size 2 2 2 64 --masses 0.3");
     // Of two quarks, of two, and of three. The pion's has no way to see the quark that went around, with (-1)^t.

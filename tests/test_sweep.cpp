@@ -27,7 +27,7 @@ TEST_CASE("sweep: gains above the noise, in the mean of the rows of a shape", "[
     add(sweep, shift, "64 threads", {0.80, 0.50, 0.90}); // 25 %, but the runs are 50 % apart
     const std::vector<std::string> gains = sweep.gains();
     REQUIRE(gains.size() == 1);
-    CHECK(gains[0] == "rows.h: block 128 -> 64 threads: 13.0 % in the mean of 2 rows, 1.0 % at least (noise 2.0 %)");
+    CHECK(gains[0] == "rows.h: block 128 -> 64 threads: 13.0 % on average over 2 rows, at least 1.0 % (noise 2.0 %)");
 }
 
 TEST_CASE("sweep: several sources by launches of fewer", "[programs]") {
@@ -39,5 +39,5 @@ TEST_CASE("sweep: several sources by launches of fewer", "[programs]") {
     add(sweep, of(8), Sweep::own, {0.10, 0.10, 0.10}); // 8 does not divide 12
     const std::vector<std::string> gains = sweep.gains();
     REQUIRE(gains.size() == 1);
-    CHECK(gains[0] == "dslash 13 plain, half, 12 sources: 11.1 % (noise 0.0 %) by 3 launches of 4");
+    CHECK(gains[0] == "dslash 13 plain, half, 12 sources: 11.1 % (noise 0.0 %) with 3 launches of 4");
 }

@@ -1,6 +1,6 @@
 // Waits inside kernels have an end, and the host names them. Only a GPU waits.
-#include "gpu_kernels/backend/peers.h"
-#include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/machine/backend/peers.h"
+#include "gpu_kernels/staggered/staggered_operator.h"
 #include "reorder/resident_links.h"
 #include "tests/cut_support.h"
 #include <algorithm>

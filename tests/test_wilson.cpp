@@ -1,8 +1,8 @@
 // The Wilson operator: every row of its table, its physics, its solvers, against tests/reference/wilson.h.
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/wilson.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/solve/wilson.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
+#include "milc_glue/solve/wilson_handle.h"
 #include "tests/bench.h"
 #include "tests/reference/wilson.h"
 

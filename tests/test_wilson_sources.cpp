@@ -1,8 +1,8 @@
 // Wilson and clover fermions, several sources at once: in every row, in the operator, and through the C interface, each
 // as it is alone.
-#include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/solve/wilson.h"
+#include "gpu_kernels/wilson/wilson_operator.h"
+#include "milc_glue/solve/wilson_handle.h"
 #include "tests/clover_support.h"
 #include <algorithm>
 
@@ -222,8 +222,8 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step: iterates 
             HalfCall half;
             half.in = in, half.out = out;
             CHECK(thrown_by([&] { WilsonNormal(other).first_half(bench.device, half); }) ==
-                  "Wilson operator: 2 sources at once, but it has room for 1. Make what lies between its "
-                  "halves for as many (NormalOperator::between)");
+                  "Wilson operator: 2 sources at once, but it has memory for 1. Allocate the fields between "
+                  "its halves for as many (NormalOperator::between)");
         }
 }
 

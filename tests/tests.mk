@@ -4,23 +4,29 @@
 LONG ?= $(if $(gpus),1)
 export LONG
 
-# Where TESTS is one tag, as [smoke], only the files that have tests of it.
-tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
-tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
+# One word for the shell; TESTS for Catch, which takes a comma in a name with a backslash alone.
+in_quotes = '$(subst ','\'',$(1))'
+for_catch  = $(if $(findstring ",$(TESTS)),$(call in_quotes,$(subst "\$(comma)","$(comma)",$(subst $(comma),\$(comma),$(TESTS)))),$(TESTS))
+# If TESTS is one tag, as [smoke], or the name of one test in quotation marks, only the files that have it are compiled.
+tag           := $(shell echo $(call in_quotes,$(TESTS)) | grep -x '\[[a-z_]*\]')
+tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp),$(if $(findstring ",$(TESTS)),$(shell grep -lF $(call in_quotes,$(TESTS)) tests/*.cpp)))
 main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
 test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
-# Three programs, which run side by side, those that take longest first: tests that start programs, tests that start
-# programs in MILC's shape, and tests of the library.
-host_tests     := $(call tests_of,milc_host milc_host_md)
+# Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
+host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
-# Without a GPU, tests of the library run in three parts at once that take as long: those with a tag of part_1, those of
-# the others with a tag of part_2, and the rest. Some tests wait, and others take the time.
-part_1         := eigen measurements
-part_2         := ranks operators cg
-parts          := $(if $(library_tests),milcgpu_tests $(if $(TESTS)$(gpus),,milcgpu_tests-2 milcgpu_tests-3))
-test_runs      := $(if $(starting_tests),program_tests) $(if $(host_tests),milc_host_tests) $(if $(parts),milcgpu_tests)
+# The tests of each file run in a process of their own, by a target check-NAME, as many at once as make has jobs; those
+# that TESTS names run in one process of each program. The files that take longest start first.
+long_first     := programs milc_host milc_programs flips_calls planted_edits install md eigen eigen_calls cut_md
+names_of        = $(patsubst tests/test_%.cpp,%,$(1))
+names           = $(filter $(long_first),$(call names_of,$(1))) $(filter-out $(long_first),$(call names_of,$(1)))
+runs_of         = $(if $(TESTS),$(if $(2),$(1)),$(call names,$(2)))
+program_runs   := $(call runs_of,program_tests,$(starting_tests))
+host_runs      := $(call runs_of,milc_host_tests,$(host_tests))
+library_runs   := $(call runs_of,milcgpu_tests,$(library_tests))
+test_runs      := $(program_runs) $(host_runs) $(library_runs)
 
 test_objects  := $(call objects,$(test_sources))
 test_main     := $(call objects,$(main_of_tests))
@@ -147,43 +153,30 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(all_originals) 
 .PHONY: $(test_runs:%=check-%)
 
 check: $(test_runs:%=check-%)
-	@cat $(patsubst %,$(O)/%.counts,$(parts) $(filter-out milcgpu_tests,$(test_runs))) | awk '$(add_counts)'
+	@cat $(test_runs:%=$(O)/tests/%.counts) | awk '$(add_counts)'
 
-# Last where they run at once: they then fill what the others leave.
-check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) $(if $(call tests_of,fuzz),$(fuzz_program)) | $(if $(word 2,$(parts)),$(if $(host_tests),check-milc_host_tests))
-	@$(shared_threads)$(foreach part,$(parts),{ $(call run_tests,$(part),$(asked_of_$(part))); } &) wait
-# Parts that run at once share the processors. LONG=1: each has as many threads as there are processors.
-shared_threads = $(if $(and $(word 2,$(parts)),$(filter-out 1,$(or $(LONG),0))),export OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$$((($$(nproc) + 2) / 3))}; )
-no_tag = $(subst $(space),,$(1:%=~[%]))~[.]
-ifeq ($(words $(parts)),3)
-asked_of_milcgpu_tests   := '$(subst $(space),$(comma),$(part_1:%=[%]~[.]))'
-asked_of_milcgpu_tests-2 := '$(subst $(space),$(comma),$(part_2:%=[%]$(call no_tag,$(part_1))))'
-asked_of_milcgpu_tests-3 := '$(call no_tag,$(part_1) $(part_2))'
-else
-asked_of_milcgpu_tests    = $(TESTS)
-endif
+# Programs that take long to build come first, so that their tests do not run alone at the end.
+$(test_runs:%=check-%): | $(if $(starting_tests),$(O)/program_tests $(libraries) $(test_programs)) $(if $(host_tests),$(host_programs))
+$(program_runs:%=check-%): check-%: $(O)/program_tests
+	@$(call run_tests,$<,$*)
+$(host_runs:%=check-%): check-%: $(O)/milc_host_tests $(host_programs)
+	@$(call run_tests,$<,$*)
+$(library_runs:%=check-%): check-%: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) $(if $(call tests_of,fuzz),$(fuzz_program))
+	@$(call run_tests,$<,$*)
 
-# On a GPU not at once with the others, some of which need all of its memory.
-after = $(if $(gpus),$(filter $(1:%=check-%),$(test_runs:%=check-%)))
-check-milc_host_tests: $(O)/milc_host_tests $(host_programs) | $(call after,milcgpu_tests)
-	@$(call run_tests,milc_host_tests,$(TESTS))
-
-# The one that takes longest starts first: the others wait for what it needs.
-needed_first = $(if $(starting_tests),$(O)/program_tests $(libraries) $(test_programs))
-$(filter-out check-program_tests,$(test_runs:%=check-%)): | $(needed_first)
-check-program_tests: $(needed_first) | $(call after,milcgpu_tests milc_host_tests)
-	@$(call run_tests,program_tests,$(TESTS))
+# Processes that run at once share the processors.
+threads_each := $(if $(filter 1,$(LONG)),2,1)
 
 # What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
-run_tests = echo '  TEST  $(O)/$(1)'; \
-  $(O)/$(firstword $(subst -, ,$(1))) $(2) >$(O)/$(1).log 2>&1; \
-  awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
+run_tests = mkdir -p $(O)/tests; \
+  OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$(threads_each)} $(1) $(or $(for_catch),-# '[\#test_$(2)]~[.]') >$(O)/tests/$(2).log 2>&1; \
+  awk -v status=$$? -v counts=$(O)/tests/$(2).counts '$(take_counts)' $(O)/tests/$(2).log
 take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
   /^skipped [0-9]+: / { why = why $$0 "\n"; next } { said = said $$0 "\n" } \
   END { if (status != 0 && failed + 0 == 0) failed = 1; if (failed > 0) printf "%s", said; printf "%d %d %d\n%s", passed, failed, skipped, why >counts; \
-        printf "$(1): %d passed, %d failed, %d skipped\n", passed, failed, skipped }
+        printf "  TEST  $(2): %d passed, %d failed, %d skipped\n", passed, failed, skipped }
 add_counts = /^skipped / { n = $$2 + 0; sub(/^[^:]*: /, ""); lack[$$0] += n; next } { passed += $$1; failed += $$2; skipped += $$3 } \
   END { if (passed + failed + skipped == 0) failed = 1; for (what in lack) why = why (why != "" ? "; " : ": ") lack[what] " " what; \
         printf "%d passed, %d failed%s\n", passed, failed, (skipped > 0 ? ", " skipped " skipped" why : ""); exit failed > 0 }

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Prints an input for ks_spectrum_hisq that is cut from MILC's sample ks_spectrum_hisq.allHISQ.2.
+# Prints an input for ks_spectrum_hisq, a part of MILC's sample ks_spectrum_hisq.allHISQ.2.
 #
 #     sh all_hisq.sh NX NY NZ NT LATTICE > all_hisq.in
 #
-# A random wall, without and with momentum. A light quark (mass 0.000569) of both, two heavy ones (0.164, 0.1827) of the
-# first, and both heavy ones again from the light one at a sink near half the time; ten meson correlators. The sample
-# reads the wall from a file, for which MILC needs QIO; here the second source is made from the first.
+# Sources: a random wall without and with momentum. Quarks: a light one (mass 0.000569) from both sources, two heavy
+# ones (0.164, 0.1827) from the first source, and both heavy ones again from the light quark at a sink near half the
+# time. Ten meson correlators. The sample reads the wall from a file, for which MILC needs QIO; this input makes the
+# second source from the first.
 set -e
-[ $# = 5 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-# MASS EPSILON: a set of one solve to a relative residual.
+[ $# = 5 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+# MASS EPSILON: a set with one solve to a relative residual.
 heavy() {
     printf 'set_type single\ninv_type CGZ\nmax_cg_iterations 400\nmax_cg_restarts 5\ncheck yes\nmomentum_twist 0 0 0\n'
     printf 'precision 2\nsource 0\nnumber_of_propagators 1\nmass %s\nnaik_term_epsilon %s\n' $1 $2

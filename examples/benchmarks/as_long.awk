@@ -1,10 +1,12 @@
-# Seconds of a build of MILC that is too slow to end. SHORT is its output, with looser residuals or fewer sites; LONG is
-# any build's output of the benchmark, with as many solves in the same order:
+# Estimates the seconds of a build of MILC that is too slow for the whole benchmark. SHORT is the output of this build,
+# with looser residuals or fewer sites. LONG is the output of any build for the whole benchmark, with as many solves in
+# the same order:
 #
 #     awk [-v sites=N] -f as_long.awk LONG SHORT
 #
-# Prints SHORT with the iterations of LONG. Solves take longer as their iterations grow. Then all seconds are multiplied
-# by N, the sites of LONG over those of SHORT. Solves that end after one iteration, as checks do, stay as they are.
+# Prints SHORT with the iterations of LONG, and multiplies the seconds of each solve by the ratio of iterations. Then it
+# multiplies all seconds by N, the sites of LONG divided by the sites of SHORT. Solves that end after one iteration,
+# such as checks, are not scaled.
 function kind(  name) { name = $0; sub(/^[^(]*\(/, "", name); sub(/[ )].*/, "", name); return name }
 function field(name,  k) { for (k = 1; k < NF; k++) if ($k == name && $(k + 1) == "=") return k + 2 }
 BEGIN { if (!sites) sites = 1 }

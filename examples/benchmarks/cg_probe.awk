@@ -2,9 +2,9 @@
 #
 #     awk -f cg_probe.awk probe.out
 #
-# Solves of one right-hand side come first, six of them; then four of twelve, of which MILC prints a line a right-hand
-# side. The first solve of each kind is left out. GF a rank, as MILC counts them: the median of the CONGRAD5 lines,
-# weighted by their time.
+# The output has six solves of one right-hand side, then four of twelve, for which MILC prints a line for each
+# right-hand side. The first solve of each kind is omitted. GF per rank, as MILC counts them, is the median of the
+# CONGRAD5 lines, weighted by their time.
 /^CONGRAD5/ {
     n++
     single = n <= 6
@@ -31,7 +31,7 @@ END {
                 }
         sum = 0
         for (i = 1; i <= m && sum < all[kind] / 2; i++) { sum += seconds[kind, i]; median = of[kind, i] }
-        printf "%2d right-hand side(s): %.4f s a solve, %.4f s and %.0f iterations each, %.1f GF a rank\n", kind,
+        printf "%2d right-hand side(s): %.4f s per solve, %.4f s and %.0f iterations each, %.1f GF per rank\n", kind,
                kind * all[kind] / m, all[kind] / m, steps[kind] / m, median / 1000
     }
     if (failed) printf "%d solves did not converge\n", failed

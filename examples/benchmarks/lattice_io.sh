@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints an input for MILC's su3_ora (pure_gauge) that reads a lattice and writes it again, each by all ranks. MILC
+# Prints an input for MILC's su3_ora (pure_gauge), which reads a lattice and writes it again, each by all ranks. MILC
 # prints the seconds of both.
 #
 #     sh lattice_io.sh NX NY NZ NT LATTICE COPY > io.in

@@ -1,11 +1,11 @@
-# Where the time of a MILC run went, by MILC's output and by milcgpu's table at exit:
+# Prints how a MILC run spent its time, by MILC's output and by milcgpu's table at exit:
 #
 #     awk [-v steps=30 -v trajecs=2] [-v row=NAME] -f parts.awk OUTPUT MILCGPU_LOG
 #
-# In place of the log it takes the table that MILCGPU_TABLE=NAME.csv has written.
-# Trajectories of two lengths give the seconds of a step and those beside the steps (heat bath, actions). 'steps' and
-# 'trajecs' are those of the benchmark: its time is scaled from them. With 'row' it prints milcgpu's parts alone, as a
-# row of the table that examples/parts.gp draws.
+# Instead of the log it also reads the table that MILCGPU_TABLE=NAME.csv has written. Trajectories of two lengths
+# determine the seconds of a step and the seconds outside of steps (heat bath, actions). From both it computes the time
+# of the benchmark, which has 'steps' and 'trajecs'. With 'row' it prints only milcgpu's parts, as a row of the table
+# that examples/parts.gp draws.
 function part(routine) {
     if (routine ~ /congrad|multicg|invert|bicgilu|eigensolve/) return "solves"
     if (routine ~ /force/) return "forces"
@@ -91,7 +91,7 @@ END {
     for (name in timed) say(name ", " timed[name] " lines", timed_seconds[name])
     say("in all", run)
     if (failed) printf "  %d solves did not converge\n", failed
-    if (!whole) { print "no table of milcgpu"; exit }
+    if (!whole) { print "the log has no table of milcgpu"; exit }
     print "milcgpu says"
     for (k = 1; k <= count; k++) if (order[k] in of) share(order[k], of[order[k]])
     share("outside of milcgpu", whole - inside)

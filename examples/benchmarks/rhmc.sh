@@ -9,20 +9,20 @@
 #           f211: as MILC's sample su3_rhmc_hisq.f211.2, with its rationals.sample.su3_rhmc_hisq_f211
 # LATTICE   a file, or 'fresh'
 # STEPS     even; each further number is another set of TRAJECS trajectories
-# In the environment: WARMS, warm-ups of 20 steps before (APEX makes its lattice by 40 from 'fresh'); SAVE, a file for
-# the lattice after them.
+# Environment: WARMS, the number of warm-ups of 20 steps before (APEX makes its lattice by 40 from 'fresh'); SAVE, a
+# file for the lattice after the warm-ups.
 set -e
 [ $# -ge 9 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 benchmark=$1 nx=$2 ny=$3 nz=$4 nt=$5 rational=$6 lattice=$7 trajecs=$8
 shift 8
 [ "$lattice" = fresh ] && start=fresh || start="reload_serial $lattice"
 
-# PRECISION, MAX, and the residuals of force, action and heat bath: of a pseudofermion.
+# PRECISION, MAX, and the residuals of force, action and heat bath, for a pseudofermion.
 solves() {
     printf 'cgresid_md_fa_gr %s %s %s\nmax_multicg_md_fa_gr %s %s %s\n' $3 $4 $5 $2 $2 $2
     printf 'cgprec_md_fa_gr %s %s %s\n' $1 $1 $1
 }
-# MASS EPSILON RESIDUAL: of a condensate.
+# MASS EPSILON RESIDUAL: for a condensate.
 condensate() {
     printf 'mass %s\nnaik_term_epsilon %s\nerror_for_propagator %s\nrel_error_for_propagator 0\n' $1 $2 $3
 }

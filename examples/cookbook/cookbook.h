@@ -1,11 +1,11 @@
-/* What the programs of the cookbook share: a small lattice, random numbers, and a gauge field. */
+/* Shared code of the cookbook's programs: a small lattice, random numbers, and a gauge field. */
 #include <milcgpu/milcgpu_md.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { nx = 4, ny = 4, nz = 4, nt = 8, sites = nx * ny * nz * nt, even_sites = sites / 2 };
 
-/* Ends the program where a call has failed. */
+/* Ends the program if a call has failed. */
 static inline void ok(milcgpu_status status) {
     if (status != MILCGPU_OK) {
         printf("%s: %s\n", milcgpu_status_name(status), milcgpu_last_error());
@@ -13,7 +13,7 @@ static inline void ok(milcgpu_status status) {
     }
 }
 
-/* Prints a number and whether it is as small as it should be. */
+/* Prints a number and its limit; returns whether the number is within the limit. */
 static inline int small(const char *what, double value, double limit) {
     printf("%s: %.2e, allowed %.0e\n", what, value, limit);
     return value >= 0 && value <= limit;
@@ -70,7 +70,7 @@ static inline milcgpu_gauge *make_gauge(milcgpu_context *context) {
     return gauge;
 }
 
-/* HISQ links of the gauge field, on the device. *links may be a handle from before. */
+/* HISQ links of the gauge field, on the device. *links may be an existing handle. */
 static inline void make_hisq(milcgpu_gauge *gauge, milcgpu_links **links) {
     milcgpu_fatlink_spec hisq;
     milcgpu_hisq_defaults(&hisq, sizeof hisq);

@@ -1,4 +1,4 @@
-/* The lowest eigenvectors of -D^2, and a solve of a light quark that begins where they end. */
+/* The lowest eigenvectors of -D^2, and a solve of a light quark with and without deflation by them. */
 #include "cookbook.h"
 #include <milcgpu/milcgpu_eigen.h>
 
@@ -13,7 +13,7 @@ int main(void) {
     fill_random(b, 6 * sites);
 
     milcgpu_eigen_spec lowest;
-    milcgpu_eigen_defaults(&lowest, sizeof lowest); /* even sites; as exact as deflation needs */
+    milcgpu_eigen_defaults(&lowest, sizeof lowest); /* even sites; as accurate as deflation needs */
     lowest.count = count;
     milcgpu_eigenvectors *vectors;
     milcgpu_eigen_report made = {.struct_size = sizeof made};

@@ -2,7 +2,7 @@
 #include "cookbook.h"
 #include <milcgpu/milcgpu_flow.h>
 
-/* Called after each measurement. Anything but 0 would end the flow. */
+/* Called after each measurement. A return value other than 0 would end the flow. */
 static int line(void *user, const milcgpu_flow_point *point) {
     const double energy = point->of.clover_t + point->of.clover_s;
     double *last = user;

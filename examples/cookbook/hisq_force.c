@@ -4,7 +4,7 @@
 
 static double phi[6 * sites], x[6 * sites];
 
-/* X = (4 m^2 - D D)^-1 phi on even sites, D X on odd ones; returns the action <phi, X>. */
+/* X = (4 m^2 - D D)^-1 phi on even sites, D X on odd sites; returns the action <phi, X>. */
 static double solve(milcgpu_gauge *gauge, milcgpu_links **links, milcgpu_vectors *vectors) {
     const milcgpu_pole pole = {4 * 0.2 * 0.2, 1e-12, 0};
     milcgpu_multi_mass_spec spec;
@@ -22,7 +22,7 @@ static double solve(milcgpu_gauge *gauge, milcgpu_links **links, milcgpu_vectors
     return action;
 }
 
-/* How much the energy changes in a step. */
+/* The change of the energy in a step. */
 static double error_of(double step, milcgpu_context *context, milcgpu_vectors *vectors, milcgpu_links **links) {
     const double residue = 1;
     milcgpu_fatlink_spec hisq;

@@ -29,7 +29,7 @@ int main(void) {
     spec.tolerance = 1e-11;
     spec.sloppy.precision = MILCGPU_SINGLE; /* iterates in single, to a residual in double */
     milcgpu_solve_report report = {.struct_size = sizeof report};
-    milcgpu_field source = {rhs, MILCGPU_DOUBLE, 0}, solution = {x, MILCGPU_DOUBLE, 0}; /* x is the guess, too: 0 */
+    milcgpu_field source = {rhs, MILCGPU_DOUBLE, 0}, solution = {x, MILCGPU_DOUBLE, 0}; /* x is also the guess: 0 */
     ok(milcgpu_staggered_solve(links, &spec, &source, &solution, &report));
     printf("%d iterations, true residual %.1e\n", report.iterations, report.true_residual);
 

@@ -27,7 +27,7 @@ one = [1.0 if k % 8 == 0 else 0.0 for k in range(18)]  # a 3 x 3 unit matrix: re
 gauge = ffi.new("double[]", one * (4 * sites))
 hisq = ffi.new("milcgpu_fatlink_spec *")
 lib.milcgpu_hisq_defaults(hisq, ffi.sizeof("milcgpu_fatlink_spec"))
-hisq.signs = lib.MILCGPU_SIGNS_OUT  # phases and boundary sign are put in
+hisq.signs = lib.MILCGPU_SIGNS_OUT  # the library multiplies phases and boundary sign in
 links = ffi.new("milcgpu_links **")
 ok(lib.milcgpu_links_make(context[0], hisq, field(gauge), [{"links": links}], 1, ffi.NULL, ffi.NULL))
 

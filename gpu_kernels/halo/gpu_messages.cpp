@@ -1,5 +1,5 @@
 #include "gpu_kernels/halo/gpu_messages.h"
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include <algorithm>
 #include <cstring>
 
@@ -8,15 +8,15 @@ namespace milcgpu {
 namespace {
 
 constexpr const char *phase = "a test of messages from GPU memory";
-constexpr int first_tag = Ranks::tags - 2 * Peers::faces; // nothing else has these
+constexpr int first_tag = Ranks::tags - 2 * Peers::faces; // nothing else uses these
 
 struct Verdict {
-    size_t bytes;        // of room
-    bool failed, waited; // waited: for a rank that may have more to say
+    size_t bytes;        // of memory
+    bool failed, waited; // waited: for a rank that may know more
     char why[200];
 };
 
-// Words of a message: of the rank that sends it, and of the face where it arrives.
+// Words of a message, by the rank that sends it and the face where it arrives.
 uint32_t pattern(int rank, int face, size_t word) {
     uint64_t bits =
         (uint64_t(rank) << 40 | uint64_t(face) << 32 | word) * 0x9E3779B97F4A7C15ull + 0xD1B54A32D192ED03ull;
@@ -24,7 +24,7 @@ uint32_t pattern(int rank, int face, size_t word) {
     return static_cast<uint32_t>(bits >> 32);
 }
 
-// Of a face's part of the room: a short message, then a long one, because message passing treats them differently.
+// A face's part of the memory: a short message, then a long one, because message passing treats them differently.
 struct Parts {
     size_t words; // of a part
     explicit Parts(size_t bytes) : words(bytes / Peers::faces / 16 * 4) {}
@@ -35,13 +35,13 @@ struct Parts {
     size_t bytes(bool is_long) const { return sizeof(uint32_t) * (is_long ? words - words_short() : words_short()); }
 };
 
-// The test of this rank. Throws where the ranks are broken, or the device is lost.
+// The test of this rank. Throws if the ranks are broken, or if the device is lost.
 class PatternTest {
   public:
     PatternTest(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t bytes)
         : device_(device), ranks_(ranks), neighbour_(neighbour), parts_(bytes) {}
 
-    // Everything else than the pattern lies in `received` before.
+    // `received` is filled with anything but the pattern first.
     void lay_out(unsigned char *sent, unsigned char *received) const {
         std::vector<uint32_t> out(Peers::faces * parts_.words), in(out.size());
         for (int face = 0; face < Peers::faces; ++face)
@@ -68,7 +68,7 @@ class PatternTest {
         return list;
     }
 
-    // Empty: all came whole.
+    // Empty if all messages came whole.
     std::string what_is_wrong(const unsigned char *received) const {
         std::vector<uint32_t> in(Peers::faces * parts_.words);
         device_.copy_to_host(in.data(), received, in.size() * sizeof in[0]);
@@ -77,7 +77,7 @@ class PatternTest {
             for (size_t k = 0; k < parts_.words && is_reached(face); ++k)
                 wrong += in[face * parts_.words + k] != expected(face, k);
             if (wrong != 0)
-                return format("of %zu words from rank %d (%s) %zu came wrong", parts_.words, neighbour_[face],
+                return format("of %zu words from rank %d (%s) %zu were wrong", parts_.words, neighbour_[face],
                               face_names[face], wrong);
         }
         return "";
@@ -108,8 +108,8 @@ std::string why_no_gpu_messages(Ranks &ranks, GpuMessages asked) {
         if (answer.asked == GpuMessages::never)
             return "MILCGPU_GPU_MPI=0";
     for (int rank = 0; rank < ranks.size(); ++rank)
-        if (all[rank].asked == GpuMessages::where_said && !all[rank].allowed)
-            return all[rank].by[0] == '\0' ? "the message passing does not say that it takes addresses of a GPU"
+        if (all[rank].asked == GpuMessages::where_supported && !all[rank].allowed)
+            return all[rank].by[0] == '\0' ? "the message passing does not say that it supports GPU addresses"
                                            : format("%s: no", all[rank].by);
     return "";
 }
@@ -124,14 +124,14 @@ GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array
         mine.failed = true, mine.waited = waited;
         std::snprintf(mine.why, sizeof mine.why, "%s", why.c_str());
     };
-    // Others wait for this rank's messages: what fails is said below.
+    // Other ranks wait for this rank's messages, so it sends them even if it has failed; the failure is reported below.
     const std::vector<Verdict> before = ranks.gathered(phase, mine);
     const auto least = std::min_element(before.begin(), before.end(),
                                         [](const Verdict &a, const Verdict &b) { return a.bytes < b.bytes; });
     const bool all_can = std::none_of(before.begin(), before.end(), [](const Verdict &one) { return one.failed; });
     if (all_can)
         try {
-            const PatternTest test(device, ranks, neighbour, least->bytes); // there may be boxes of several sizes
+            const PatternTest test(device, ranks, neighbour, least->bytes); // boxes may have different sizes
             test.lay_out(sent.get(), received.get());
             using Memory = std::shared_ptr<unsigned char>;
             const auto both = std::make_shared<std::pair<Memory, Memory>>(sent, received);
@@ -151,7 +151,7 @@ GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array
         }
     const std::vector<Verdict> verdicts = all_can ? ranks.gathered(phase, mine) : before;
     int worst = -1;
-    for (int rank = ranks.size() - 1; rank >= 0; --rank) // the lowest that knows most
+    for (int rank = ranks.size() - 1; rank >= 0; --rank) // the verdict of the lowest rank that knows most
         if (verdicts[rank].failed && (worst < 0 || verdicts[worst].waited || !verdicts[rank].waited))
             worst = rank;
     if (worst >= 0)

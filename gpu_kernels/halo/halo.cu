@@ -1,9 +1,9 @@
-#include "gpu_kernels/backend/content_hash.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/lasting_memory.h"
-#include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/fields/for_precision.h"
 #include "gpu_kernels/halo/message_groups.h"
 #include "gpu_kernels/halo/pieces.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/lasting_memory.h"
 #include <cstring>
 #include <list>
 
@@ -11,7 +11,7 @@ namespace milcgpu {
 
 namespace {
 
-// Ghosts of a vector of a parity, of each of its sources, and the sites that neighbours have as such.
+// Ghosts of a vector of a parity, of each source, and the sites that are ghosts of the neighbours.
 template <int bytes, int word> struct GhostsOfVector {
     static constexpr bool fits_slot = true, of_sources = true;
     CutLattice lattice;
@@ -22,7 +22,7 @@ template <int bytes, int word> struct GhostsOfVector {
     int sources = 1;
     ActiveSources active = {};
     MILCGPU_HD bool wanted(int k) const { return active.has(k); }
-    // The site that the neighbour has as the ghost of a place in a face; -1: the place is empty.
+    // The site that is the neighbour's ghost in a place of a face; -1: the place is empty.
     MILCGPU_HD int sent(int mu, int side, int place) const {
         const int away = place / lattice.layer[mu];
         Site s;
@@ -41,7 +41,7 @@ template <int bytes, int word> struct GhostsOfVector {
     }
 };
 
-// The nearest links behind, of the direction in which they lie behind. Kind of a piece: parity.
+// The nearest links behind, of the direction in which they are behind. Kind of a piece: parity.
 template <int bytes> struct LinksBehind {
     static constexpr bool fits_slot = true, of_sources = false; // fits: up to 3 layers
     CutLattice lattice;
@@ -62,7 +62,7 @@ template <int bytes> struct LinksBehind {
 };
 
 #if defined(MILCGPU_WITH_CUDA)
-// Ghosts of a vector of a parity, to peers (peers.h). An exchange of nothing comes first: by then no neighbour reads
+// Sends ghosts of a vector of a parity to peers (peers.h). An empty exchange comes first: after it no neighbour reads
 // the ghosts that are overwritten.
 template <int bytes, int word>
 __global__ void __launch_bounds__(max_block)
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(max_block)
         for (int other = 0; other < Peers::faces; ++other)
             if (vector.lattice.cut(other / 2) &&
                 vector.lattice.first_ghost + j >= vector.lattice.ghost[other / 2][other % 2])
-                face = other; // faces lie one behind the other
+                face = other; // faces are contiguous
         const int mu = face / 2, side = face % 2;
         Element<bytes> e = {};
         vector.load(0, vector.sent(mu, side, vector.lattice.first_ghost + j - vector.lattice.ghost[mu][side]), e.w);
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(max_block)
 }
 #endif
 
-// function(integral constant of the bytes) for a number of bytes that is known when the program runs.
+// Calls function with the integral constant of a number of bytes that is known only at run time.
 template <int... known, class Function> void for_bytes(size_t bytes, const Function &function) {
     bool found = false;
     ((bytes == known ? (function(std::integral_constant<int, known>()), found = true) : found), ...);
@@ -109,7 +109,7 @@ template <class Function> void for_element(const LinkField &links, const Functio
 
 } // namespace
 
-// Where the only neighbour is this rank itself, what goes out is what comes in.
+// If this rank is its only neighbour, what it sends is what it receives.
 const unsigned char *Halo::Buffers::filled() const {
     return in.data() != nullptr ? in.data() : messages.received ? messages.received.get() : out.data();
 }
@@ -124,7 +124,7 @@ Halo::MessageMemory Halo::allocate_for_messages(size_t bytes) {
 Halo::Buffers Halo::buffers_in(size_t bytes, const MessageMemory &messages) {
     Buffers scratch;
     scratch.messages = messages;
-    const bool apart = device_.on_gpu() && !gpu_messages_; // kernels and messages have memory of their own
+    const bool apart = device_.on_gpu() && !gpu_messages_; // kernels and messages use different memory
     if (apart || ranks_.size() == 1)
         scratch.out = DeviceArray<unsigned char>(device_, bytes, "halo");
     if (apart && ranks_.size() > 1)
@@ -132,7 +132,8 @@ Halo::Buffers Halo::buffers_in(size_t bytes, const MessageMemory &messages) {
     return scratch;
 }
 
-// Memory for messages is kept: to pin it takes as long as many exchanges. In powers of two, so that it is seldom made.
+// Memory for messages is kept, because pinning it takes as long as many exchanges. Sizes are powers of two, so that it
+// is seldom allocated.
 Halo::Buffers Halo::allocate_larger(size_t bytes) {
     if (ranks_.size() > 1 && larger_.bytes < bytes) {
         device_.synchronize();
@@ -172,8 +173,8 @@ void Halo::send_to_peers(const SpinorBlock &field, int parity) {
 void Halo::send_to_peers(const SpinorBlock &, int) {}
 #endif
 
-// From GPU memory what a rank sends to itself goes by the queue. Through the host all groups are begun before one is
-// waited for: neighbours with other boxes may have other groups.
+// With messages from GPU memory, copies of a rank to itself go through the queue. Through the host, all groups start
+// before any is waited for, because neighbours with other boxes may have other groups.
 void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed) {
     if (ranks_.size() == 1)
         return;
@@ -202,7 +203,7 @@ void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces
         std::vector<Message> messages;
         for (const MessageGroup::Part &part : groups[g].parts) {
             const Pieces::Piece &piece = pieces.piece[part.piece];
-            const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
+            const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what this rank sends ahead
             if (gpu_messages_ && neighbour_[piece.mu][from] == ranks_.rank()) {
                 device_.copy_on_device(in + part.first, out + part.first, part.bytes);
                 continue;
@@ -243,7 +244,7 @@ void Halo::check_messages(const char *phase, const unsigned char *sent, const un
     const auto sum_of = [](const unsigned char *data, size_t bytes) {
         return hash_row(data, bytes, 0); // the same number on all ranks
     };
-    const auto sums = std::make_shared<std::vector<uint64_t>>(2 * parts.size()); // sent, and received
+    const auto sums = std::make_shared<std::vector<uint64_t>>(2 * parts.size()); // of what is sent, and received
     std::vector<Message> messages;
     for (int k = 0; k < pieces.count; ++k) {
         const Pieces::Piece &piece = pieces.piece[k];

@@ -1,7 +1,7 @@
-// The start of a halo: how ghosts travel, and in which order the tiles of a box are taken.
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/reduce.h"
+// The start of a halo: how ghosts travel, and the order of the tiles of a box.
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/reduce.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -10,11 +10,11 @@ Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::ar
            bool check)
     : device_(device), ranks_(ranks), geometry_(geometry), neighbour_(neighbour), check_(check) {}
 
-// Sites of a parity below which D takes 4 threads a site (Device::parts_below): those that wait for ghosts are then a
-// quarter of a site's. Two H200s, time of an iteration at 16384 sites: 17 to 44 % less, at 32768 3 to 11 % less.
+// With fewer sites of a parity than this, D uses 4 threads a site (Device::parts_below): then a quarter of a site's
+// work waits for ghosts. Two H200s, time of an iteration at 16384 sites: 17 to 44 % less, at 32768 3 to 11 % less.
 constexpr int parts_below_with_peers = 33000;
 
-// Memory for messages is taken by others then (lasting_memory.h).
+// Others may then use the memory of messages (lasting_memory.h).
 Halo::~Halo() {
     try {
         device_.make_current();
@@ -25,7 +25,7 @@ Halo::~Halo() {
 
 std::string Halo::open(const std::string &asked, Reaching reaching, GpuMessages gpu_messages) {
     std::string refused = check_ ? "MILCGPU_TEST=check_halo asks for checksums of messages" : asked;
-    const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
+    const auto &extent = geometry_.lattice().extent; // the place of a ghost follows from the rank's own box
     for (const auto &other :
          ranks_.gathered("the start of direct stores", std::array<int, 4>{extent[0], extent[1], extent[2], extent[3]}))
         if (!std::equal(other.begin(), other.end(), extent))
@@ -122,13 +122,13 @@ Tiles Halo::tiles(Tiles::Which which) const {
     return {which, geometry_.lattice().depth, which == Tiles::Which::inner && by_peers()};
 }
 
-// With a smaller share of inner tiles, an exchange of several sources is not done beside D.
+// With a smaller share of inner tiles, an exchange of several sources does not run beside D.
 constexpr double enough_inner = 0.3;
 
-// Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
-// then the neighbours' are there, and the rest of the others hides what it takes to send them.
+// Tiles with sites that a neighbour needs are the tiles that need a neighbour's sites. They come after a part of the
+// other tiles: by then the neighbours' ghosts have arrived, and the rest of the other tiles hides the time of sending.
 void Halo::make_orders() {
-    // What comes over the host comes late, and what comes over a bus comes later than from GPU to GPU.
+    // Ghosts that come through the host arrive late, and over a bus later than from GPU to GPU.
     const double others_before = peers_->relays() ? 1 : peers_->reached().by_host ? 0.6 : 0.4;
     const CutLattice &lattice = geometry_.lattice();
     const bool in_t_alone = lattice.cut(3) && !lattice.cut(0) && !lattice.cut(1) && !lattice.cut(2);

@@ -1,12 +1,12 @@
 // Boxes with a margin: their sites, links and vectors.
+#include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/halo/pieces.h"
-#include "gpu_kernels/links/matrix_view.h"
 
 namespace milcgpu {
 
 namespace {
 
-// A field on both parities by its elements, so many blocks a site: links by direction, vectors by source.
+// A field on both parities, element by element, with so many blocks a site: links by direction, vectors by source.
 template <int bytes_, int word_> struct Elements {
     static constexpr int bytes = bytes_, word = word_;
     unsigned char *even, *odd; // block 0
@@ -33,8 +33,8 @@ template <Precision p> auto elements_of(const FullVectors &v) {
 Precision precision_of(const LinkField &links) { return links.precision(); }
 Precision precision_of(const FullVectors &v) { return v.even.precision; }
 
-// The margins of a wide box on both sides of a direction. Elements of a piece: one block after the other, and of these
-// one parity after the other.
+// The margins of a wide box on both sides of a direction. Elements of a piece: block by block, and within a block one
+// parity after the other.
 template <class Field> struct Margins {
     static constexpr bool fits_slot = false, of_sources = false;
     struct Slab {          // of the wide box
@@ -47,8 +47,8 @@ template <class Field> struct Margins {
     Lattice wide;
     Field field;
     Sides along[4];
-    // function(parity, block, index) of element e of a slab; there is none for the last ones of the parity with fewer
-    // sites.
+    // Calls function(parity, block, index) for element e of a slab, except for the last elements of the parity with
+    // fewer sites.
     template <class Function>
     MILCGPU_HD void with(const Lattice &slab, const Slab &at, int e, const Function &function) const {
         const int most = slab.sites(0), group = e / most, k = e - group * most, parity = group % 2;
@@ -73,7 +73,7 @@ template <class Field> struct Margins {
     }
 };
 
-// Between a field on the box and one on the wide box.
+// Copies between a field on the box and one on the wide box.
 template <class Field> struct CopyBox {
     SitesAndParts work;
     Field box, wide;
@@ -102,7 +102,7 @@ void copy_box(Device &device, const WideBox &box, const Field &on_box, const Fie
     });
 }
 
-// Memory that goes round the ranks, in elements of 16 bytes.
+// Memory that is passed around the ranks, in elements of 16 bytes.
 struct Memory {
     static constexpr bool fits_slot = false, of_sources = false;
     const unsigned char *from;
@@ -187,12 +187,13 @@ void Halo::fill_margin(const FullVectors &wide, const WideBox &box, const Margin
     fill("the margin of vectors", box, part, wide);
 }
 
-// With corners one direction after the other: what came for those before goes along. Else all of them at once.
+// With corners, one direction after the other, so that the margins of earlier directions are sent on. Otherwise all at
+// once.
 template <class Field>
 void Halo::fill(const char *phase, const WideBox &box, const MarginPart &part, const Field &wide) {
     const Lattice &lattice = box.wide().lattice();
     const InnerBox inner = box.inner();
-    std::array<int, 4> extent, first; // of what is there already, in the wide box
+    std::array<int, 4> extent, first; // the part of the wide box that is filled already
     for (int mu = 0; mu < 4; ++mu)
         extent[mu] = inner.extent[mu], first[mu] = inner.first[mu];
     if (part.slice >= 0)
@@ -224,7 +225,7 @@ void Halo::fill(const char *phase, const WideBox &box, const MarginPart &part, c
             std::array<int, 4> slab = extent;
             slab[mu] = layers;
             const int begin = first[mu], end = begin + extent[mu]; // of the box
-            // What is behind the neighbour ahead are the topmost layers here.
+            // The topmost layers here are what the neighbour ahead has behind it.
             ends.along[mu] = {Lattice(slab, 0), {at(end - layers), at(begin)}, {at(begin - layers), at(end)}};
             for (int side = 0; side < 2; ++side)
                 pieces.add(mu, side, 0, 2 * elements.blocks * ends.along[mu].slab.sites(0));
@@ -241,7 +242,7 @@ void Halo::fill(const char *phase, const WideBox &box, const MarginPart &part, c
 void Halo::from_ahead(int mu, const void *from, void *to, size_t bytes) {
     Pieces pieces;
     pieces.add(mu, 1, 0, static_cast<int>(bytes / 16));
-    pass<16>("what goes round the ranks", pieces,
+    pass<16>("memory that is passed around the ranks", pieces,
              Memory{static_cast<const unsigned char *>(from), static_cast<unsigned char *>(to)});
 }
 

@@ -1,5 +1,5 @@
-// Messages through the host in groups: while one travels, the next is copied to the host, and the one before from
-// there.
+// Messages through the host in groups: while one group travels, the next is copied to the host, and the previous one to
+// the device.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace milcgpu {
 
-// A part of a buffer: parts of pieces, which lie one behind the other.
+// A part of a buffer: consecutive parts of pieces.
 struct MessageGroup {
     struct Part {
         int piece;
@@ -17,8 +17,8 @@ struct MessageGroup {
     size_t first = 0, bytes = 0;
 };
 
-// All pieces, in order, in groups of up to most_bytes, a multiple of 16. Parts of a piece are the same on both sides of
-// a face, whatever the other pieces are.
+// All pieces, in order, in groups of up to most_bytes, a multiple of 16. Both sides of a face split a piece in the same
+// way, whatever the other pieces are.
 inline std::vector<MessageGroup> groups_of(const std::vector<size_t> &bytes_of_pieces, size_t most_bytes) {
     std::vector<MessageGroup> groups;
     size_t at = 0;

@@ -1,7 +1,7 @@
-#include "gpu_kernels/backend/cuda_handles.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/peer_memory.h"
+#include "gpu_kernels/machine/backend/cuda_handles.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <unistd.h>
 #if defined(__CUDACC__)
-#include "gpu_kernels/backend/peers_cuda.h"
+#include "gpu_kernels/machine/backend/peers_cuda.h"
 #endif
 
 namespace milcgpu {
@@ -27,8 +27,8 @@ constexpr size_t alignment = 256;
 constexpr size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 constexpr size_t header = aligned(sizeof(Peers));
 
-// Exported memory is not freed while another process may have it open: it is taken again by the next one that needs as
-// much. By then all ranks have met at their start.
+// Exported memory is not freed while another process may have it open: the next object that needs as much reuses it. By
+// then all ranks have met at their start.
 struct Kept {
     int ordinal;
     void *data;
@@ -68,7 +68,7 @@ std::string first_reason(Ranks &ranks, const char *why_not) {
 
 __global__ void post_in(double *at, double value) { milcgpu::post(*at, value); }
 
-// words[0]: of the host; not 0: goes on. words[1]: not 0: it took too long.
+// words[0]: set by the host; if it is not 0, the kernel continues. words[1]: not 0 if it took too long.
 __global__ void __launch_bounds__(1024) wait_for_host(int *words, unsigned long long limit_ns) {
     volatile int *const goes_on = words, *const gave_up = words + 1;
     for (const unsigned long long begin = cuda::nanoseconds(); *goes_on != 0;)
@@ -88,9 +88,9 @@ void PeerMemory::Unregister::operator()(HostSegment *segment) const {
     delete segment;
 }
 
-// What a rank tells the others of its memory.
+// What a rank tells the others about its memory.
 struct PeerMemory::Offer {
-    char why_not[160]; // empty: here it is
+    char why_not[160]; // empty: the memory is here
     char host[64];
     int process, ordinal;
     Reaching reaching;
@@ -98,13 +98,13 @@ struct PeerMemory::Offer {
     void *data;
     cudaIpcMemHandle_t handle;
 };
-// Whom it reaches.
+// The ranks that this rank reaches.
 struct PeerMemory::Reach {
-    char why_not[160]; // all; empty: it does
+    char why_not[160]; // not all; empty: all are reached
     bool face[Peers::faces];
 };
 
-// Opens the memory of all ranks where all are on one host, that of the neighbours on this host elsewhere.
+// Opens the memory of all ranks if all are on one host, and otherwise that of the neighbours on this host.
 PeerMemory::Reach PeerMemory::reach(const Wanted &wanted, const std::vector<Offer> &offers) {
     const int size = ranks_.size(), own = ranks_.rank();
     others_.assign(size, nullptr), opened_.assign(size, false);
@@ -167,7 +167,7 @@ void PeerMemory::close_others() {
     opened_.clear();
 }
 
-// Memory of the host in the place of that of GPUs. Returns why not, the same on all ranks.
+// Uses host memory in place of GPU memory. Returns the reason if it cannot, the same on all ranks.
 std::string PeerMemory::share_memory_of_host() {
     const int own = ranks_.rank(), size = ranks_.size();
     Segments segments(size);
@@ -218,7 +218,8 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     const size_t first_slot = header + 2 * ghost_bytes;
     bytes_ = first_slot + 2 * slot_bytes;
     std::string why = wanted.refused;
-    const auto attempt = [&](const auto &work) { // what fails here is not thrown: the others wait to hear of it
+    // A failure here is not thrown, because the others wait for this rank's answer
+    const auto attempt = [&](const auto &work) {
         try {
             if (why.empty())
                 work();
@@ -283,7 +284,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     Peers peers{};
     std::memset(&peers.own_posted, 0xFF, sizeof peers.own_posted);
     const auto in = [&](int rank, size_t offset) { return static_cast<unsigned char *>(others_[rank]) + offset; };
-    // What other ranks store into. Members of Peers that this rank alone changes are in own_.
+    // The memory that other ranks store into. Members of Peers that only this rank changes are in own_.
     unsigned char *const shared = static_cast<unsigned char *>(reached_.by_host ? others_[own] : own_);
     const auto own_at = [&](size_t offset) { return shared + offset; };
     const auto set = [&] {
@@ -336,18 +337,18 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
             maps_[parity].places = static_cast<unsigned>(wanted.ghosts);
             peers.vector_next[parity] = 1;
         }
-        // The host, which names what is missed, gives up first where messages are its own.
+        // If the host passes messages, its own wait ends first, because it can name the missing ranks.
         const double limit_seconds = reached_.sums ? time_limit_seconds : 1.2 * time_limit_seconds + 1;
         peers.limit_ns = static_cast<unsigned long long>(std::fmin(limit_seconds * 1e9, 1e19));
         peers.waits = device_.waits();
-        device_.fill_zero(own_, first_slot); // ghosts of no vector; a segment of the host is filled so when it is made
+        device_.fill_zero(own_, first_slot); // ghosts of no vector; a segment of host memory starts zeroed
         set();
     });
     why_not_ = first_reason(ranks_, why.c_str());
     if (!why_not_.empty())
         return;
 
-    // A number from each to each that it reaches, as a sum would go.
+    // A number from each rank to each rank that it reaches, passed like a sum.
     struct Test {
         int rank, place, own_place;
     };
@@ -380,8 +381,8 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
     why_not_ = first_reason(ranks_, why.c_str());
     open_ = why_not_.empty();
     if (open_ && relay_) {
-        device_.set_meanwhile([this] { return relay_->look(); });
-        ranks_.set_meanwhile([this] { return relay_->look(); });
+        device_.set_meanwhile([this] { return relay_->poll(); });
+        ranks_.set_meanwhile([this] { return relay_->poll(); });
     }
 }
 
@@ -403,7 +404,7 @@ GpuMessagesFound PeerMemory::try_gpu_messages_in_steps(GpuMessages asked,
     cudaGetDevice(&ordinal);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
     cudaGetLastError();
-    // As many threads as the GPU takes wait, as those of sites at a cut may do.
+    // As many threads wait as fit on the GPU, as those of sites at a cut may do.
     if (refused.empty())
         during = {[&] {
                       cuda::start(device_, "test messages while kernels wait", 2 * multiprocessors, 1024, wait_for_host,

@@ -1,15 +1,15 @@
-// How what neighbours need of a field travels (Halo::pass): for .cu files that say which elements these are.
+// How the parts of a field that neighbours need travel (Halo::pass), for .cu files that define their elements.
 #pragma once
-#include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #if defined(__CUDACC__)
-#include "gpu_kernels/backend/peers_cuda.h"
+#include "gpu_kernels/machine/backend/peers_cuda.h"
 #endif
 
 namespace milcgpu {
 
-// An element of a field, in whole words of 4 bytes. On its way it lies word by word, striped over the elements of its
-// piece, so that loads and stores coalesce.
+// An element of a field, in whole words of 4 bytes. In transit it is stored word by word, striped over the elements of
+// its piece, so that loads and stores coalesce.
 template <int bytes> struct Element {
     static constexpr int packed = (bytes + 3) / 4 * 4, word = packed % 16 == 0 ? 16 : packed % 8 == 0 ? 8 : 4;
     uint32_t w[packed / 4];
@@ -21,11 +21,11 @@ template <int bytes> struct Element {
     }
 };
 
-// Pieces, one behind the other. That of side 0 are ghosts behind: it comes from the neighbour behind in mu, and what
-// is sent in its place goes to the one ahead.
+// Consecutive pieces. The piece of side 0 has ghosts behind: it comes from the neighbour behind in mu, and what is sent
+// in its place goes to the neighbour ahead.
 struct Pieces {
     struct Piece {
-        int mu, side, kind; // kind: for who makes and reads the pieces
+        int mu, side, kind; // kind: for the code that makes and reads the pieces
         int begin, end;     // elements
         MILCGPU_HD int count() const { return end - begin; }
     };
@@ -45,15 +45,15 @@ struct Pieces {
     }
 };
 
-// Ends: load(piece, e, element) takes what is sent in the place of element e of a piece, store puts what has come.
-// fits_slot: all pieces together are never more than a slot. Else ranks agree on the room each time, because boxes of
-// several sizes may need it on some ranks only.
+// Ends: load(piece, e, element) loads what is sent in the place of element e of a piece, store stores what has arrived.
+// fits_slot: all pieces together always fit in a slot. Otherwise ranks agree on the memory each time, because with
+// boxes of several sizes only some ranks may need more.
 //
-// of_sources: a piece has the same places for each of ends.sources sources, all those of a source before those of the
-// next. One thread moves all sources of a place, since it takes long to compute which site belongs there: load(k,
-// ends.sent(piece, place), element) and store(k, ends.received(piece, place), element) for source k. Where kernels store
-// into the neighbour's memory, sources without ends.wanted(k) stay behind; the ranks must agree which these are. All
-// sources fit in a slot together.
+// of_sources: a piece has the same places for each of ends.sources sources, with all places of a source before those of
+// the next. One thread moves all sources of a place, because it takes long to compute which site belongs there: load(k,
+// ends.sent(piece, place), element) and store(k, ends.received(piece, place), element) for source k. If kernels store
+// into the neighbour's memory, sources without ends.wanted(k) are not sent; the ranks must agree on these. All sources
+// fit in a slot together.
 struct PlaceOfSources {
     const Pieces::Piece &piece;
     int places, place;
@@ -113,17 +113,17 @@ template <int bytes, class Ends> struct FromBuffer {
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// Of max_block threads. Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
-// They are all on the GPU at the same time, so each may wait for what all blocks of a neighbour store.
-// Beside D there are fewer, since each takes the place of several blocks of D. One place is left for a block that waits
-// for sums of the ranks meanwhile.
+// Blocks of max_block threads. Enough blocks for the links between GPUs, and no more, because each of them orders its
+// stores. They are all on the GPU at the same time, so each may wait for what all blocks of a neighbour store. Beside D
+// there are fewer, since each takes the place of several blocks of D. One place is left free for a block that waits for
+// sums of the ranks meanwhile.
 constexpr int most_exchange_blocks = 264, most_beside = 48, exchange_blocks_of_multiprocessor = 2;
 inline int exchange_blocks(int n, bool beside = false) {
     int ordinal = 0, multiprocessors = 1;
     cudaGetDevice(&ordinal);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
-    const int most = std::min(beside ? most_beside : most_exchange_blocks,
-                              exchange_blocks_of_multiprocessor * multiprocessors - 1);
+    const int most =
+        std::min(beside ? most_beside : most_exchange_blocks, exchange_blocks_of_multiprocessor * multiprocessors - 1);
     return std::max(1, std::min(most, (n + max_block - 1) / max_block));
 }
 
@@ -131,8 +131,8 @@ template <class Function> __device__ void for_own(int n, const Function &functio
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
         function(j);
 }
-// Moves elements `first`, first + step, ... of n. A thread loads a few of them before it stores the first one, since a
-// load takes long where other kernels run beside this one.
+// Moves elements `first`, first + step, ... of n. A thread loads several of them before it stores the first one, since
+// a load takes long if other kernels run beside this one.
 template <int bytes, class Load, class Store>
 __device__ void move_elements(int first, int step, int n, const Load &load, const Store &store) {
     constexpr int packed = Element<bytes>::packed, few = packed > 48 ? 1 : packed > 24 ? 2 : 4;
@@ -154,8 +154,8 @@ struct PartOfPieces {
     int first, count;
 };
 
-// Sends a part straight into the neighbours' slots (peers.h), waits for theirs, and takes that. All blocks are on the
-// GPU together (exchange_blocks).
+// Sends a part straight into the neighbours' slots (peers.h), waits for their parts, and stores them. All blocks are on
+// the GPU together (exchange_blocks).
 template <int bytes, class Ends>
 __global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
     pass_elements(const Ends ends, const Pieces pieces, const PartOfPieces part, Peers *peers) {
@@ -234,7 +234,7 @@ void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends,
                 [[maybe_unused]] const std::function<void()> &meanwhile) {
     constexpr int packed = Element<bytes>::packed;
     const int n = pieces.elements_of_all();
-    int threads = n; // with something to do
+    int threads = n; // threads that have work
     if constexpr (Ends::of_sources)
         threads /= ends.sources;
 #if defined(MILCGPU_WITH_CUDA)

@@ -1,6 +1,6 @@
 #include "gpu_kernels/halo/relay.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/lasting_memory.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/lasting_memory.h"
 #include <cmath>
 #include <cstring>
 
@@ -42,7 +42,7 @@ Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> 
     }
 }
 
-// A kernel that was given up, or a message, may still write to it otherwise.
+// Otherwise an abandoned kernel or message may still write to it.
 Relay::~Relay() {
     copies_.reset();
     if (given_up_ || !passing_.empty() || sum_)
@@ -53,39 +53,40 @@ Relay::~Relay() {
 }
 
 void Relay::use_gpu_memory() {
-    unsigned char *room = nullptr;
-    device_.collective("memory for ghosts", [&] { room = take_lasting(device_, Lasting::device, 2 * of_vector_); });
-    of_gpu_ = room;
+    unsigned char *memory = nullptr;
+    device_.collective("memory for ghosts", [&] { memory = take_lasting(device_, Lasting::device, 2 * of_vector_); });
+    of_gpu_ = memory;
     device_.fill_zero(of_gpu_, 2 * of_vector_);
     device_.synchronize();
-    // Message passing opens the neighbours' memory at the first message, which may wait for kernels. So that goes now.
+    // Message passing opens the neighbours' memory at the first message, and that may wait for kernels. So the first
+    // message is sent now.
     for (unsigned parity = 0; parity < 2; ++parity) {
         out_[parity] = of_gpu_ + parity * of_vector_;
         begin_ghosts({0, parity, most_ghost_bytes, 16});
     }
-    // Not by Exchange::finish: what it does meanwhile is look(), which drops pieces that have arrived.
+    // Not by Exchange::finish, because its work meanwhile is poll(), which drops pieces that have arrived.
     while (!passing_.empty())
         take_arrivals();
 }
 
-bool Relay::look() {
-    if (looking_) // by a message of its own
+bool Relay::poll() {
+    if (polling_) // called again by a message of its own
         return false;
-    looking_ = true;
+    polling_ = true;
     try {
         take_announcements();
         take_arrivals();
         take_sums();
     } catch (...) {
-        looking_ = false;
+        polling_ = false;
         give_up();
         throw;
     }
-    looking_ = false;
+    polling_ = false;
     return passing_.empty() && !sum_;
 }
 
-// Vectors of a parity one after the other: they come into the same memory.
+// Vectors of a parity one after the other, because they arrive in the same memory.
 void Relay::take_announcements() {
     for (;;) {
         const Announcement next = Announcement::of(seen(box_->announced[(taken_ + 1) % RelayBox::announcements]));
@@ -95,7 +96,7 @@ void Relay::take_announcements() {
                                                     ranks_.name().c_str(), RelayBox::announcements));
             return;
         }
-        if (next.bytes != 0 && (under_way_[next.parity] != 0 || !copies_->passed(next.parity)))
+        if (next.bytes != 0 && (in_flight_[next.parity] != 0 || !copies_->passed(next.parity)))
             return;
         ++taken_;
         next.bytes != 0 ? begin_ghosts(next) : begin_word();
@@ -117,7 +118,7 @@ void Relay::begin_ghosts(const Announcement &what) {
         }
         auto exchange = std::make_unique<Exchange>(ranks_, "the ghosts of a vector", messages, memory_);
         passing_.push_back({std::move(exchange), nullptr, static_cast<int>(what.parity), row, word});
-        ++under_way_[what.parity];
+        ++in_flight_[what.parity];
     };
     const int rows = what.bytes / what.word;
     for (int k = 0; k < rows; ++k)
@@ -154,18 +155,18 @@ void Relay::take_arrivals() {
         } else {
             for (const auto &[first, end] : ranges_) {
                 if (of_gpu_ != nullptr)
-                    break; // it is there
+                    break; // it has arrived
                 const size_t at = piece->row + first * piece->word;
                 copies_->copy(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word);
             }
-            if (--under_way_[piece->parity] == 0)
+            if (--in_flight_[piece->parity] == 0)
                 copies_->mark(piece->parity);
         }
         piece = passing_.erase(piece);
     }
 }
 
-// One after the other: the kernel that has posted sums waits for those of all ranks.
+// One sum after the other: the kernel that has posted sums waits for those of all ranks.
 void Relay::take_sums() {
     if (!sum_) {
         const unsigned long long posted = seen(box_->sums_posted);
@@ -189,7 +190,7 @@ void Relay::take_sums() {
     ++sums_;
 }
 
-// Kernels that wait end at once, and say so.
+// Waiting kernels end at once and report it.
 void Relay::give_up() noexcept {
     if (given_up_ || broken_ == nullptr)
         return;

@@ -1,7 +1,7 @@
-// A launch that makes a vector of a parity, and sends its ghosts where the map has peers (backend/peers.h).
+// A launch that makes a vector of a parity, and sends its ghosts if the map has peers (machine/backend/peers.h).
 #pragma once
-#include "gpu_kernels/backend/launch_types.h"
-#include "gpu_kernels/geometry/lattice.h"
+#include "gpu_kernels/machine/backend/launch_types.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 
 namespace milcgpu {
 

@@ -1,12 +1,12 @@
-// Ghosts of a vector, sent by the launch that makes it (send_out.h): the device side.
+// The device side of send_out.h: the launch that makes a vector sends its ghosts.
 #pragma once
-#include "gpu_kernels/backend/peers_cuda.h"
-#include "gpu_kernels/geometry/lattice.h"
+#include "gpu_kernels/machine/backend/peers_cuda.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 
 namespace milcgpu::cuda {
 
-// Site i, as stored, to all neighbours that have it among their ghosts: to the one behind what lies near the beginning,
-// who has it ahead.
+// Sends site i, as stored, to all neighbours that have it among their ghosts: a site near the beginning goes to the
+// neighbour behind, whose ghosts ahead include it.
 template <int bytes, int word>
 __device__ __forceinline__ void send_site(const GhostMap &map, const CutLattice &lattice, int parity, int i,
                                           const uint32_t *stored) {

@@ -1,18 +1,18 @@
-// A box with a margin: its sites and the nearest layers of its neighbours, in the directions that are cut, corners
-// included. Kernels that walk along links take it for a lattice that is whole; what they make is right where walks did
-// not leave it. So the steps of a calculation are done on less and less of the margin, the last one on the box alone.
+// A box with a margin: its sites and the nearest layers of its neighbours in the directions that are cut, corners
+// included. Kernels that walk along links treat it as a whole lattice; their results are right where walks did not
+// leave it. So the steps of a calculation work on less and less of the margin, and the last one on the box alone.
 //
-// A lattice that is whole is a box without margin.
+// A whole lattice is a box without margin.
 #pragma once
-#include "gpu_kernels/backend/device_array.h"
-#include "gpu_kernels/geometry/sites_and_parts.h"
+#include "gpu_kernels/machine/backend/device_array.h"
+#include "gpu_kernels/machine/geometry/sites_and_parts.h"
 
 namespace milcgpu {
 
-// The box within the wide one, for kernels that go through all sites of the wide one.
+// The box within the wide one, for kernels that loop over all sites of the wide one.
 struct InnerBox {
     int first[4], extent[4], stride[4]; // stride: lexicographic, in the box
-    // Whether s, of the wide box, is a site of the box, or one of the nearest layers ahead of it.
+    // True if s, of the wide box, is a site of the box or of one of the nearest layers ahead of it.
     MILCGPU_HD bool has(const Site &s, int layers_ahead = 0) const {
         bool in = true;
         MILCGPU_UNROLL
@@ -20,7 +20,7 @@ struct InnerBox {
             in = in && s.x[mu] >= first[mu] && s.x[mu] < first[mu] + extent[mu] + layers_ahead;
         return in;
     }
-    // Bit mu: s lies outside the box in mu.
+    // Bit mu: s is outside the box in mu.
     MILCGPU_HD unsigned outside(const Site &s) const {
         unsigned bits = 0;
         MILCGPU_UNROLL
@@ -41,17 +41,17 @@ struct InnerBox {
 // How much of a margin is filled.
 struct MarginPart {
     std::array<int, 4> layers; // the nearest ones, in the directions that are cut
-    bool corners;              // also what lies outside the box in more than one direction
-    int slice = -1;            // of this time slice of the box alone; -1: of all
+    bool corners;              // including sites outside the box in more than one direction
+    int slice = -1;            // only this time slice of the box; -1: all
 };
 
 class WideBox {
   public:
-    WideBox(const Geometry &whole) : box_(whole), wide_(whole) {} // not explicit: without margin it is the same
+    WideBox(const Geometry &whole) : box_(whole), wide_(whole) {} // not explicit: without a margin both are the same
     WideBox(Device &device, const Geometry &box, int margin);
 
     const Geometry &box() const { return box_; }
-    const Geometry &wide() const { return wide_; } // of the fields that neighbours are read from
+    const Geometry &wide() const { return wide_; } // of fields whose neighbours are read
     int margin() const { return margin_; }
     // Work on the sites of the box and of the nearest `layers` around it.
     SitesAndParts work(int parts_a_site, int layers = 0) const {

@@ -5,24 +5,22 @@
 
 namespace milcgpu {
 
-void add_double_rows(std::vector<LaplaceKernel> &table);
-void add_single_rows(std::vector<LaplaceKernel> &table);
-void add_half_rows(std::vector<LaplaceKernel> &table);
-void add_double_cut_rows(std::vector<LaplaceKernel> &table);
-void add_single_cut_rows(std::vector<LaplaceKernel> &table);
-void add_half_cut_rows(std::vector<LaplaceKernel> &table);
+// Each is instantiated separately (laplace_rows.cu).
+template <class Where> void double_rows(std::vector<LaplaceKernel> &);
+template <class Where> void single_rows(std::vector<LaplaceKernel> &);
+template <class Where> void half_rows(std::vector<LaplaceKernel> &);
+template <class Where> void add_all(std::vector<LaplaceKernel> &table) {
+    double_rows<Where>(table);
+    single_rows<Where>(table);
+    half_rows<Where>(table);
+}
 
 const std::vector<LaplaceKernel> &laplace_table() {
     static const std::vector<LaplaceKernel> table = [] {
-        std::vector<LaplaceKernel> rows;
-        add_double_rows(rows);
-        add_single_rows(rows);
-        add_half_rows(rows);
-        std::vector<LaplaceKernel> cut;
+        std::vector<LaplaceKernel> rows, cut;
+        add_all<OnThisBackend>(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        add_double_cut_rows(cut);
-        add_single_cut_rows(cut);
-        add_half_cut_rows(cut);
+        add_all<CutLattice>(cut);
 #else
         std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),
                      [](const LaplaceKernel &row) { return row.most_sources == 1; });
@@ -66,11 +64,9 @@ void check_call(const LaplaceCall &call, Epilogue epilogue) {
         call.links->precision() != call.in.precision || call.links->stride() != call.in.stride ||
         call.links->directions() < call.directions || call.in.data == call.out.data || call.checksums != nullptr ||
         (call.lattice.is_cut() && call.halo == nullptr))
-        throw Error(
-            Status::bad_argument,
-            "laplace: vectors and links of one precision and one lattice and as many sources, in and out apart, "
-            "scalars for a step and for sums of several sources, no checksums, and a halo where the lattice is cut are "
-            "needed");
+        throw Error(Status::bad_argument, "laplace: needs vectors and links of one precision and one lattice, equal "
+                                          "numbers of sources, in and out that differ, scalars for a step and for sums "
+                                          "of several sources, no checksums, and a halo if the lattice is cut");
     for (int mu = 0; mu < call.directions; ++mu)
         if (call.lattice.extent[mu] % 2 != 0 && !call.lattice.cut(mu))
             throw Error(Status::bad_argument,

@@ -1,18 +1,20 @@
-// The gauge Laplace operator's sum over neighbours on one parity, with an epilogue (blas/epilogue.h).
+// The gauge Laplace operator's sum over neighbours on one parity, with an epilogue (algebra/epilogue.h).
 //
 //   (D in)(x) = kappa sum_mu [ U_mu(x) in(x+mu) + U_mu(x-mu)^dag in(x-mu) ]
 //
-// x runs over the sites of `parity`, `in` lives on the other parity; mu is x, y, z (3 directions) or t as well (4). U
-// are gauge links, without staggered phases, in 18, 12 or 8 reals (12 and 8: scale * (+-SU(3)), reconstruct.h). Colour
-// vectors are those of staggered fields. D is hermitian, and M = 1 - D, with kappa = 1 / (2 d + m^2) in d directions,
-// is kappa times the lattice's - Laplacian + m^2: Guesken et al., Phys. Lett. B 227 (1989) 266; Alexandrou et al.,
-// Nucl. Phys. B 414 (1994) 815.
+// x runs over the sites of `parity`, `in` is on the other parity; mu is x, y, z (3 directions) or also t (4). U are
+// gauge links, without staggered phases, in 18, 12 or 8 reals (12 and 8: scale * (+-SU(3)), reconstruct.h). Colour
+// vectors are stored like those of staggered fields. D is hermitian, and M = 1 - D, with kappa = 1 / (2 d + m^2) in d
+// directions, is kappa times the lattice's - Laplacian + m^2: Guesken et al., Phys. Lett. B 227 (1989) 266; Alexandrou
+// et al., Nucl. Phys. B 414 (1994) 815.
 //
-// Flops a site: 570 for D in 4 directions (8 matrix-vector products of 66, 7 sums of 6), 426 in 3; and the epilogue's.
-// Compulsory bytes a site: each link once, each vector once. With `in` and `out` alone, p bytes a real: 4 directions p
-// (8 reals + 12), 3 directions p (6 reals + 12): 1248 and 960 in double with 18 reals, 432 and 336 in single with 12.
+// Flops a site: 570 for D in 4 directions (8 matrix-vector products of 66, 7 sums of 6), 426 in 3; plus those of the
+// epilogue. Compulsory bytes a site: each link once, each vector once. With `in` and `out` alone, p bytes a real: 4
+// directions p (8 reals + 12), 3 directions p (6 reals + 12): 1248 and 960 in double with 18 reals, 432 and 336 in
+// single with 12.
 #pragma once
-#include "gpu_kernels/blas/epilogue.h"
+#include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/fields/link_field.h"
 #include <string>
 #include <vector>
 
@@ -21,13 +23,13 @@ namespace milcgpu {
 class Halo;
 
 struct LaplaceCall : HalfCall {
-    CutLattice lattice; // extents along the directions even, where it is not cut
-    Halo *halo;         // where it is cut: laplace() fills the ghosts of `in`, and those of links are there (halo.h)
-    int parity;         // of out: 0 even, 1 odd
-    int directions;     // 3 or 4
+    CutLattice lattice;     // extents along the directions even, if it is not cut
+    Halo *halo;             // if it is cut: laplace() fills the ghosts of `in`; those of links must be there (halo.h)
+    int parity;             // of out: 0 even, 1 odd
+    int directions;         // 3 or 4
     const LinkField *links; // precision of the vectors
     double kappa;
-    // The launch before this one on the device does not write the links: then some are loaded before it has ended.
+    // The previous launch on the device does not write the links: then some are loaded before it has ended.
     bool links_at_rest = false;
 };
 
@@ -36,26 +38,26 @@ struct LaplaceKernel {
     int reals, directions;
     Epilogue epilogue;
     int most_sources;                                       // 1, or up to so many at once
-    void (*whole)(Device &, const LaplaceCall &, Epilogue); // launches it on a lattice that is not cut
-    const char *file;
+    void (*whole)(Device &, const LaplaceCall &, Epilogue); // launches it on a whole lattice
     LaunchShape shape;
-    void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
-    // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
+    void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on a cut one; nullptr: not built
+    // On the host, one of them serves all lattices, because compilers may round two instances of the same source
+    // differently.
     void launch(Device &device, const LaplaceCall &call, Epilogue end) const {
         const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !queue_of(device).on_gpu());
         (as_cut ? cut : whole)(device, call, end);
     }
 };
 
-// Every combination that is built.
+// All combinations that are built.
 const std::vector<LaplaceKernel> &laplace_table();
-// Throws Error(not_built) with a list of what is built. Any epilogue and number of sources is.
+// Throws Error(not_built) with a list of what is built. Every epilogue and number of sources is built.
 const LaplaceKernel &find_laplace(Precision, int reals, int directions, Epilogue, int sources = 1);
-// Throws Error(bad_argument) when the fields of a call do not fit each other or the lattice.
+// Throws Error(bad_argument) if the fields of a call do not fit each other or the lattice.
 void check_call(const LaplaceCall &, Epilogue);
-// Looks the kernel up by the fields of the call, checks and launches it. Where the lattice is cut all ranks call
-// together, and first send, in each of the call's directions that is cut, both outermost layers of `in`:
-// spinor_bytes(precision) a site and source. Several sources then have a launch each, which keeps the library small.
+// Finds the kernel by the fields of the call, checks and launches it. If the lattice is cut, all ranks call together,
+// and first send, in each of the call's directions that is cut, both outermost layers of `in`: spinor_bytes(precision)
+// a site and source. Several sources then take one launch each, which keeps the library small.
 void laplace(Device &, const LaplaceCall &, Epilogue);
 
 // Compulsory traffic and work of a launch on one parity.

@@ -1,5 +1,5 @@
 #include "gpu_kernels/solver/bicgstab.h"
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// BiCGstab for M x = b, M any LinearOperator (operators/linear_operator.h). It works with M itself. Conjugate gradient
-// would need M^dag M, whose condition number is the square. Passes and scalars: blas/bicgstab.h.
+// BiCGstab for M x = b, M any LinearOperator (solver/linear_operator.h). It works with M itself. Conjugate gradient
+// would need M^dag M, whose condition number is the square. Passes and scalars: algebra/bicgstab_steps.h.
 //
 // One precision or two. The sloppy precision iterates from r = b - M x. It sums up the change of x in a vector of its
 // own, the gain. When its residual has fallen by reliable_delta, a reliable update follows (Sleijpen and van der Vorst,
@@ -11,9 +11,9 @@
 // Steps to 1e-10 on a quenched 8^4 lattice, beta 5.9 (two sources), in double, single, half: kappa 0.155 129, 126, 131;
 // 0.158 (near critical) 161, 186, 203; 0.16 (beyond) 193, 250, 305.
 #pragma once
-#include "gpu_kernels/blas/bicgstab.h"
-#include "gpu_kernels/operators/linear_operator.h"
+#include "gpu_kernels/algebra/bicgstab_steps.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include "gpu_kernels/solver/linear_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <functional>
 #include <memory>

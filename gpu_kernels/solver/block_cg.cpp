@@ -1,6 +1,6 @@
 #include "gpu_kernels/solver/block_cg.h"
-#include "gpu_kernels/blas/convert_sources.h"
-#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/algebra/convert_sources.h"
+#include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>

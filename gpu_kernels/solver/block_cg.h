@@ -1,6 +1,7 @@
 // Conjugate gradient for several sources at once, A x_k = b_k with one operator, links loaded once for all of them.
 //
-//   block      one Krylov space for all (blas/block_steps.h): fewer steps than a solve for each, the more sources and
+//   block      one Krylov space for all (algebra/block_steps.h): fewer steps than a solve for each, the more sources
+//   and
 //              the lighter the mass
 //   lock_step  each source in its own; the steps of a solve for each
 //
@@ -15,7 +16,7 @@
 // done and another is far from its tolerance. Two kinds of sources are solved alone by conjugate gradient (cg.h), from
 // the solution so far: those whose residual no longer falls, and those with a tolerance for the relative residual.
 #pragma once
-#include "gpu_kernels/blas/lock_step.h"
+#include "gpu_kernels/algebra/lock_step.h"
 #include "gpu_kernels/solver/cg.h"
 #include <memory>
 

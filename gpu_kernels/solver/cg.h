@@ -1,4 +1,4 @@
-// Conjugate gradient for A x = b, A = shift +- B^dag B (operators/normal_operator.h), in one precision or two.
+// Conjugate gradient for A x = b, A = shift +- B^dag B (solver/normal_operator.h), in one precision or two.
 //
 // Two launches an iteration, the two halves of A. docs/explanation.md has it in symbols. A is applied to p once in
 // eight iterations, and to the residual in the seven others, where s = A p follows by recursion. After the eighth
@@ -9,8 +9,8 @@
 // in the precise one, and the direction is corrected for the difference (reliable update, blas.h). Which precision
 // iterates when: precision_ladder.h.
 #pragma once
-#include "gpu_kernels/operators/normal_operator.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <functional>
 #include <memory>
@@ -179,6 +179,7 @@ class CgSolver {
     bool accepted(const Residual &residual) const;
     Residual deflated(const Residual &before, CgReport &report);
     void go_on_without_deflation(CgReport &report);
+    bool nothing_was_left() const;
     void note_breakdown(CgReport &report) const;
     bool ended(const Residual &residual, CgStop stop, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
@@ -213,6 +214,7 @@ class CgSolver {
     Deflation *deflation_ = nullptr; // of this solve, as long as it helps
     CgState last_{};                 // where the iteration ended
     double source_rr_ = 0;
+    double pass_rr_ = 0; // |r|^2 that the last pass began with, in the precise level
     ladder::Gain gain_;
     ladder::Unit unit_; // of the sloppy system
 };

@@ -2,6 +2,7 @@
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <cmath>
+#include <limits>
 
 namespace milcgpu {
 
@@ -78,6 +79,7 @@ CgSolver::Residual CgSolver::residual_after(CgStop stop, CgReport &report) {
     report.iterations += stop != CgStop::reliable_update;
     if (deflation_ != nullptr && residual.rr > 0 && residual.rr < INFINITY && !accepted(residual))
         residual = deflated(residual, report);
+    pass_rr_ = residual.rr;
     if (!(residual.rr < INFINITY)) {
         require_finite(device_, x_, full_.A->parity(), "initial guess");
         report.status = Status::nan_or_inf;
@@ -99,10 +101,23 @@ bool CgSolver::accepted(const Residual &r) const {
            (limits_.relative_tolerance <= 0 || r.relative < limits_.relative_tolerance);
 }
 
+// Whether the last step began with a residual below all rounding errors. Its square may be 0 in the precision of the
+// iteration, which then breaks down although the operator is positive.
+bool CgSolver::nothing_was_left() const {
+    const double norm = last_.history[(last_.iterations + cg_history_length - 2) % cg_history_length] * unit_.scale,
+                 rr = last_.iterations > 1 ? std::fmin(pass_rr_, norm * norm) : pass_rr_;
+    constexpr double rounding = std::numeric_limits<double>::epsilon();
+    return rr <= rounding * rounding * source_rr_;
+}
+
 // Why a stretch of iterations ended, if there is no solution.
 void CgSolver::note_breakdown(CgReport &report) const {
     if (last_.stop != CgStop::nan_or_inf && last_.stop != CgStop::not_positive)
         return;
+    if (nothing_was_left()) {
+        report.status = Status::precision_floor;
+        return;
+    }
     const bool nan = last_.stop == CgStop::nan_or_inf;
     report.status = nan ? Status::nan_or_inf : Status::not_positive;
     report.message =
@@ -173,7 +188,10 @@ void CgSolver::finish(CgReport &report, const Residual *last_full) {
     report.relative_residual = residual.relative;
     report.checked_links = residual.checked;
     const bool stopped_early = report.status == Status::not_converged || report.status == Status::precision_floor;
-    if (stopped_early && accepted(residual)) // the precise level is coarser than double and did not see it
+    if (stopped_early && !(residual.rr < INFINITY)) {
+        report.status = Status::nan_or_inf;
+        report.message = "the residual overflowed";
+    } else if (stopped_early && accepted(residual)) // the precise level is coarser than double and did not see it
         report.status = Status::ok;
     else if (stopped_early)
         report.message =

@@ -3,7 +3,7 @@
 // the GPU never waits for the host. A chunk that is queued after the end does nothing. A loop may have several chunks
 // that it replays in some order.
 #pragma once
-#include "gpu_kernels/backend/on_all_ranks.h"
+#include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include <deque>
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "gpu_kernels/solver/eigenvectors.h"
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/blas/deflate.h"
-#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/algebra/deflate.h"
+#include "gpu_kernels/algebra/dense.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>
 #include <cmath>

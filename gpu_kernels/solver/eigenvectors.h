@@ -1,4 +1,4 @@
-// The lowest eigenvectors v_i of an operator A at shift 0 (operators/normal_operator.h), kept on the device, and what
+// The lowest eigenvectors v_i of an operator A at shift 0 (solver/normal_operator.h), kept on the device, and what
 // solves take from them: deflation. With V = (v_1 .. v_N) and L = diag(l_1 .. l_N)
 //
 //     x += V (L + shift)^-1 V^dag r,    r = b - A x in double
@@ -10,8 +10,8 @@
 // Vectors are in single precision, or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
 // `block_axpy`, in half `project` and `combine`. V is read twice for 1 to most_few right sides alike.
 #pragma once
-#include "gpu_kernels/blas/convert_sources.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/algebra/convert_sources.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include <functional>
 #include <memory>
 

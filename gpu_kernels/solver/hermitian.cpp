@@ -1,5 +1,5 @@
 #include "gpu_kernels/solver/hermitian.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>

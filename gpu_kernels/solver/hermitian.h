@@ -2,7 +2,7 @@
 // then QL with implicit shifts (G. H. Golub and C. F. Van Loan, Matrix Computations, 4th ed., 8.3). Reflections and
 // rotations are applied by all OpenMP threads. 8/3 m^3 complex multiplications and 2 m^3 rotations of m^2 numbers.
 #pragma once
-#include "gpu_kernels/su3/su3.h"
+#include "gpu_kernels/fields/su3.h"
 #include <vector>
 
 namespace milcgpu {

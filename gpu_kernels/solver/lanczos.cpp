@@ -1,5 +1,5 @@
 #include "gpu_kernels/solver/lanczos.h"
-#include "gpu_kernels/blas/random_vector.h"
+#include "gpu_kernels/algebra/random_vector.h"
 #include "gpu_kernels/solver/lanczos_restarts.h"
 #include <algorithm>
 
@@ -271,7 +271,8 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
             space->apply.filter(state.filtered, state.degree, w, v);
         }
     };
-    const int kept = kept_at_restart(wanted, plan.basis), given = limits.start != nullptr ? limits.start->count() : 0;
+    int kept = kept_at_restart(wanted, plan.basis);
+    const int given = limits.start != nullptr ? limits.start->count() : 0;
     for (int first = 0; first + block <= std::min(given, kept); first += block) {
         convert(device, (*limits.start)[first].first(block), w);
         bool good = true;
@@ -312,7 +313,10 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         for (int k = 0; k < taken; ++k)
             basis.set().look_at(k, full);
         report.applications += taken;
-        ended = state.end(basis.set(), std::min(wanted, taken));
+        ended = state.end(basis.set(), std::min(wanted, taken), taken);
+        // A level that is split by less than the filter resolves is resolved once all its vectors are kept.
+        if (state.full > 0 || state.restarts > few_restarts)
+            kept = std::max(kept, std::min(std::max(kept, whole_blocks(state.full)) + block, plan.basis - block));
         if (!ended)
             basis.keep(state.more == More::none ? 0 : state.good / block * block);
     }

@@ -1,10 +1,10 @@
 // What Lanczos vectors and the mode number share: blocks of vectors in single precision that A is applied to, and
 // Chebyshev polynomials of A.
 #pragma once
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/dense/dense.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/algebra/dense.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/solver/hermitian.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include <cmath>
 #include <memory>
 #include <vector>

@@ -14,6 +14,8 @@ constexpr double may_be_missing = 1.0 / 16;
 // After two in a row it ends.
 constexpr double slow = 0.8;
 constexpr int most_restarts = 20;
+// Usual spectra take fewer. After more, each restart keeps a block more than the last one.
+constexpr int few_restarts = 5;
 
 // The part of a Rayleigh quotient that may come from high modes (Eigenvectors::of_high_modes), which holds where the
 // filter lifts the vector out of the others: below this multiple of its edge.
@@ -57,6 +59,7 @@ class Restarts {
     Applier::Interval filtered; // what the filter damps
     int degree;
     int good = 0;             // vectors, the lowest
+    int full = 0;             // so many values reach to the end of a full level; 0: there is none
     double missed = INFINITY; // residual of the first that is not
     // What the basis gets beside those vectors: T of its last block; random vectors; nothing.
     enum class More { chain, drawn, none } more = More::chain;
@@ -70,8 +73,9 @@ class Restarts {
         return part == 0 || (value < above_edge * filtered.low && part < from_high_modes);
     }
 
-    // Looks at the lowest `count` vectors. True: the end. False: the members above say how to go on.
-    bool end(const Eigenvectors &seen, int count) {
+    // Looks at the lowest `count` vectors, and for full levels at all `taken` ones, which may be more than are wanted.
+    // True: the end. False: the members above say how to go on.
+    bool end(const Eigenvectors &seen, int count, int taken) {
         const int good_before = good;
         for (good = 0; good < count && is_good(seen.values[good], seen.residuals[good]);)
             ++good;
@@ -81,7 +85,8 @@ class Restarts {
         values_.assign(seen.values.begin(), seen.values.begin() + count);
         whole_ = !fell && (whole_ || more == More::drawn);
         const double raised = raised_edge();
-        const bool rises = raised > filtered.low, levels = end_of_full_level(values_, count, zero()) > 0,
+        full = end_of_full_level(seen.values, taken, zero());
+        const bool rises = raised > filtered.low, levels = full > 0,
                    gains = good > good_before || good == count || seen.residuals[good] < slow * missed || rises || fell,
                    enough = wanted_ - good <= (tolerance_ > 0 ? 0 : may_be_missing * wanted_);
         idle_ = gains ? 0 : idle_ + 1;
@@ -89,7 +94,7 @@ class Restarts {
         const bool lacks = !whole_ && may_lack_some();
         if ((enough && !lacks) || idle_ > 1 || restarts == most_restarts) {
             if (lacks && levels) // those above a full level may not be the lowest
-                good = std::min(good, end_of_full_level(values_, count, zero()));
+                good = std::min(good, full);
             return true;
         }
         ++restarts;

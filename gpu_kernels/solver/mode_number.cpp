@@ -1,5 +1,5 @@
 #include "gpu_kernels/solver/mode_number.h"
-#include "gpu_kernels/blas/random_vector.h"
+#include "gpu_kernels/algebra/random_vector.h"
 #include "gpu_kernels/solver/lanczos_blocks.h"
 
 namespace milcgpu {

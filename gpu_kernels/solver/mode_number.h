@@ -1,7 +1,7 @@
-// How many eigenvalues of A lie below a number, by traces of Chebyshev polynomials of A with noise vectors (A. Weisse et
-// al., Rev. Mod. Phys. 78 (2006) 275).
+// How many eigenvalues of A lie below a number, by traces of Chebyshev polynomials of A with noise vectors (A. Weisse
+// et al., Rev. Mod. Phys. 78 (2006) 275).
 #pragma once
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include <cmath>
 #include <cstdint>
 #include <vector>

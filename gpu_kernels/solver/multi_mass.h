@@ -1,5 +1,5 @@
 // Multi-mass conjugate gradient: (offset_i + B^dag B) x_i = b for all i. First a shared iteration: all x_i from zero
-// guesses in one Krylov space (blas/shifts.h). Then a refinement of every x_i whose true residual is still above its
+// guesses in one Krylov space (algebra/shifts.h). Then a refinement of every x_i whose true residual is still above its
 // tolerance.
 //
 // The shared iteration may go down in precision as the residual falls. An error delta of the operator changes the
@@ -16,7 +16,7 @@
 // The shared iteration ends without a solution where that of its base does, the shift with the smallest offset. It then
 // begins again without this shift.
 #pragma once
-#include "gpu_kernels/blas/shifts.h"
+#include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/solver/cg.h"
 #include <memory>
 

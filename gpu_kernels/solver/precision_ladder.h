@@ -13,8 +13,8 @@
 // that updates cost steps in single precision, too (3800 steps against 2300 on such a lattice). Several masses always
 // do, because the residuals of the shifts must stay parallel.
 #pragma once
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include <cmath>
 
 namespace milcgpu::ladder {
@@ -136,6 +136,10 @@ constexpr double loose_tolerance = 1e-5, well_below = 10;
 // the other sources, and differs by its own size from that of a solve by itself. Such methods ask for 1e-2 to 1e-4.
 // From 1e-5 on MILC's inputs take solutions as they are. 1 + 1e-6: a tolerance may have been rounded to single.
 constexpr bool is_loose(double tolerance) { return tolerance > (1 + 1e-6) * loose_tolerance; }
+// The same with a tolerance of the relative residual beside it. 0: not set.
+constexpr bool is_loose(double tolerance, double relative) {
+    return (tolerance <= 0 || is_loose(tolerance)) && (relative <= 0 || is_loose(relative));
+}
 constexpr bool starts_in(Precision to, double tightest) {
     return tightest >= loose_tolerance && tightest * go_down_at(Masses::several, to) >= well_below;
 }

@@ -1,15 +1,16 @@
 // Contractions of two Dirac fields (contract.h).
 //
-// Numbers of sites: one thread a site. In: 48 p bytes a site, out: 32 p.
+// Numbers of sites: one thread a site. Reads 48 p bytes a site, writes 32 p.
 //
-// Sums over time slices: a thread has a place (x, y, t) and goes through z, so that a warp reads neighbouring sites of
-// both parities in whole lines. A gamma matrix takes spin m to spin m ^ flip: the products of colours phi_m^dag
-// psi_(m ^ flip) serve all pairs of gammas that have their flips in common, which are a group of up to four. A thread
-// makes the numbers of one group, and the warps of a block make those of the groups of one place, so that three of four
-// reads of a field are from the L1 cache. Bytes a site: 48 p for each source, once for up to four groups; what
-// is left after z is V/Z numbers of 16 bytes a pair and factor in z. Flops: dirac_sums_flops().
-#include "gpu_kernels/backend/launch.h"
-#include "gpu_kernels/su3/for_real.h"
+// Sums over time slices: a thread has a place (x, y, t) and loops over z, so that a warp reads neighbouring sites of
+// both parities in whole lines. A gamma matrix takes spin m to spin m ^ flip, so the products of colours phi_m^dag
+// psi_(m ^ flip) serve all pairs of gammas with the same flips, a group of up to four. A thread computes the numbers of
+// one group, and the warps of a block those of the groups of one place, so that three of four reads of a field are from
+// the L1 cache. Bytes a site: 48 p for each source, once for up to four groups; after the sum over z, V/Z numbers of 16
+// bytes for each pair and factor in z are left. Flops: dirac_sums_flops().
+#include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/spinor_storage.h"
+#include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/wilson/contract.h"
 #include <algorithm>
 
@@ -18,15 +19,12 @@ namespace milcgpu {
 namespace {
 
 constexpr int spins_of_dirac = 4, source_spins = 4;
-constexpr int pairs_a_group = 4, groups_a_pass = 4; // a pass: what is made while the fields are in the caches
+constexpr int pairs_a_group = 4, groups_a_pass = 4; // a pass: what is computed while the fields are in the caches
 constexpr int open_numbers = 144, colours_squared = 9;
 constexpr int warp = 32;
 
-template <Precision p> struct SpinorOf { using Type = SpinorDouble; };
-template <> struct SpinorOf<Precision::single> { using Type = SpinorSingle; };
-
 template <Precision p> struct DiracView {
-    using S = typename SpinorOf<p>::Type;
+    using S = SpinorOf<p>;
     using Real = typename S::Real;
     const unsigned char *even, *odd;
     size_t stride, source_bytes, component_bytes;
@@ -86,7 +84,7 @@ template <Precision p> struct GammasOfSites {
     DiracView<p> phi, psi;
     StoreNumbers<Real> to;
     int even_sites;
-    int number[gamma_matrices], power[gamma_matrices]; // of the gamma with flip and signs, at 4 flip + signs
+    int number[gamma_matrices], power[gamma_matrices]; // of the gamma with this flip and signs, at 4 flip + signs
     MILCGPU_HD void operator()(int place) const {
         const int parity = place >= even_sites ? 1 : 0, i = parity != 0 ? place - even_sites : place;
         Complex<Real> *const numbers = to.at(place);
@@ -115,8 +113,8 @@ template <Precision p> struct GammasOfSites {
 
 // ---- sums over time slices
 
-// Pairs of gammas with the same flips. Bit 4 r + m of signs[k] is set where pair k has a minus sign for source r and
-// spin m of phi.
+// Pairs of gammas with the same flips. Bit 4 r + m of signs[k] is set if pair k has a minus sign for source r and spin
+// m of phi.
 struct Group {
     int flip_in = 0, flip_out = 0;
     uint32_t signs[pairs_a_group] = {};
@@ -172,8 +170,8 @@ template <Precision p> struct OpenNumbers {
     }
 };
 
-// to[((f groups + group) count + k) columns + column]: sum over z of factors[f][z] numbers_k(x, y, z, t), column
-// x + X (y + Y t). `together`: factors that a thread does at once.
+// to[((f groups + group) count + k) columns + column]: sum over z of factors[f][z] numbers_k(x, y, z, t), column x + X
+// (y + Y t). together: factors that a thread does at once.
 template <class Numbers, int together> struct SumColumns {
     static constexpr int count = Numbers::count;
     Numbers numbers;
@@ -227,7 +225,7 @@ void launch_columns(Device &device, const Lattice &lattice, const MomentumSums::
         "sums over z of Dirac fields");
 }
 
-// together: where there are several factors.
+// together: for several factors.
 template <int together, class Numbers>
 void sum_columns(Device &device, const Lattice &lattice, const MomentumSums::Level &z, const Numbers &numbers,
                  int groups, Complex<double> *to) {
@@ -287,13 +285,13 @@ void gammas_of_sites(Device &device, const Geometry &geometry, GammaBasis basis,
 DiracSums::DiracSums(Device &device, const Geometry &geometry, const std::vector<Momentum> &momenta, const int *origin)
     : device_(device), geometry_(geometry.without_ghosts()), momenta_(device, geometry, momenta, origin, {2, 1, 0}) {}
 
-// Which number of which group a pair of gammas is.
+// For each pair of gammas, the group and the number in the group.
 struct DiracSums::Plan {
     struct Place {
         int group, number, power;
     };
     std::vector<Group> groups;
-    std::vector<int> filled; // of each group
+    std::vector<int> filled; // for each group
     std::vector<Place> places;
     int sources;
     Plan(const std::vector<GammaPair> &pairs, int of_sources) : sources(of_sources) {

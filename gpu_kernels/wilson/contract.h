@@ -1,4 +1,4 @@
-// Contractions of two Dirac fields: the numbers that bilinears phi^dag Gamma psi and mesons are made of.
+// Contractions of two Dirac fields: the numbers that bilinears phi^dag Gamma psi and mesons consist of.
 //
 // A Dirac field is a FullVectors of four components a site (SpinorField), double or single, on both parities. With m, n
 // for spins, a for colours, r, s for sources:
@@ -10,21 +10,21 @@
 //                                                                          spin_wilson_vector)
 //   open meson sum_rs in_rs conj(phi_r,ma) psi_s,nb, 144 numbers
 //
-// Every gamma matrix has one element a row: a matrix is which column that is, two bits of signs, and a power of i
-// (gamma_matrices.h). So four gammas that differ in their signs share all their products of colours. The products of
-// three colours are in the fields' precision; what is added of them, over spins, sources and sites, is in double.
+// Every gamma matrix has one element a row, so a matrix is stored as the column of that element, two bits of signs, and
+// a power of i (gamma_matrices.h). So four gammas that differ only in their signs share all their products of colours.
+// The products of three colours are in the fields' precision; sums of them over spins, sources and sites are in double.
 //
-// Sums over time slices keep no field of numbers: each thread goes through z and multiplies by the factors of z as it
-// makes the numbers (momentum_sums.h has the rest). QUDA's contractions do one momentum a pass (lib/contract.cu).
+// Sums over time slices store no field of numbers: each thread loops over z and multiplies by the factors of z as it
+// computes the numbers (momentum_sums.h has the rest). QUDA's contractions do one momentum a pass (lib/contract.cu).
 #pragma once
-#include "gpu_kernels/blas/momentum_sums.h"
-#include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/algebra/momentum_sums.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/wilson/gamma_matrices.h"
 
 namespace milcgpu {
 
-// Where numbers of sites go: number k of the site in place j (even sites, then odd ones) is complex number
-// k from_number + (map ? map[j] : j) from_site of `data`, in the precision of the fields.
+// The target of numbers of sites: number k of the site in place j (even sites, then odd ones) becomes complex number k
+// from_number + (map ? map[j] : j) from_site of `data`, in the precision of the fields.
 struct SiteNumbers {
     void *data;
     size_t from_number, from_site;
@@ -41,18 +41,18 @@ struct GammaPair {
     Gamma in, out;
 };
 
-// Sums of f(x) times these numbers over the sites of each time slice of the box, for many momenta. What they return
-// waits for the device.
+// Sums of f(x) times these numbers over the sites of each time slice of the box, for many momenta. Functions that
+// return numbers wait for the device.
 class DiracSums {
   public:
     DiracSums(Device &, const Geometry &, const std::vector<Momentum> &, const int *origin);
-    // [(momentum pairs + pair) T + t]. phi and psi have one source, where `in` is not looked at, or four. Up to 16
-    // pairs share a pass over the fields.
+    // [(momentum pairs + pair) T + t]. phi and psi have one source (then `in` is not used) or four. Up to 16 pairs
+    // share a pass over the fields.
     std::vector<Complex<double>> of_gammas(const FullVectors &phi, const FullVectors &psi,
                                            const std::vector<GammaPair> &);
     // [(momentum 144 + ((a 4 + m) 4 + n) 3 + b) T + t]. phi and psi have four sources.
     std::vector<Complex<double>> of_open_meson(const FullVectors &phi, const FullVectors &psi, const Gamma &in);
-    // The first pass of of_gammas, which stays on the device. Returns how many pairs it has done.
+    // The first pass of of_gammas; its results stay on the device. Returns how many pairs it has done.
     int first_pass(const FullVectors &phi, const FullVectors &psi, const std::vector<GammaPair> &);
 
   private:
@@ -66,9 +66,9 @@ class DiracSums {
     DeviceArray<Complex<double>> along_z_, along_y_, sums_;
 };
 
-// A site, of one momentum and of fields of `sources`: each field once.
+// For a site, one momentum and fields of `sources` sources: reads each field once.
 constexpr double dirac_sums_bytes(Precision p, int sources) { return 48.0 * real_bytes(p) * sources; }
-// Products of colours once for each four pairs that share their columns, then signs, and a factor in z.
+// Products of colours once for every four pairs that share their columns, then signs, and a factor in z.
 constexpr double dirac_sums_flops(int sources, int shared_columns, int pairs, int factors) {
     return 4.0 * sources * (24 * shared_columns + 4 * pairs) + 8.0 * pairs * factors;
 }

@@ -5,17 +5,17 @@
 //   (G_x b)_0 = i b_1, (G_x b)_1 = i b_0    (G_y b)_0 = -b_1, (G_y b)_1 = b_0
 //   (G_z b)_0 = i b_0, (G_z b)_1 = -i b_1   G_t = 1
 //
-// so that (1 + s gamma_mu) psi with psi = (a, b) and s = +-1 is known by its upper half h = a + s G_mu b: the lower one
-// is s G_mu^dag h. Two colour vectors go through the link, not four. Additions only: 12 flops to project, and the
-// lower half is added with a sign.
+// so that (1 + s gamma_mu) psi with psi = (a, b) and s = +-1 is determined by its upper half h = a + s G_mu b: the
+// lower half is s G_mu^dag h. Two colour vectors are multiplied by the link instead of four. This takes only additions:
+// 12 flops to project, and the lower half is added with a sign.
 #pragma once
-#include "gpu_kernels/su3/su3.h"
+#include "gpu_kernels/fields/su3.h"
 
 namespace milcgpu {
 
 constexpr int spins = 4;
 
-// Four colour vectors of a site, and the upper half of what is projected.
+// Four colour vectors of a site, and the upper half of a projection.
 template <class T> struct WilsonVector { Vector<T> d[spins]; };
 template <class T> struct HalfWilsonVector { Vector<T> d[2]; };
 
@@ -35,18 +35,18 @@ template <int k, class T> MILCGPU_HD Vector<T> add_turned(const Vector<T> &y, T 
 }
 
 // In each direction (G_mu b)_0 = +-i^power b_k, (G_mu b)_1 = +-i^power b_l, with power 1 in x and z, 0 in y and t. In x
-// and y k, l are 1, 0, in z and t 0, 1. Where the lower vectors are taken in the order k, l, directions of one power
-// differ in signs alone, and one piece of code serves both.
+// and y k, l are 1, 0, in z and t 0, 1. If the lower vectors are taken in the order k, l, directions of one power
+// differ only in signs, and the same code serves both.
 MILCGPU_HD constexpr int gamma_power(int mu) { return mu % 2 == 0 ? 1 : 0; }
-MILCGPU_HD constexpr bool gamma_crosses(int mu) { return mu < 2; } // k, l are 1, 0
+MILCGPU_HD constexpr bool gamma_crosses(int mu) { return mu < 2; } // true if k, l are 1, 0
 
-// s times the signs.
+// The signs times s.
 template <class T> struct GammaSigns {
     T first, second;
     MILCGPU_HD GammaSigns(int mu, T s) : first(mu == 1 ? -s : s), second(mu == 2 ? -s : s) {}
 };
 
-// sum += the spinor whose upper half is h and whose lower half is s G_mu^dag h; in the order of mu.
+// sum += the spinor with upper half h and lower half s G_mu^dag h, in the order of mu.
 template <int power, class T>
 MILCGPU_HD void add_both_halves(WilsonVector<T> &sum, const HalfWilsonVector<T> &h, const GammaSigns<T> &s) {
     constexpr int back = (4 - power) % 4;

@@ -1,22 +1,23 @@
 // The 16 gamma matrices of contractions, by name, in two sets. (gamma.h has the projections of the Wilson operator.)
 //
-// Both sets are in one chiral basis, gamma_5 = gamma_x gamma_y gamma_z gamma_t = diag(1, 1, -1, -1): MILC's
-// (libraries/mb_gamma.c) and the one that is called DeGrand-Rossi (T. A. DeGrand, P. Rossi, Comput. Phys. Commun. 60
-// (1990) 211) have the same gamma_x to gamma_t. They differ in the order of the 16, and in a sign:
+// Both sets are in one chiral basis, gamma_5 = gamma_x gamma_y gamma_z gamma_t = diag(1, 1, -1, -1): MILC's basis
+// (libraries/mb_gamma.c) and the DeGrand-Rossi basis (T. A. DeGrand, P. Rossi, Comput. Phys. Commun. 60 (1990) 211)
+// have the same gamma_x to gamma_t. The sets differ in the order of the 16, and in a sign:
 //
 //   milc           gamma_x y z t, gamma_5, i times the products yz zx xy xt yt zt, gamma_5 times x y z t, 1
 //   degrand_rossi  1, gamma_x y z t, gamma_5, gamma_5 times x y z t, i times the products xy xz xt yz yt zt
 //
 // The second set is that of QUDA's contractions (QudaContractGamma; there 6 to 9 are called G1G5 to G4G5). All are
-// unitary; gamma_5 gamma_mu is antihermitian, the others are hermitian. In a set tr(Gamma_j^dag Gamma_k) = 4 delta_jk.
+// unitary; gamma_5 gamma_mu is antihermitian, the others are hermitian. In each set tr(Gamma_j^dag Gamma_k) = 4
+// delta_jk.
 #pragma once
-#include "gpu_kernels/backend/portable.h"
+#include "gpu_kernels/machine/backend/portable.h"
 
 namespace milcgpu {
 
 enum class GammaBasis { milc = 0, degrand_rossi = 1 };
 constexpr int gamma_matrices = 16; // of a set
-// Numbers in a set. MILC's are those of its gammatypes.h.
+// Numbers in a set. MILC's are from its gammatypes.h.
 enum class MilcGamma { gx, gy, gz, gt, g5, gyz, gzx, gxy, gxt, gyt, gzt, g5x, g5y, g5z, g5t, one };
 enum class DeGrandRossiGamma { one, g1, g2, g3, g4, g5, g5g1, g5g2, g5g3, g5g4, s12, s13, s14, s23, s24, s34 };
 
@@ -31,7 +32,7 @@ struct Gamma {
     int flip, signs, power;
     MILCGPU_HD constexpr int column(int row) const { return row ^ flip; }
     MILCGPU_HD constexpr int power_of(int row) const { return (power + 2 * odd(row & signs)) & 3; }
-    // 1 where a number from 0 to 3 has one bit.
+    // 1 if a number from 0 to 3 has one bit.
     static MILCGPU_HD constexpr int odd(int bits) { return (bits ^ bits >> 1) & 1; }
 };
 

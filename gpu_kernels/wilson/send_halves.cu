@@ -1,6 +1,6 @@
-// What D of a vector reads of the neighbours (halo.h), sent before its launch.
+// Sends the half spinors that D of a vector reads of the neighbours (half_spinor_halo.h), before the launch of D.
 #include "gpu_kernels/halo/pieces.h"
-#include "gpu_kernels/wilson/stencil.h"
+#include "gpu_kernels/wilson/wilson_stencil.h"
 
 namespace milcgpu {
 
@@ -15,7 +15,7 @@ template <class Spinor, int reals> struct HalvesToSend {
     static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
     Hops hops;
     template <int power>
-    MILCGPU_HD Half half(int mu, int side, int i) const { // side 0: for the rank ahead, who has it behind
+    MILCGPU_HD Half half(int mu, int side, int i) const { // side 0: for the rank ahead, which has it behind
         return side == 0 ? hops.template half_behind<power>(mu, hops.in, i, hops.load_link_of(1, mu, i))
                          : hops.template half_ahead<power>(mu, hops.in, i);
     }

@@ -2,13 +2,16 @@
 
 namespace milcgpu {
 
-void add_double_rows(std::vector<WilsonKernel> &table);
-void add_single_rows(std::vector<WilsonKernel> &table);
-void add_half_rows(std::vector<WilsonKernel> &table);
-void add_double_cut_rows(std::vector<WilsonKernel> &table);
-void add_single_cut_rows(std::vector<WilsonKernel> &table);
-void add_half_cut_rows(std::vector<WilsonKernel> &table);
-WilsonSend *wilson_sender(Precision, int reals); // of a row that is built
+// Each is instantiated separately (wilson_rows.cu).
+template <class Where> void double_rows(std::vector<WilsonKernel> &);
+template <class Where> void single_rows(std::vector<WilsonKernel> &);
+template <class Where> void half_rows(std::vector<WilsonKernel> &);
+template <class Where> void add_all(std::vector<WilsonKernel> &table) {
+    double_rows<Where>(table);
+    single_rows<Where>(table);
+    half_rows<Where>(table);
+}
+WilsonSend *wilson_sender(Precision, int reals); // for a row that is built
 
 WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : halo(of) {
     const CutLattice &box = geometry.lattice();
@@ -25,15 +28,10 @@ WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : hal
 
 const std::vector<WilsonKernel> &wilson_table() {
     static const std::vector<WilsonKernel> table = [] {
-        std::vector<WilsonKernel> rows;
-        add_double_rows(rows);
-        add_single_rows(rows);
-        add_half_rows(rows);
-        std::vector<WilsonKernel> cut;
+        std::vector<WilsonKernel> rows, cut;
+        add_all<OnThisBackend>(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        add_double_cut_rows(cut);
-        add_single_cut_rows(cut);
-        add_half_cut_rows(cut);
+        add_all<CutLattice>(cut);
 #else
         cut = rows;
 #endif
@@ -76,7 +74,7 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
     const bool fields_fit = fits(call.in) && fits(call.out) && (!matrix || fits(call.own)) &&
                             (!needs_x || fits(call.x)) && (!(step || epilogue == Epilogue::residual) || fits(call.z)) &&
                             (!step || fits(call.s)) && (call.dots == nullptr || !call.with || fits(call.with));
-    // A form that only hops has no sum and no epilogue.
+    // The form hop has no sum and no epilogue.
     const bool ends = matrix || (epilogue == Epilogue::plain && call.sum == nullptr && call.defer == nullptr);
     const bool sums = (matrix || call.dots == nullptr) && (!matrix || call.pending == nullptr) &&
                       (call.dots == nullptr || (epilogue == Epilogue::plain && call.cg == nullptr)) &&
@@ -92,9 +90,9 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
         (call.sign != 1 && call.sign != -1))
         throw Error(
             Status::bad_argument,
-            "wilson: Wilson vectors in one precision on the lattice of the links, of as many sources each, in and out "
-            "apart, with what the epilogue and its sums need, a clover term of that precision, and a sign of 1 or -1; "
-            "several sources have sums in conjugate gradients only; a lattice that is cut has a halo");
+            "wilson: needs Wilson vectors in one precision on the lattice of the links, equal numbers of sources, in "
+            "and out that differ, the fields of the epilogue and its sums, a clover term of that precision, a sign of "
+            "1 or -1, and a halo if the lattice is cut; several sources have sums only in conjugate gradients");
 }
 
 } // namespace
@@ -122,7 +120,7 @@ size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd
                     static_cast<size_t>(term));
 }
 
-// Of a site: D; C; own - factor D; the epilogue and its sums of four colour vectors, or <with, out> and |out|^2.
+// For a site: D; C; own - factor D; the epilogue and its sums over four colour vectors, or <with, out> and |out|^2.
 size_t wilson_flops(const WilsonEnd &end, bool clover, size_t sites) {
     const size_t hops = 1320 + (clover ? static_cast<size_t>(clover_flops) : 0);
     if (end.form == WilsonForm::hop)

@@ -1,16 +1,16 @@
-// The Wilson operator on one parity, with the term that is diagonal in space and an epilogue (blas/epilogue.h).
+// The Wilson operator on one parity, with the term that is diagonal in space and an epilogue (algebra/epilogue.h).
 //
 //   (D_s in)(x) = sum_mu [ (1 + s gamma_mu) U_mu(x) in(x+mu) + (1 - s gamma_mu) U_mu(x-mu)^dag in(x-mu) ],   s = +-1
 //
-// x runs over `parity`, `in` lives on the other parity. s = +1 is MILC's PLUS; D_-s = D_s^dag = gamma_5 D_s gamma_5.
-// Boundary signs are in the links as MILC hands them over; there are no staggered phases. gamma.h has the basis. R. G.
+// x runs over `parity`, `in` is on the other parity. s = +1 is MILC's PLUS; D_-s = D_s^dag = gamma_5 D_s gamma_5.
+// Boundary signs are in the links as MILC passes them; there are no staggered phases. gamma.h has the basis. R. G.
 // Wilson, Phys. Rev. D 10 (1974) 2445; half spinors: R. Gupta et al., Phys. Rev. D 44 (1991) 3272.
 //
-//   form     v                          what it makes
+//   form     v                          result
 //   hop      C D_s in                   D (C = 1), R^-1 D (C the inverse clover term)
 //   matrix   C own - factor D_s in      M on a parity, M_e = R_e - kappa^2 D_eo (R_o^-1 D_oe)
 //
-// C is 1, the clover term of the sites, or its inverse. What is made of v:
+// C is 1, the clover term of the sites, or its inverse. The epilogues use v as follows:
 //
 //   plain      out = v
 //   normal     out = a x + v
@@ -18,18 +18,18 @@
 //   step       s = a x + v (+ beta s), out = z - alpha s
 //   dot        out = v, with the sums Re and Im of <with, out>, and |out|^2
 //
-// The staggered epilogues have - D in where these have + v: D is anti-hermitian there.
+// The staggered epilogues have - D in instead of + v, because D is anti-hermitian there.
 //
 // Several sources, `source_bytes` apart: hop, and matrix with plain, normal, residual and step. In conjugate gradients
-// (HalfCall::cg), plain and step have the sums of each; otherwise there are no sums.
+// (HalfCall::cg), plain and step sum for each source; otherwise there are no sums.
 //
 // Fields have four colour vectors a site (SpinorField's components), links 18, 12 or 8 reals in the precision of the
 // vectors. Flops a site: 1320 for D, see wilson_flops(). Compulsory bytes: each link once, each spinor once, see
 // wilson_bytes().
 #pragma once
-#include "gpu_kernels/blas/epilogue.h"
-#include "gpu_kernels/wilson/clover.h"
-#include "gpu_kernels/wilson/halo.h"
+#include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/wilson/clover_term.h"
+#include "gpu_kernels/wilson/half_spinor_halo.h"
 #include <string>
 #include <vector>
 
@@ -41,35 +41,35 @@ enum class WilsonForm { hop, matrix };
 constexpr const char *name(WilsonForm form) { return form == WilsonForm::hop ? "hop" : "matrix"; }
 
 struct WilsonCall : HalfCall {
-    CutLattice lattice; // where it is cut, that of `halo`
-    WilsonHalo *halo;   // nullptr: it is whole
+    CutLattice lattice; // if it is cut, that of `halo`
+    WilsonHalo *halo;   // nullptr: the lattice is whole
     int parity;         // of out: 0 even, 1 odd
     const LinkField *links;
     WilsonForm form;
     int sign = 1;      // s
     double factor = 0; // matrix
-    // C: nullptr: 1; else, in the precision of the vectors, R for matrix and R^-1 for hop.
+    // C: nullptr: 1; otherwise, in the precision of the vectors, R for matrix and R^-1 for hop.
     const CloverField *clover = nullptr;
     SpinorBlock own{};       // matrix
-    bool after_step = false; // hop: `pending` is a step's, else that of plain before it
-    // The launch before this one on the device does not write the links: then some are loaded before it has ended.
+    bool after_step = false; // hop: `pending` is the sum of a step; false: of plain before it
+    // The previous launch on the device does not write the links: then some are loaded before it has ended.
     bool links_at_rest = false;
-    SpinorBlock with{};     // dot; none: <with, out> is 0
-    double *dots = nullptr; // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
+    SpinorBlock with{};     // dot; empty: <with, out> is 0
+    double *dots = nullptr; // on the device, 3 sums: requests "dot", with Epilogue::plain
 };
 
 using WilsonSend = void(const WilsonCall &);
 struct WilsonKernel {
     Precision precision;                                   // of vectors and links
     int reals;                                             // of a link
-    void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a lattice that is not cut
+    void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a whole lattice
     void (*launch_several)(Device &, const WilsonCall &, Epilogue);
-    const char *file;
-    LaunchShape one, several; // WilsonShape in stencil.h
-    // On a lattice that is cut, one source: fills the ghosts that the call reads, and launches it.
+    LaunchShape one, several; // WilsonShape in wilson_stencil.h
+    // On a cut lattice, one source: fills the ghosts that the call reads, and launches it.
     WilsonSend *send = nullptr;
     void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr;
-    // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
+    // On the host, one of them serves all lattices, because compilers may round two instances of the same source
+    // differently.
     void launch_one(Device &device, const WilsonCall &call, Epilogue end) const {
         if (call.halo != nullptr)
             send(call);
@@ -77,7 +77,7 @@ struct WilsonKernel {
     }
 };
 
-// What every row does.
+// The form and epilogue of a launch; every row has all of them.
 struct WilsonEnd {
     WilsonForm form;
     Epilogue epilogue;
@@ -88,14 +88,14 @@ constexpr WilsonEnd wilson_ends[] = {
     {WilsonForm::matrix, Epilogue::plain, true},     {WilsonForm::matrix, Epilogue::normal, false},
     {WilsonForm::matrix, Epilogue::residual, false}, {WilsonForm::matrix, Epilogue::step, false}};
 
-// Every combination that is built; each does all wilson_ends.
+// All combinations that are built; each has all wilson_ends.
 const std::vector<WilsonKernel> &wilson_table();
-// nullptr: none is built.
+// nullptr: not built.
 const WilsonKernel *look_for_wilson(Precision spinor, Precision link, int reals);
-// The same. Throws Error(not_built) with a list of what is built.
+// As above, but throws Error(not_built) with a list of what is built.
 const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals);
-// Looks the kernel up by the fields of the call, checks and launches it. Throws Error(bad_argument) when the fields do
-// not fit each other.
+// Finds the kernel by the fields of the call, checks and launches it. Throws Error(bad_argument) if the fields do not
+// fit each other.
 void wilson(Device &, const WilsonCall &, Epilogue);
 
 // Compulsory traffic of a launch on one parity, with links and C once for all sources, and its work on one source.

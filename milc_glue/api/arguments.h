@@ -16,12 +16,12 @@ struct May {
     double zero_is = 0, start = 0; // what stands in place of 0; what defaults begin with where 0 is not legal
     constexpr May or_also(double value) const { return {least, most, words, checked, value, zero_is, start}; }
     constexpr May or_0_for(double value) const { return {least, most, words, checked, also, value, start}; }
-    constexpr May from(double value) const { return {least, most, words, checked, also, zero_is, value}; }
-    bool holds(double x) const { return !checked || (x >= least && x <= most) || x == also; }
+    constexpr May from(double value = 0) const { return {least, most, words, checked, also, zero_is, value}; }
+    constexpr bool holds(double x) const { return !checked || (x >= least && x <= most) || x == also; }
     std::string text() const;
 };
-constexpr May any_finite{}, not_nan{-INFINITY, INFINITY, "a number"}, positive{DBL_TRUE_MIN, DBL_MAX, "above 0"},
-    unchecked{0, 0, "as the call says", false}, flag{0, 1, "0 or 1"};
+constexpr May any_finite{}, positive{DBL_TRUE_MIN, DBL_MAX, "above 0"}, unchecked{0, 0, "as the call says", false},
+    flag{0, 1, "0 or 1"};
 constexpr May from_to(double least, double most, const char *words = nullptr) { return {least, most, words}; }
 constexpr May at_least(double least) { return from_to(least, DBL_MAX); }
 
@@ -36,6 +36,7 @@ struct Member {
     May may{};
     int count = 1; // of numbers, each of `bytes` bytes
     size_t bytes = 0;
+    bool real = false; // numbers: they may be NaN or infinite
     double (*get)(const void *) = nullptr;
     void (*set)(void *, double) = nullptr;
     const Table *table = nullptr; // inside, entries
@@ -50,7 +51,6 @@ struct Table {
     constexpr const Member *begin() const { return first; }
     constexpr const Member *end() const { return last; }
 };
-template <class Struct> struct Members;
 template <class Struct>
 inline constexpr Table members_of{Members<Struct>::name, sizeof(Struct), std::begin(Members<Struct>::list),
                                   std::end(Members<Struct>::list)};
@@ -63,12 +63,14 @@ template <class Type> constexpr Member numbers_at(const char *name, size_t offse
             may,
             sizeof(Type) / sizeof(One),
             sizeof(One),
+            std::is_floating_point_v<One>,
             [](const void *at) { return double(*static_cast<const One *>(at)); },
             [](void *at, double x) { *static_cast<One *>(at) = static_cast<One>(x); }};
 }
-template <class Struct> constexpr Member table_at(Member::Kind kind, const char *name, size_t offset, size_t n = 0) {
+template <class Struct>
+constexpr Member table_at(Member::Kind kind, const char *name, size_t offset, size_t n = 0, const May &may = {}) {
     using Entry = std::remove_cv_t<std::remove_pointer_t<Struct>>;
-    return {kind, name, offset, {}, 1, 0, nullptr, nullptr, &members_of<Entry>, n};
+    return {kind, name, offset, may, 1, 0, false, nullptr, nullptr, &members_of<Entry>, n};
 }
 
 // How many initializers a struct takes: one a member, one an element of an array.
@@ -91,6 +93,8 @@ template <class Struct, class... Given> constexpr int initializers() {
 template <class Struct> constexpr bool is_whole() {
     int count = 0;
     size_t end = 0;
+    if (Members<Struct>::list[0].offset != 0 || Members<Struct>::first > sizeof(Struct)) // a struct grows only
+        return false;
     for (const Member &m : Members<Struct>::list) {
         if (m.offset < end || (m.how_many != 0 && m.how_many >= m.offset))
             return false;
@@ -101,6 +105,19 @@ template <class Struct> constexpr bool is_whole() {
         count += m.count, end = m.offset + 1;
     }
     return count == initializers<Struct>();
+}
+
+template <class Struct> constexpr bool has_finite_reals() {
+    for (const Member &m : Members<Struct>::list)
+        if (m.real && (!m.may.checked || m.may.least < -DBL_MAX || m.may.most > DBL_MAX))
+            return false;
+    return true;
+}
+template <class Struct> constexpr bool has_legal_defaults() {
+    for (const Member &m : Members<Struct>::list)
+        if ((m.may.zero_is != 0 && !m.may.holds(m.may.zero_is)) || (m.may.start != 0 && !m.may.holds(m.may.start)))
+            return false;
+    return true;
 }
 
 // What all ranks must have alike, looked over on each. How many numbers there are does not depend on them.
@@ -168,9 +185,7 @@ milcgpu_status make_handle(milcgpu_context *context, const char *function, const
         Precision real = Precision::double_;
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
             call.given(argument, handle);
-            real = precision_of(call("precision", precision), "precision");
-            if (real == Precision::half)
-                refuse(format("precision is half: %s must be double or single", what));
+            real = double_or_single(call("precision", precision), "precision", format(" for %s", what).c_str());
         });
         std::unique_ptr<Handle> made;
         const std::string memory = format("memory for %s", what);

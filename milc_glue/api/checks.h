@@ -1,10 +1,10 @@
 // Checks of what a caller hands in, in the words of its argument; and of what all ranks must have alike.
 #pragma once
-#include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/su3/precision.h"
+#include "gpu_kernels/fields/precision.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/milcgpu.h"
 #include "reorder/link_reorder.h"
-#include <algorithm>
+#include "reorder/spinor_reorder.h"
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -20,18 +20,28 @@ inline void require(const void *pointer, const char *of, const char *what) {
         refuse((std::string(of).rfind("milcgpu_", 0) == 0 ? "" : format("%s: ", of)) + format("%s is NULL", what));
 }
 
-inline Precision precision_of(int code, const char *what) {
-    if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
-        refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
-    return static_cast<Precision>(code - 1);
+// One of those from finest to coarsest. why: what a caller reads who gave another one; it may be empty.
+inline Precision precision_of(int code, const char *what, Precision finest = Precision::double_,
+                              Precision coarsest = Precision::half, const char *why = "") {
+    constexpr const char *names[] = {"MILCGPU_DOUBLE (1)", "MILCGPU_SINGLE (2)", "MILCGPU_HALF (3)"};
+    const int first = static_cast<int>(finest), last = static_cast<int>(coarsest), given = code - 1;
+    if (given >= first && given <= last)
+        return static_cast<Precision>(given);
+    std::string legal;
+    for (int k = first; k <= last; ++k)
+        legal += (k == first ? "" : k == last ? " or " : ", ") + std::string(names[k]);
+    refuse(format("%s is %s: must be %s%s", what,
+                  code >= MILCGPU_DOUBLE && code <= MILCGPU_HALF ? name(static_cast<Precision>(given))
+                                                                 : std::to_string(code).c_str(),
+                  legal.c_str(), why));
+}
+inline Precision double_or_single(int code, const char *what, const char *why = "") {
+    return precision_of(code, what, Precision::double_, Precision::single, why);
 }
 
 // Of a field in the host's memory. what: its name in the message.
 inline Precision host_precision_of(int code, const char *what) {
-    const Precision real = precision_of(code, what);
-    if (real == Precision::half)
-        refuse(format("%s is half: half precision is a format of the device; host fields are single or double", what));
-    return real;
+    return double_or_single(code, what, "; half precision is a format of the device");
 }
 
 // The most entries of an array that a caller hands in. A larger count was never set, or has overflowed.
@@ -54,17 +64,7 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
         refuse(format("%s: pitch of %zu bytes, but a record has %zu and whole reals", what, pitch, record));
     if (pitch > longest_pitch)
         refuse(format("%s: pitch of %zu bytes: at most %zu", what, pitch, longest_pitch));
-    return {field->data, real, pitch};
-}
-
-// Solutions may be written while sources are still read. Place: HostField, or a place with is().
-template <class Place> void require_apart(const std::vector<Place> &sources, const std::vector<Place> &solutions) {
-    for (size_t k = 0; k < solutions.size(); ++k) {
-        const auto same = [&](const Place &other) { return other.is(solutions[k]); };
-        if (std::any_of(sources.begin(), sources.end(), same) ||
-            std::any_of(solutions.begin(), solutions.begin() + k, same))
-            refuse(format("solutions[%d]: that vector is another solution, too, or a source", static_cast<int>(k)));
-    }
+    return {field->data, real, pitch, record};
 }
 
 int parity_index(int parity); // 0 even, 1 odd

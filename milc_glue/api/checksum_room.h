@@ -1,7 +1,7 @@
 // What a context's `checksums` has room for (links/verify.h).
 #pragma once
-#include "gpu_kernels/blas/block_steps.h"
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/algebra/block_steps.h"
+#include "gpu_kernels/solver/normal_operator.h"
 
 namespace milcgpu::checksum_room {
 

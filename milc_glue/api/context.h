@@ -1,9 +1,9 @@
 // The context behind the handles of the C interface, and the way into its functions: exceptions into statuses.
 #pragma once
-#include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/profile.h"
-#include "gpu_kernels/comm/boxes.h"
-#include "gpu_kernels/geometry/geometry.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/profile.h"
+#include "gpu_kernels/machine/comm/boxes.h"
+#include "gpu_kernels/machine/geometry/geometry.h"
 #include "milc_glue/api/checks.h"
 #include "milc_glue/api/forks.h"
 #include "reorder/spinor_reorder.h"

@@ -1,18 +1,25 @@
-// Functions _defaults of the C interface: what a struct begins with, by the tables of members.h and the lines here.
+// Functions _defaults of the C interface: a struct begins as its table in members.h says.
 #include "milc_glue/api/members.h"
 
 using namespace milcgpu;
 
 namespace {
 
-// more(full): what the table does not say. The caller's header may be older or newer: `size` bytes are filled.
-template <class Struct, class More> void fill(Struct *spec, size_t size, const More &more) {
+void begin(const Table &table, void *at) {
+    for (const Member &m : table)
+        if (m.may.start != 0) {
+            const Member &number = m.kind == Member::inside ? *m.table->first : m;
+            number.set(static_cast<unsigned char *>(at) + m.offset + (&number == &m ? 0 : number.offset), m.may.start);
+        }
+}
+
+// The caller's header may be older or newer: `size` bytes are filled. more(full): what the table does not say.
+template <class Struct, class More = void (*)(Struct &)>
+void fill(Struct *spec, size_t size, const More &more = [](Struct &) {}) {
     if (spec == nullptr)
         return;
     Struct full{};
-    for (const Member &m : Members<Struct>::list)
-        if (m.may.start != 0)
-            m.set(reinterpret_cast<unsigned char *>(&full) + m.offset, m.may.start);
+    begin(members_of<Struct>, &full);
     more(full);
     full.struct_size = size;
     std::memset(spec, 0, size);
@@ -21,33 +28,28 @@ template <class Struct, class More> void fill(Struct *spec, size_t size, const M
 
 } // namespace
 
-#define DEFAULTS(object, ...)                                                                                          \
-    void milcgpu_##object##_defaults(milcgpu_##object##_spec *spec, size_t size) {                                     \
-        fill(spec, size, [](milcgpu_##object##_spec &s) {                                                              \
-            static_cast<void>(s);                                                                                      \
-            __VA_ARGS__;                                                                                               \
-        });                                                                                                            \
-    }
+#define DEFAULTS(object)                                                                                               \
+    void milcgpu_##object##_defaults(milcgpu_##object##_spec *spec, size_t size) { fill(spec, size); }
 
 extern "C" {
 
-DEFAULTS(solve, s.precise.precision = MILCGPU_DOUBLE)
-DEFAULTS(multi_mass, s.shared.precision = MILCGPU_DOUBLE)
-DEFAULTS(fatlink, )
-DEFAULTS(force, )
-DEFAULTS(eigen, )
-DEFAULTS(gauge_fix, )
-DEFAULTS(ape, )
-DEFAULTS(hyp, )
-DEFAULTS(flow, )
-DEFAULTS(stout, )
-DEFAULTS(meson_links, )
-DEFAULTS(meson, )
-DEFAULTS(dirac, )
-DEFAULTS(dirac_meson, )
-DEFAULTS(laplace, s.what.precision = MILCGPU_DOUBLE)
-DEFAULTS(laplace_solve, s.precise.precision = MILCGPU_DOUBLE)
-DEFAULTS(wilson, )
+DEFAULTS(solve)
+DEFAULTS(multi_mass)
+DEFAULTS(fatlink)
+DEFAULTS(force)
+DEFAULTS(eigen)
+DEFAULTS(gauge_fix)
+DEFAULTS(ape)
+DEFAULTS(hyp)
+DEFAULTS(flow)
+DEFAULTS(stout)
+DEFAULTS(meson_links)
+DEFAULTS(meson)
+DEFAULTS(dirac)
+DEFAULTS(dirac_meson)
+DEFAULTS(laplace)
+DEFAULTS(laplace_solve)
+DEFAULTS(wilson)
 
 void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size) {
     fill(spec, size, [u0](milcgpu_fatlink_spec &s) {

@@ -1,6 +1,6 @@
 // The kernels that are built, as lines of text.
-#include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/laplace/laplace.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/api/context.h"
 
@@ -18,7 +18,8 @@ extern "C" void milcgpu_kernels_list(void (*line)(void *user, const char *text),
                  format("%-8s %-8s %5d  %-9s %7d %9s %7zu %7zu %6d %9d %14d  %s", name(row.spinor), name(row.link),
                         row.reals, name(row.epilogue), row.most_sources, row.checks ? "of links" : "-",
                         dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1), dslash_flops(row.epilogue, 1),
-                        row.shape.block, row.shape.min_blocks, row.shape.sources, row.file)
+                        row.shape.block, row.shape.min_blocks, row.shape.sources,
+                        "gpu_kernels/staggered/staggered_rows.h")
                      .c_str());
         line(user, format("%-8s %-8s %5s  %-16s %7s %7s %7s %6s %9s %14s  %s", "Wilson", "link", "reals",
                           "form, epilogue", "sources", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
@@ -29,13 +30,13 @@ extern "C" void milcgpu_kernels_list(void (*line)(void *user, const char *text),
                     if (several && end.dot)
                         continue;
                     const LaunchShape &shape = several ? row.several : row.one;
-                    line(user,
-                         format("%-8s %-8s %5d  %-6s %-9s %7s %7zu %7zu %6d %9d %14d  %s", name(row.precision),
-                                name(row.precision), row.reals, name(end.form), end.dot ? "dot" : name(end.epilogue),
-                                several ? "many" : "1",
-                                wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
-                                wilson_flops(end, false, 1), shape.block, shape.min_blocks, shape.sources, row.file)
-                             .c_str());
+                    line(user, format("%-8s %-8s %5d  %-6s %-9s %7s %7zu %7zu %6d %9d %14d  %s", name(row.precision),
+                                      name(row.precision), row.reals, name(end.form),
+                                      end.dot ? "dot" : name(end.epilogue), several ? "many" : "1",
+                                      wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
+                                      wilson_flops(end, false, 1), shape.block, shape.min_blocks, shape.sources,
+                                      "gpu_kernels/wilson/wilson_stencil.h")
+                                   .c_str());
                 }
         line(user, format("%-17s %5s  %-9s %7s %10s %7s %7s %6s %9s %14s  %s", "Laplace", "reals", "epilogue",
                           "sources", "directions", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
@@ -45,7 +46,7 @@ extern "C" void milcgpu_kernels_list(void (*line)(void *user, const char *text),
                               name(row.epilogue), row.most_sources, row.directions,
                               laplace_bytes(row.precision, row.reals, row.directions, row.epilogue, 1),
                               laplace_flops(row.directions, row.epilogue, 1), row.shape.block, row.shape.min_blocks,
-                              row.shape.sources, row.file)
+                              row.shape.sources, "gpu_kernels/laplace/laplace_stencil.h")
                            .c_str());
         return Status::ok;
     });

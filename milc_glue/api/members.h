@@ -1,7 +1,7 @@
 // The tables of the structs of the C interface: a row a member, in their order. The compiler counts them.
 #pragma once
-#include "gpu_kernels/blas/shifts.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/algebra/shifts.h"
+#include "gpu_kernels/gauge/forces/forces.h"
 #include "milc_glue/api/arguments.h"
 
 namespace milcgpu {
@@ -9,7 +9,8 @@ namespace milcgpu {
 constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
 constexpr May in_or_out = from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_OUT, "0 or 1");
 constexpr May a_tolerance = at_least(1e-150), // its square is a number of full precision
-              no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
+    no_or_a_tolerance = from_to(1e-150, DBL_MAX, "0, or at least 1e-150").or_also(0);
+constexpr May a_mass{-6.7e153, 6.7e153, "finite, with a finite 4 m^2 (zero is legal)"};
 constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 
 // clang-format off
@@ -18,11 +19,16 @@ constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
         using S = Struct;                                                                                              \
         static constexpr const char *name = #Struct;                                                                   \
         static constexpr Member list[] = {__VA_ARGS__};                                                                \
+        static constexpr size_t first = list[0].kind == Member::size ? list[0].bytes : sizeof(Struct);                 \
     };                                                                                                                 \
-    static_assert(is_whole<Struct>(), "a row of every member, in their order")
-#define SIZE {Member::size, "struct_size", 0}
+    static_assert(is_whole<Struct>(), "a row of every member, in their order");                                        \
+    static_assert(has_finite_reals<Struct>(), "a real number is finite");                                              \
+    static_assert(has_legal_defaults<Struct>(), "what stands in place of 0, and what defaults begin with, is legal")
+// first: sizeof the struct in the oldest header that is accepted.
+#define SIZE(first) {Member::size, "struct_size", offsetof(S, struct_size), {}, 1, first}
 #define NUMBERS(member, ...) numbers_at<decltype(S::member)>(#member, offsetof(S, member), __VA_ARGS__)
-#define INSIDE(member) table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member))
+// start: what defaults begin its first member with.
+#define INSIDE(member, ...) table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member), 0, May{}.from(__VA_ARGS__))
 #define OWN(member) {Member::own, #member, offsetof(S, member)}
 #define ALIKE(member) {Member::alike, #member, offsetof(S, member)}
 #define WHETHER_GIVEN(member) {Member::given, #member, offsetof(S, member)}
@@ -44,26 +50,26 @@ constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
               below_one = from_to(0, 1 - DBL_EPSILON / 2, "in (0, 1), or 0 for the default"),
               iterations = from_to(1, 2000000000);
 
-TABLE(milcgpu_solve_spec, SIZE,
+TABLE(milcgpu_solve_spec, SIZE(128),
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
-    NUMBERS(mass, unchecked),
+    NUMBERS(mass, a_mass),
     NUMBERS(tolerance, no_or_a_tolerance), NUMBERS(relative_tolerance, no_or_a_tolerance),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
-    INSIDE(precise), INSIDE(sloppy),
+    INSIDE(precise, MILCGPU_DOUBLE), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
-    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    NUMBERS(jump_limit, at_least(0)),
     OWN(links_version), OWN(progress), OWN(user), OWN(source_tolerances), OWN(source_max_iterations),
     ALIKE(eigenvectors));
 
 TABLE(milcgpu_pole,
     NUMBERS(offset, positive), NUMBERS(tolerance, no_or_a_tolerance), NUMBERS(relative_tolerance, no_or_a_tolerance));
 
-TABLE(milcgpu_multi_mass_spec, SIZE,
+TABLE(milcgpu_multi_mass_spec, SIZE(104),
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
     NUMBERS(n_shifts, from_to(0, max_shifts)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, from_to(0, 2000000000).from(5)),
-    INSIDE(shared), INSIDE(sloppy), INSIDE(precise),
-    NUMBERS(leave_tolerance, from_to(0, INFINITY)),
+    INSIDE(shared, MILCGPU_DOUBLE), INSIDE(sloppy), INSIDE(precise),
+    NUMBERS(leave_tolerance, at_least(0)),
     NUMBERS(shared_tolerance, below_one),
     OWN(links_version), OWN(progress), OWN(user));
 
@@ -71,18 +77,18 @@ TABLE(milcgpu_paths,
     NUMBERS(one_link, any_finite), NUMBERS(naik, any_finite), NUMBERS(three_staple, any_finite), NUMBERS(five_staple, any_finite),
     NUMBERS(seven_staple, any_finite), NUMBERS(lepage, any_finite));
 
-TABLE(milcgpu_fatlink_spec, SIZE,
+TABLE(milcgpu_fatlink_spec, SIZE(184),
     NUMBERS(precision, unchecked),
     NUMBERS(reconstruct, unchecked),
     NUMBERS(signs, in_or_out),
-    NUMBERS(unitarity, unchecked),
+    NUMBERS(unitarity, any_finite),
     INSIDE(paths),
     NUMBERS(eps_one_link, any_finite), NUMBERS(eps_naik, any_finite),
     NUMBERS(hisq, flag),
     INSIDE(fat7),
     NUMBERS(special_unitary, flag),
-    NUMBERS(svd_relative, from_to(0, INFINITY).or_0_for(1e-8)),
-    NUMBERS(svd_absolute, from_to(0, INFINITY).or_0_for(1e-8)),
+    NUMBERS(svd_relative, at_least(0).or_0_for(1e-8)),
+    NUMBERS(svd_absolute, at_least(0).or_0_for(1e-8)),
     NUMBERS(svd_only, flag),
     NUMBERS(derivative, flag));
 
@@ -92,12 +98,12 @@ TABLE(milcgpu_hisq_links, ALIKE(v), ALIKE(y), ALIKE(w));
 
 TABLE(milcgpu_force_set, NUMBERS(eps_naik, any_finite), NUMBERS(n_terms, none_or_more));
 
-TABLE(milcgpu_force_spec, SIZE,
+TABLE(milcgpu_force_spec, SIZE(64),
     WHETHER_GIVEN(links),
     NUMBERS(eps, any_finite),
     NUMBERS(n_terms, none_or_more), ENTRIES(residues, n_terms),
     NUMBERS(n_sets, none_or_more), ENTRIES(sets, n_sets),
-    NUMBERS(filter, not_nan.or_0_for(5e-5)));
+    NUMBERS(filter, any_finite.or_0_for(5e-5)));
 
 TABLE(milcgpu_vector, OWN(of), NUMBERS(index, unchecked));
 
@@ -107,7 +113,7 @@ TABLE(milcgpu_loops,
 
 // ---- milcgpu_eigen.h
 
-TABLE(milcgpu_eigen_spec, SIZE,
+TABLE(milcgpu_eigen_spec, SIZE(56),
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
     NUMBERS(count, one_or_more.from(256)),
     NUMBERS(tolerance, from_to(0, 1)),
@@ -117,7 +123,7 @@ TABLE(milcgpu_eigen_spec, SIZE,
 
 // ---- milcgpu_gauge.h, milcgpu_flow.h
 
-TABLE(milcgpu_gauge_fix_spec, SIZE,
+TABLE(milcgpu_gauge_fix_spec, SIZE(64),
     NUMBERS(direction, from_to(0, 3, "0 to 3 (Coulomb gauge; 3 is time) or MILCGPU_LANDAU (8)").or_also(MILCGPU_LANDAU).from(3)),
     NUMBERS(boost, from_to(1, 1e6).or_0_for(1.8)),
     NUMBERS(most_steps, at_least(1).or_0_for(500)),
@@ -126,7 +132,7 @@ TABLE(milcgpu_gauge_fix_spec, SIZE,
     NUMBERS(signs, in_or_out),
     OWN(progress), OWN(user));
 
-TABLE(milcgpu_ape_spec, SIZE,
+TABLE(milcgpu_ape_spec, SIZE(48),
     NUMBERS(weight, from_to(0, 1e100)),
     NUMBERS(times, at_least(0)),
     NUMBERS(space_only, flag),
@@ -134,7 +140,7 @@ TABLE(milcgpu_ape_spec, SIZE,
     NUMBERS(tolerance, any_finite.or_0_for(1e-5)),
     NUMBERS(signs, in_or_out));
 
-TABLE(milcgpu_hyp_spec, SIZE,
+TABLE(milcgpu_hyp_spec, SIZE(48),
     NUMBERS(alpha1, from_to(0, 1).from(0.75)), NUMBERS(alpha2, from_to(0, 1).from(0.6)),
     NUMBERS(alpha3, from_to(0, 1).from(0.3)),
     NUMBERS(times, at_least(0)),
@@ -142,21 +148,21 @@ TABLE(milcgpu_hyp_spec, SIZE,
     NUMBERS(hits, from_to(1, 10000).or_0_for(9)),
     NUMBERS(signs, in_or_out));
 
-TABLE(milcgpu_flow_spec, SIZE,
+TABLE(milcgpu_flow_spec, SIZE(72),
     NUMBERS(action, from_to(0, 1, "MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)")),
     NUMBERS(integrator, unchecked),
     NUMBERS(exp_order, from_to(0, highest_exp_order, "1 to 16, or 0 for the whole series").from(8)),
     NUMBERS(step, positive.from(0.0625)),
     NUMBERS(stop, from_to(0, DBL_MAX, "at least 0, or MILCGPU_FLOW_AUTO_STOP (-1)")
         .or_also(MILCGPU_FLOW_AUTO_STOP).from(MILCGPU_FLOW_AUTO_STOP)),
-    NUMBERS(tolerance, unchecked.from(1e-4)),
+    NUMBERS(tolerance, any_finite.from(1e-4)),
     NUMBERS(anisotropy, positive.or_0_for(1)),
     NUMBERS(every, at_least(1).or_0_for(1)),
     NUMBERS(most_steps, at_least(1).or_0_for(100000)),
     NUMBERS(signs, in_or_out),
     NUMBERS(as_milc, flag));
 
-TABLE(milcgpu_stout_spec, SIZE,
+TABLE(milcgpu_stout_spec, SIZE(32),
     NUMBERS(rho, at_least(0)),
     NUMBERS(times, at_least(0)),
     NUMBERS(directions, three_or_four),
@@ -164,7 +170,7 @@ TABLE(milcgpu_stout_spec, SIZE,
 
 // ---- milcgpu_mesons.h, milcgpu_dirac.h
 
-TABLE(milcgpu_meson_links_spec, SIZE,
+TABLE(milcgpu_meson_links_spec, SIZE(32),
     NUMBERS(antiperiodic, flag),
     NUMBERS(signs, from_to(MILCGPU_SIGNS_IN, MILCGPU_SIGNS_AS_THEY_ARE).from(MILCGPU_SIGNS_OUT)),
     NUMBERS(origin, unchecked));
@@ -183,14 +189,14 @@ TABLE(milcgpu_meson_term,
     NUMBERS(factor, any_finite),
     NUMBERS(correlator, none_or_more));
 
-TABLE(milcgpu_meson_spec, SIZE,
+TABLE(milcgpu_meson_spec, SIZE(56),
     NUMBERS(origin, unchecked),
     NUMBERS(n_momenta, one_or_more), NUMBERS(n_terms, none_or_more), NUMBERS(n_correlators, one_or_more),
     ENTRIES(momenta, n_momenta), ENTRIES(terms, n_terms));
 
 constexpr May gamma_basis = from_to(0, 1, "MILCGPU_GAMMAS_MILC (0) or MILCGPU_GAMMAS_DEGRAND_ROSSI (1)");
 
-TABLE(milcgpu_dirac_spec, SIZE,
+TABLE(milcgpu_dirac_spec, SIZE(40),
     NUMBERS(basis, gamma_basis),
     NUMBERS(origin, unchecked),
     NUMBERS(n_momenta, one_or_more), ENTRIES(momenta, n_momenta));
@@ -202,7 +208,7 @@ TABLE(milcgpu_dirac_term,
     NUMBERS(factor, any_finite),
     NUMBERS(correlator, none_or_more));
 
-TABLE(milcgpu_dirac_meson_spec, SIZE,
+TABLE(milcgpu_dirac_meson_spec, SIZE(56),
     NUMBERS(basis, gamma_basis),
     NUMBERS(origin, unchecked),
     NUMBERS(n_momenta, one_or_more), NUMBERS(n_terms, none_or_more), NUMBERS(n_correlators, one_or_more),
@@ -210,23 +216,23 @@ TABLE(milcgpu_dirac_meson_spec, SIZE,
 
 // ---- milcgpu_laplace.h, milcgpu_wilson.h
 
-TABLE(milcgpu_laplace_spec, SIZE,
+TABLE(milcgpu_laplace_spec, SIZE(32),
     NUMBERS(directions, from_to(3, 4).from(3)),
-    NUMBERS(kappa, unchecked),
-    INSIDE(what));
+    NUMBERS(kappa, any_finite),
+    INSIDE(what, MILCGPU_DOUBLE));
 
-TABLE(milcgpu_laplace_solve_spec, SIZE,
+TABLE(milcgpu_laplace_solve_spec, SIZE(96),
     NUMBERS(directions, from_to(3, 4).from(3)),
-    NUMBERS(kappa, unchecked),
+    NUMBERS(kappa, any_finite),
     NUMBERS(tolerance, a_tolerance),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, iterations.from(5)),
-    INSIDE(precise), INSIDE(sloppy),
+    INSIDE(precise, MILCGPU_DOUBLE), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
-    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    NUMBERS(jump_limit, at_least(0)),
     NUMBERS(together, from_to(MILCGPU_TOGETHER_AUTO, MILCGPU_ONE_BY_ONE)),
     OWN(progress), OWN(user));
 
-TABLE(milcgpu_wilson_spec, SIZE,
+TABLE(milcgpu_wilson_spec, SIZE(32),
     NUMBERS(kappa, from_to(DBL_TRUE_MIN, 1 - DBL_EPSILON / 2, "above 0 and below 1")),
     NUMBERS(clover, from_to(-1e6, 1e6, "of the size of 1 (0: Wilson fermions)")),
     NUMBERS(even_odd, flag),

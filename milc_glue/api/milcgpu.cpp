@@ -1,5 +1,5 @@
 // The C interface: errors, contexts, the caller's memory. See milcgpu.h.
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/sized.h"

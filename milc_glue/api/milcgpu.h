@@ -311,17 +311,17 @@ typedef enum {
  * Each source has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done
  * is left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
  * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
- * So each solution has a field of its own, which is no source.
+ * So solutions must not share memory with each other or with a source.
  *
- * Loose solutions. A tolerance above 1e-5 is loose. In a block the error of a loose solution depends on the other
- * sources of the call. All-mode averaging and truncated solvers need a loose solution that is a function of its own
- * source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if the tolerance of any source is loose: a
- * solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In MILCGPU_LOCK_STEP, if all
- * tolerances are loose, solutions do not depend on the other sources either, to rounding of the iteration, but differ
- * from those of solves by themselves. If max_iterations ends the solves (a truncated solver of so many steps), or if
- * the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE. Eigenvectors of the library's
- * own (milcgpu_options.learn) do not deflate a call with a loose source. milcgpu_laplace_solve and
- * milcgpu_wilson_solve_sources do the same.
+ * Loose solutions. A source is loose if all its tolerances that are set are above 1e-5. In a block the error of a
+ * loose solution depends on the other sources of the call. All-mode averaging and truncated solvers need a loose
+ * solution that is a function of its own source, the same in every call. So MILCGPU_TOGETHER_AUTO solves one by one if
+ * any source is loose: a solution then has the bits of milcgpu_staggered_solve, whatever else is in the call. In
+ * MILCGPU_LOCK_STEP, if all sources are loose, solutions do not depend on the other sources either, to rounding of the
+ * iteration, but differ from those of solves by themselves. If max_iterations ends the solves (a truncated solver of so
+ * many steps), or if the bias of a tolerance of 1e-5 or less is to be corrected, ask for MILCGPU_ONE_BY_ONE.
+ * Eigenvectors of the library's own (milcgpu_options.learn) do not deflate a call with a loose source.
+ * milcgpu_laplace_solve and milcgpu_wilson_solve_sources do the same.
  *
  * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
  * status is that of the first source without a solution, else that of the first that is not OK. Several sources in a
@@ -387,9 +387,9 @@ typedef struct {
     char message[400];
 } milcgpu_multi_mass_report;
 
-/* solutions: n_shifts fields, each its own; guesses are not read. What milcgpu_staggered_solve says holds for each. A
- * shift that cannot be solved (NAN_OR_INF, NOT_POSITIVE) does not affect the others; its solution is untouched. A
- * solution depends on the other offsets of the call, not on other sources. All solutions are copied out at the end.
+/* solutions: n_shifts fields that share no memory; guesses are not read. What milcgpu_staggered_solve says holds for
+ * each. A shift that cannot be solved (NAN_OR_INF, NOT_POSITIVE) does not affect the others; its solution is untouched.
+ * A solution depends on the other offsets of the call, not on other sources. All solutions are copied out at the end.
  * report may be NULL. */
 milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                             const milcgpu_field *source, const milcgpu_field *solutions,
@@ -467,10 +467,11 @@ typedef struct {
 } milcgpu_fatlink_report;
 
 /* Fat and long links from the gauge field (4 links per site), n_sets of them. hisq and report may be NULL. n_sets may
- * be 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Everything is made on the
- * device, which holds all results at once, and then copied out. Until then fields on the host are untouched. If the
- * call is refused before the gauge field is read, handles of the sets are left as they are. After any other failure,
- * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again.
+ * be 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Fields that are written must
+ * not share memory. Everything is made on the device, which holds all results at once, and then copied out. Until then
+ * fields on the host are untouched. If the call is refused before the gauge field is read, handles of the sets are left
+ * as they are. After any other failure, for example gauge links that are not unitary, all of them are empty, and those
+ * that were NULL are NULL again.
  *
  * Results with NaN or infinity, from coefficients or an eps that are too large, give NAN_OR_INF. Gauge links, HISQ's V,
  * W and Y, and what is made have checksums; where one changed, the call gives CORRUPTED. All results are looked at for

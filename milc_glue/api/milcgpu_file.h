@@ -41,10 +41,10 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
 
 /* Writes a file of version 5, as MILC's save_serial and save_parallel do. All ranks call it. time: the time of
  * writing as the file shall name it, at most 63 characters; NULL: now. The file gets its name when it is whole and
- * on the disk; until then it is beside it (NAME.<process>.part), and an older one of that name stays. BAD_ARGUMENT if it
- * cannot be written, is no plain file, or the disk is full; if the name cannot be given, as to a mount point, the whole
- * file stays beside it, and the message names it.
- * NAN_OR_INF: a number is NaN, or is infinite in single precision, with the place. file may be NULL. */
+ * on the disk; until then it is beside it (NAME.<process>.part), and an older one of that name stays. BAD_ARGUMENT if
+ * it cannot be written, is no plain file, or the disk is full; if the name cannot be given, as to a mount point, the
+ * whole file stays beside it, and the message names it. NAN_OR_INF: a number is NaN, or is infinite in single
+ * precision, with the place. file may be NULL. */
 milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                         const char *time, milcgpu_gauge_file *file);
 

@@ -26,7 +26,7 @@ typedef enum {
 
 /* Integrators, with MILC's numbers. LUSCHER is the usual one. ADAPT_ integrators choose their steps, see `tolerance`.
  * K: fields of the size of the momenta that an integrator keeps. The sources in the literature are in
- * gpu_kernels/gauge/flow_integrators.h. */
+ * gpu_kernels/gauge/flow/flow_integrators.h. */
 typedef enum {
     MILCGPU_FLOW_LUSCHER = 0,        /* third order, K = 1: Luescher, arXiv:1006.4518 */
     MILCGPU_FLOW_CK = 1,             /* fourth order, K = 1: Carpenter, Kennedy */

@@ -72,10 +72,10 @@ void milcgpu_laplace_solve_defaults(milcgpu_laplace_solve_spec *spec, size_t siz
 
 /* M x = b for n sources, by conjugate gradient on the even sites: (1 - kappa^2 D_eo D_oe) x_e = b_e + kappa D b_o, then
  * x_o = b_o + kappa D x_e. solutions: the guess on entry, read on even sites; x on return when the status is OK,
- * NOT_CONVERGED or PRECISION_FLOOR, else untouched. A source that cannot be solved (NaN in it, or in its guess) does not
- * affect the others. Sources are taken 16 at a time, or one by one; their solutions are written before the next ones
- * are started. So each solution has a field of its own, which is no source. If links are not unitary, M may have a
- * negative eigenvalue: a solve that meets it gives NOT_POSITIVE.
+ * NOT_CONVERGED or PRECISION_FLOOR, else untouched. A source that cannot be solved (NaN in it, or in its guess) does
+ * not affect the others. Sources are taken 16 at a time, or one by one; their solutions are written before the next
+ * ones are started. So solutions must not share memory with each other or with a source. If links are not unitary, M
+ * may have a negative eigenvalue: a solve that meets it gives NOT_POSITIVE.
  *
  * reports: n of them, or NULL. true_residual is |b - M x| / |b| on all sites, in double, from the links as handed
  * over and from x before it is rounded to the vectors' precision. source_norm is |b|, relative_residual 1,

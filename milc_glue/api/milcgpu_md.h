@@ -217,11 +217,11 @@ milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order,
 milcgpu_status milcgpu_gauge_overrelax(milcgpu_gauge *gauge, int sweeps);
 /* Random numbers are those of MILC's generators, one a site, drawn in MILC's order. generators: 15 words a site, in the
  * order of the caller's sites. Words 0 to 6: the shift register, r0 to r6. 7 to 12: multiplier, addend and state of the
- * linear congruential generator, 64 bits each, the low word first. 13: the float that a number is multiplied with, above
- * 0 and at most 2^-24. 14: the lowest bit of the state that goes into a number (40, or 8; at most 40). drawn[site]: how
- * many numbers were taken; the caller moves its generators on by as many, and it is untouched on failure. One sweep
- * agrees with MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Each sweep of
- * over-relaxation makes a difference three times as large, so after about 40 it is another field of the same
+ * linear congruential generator, 64 bits each, the low word first. 13: the float that a number is multiplied with,
+ * above 0 and at most 2^-24. 14: the lowest bit of the state that goes into a number (40, or 8; at most 40).
+ * drawn[site]: how many numbers were taken; the caller moves its generators on by as many, and it is untouched on
+ * failure. One sweep agrees with MILC's to rounding (logarithm and cosine of a GPU may differ in the last bit). Each
+ * sweep of over-relaxation makes a difference three times as large, so after about 40 it is another field of the same
  * distribution. */
 milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sweeps, const uint32_t *generators,
                                        uint32_t *drawn);

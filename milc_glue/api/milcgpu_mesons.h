@@ -23,10 +23,10 @@
  *
  * Links have checksums from the caller's memory on, products of links from where they are made, and quark fields of the
  * host from their arrival on the device. A call compares all of them after it has read them, before it returns
- * anything. CORRUPTED means that a bit flipped: in links, and the handle is then empty, or in quark fields, and the call
- * can be repeated. Not checked are quark fields while they are smeared, results before they are copied out, numbers per
- * site and their sums, and, on lattices that are cut, links while they get their margin. MILCGPU_VERIFY=0 turns this
- * off.
+ * anything. CORRUPTED means that a bit flipped: in links, and the handle is then empty, or in quark fields, and the
+ * call can be repeated. Not checked are quark fields while they are smeared, results before they are copied out,
+ * numbers per site and their sums, and, on lattices that are cut, links while they get their margin. MILCGPU_VERIFY=0
+ * turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. Origins, slices and extents are those of the whole lattice. Fields have the bits that one rank would
@@ -70,7 +70,8 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
 milcgpu_status milcgpu_meson_links_load_gauge(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                               milcgpu_gauge *gauge);
 
-/* n quark fields, on the host or on the device. One of the two pointers must be NULL. */
+/* n quark fields, on the host or on the device. One of the two pointers must be NULL. Fields that a call writes must
+ * not share memory; one that it reads may be written, too. */
 typedef struct {
     const milcgpu_field *host; /* n fields of colour vectors on all sites */
     milcgpu_vectors *device; /* or the vectors first, first + 1, .. of a set in the handle's precision, both parities */

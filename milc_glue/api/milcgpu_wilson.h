@@ -105,8 +105,8 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
  * one at a time, so it refuses MILCGPU_BLOCK and MILCGPU_LOCK_STEP. Each source has its own guess, status and
  * residuals. A source that is done is left out of the steps of the others. A source that cannot be solved (NaN in it or
  * in its guess) does not affect them. Sources are taken 16 at a time, or fewer where memory is short; their solutions
- * are copied out before the next ones are started. So each solution has a field of its own, which is no source. If
- * how->sloppy is half, sources together are iterated in single.
+ * are copied out before the next ones are started. So solutions must not share memory with each other or with a source.
+ * If how->sloppy is half, sources together are iterated in single.
  *
  * reports: n of them, or NULL. Seconds, bytes and rates of sources that were solved together are divided among them.
  * The status is that of the first source without a solution, else that of the first that is not OK. If the call as a

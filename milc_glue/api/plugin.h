@@ -99,19 +99,16 @@ typedef struct {
     milcgpu_report_sizes report_sizes;
 } milcgpu_milc;
 
-/* As a program begins, on one rank: memory for fields comes from blocks from here on (host_pool.h), and a thread of its
- * own makes the GPU ready while MILC reads its input and its lattice. Nothing is said yet. */
+/* As a program begins, on one rank. begin: from here on freed fields stay in the process (host_memory.h), and all
+ * threads fill and copy fields. wake: a thread makes the GPU ready while MILC reads its input and its lattice. Neither
+ * logs anything. */
 void milcgpu_plugin_begin(void);
 void milcgpu_plugin_wake(void);
-/* A block; NULL: take memory as without milcgpu. block_free: 1: it was a block. block_bytes: 0: it is none. */
-void *milcgpu_plugin_block(size_t bytes, int zeros);
-int milcgpu_plugin_block_free(void *block);
-size_t milcgpu_plugin_block_bytes(const void *block);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
-/* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
- * blocks; else the results of `part`, or-ed. */
+/* part(what, from, to) for pieces of 0 ... n - 1, by all threads: the results of `part`, or-ed. -1: not
+ * done, because there are several ranks or a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
 /* The same as a call of this routine: 0: not done, because routines are not taken over now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
@@ -132,7 +129,8 @@ int milcgpu_plugin_agreed(int mine);
 void milcgpu_plugin_exit(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
-/* A line, once a routine, on what shows only when it is called: why MILC's own does it, or how ours differs. */
+/* A line on what shows only when a routine is called: why MILC's own does it, or how ours differs. Each text is said
+ * once for a routine, and none if the table at the start has said why MILC's own does it, or if the text is empty. */
 void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
  * (MILCGPU_AUTO). Says so once. */
@@ -171,10 +169,10 @@ typedef struct {
 } milcgpu_plugin_form;
 /* A gauge file is read by all ranks into `links`, MILC's order of sites, 4 a site. All ranks call it; the start is not
  * needed. Of `milc` ranks, rank, box, decisions and site_map are read. lime: 0: a file of MILC's version 5. 1: a file
- * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot read
- * it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge, those of
- * SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold, which was
- * said: the run must end. */
+ * of SciDAC or ILDG; if its head is not understood, MILC's own routine reads it. 2: the same, but MILC's own cannot
+ * read it. serial: rank 0 alone needs to see the file. Returns 1: done; checksums of version 5 are MILC's to judge,
+ * those of SciDAC are right. 0: MILC's own routine is to do it, and nothing was written. -1: the file does not hold,
+ * which was said: the run must end. */
 int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int lime, int serial,
                                 const milcgpu_field *links, milcgpu_plugin_file *file);
 /* A file is written by all ranks; serial: by rank 0, with the sites of all. 1: done. 0: MILC's own routine is to do it;
@@ -324,37 +322,77 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. With
- * spec->derivative the last is the derivative by eps. v, y, w: HISQ's, or NULL. Sets with both fat and long links stay
- * on the device for the solves to come, MILCGPU_MOST_LINK_SETS of them. alone: they are only there, and MILC's fields
- * are not filled; a solve that no longer finds them there is not done, and the links must be made again. Of several eps
- * the first and the derivative are made then, and the others of these two when a call takes them. */
+/* n sets of links from the gauge field. Sets with both fat and long links stay on the device for the solves to come,
+ * MILCGPU_MOST_LINK_SETS of them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
-int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
-                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
-                         int device_only, milcgpu_fatlink_report *report);
+typedef struct {
+    milcgpu_routine routine;
+    const milcgpu_fatlink_spec *spec; /* with `derivative` the last set is the derivative by eps */
+    const void *gauge;                /* NULL: the newest, on the device */
+    int n;
+    const double *eps;
+    void *const *fat, *const *lng; /* each may be NULL */
+    void *v, *y, *w;               /* HISQ's, or NULL */
+    /* 1: the links are on the device alone, and MILC's fields are not filled. A solve that no longer finds them there
+     * is not done, and the caller makes the links again. Of several eps the first and the derivative are made now, and
+     * the others of these two when a call takes them. */
+    int device_only;
+} milcgpu_plugin_links_call;
+int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report *report);
 
 /* 1: the links `fat`, `lng` are those of a plus factor times those of b, on the device alone: they are not filled. The
- * device may make them again until milcgpu_plugin_forget_deferred(1): a and b stay as they are. All ranks call it. */
+ * device makes them again if they have gone from it: a and b stay as they are. All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b);
 
-/* The fermion links of the last milcgpu_plugin_links() are no longer on the device alone: their fields are being
- * filled, or are gone. sums: nor are those of milcgpu_plugin_links_sum(). */
-void milcgpu_plugin_forget_deferred(int sums);
+/* ---- what MILC has asked for and is made later: a table of fields that are not filled, in plugin/deferred.h. All
+ * ranks call these functions alike. */
+enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
+       MILCGPU_SOLUTIONS = 4,
+       MILCGPU_FERMION_LINKS = 8,
+       MILCGPU_BACKWARD_LINKS = 16,
+       MILCGPU_GAUGE_COPY = 32,
+       MILCGPU_SOURCE = 64,
+       MILCGPU_ZEROS = 128,
+    MILCGPU_EIGENVECTORS = 256
+};
+typedef struct {
+    int kind; /* one of these */
+    int n_fields, n_inputs;
+    const void *const
+        *fields; /* of MILC's; links that milcgpu_plugin_links() has deferred are among them by their fat ones */
+    const void *const *inputs;             /* what they are made of; NULL: the gauge field of the sites */
+    void (*make)(void *self, void *field); /* fills all of the fields, of which this is the first */
+    void (*drop)(void *self,
+                 const void *field); /* MILC has freed this field; NULL: make() is dropped, and self with it */
+    void *self;
+} milcgpu_plugin_deferral;
+/* 0: no memory for it: the caller makes it now. */
+int milcgpu_plugin_defer(const milcgpu_plugin_deferral *deferral);
+/* Whether this field is deferred as one of these kinds; and its `self`, NULL if it is not. */
+int milcgpu_plugin_is_deferred(int kinds, const void *field);
+void *milcgpu_plugin_deferred_self(int kinds, const void *field);
+/* Makes the values of these kinds: of this field; NULL: all. 1: there were some. */
+int milcgpu_plugin_fulfil(int kinds, const void *field);
+/* MILC is about to write this field, or to free it: makes the values that are made of it. */
+void milcgpu_plugin_before_change(const void *field);
+/* The same, and the field itself is filled: MILC gets its address, to read or to write. */
+int milcgpu_plugin_hand_out(const void *field);
+/* The values of these kinds are not made: MILC has freed this field, or writes all of it; NULL: all of them. */
+void milcgpu_plugin_drop_deferred(int kinds, const void *field);
+/* For make(): 0: an input has changed since, and nobody has announced it. */
+int milcgpu_plugin_inputs_hold(void);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
 /* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
 void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
 /* Memory for a field of links, to be freed by free(); NULL when there is none. In large pages where the system has
- * them: MILC makes such fields anew for every step, and the first touch of small pages costs more than making the
- * links. */
+ * them: the first touch of small pages costs more than making the links. */
 void *milcgpu_plugin_allocate(size_t bytes);
-void *milcgpu_plugin_allocate_untouched(size_t bytes); /* pages are not touched yet */
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. sources: so many
@@ -412,12 +450,9 @@ int milcgpu_plugin_has_links(const void *links);
 /* The host has the newest of `what` when this returns 1. 0: it is lost, which was said, and MILC cannot go on. who: the
  * routine that needs it, for the table at exit. */
 int milcgpu_plugin_host_needs(int what, const char *who);
-void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
-
-/* The version of the gauge links; and whether they have been written since they had this one, by the device, or by the
- * host as far as that was announced or seen. */
-unsigned long milcgpu_plugin_links_version(void);
-int milcgpu_plugin_links_changed(unsigned long since);
+/* A routine of MILC's is about to write `what`: makes what is deferred and made of it. And it has, or may have. */
+void milcgpu_plugin_host_writes(int what);
+void milcgpu_plugin_host_wrote(int what);
 /* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was said. */
 int milcgpu_plugin_save_links(void *to);
 
@@ -473,14 +508,24 @@ int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
 int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);
-/* One line, as those above: fields on all sites, or n complex numbers that are sums of up to factor times the products
- * of the norms of two fields, to which their difference is relative: correlators may vanish. repeats: MILC's are that
- * many times too large, at most, and the GPU's were multiplied likewise (1: they are not). */
+/* One line, as those above, on fields on all sites. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
-int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
-                                       const void *src1, const void *src2, double factor, int repeats, double seconds,
-                                       double cpu_seconds);
+
+/* Correlators of the GPU and of the CPU: n complex numbers, each a sum of products of two fields. They may vanish, so
+ * their difference is taken relative to factor times the product of the norms of the fields. */
+typedef struct {
+    milcgpu_routine routine;
+    int n;
+    const double *gpu, *cpu;
+    const void *sources[2];
+    int reals;     /* of a source, a site */
+    double factor; /* the largest, by which products are multiplied */
+    /* MILC's are at most so many times too large, and the GPU's were multiplied likewise; 1: they are not. */
+    int repeats;
+    double seconds, cpu_seconds;
+} milcgpu_plugin_correlators;
+int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
 
 /* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
  * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */

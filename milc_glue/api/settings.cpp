@@ -111,19 +111,19 @@ const std::vector<Setting> &setting_table() {
 const std::vector<TestWord> &test_words() {
     static const std::vector<TestWord> words = {
         {"look_at_all", true,
-         "a solve looks at all of the host's links before it begins, on a GPU and large lattices, too"},
+         "a solve compares all of the host's links before it begins, also on a GPU with a large lattice"},
         {"copy_back", true, "gauge field, momenta and HISQ links are copied back after every routine"},
-        {"load", true, "quark fields of measurements are loaded by each routine that reads them"},
+        {"load", true, "each routine that reads quark fields of measurements loads them"},
         {"no_gather", true, "colours of a set of propagators are solved one by one, masses together"},
         {"no_dslash", true, "dslash_fn_field and dslash_w_field are MILC's own"},
-        {"no_pool", true, "memory for MILC's fields is the C library's"},
-        {"keep", false, "quark fields of measurements stay on the device, on the host backend, too"},
+        {"no_pool", true, "the C library manages and clears the memory of MILC's fields"},
+        {"keep", false, "quark fields of measurements stay on the device, also on the host backend"},
         {"dslash", false, "dslash_fn_field and dslash_w_field are taken over on every lattice and backend"},
-        {"nan", false, "old copies on the host, of what is newer on the device, are overwritten with NaN"},
+        {"nan", false, "old copies on the host of fields that are newer on the device are overwritten with NaN"},
         {"share_gpu", false, "ranks may share a GPU"},
         {"check_halo", false, "a checksum with every message between ranks"},
-        {"learn", false, "links get eigenvectors after a few solves, on the smallest lattices, too"},
-        {"cut=xyzt", false, "on one rank: directions that are treated as cut"}};
+        {"learn", false, "eigenvectors are computed after a few solves, also on the smallest lattices"},
+        {"cut=xyzt", false, "on one rank: treats these directions as cut"}};
     return words;
 }
 
@@ -142,7 +142,7 @@ const std::vector<FormerSetting> &former_settings() {
 }
 
 std::vector<std::string> known_names() {
-    std::vector<std::string> names{"MILCGPU_FLIPS", "MILCGPU_HOME", "MILCGPU_LIB", "MILCGPU_SAMPLES"};
+    std::vector<std::string> names{"MILCGPU_FLIPS", "MILCGPU_HOME", "MILCGPU_LIB", "MILCGPU_SAMPLES", "MILCGPU_TWIN"};
     for (const Setting &setting : setting_table())
         names.push_back(setting.name);
     return names;

@@ -1,8 +1,8 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/api/start_context.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/blas/shifts.h"
+#include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/checksum_room.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/sized.h"
@@ -37,7 +37,7 @@ GpuMessages choose_gpu_messages() {
     return choice == "0"      ? GpuMessages::never
            : choice == "1"    ? GpuMessages::tried
            : choice == "step" ? GpuMessages::in_steps
-                              : GpuMessages::where_said;
+                              : GpuMessages::where_supported;
 }
 
 Learns choose_learns(int asked) {
@@ -98,7 +98,7 @@ std::string open_halo(milcgpu_context &context, bool share) {
         refused = "ranks share a GPU (MILCGPU_TEST=share_gpu), where no kernel may wait for another rank";
     }
     Reaching reaching = Reaching::memory_of_gpus;
-    GpuMessages gpu_messages = GpuMessages::where_said;
+    GpuMessages gpu_messages = GpuMessages::where_supported;
     ranks.collective("the start", [&] {
         const std::string direct = setting("MILCGPU_DIRECT");
         reaching = direct == "1"      ? Reaching::memory_of_gpus

@@ -1,6 +1,6 @@
 // From a layout to a context: what the ranks compare before any of them goes on.
 #pragma once
-#include "gpu_kernels/comm/boxes.h"
+#include "gpu_kernels/machine/comm/boxes.h"
 #include "milc_glue/api/milcgpu.h"
 #include <memory>
 

@@ -1,5 +1,5 @@
 #include "milc_glue/host/file_sums.h"
-#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include <algorithm>
 #include <cstring>
 

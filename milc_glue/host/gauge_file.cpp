@@ -1,6 +1,6 @@
 #include "milc_glue/host/gauge_file.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
@@ -76,6 +76,22 @@ SiteFileHead milc_head(const FileBytes &file, bool turned) {
 
 // ---- SciDAC and ILDG
 
+// An ILDG file of QIO's says its extents and its precision twice.
+void require_same_in_ildg(const FileBytes &file, const LimeRecord &of_ildg, const SiteFileHead &head) {
+    const Xml xml(file, of_ildg);
+    const std::pair<const char *, int> said[] = {{"lx", head.extents[0]},
+                                                 {"ly", head.extents[1]},
+                                                 {"lz", head.extents[2]},
+                                                 {"lt", head.extents[3]},
+                                                 {"precision", 8 * head.real_bytes}};
+    for (const auto &[tag, number] : said)
+        if (const std::string text = xml.optional(tag); !text.empty() && text != std::to_string(number))
+            refuse_file(file.path(), of_ildg.at,
+                        format("<%s> of the record ildg-format is '%s', the SciDAC records say %d", tag,
+                               quoted(text).c_str(), number),
+                        "the file contradicts itself: write it again");
+}
+
 SiteFileHead lime_head(const FileBytes &file, int reals) {
     const std::string &path = file.path();
     SiteFileHead head{};
@@ -105,6 +121,8 @@ SiteFileHead lime_head(const FileBytes &file, int reals) {
         if (std::atof(xml("datacount").c_str()) * std::atof(xml("typesize").c_str()) != double(head.site_bytes()))
             refuse_file(path, described.at, format("not %d reals of %d bytes a site", reals, head.real_bytes),
                         "use the reader of the file's own kind (gauge field or colour vector)");
+        if (of_ildg)
+            require_same_in_ildg(file, *of_ildg, head);
     } else { // an ILDG file of another program
         const LimeRecord described = field.require("ildg-format");
         const Xml xml(file, described);

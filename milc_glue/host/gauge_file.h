@@ -9,7 +9,7 @@
 //
 // All functions throw Error(bad_argument), on all ranks: file, byte, what it is and what to do.
 #pragma once
-#include "gpu_kernels/comm/boxes.h"
+#include "gpu_kernels/machine/comm/boxes.h"
 #include "milc_glue/host/file_sums.h"
 #include "milc_glue/host/site_records.h"
 #include <optional>

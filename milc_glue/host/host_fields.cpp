@@ -1,7 +1,7 @@
 #include "milc_glue/host/host_fields.h"
-#include "gpu_kernels/backend/content_hash.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/links/polar.h"
+#include "gpu_kernels/gauge/links/polar.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include <algorithm>
 #include <array>
 #include <cmath>

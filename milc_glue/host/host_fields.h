@@ -1,11 +1,12 @@
 // MILC's fields where they lie, in the host's memory: hashes, differences and copies by all threads of the host. Sums
 // are over fixed blocks, so no result depends on the number of threads.
 #pragma once
-#include "gpu_kernels/links/links.h"
 #include <cstddef>
 #include <cstdint>
 
 namespace milcgpu {
+
+struct UnitarizeSpec; // fermion_links.h
 
 // `count` records of `bytes` each, `pitch` bytes apart.
 struct HostRecords {
@@ -13,8 +14,8 @@ struct HostRecords {
     size_t count, bytes, pitch;
 };
 
-// Hashes of 64 bits (backend/content_hash.h), of records by their number: sums over the records, so any part of them
-// may be added by any thread. Other numbers in each process.
+// Hashes of 64 bits (machine/backend/content_hash.h), of records by their number: sums over the records, so any part of
+// them may be added by any thread. Other numbers in each process.
 //
 // The sample is an eighth that is spread over all records: of every eight neighbouring blocks of 8 records, one at a
 // random place. So it shows an edit of a plane. A block is as long as it takes to read at the speed of the memory.

@@ -1,5 +1,5 @@
 #include "milc_glue/host/lime.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include <cstring>
 #include <set>
 
@@ -68,7 +68,11 @@ LimeField::LimeField(const FileBytes &file) : file_(file) {
         char text[type_bytes + 1] = "";
         file.read(at + type_at, text, type_bytes);
         const std::string type = text;
-        if (has_data && descriptions.count(type) + fields.count(type) > 0)
+        if (has_data && (fields.count(type) > 0 || (descriptions.count(type) > 0 && !message_ended)))
+            refuse_file(file.path(), at,
+                        format("record '%s' follows the data before their checksum", quoted(type).c_str()),
+                        "only files with one field a message are read");
+        if (has_data && descriptions.count(type) > 0)
             return;
         const bool is_sum = has_data && type == checksum_type;
         if (bytes > file.size() - at - header_bytes) {

@@ -35,7 +35,8 @@ struct LimeRecord {
 
 // The records of a file's first field, as QIO and other programs write them: descriptions, data, checksum. Each
 // description is the last of its type in front of the data. The checksum is the one that follows the data before any
-// other field, in the same message or in one of its own. Nothing behind that is read.
+// other field, in the same message or in one of its own. Nothing behind that is read. Other data, or a description in
+// the same message, must not come between the two.
 class LimeField {
   public:
     // Throws if the file is no chain of records until there.

@@ -1,6 +1,6 @@
 #include "milc_glue/host/site_records.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/backend/open_file.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/open_file.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

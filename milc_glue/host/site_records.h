@@ -9,7 +9,7 @@
 // written the other way round, in all cases where there are several hosts: shares that are written end at multiples of
 // 64 kB of the file, so that no two hosts write to one page, which NFS would lose.
 #pragma once
-#include "gpu_kernels/comm/boxes.h"
+#include "gpu_kernels/machine/comm/boxes.h"
 #include <functional>
 #include <memory>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "milc_glue/host/whole_file.h"
-#include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/backend/open_file.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/open_file.h"
+#include "gpu_kernels/machine/backend/quoted.h"
+#include "gpu_kernels/machine/error.h"
 #include <cerrno>
 #include <climits>
 #include <csignal>

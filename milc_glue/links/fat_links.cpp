@@ -1,6 +1,7 @@
-// The C interface to gpu_kernels/links: the order of the steps, copies back.
+// The C interface to gpu_kernels/gauge/links: the order of the steps, copies back.
+#include "gpu_kernels/fields/asked_fields.h"
 #include "gpu_kernels/halo/halo.h"
-#include "gpu_kernels/su3/asked_fields.h"
+#include "milc_glue/api/apart.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
 #include "milc_glue/links/link_checks.h"
@@ -25,12 +26,12 @@ bool is_derivative(const milcgpu_fatlink_spec &spec, int k, int n_sets) {
 }
 
 // real: precision of the gauge links.
-FatLinkArguments checked(CallArguments &call, const milcgpu_fatlink_spec &spec, Precision real,
-                         const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq) {
+FatLinkArguments checked(CallArguments &call, const milcgpu_context &context, const milcgpu_fatlink_spec &spec,
+                         Precision real, const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq) {
     FatLinkArguments a{};
-    a.precision = spec.precision == 0 ? real : precision_of(spec.precision, "spec.precision");
-    if (a.precision == Precision::half)
-        refuse("spec.precision: links are made in double or single; half copies are packed from them by a solve");
+    a.precision = spec.precision == 0
+                      ? real
+                      : double_or_single(spec.precision, "spec.precision", "; solves pack half copies of the links");
     a.reals = spec.reconstruct == 0 ? 18 : spec.reconstruct;
     if (a.reals != 18 && a.reals != 12)
         throw Error(Status::not_built, format("spec.reconstruct is %d; built: 18 12", a.reals));
@@ -38,7 +39,6 @@ FatLinkArguments checked(CallArguments &call, const milcgpu_fatlink_spec &spec, 
         a.paths = coefficients(spec.paths, "spec.paths");
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
-    call("spec.unitarity", spec.unitarity, not_nan);
     const milcgpu_hisq_links none{}, wanted = call.copy_of("hisq", hisq != nullptr ? hisq : &none);
     const bool first_level = spec.hisq && (wanted.v != nullptr || wanted.y != nullptr || wanted.w != nullptr);
     if (n_sets < (first_level ? 0 : 1))
@@ -47,6 +47,11 @@ FatLinkArguments checked(CallArguments &call, const milcgpu_fatlink_spec &spec, 
     if (n_sets > 0)
         call.given("sets", sets);
     std::vector<milcgpu_fatlink_set> read(sets, sets + n_sets);
+    std::vector<Occupied> made;
+    const auto add = [&](const Name &name, const milcgpu_field *field) {
+        if (field != nullptr)
+            made.push_back(occupied(context, name, true, host_field(field, 72, name.text().c_str())));
+    };
     for (int k = 0; k < n_sets; ++k) {
         if (is_derivative(spec, k, n_sets))
             read[k].eps = 0; // the caller's is not read
@@ -56,12 +61,21 @@ FatLinkArguments checked(CallArguments &call, const milcgpu_fatlink_spec &spec, 
                 refuse(format("sets[%d].links is that of sets[%d]: a handle holds one set", k, j));
         if (sets[k].fat == nullptr && sets[k].lng == nullptr && sets[k].links == nullptr)
             refuse(format("sets[%d] wants nothing: fat, lng and links are all NULL", k));
-        for (const milcgpu_field *field : {sets[k].fat, sets[k].lng})
-            if (field != nullptr)
-                host_field(field, 72, "fat or long links");
+        for (const auto &[field, member] : {std::pair(sets[k].fat, "fat"), {sets[k].lng, "lng"}}) {
+            Name name("sets");
+            name.index[0] = k, name.parts[name.last = 1] = member;
+            add(name, field);
+        }
         if ((sets[k].eps != 0 || is_derivative(spec, k, n_sets)) && !spec.hisq)
             a.reals = 18; // eps needs the links themselves
     }
+    for (const auto &[field, member] : {std::pair(wanted.v, "v"), {wanted.y, "y"}, {wanted.w, "w"}}) {
+        Name name("hisq");
+        name.parts[name.last = 1] = member;
+        if (spec.hisq)
+            add(name, field);
+    }
+    require_apart(made);
     call.entries("sets", read.data(), n_sets);
     return a;
 }
@@ -423,7 +437,7 @@ milcgpu_status milcgpu_links_make(milcgpu_context *context, const milcgpu_fatlin
                                   const milcgpu_hisq_links *hisq, milcgpu_fatlink_report *report) {
     const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
         const HostField host = host_field(gauge, 72, "gauge field");
-        FatLinkArguments a = checked(call, full, host.real, sets, n_sets, hisq);
+        FatLinkArguments a = checked(call, *context, full, host.real, sets, n_sets, hisq);
         a.gauge = host;
         return a;
     };
@@ -434,7 +448,7 @@ milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatl
                                         const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                         milcgpu_fatlink_report *report) {
     const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
-        FatLinkArguments a = checked(call, full, gauge->precision, sets, n_sets, hisq);
+        FatLinkArguments a = checked(call, *gauge->context, full, gauge->precision, sets, n_sets, hisq);
         need_links(*gauge, links_of_d);
         if (a.precision != gauge->precision || a.reals != 18 || full.signs)
             refuse("spec: links of a gauge handle are made in its precision, from 18 reals, with phases in (precision, "

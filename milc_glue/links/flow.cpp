@@ -1,5 +1,5 @@
-// The C interface to gpu_kernels/gauge: gradient flow, stout smearing, observables.
-#include "gpu_kernels/gauge/flow_integrators.h"
+// The C interface to gpu_kernels/gauge/flow: gradient flow, stout smearing, observables.
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
 #include "milc_glue/links/link_checks.h"
@@ -145,7 +145,17 @@ class FlowRun {
     // What is measured at this flow time, with a look at the action, which only too long a step raises.
     milcgpu_observables look() {
         const FlowObservables of = flow_.observables();
-        const milcgpu_observables found = handed_out(of);
+        milcgpu_observables found{};
+        try {
+            found = handed_out(of);
+        } catch (const Error &error) {
+            if (point_.steps == 0)
+                throw;
+            throw Error(error.status(), culprit() +
+                                            format(": from flow time %g to %g links become NaN or infinite. ",
+                                                   looked_at_, point_.time) +
+                                            advice());
+        }
         const double action = flow_action(method_, of), scale = std::max(1.0, spec_.anisotropy * spec_.anisotropy),
                      rounding = gauge_.precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
                                                                        : std::numeric_limits<float>::epsilon();
@@ -159,17 +169,24 @@ class FlowRun {
         return found;
     }
     std::string too_long(double action) const {
-        const std::string stable =
-            format("%s's steps of %s flow are stable up to %.3g on smooth links", method_.integrator->name,
-                   method_.symanzik ? "Symanzik" : "Wilson", stable_step_);
-        return format(adaptive_ ? "spec.tolerance is %g, which lets steps be too long"
-                                : "spec.step is %g, which is too long",
-                      adaptive_ ? spec_.tolerance : spec_.step) +
+        return culprit() +
                format(": from flow time %g to %g the action of a site rises from %g to %g, and a flow lowers it. ",
                       looked_at_, point_.time, action_, action) +
-               (adaptive_                   ? format("Take %.1g", spec_.tolerance / 100)
-                : spec_.step > stable_step_ ? stable
-                                            : format("Take %g, or a higher spec.exp_order", spec_.step / 2));
+               advice();
+    }
+    // The argument that makes steps too long, and what to take instead.
+    std::string culprit() const {
+        return format(adaptive_ ? "spec.tolerance is %g, which lets steps be too long"
+                                : "spec.step is %g, which is too long",
+                      adaptive_ ? spec_.tolerance : spec_.step);
+    }
+    std::string advice() const {
+        if (adaptive_)
+            return format("Take %.1g", spec_.tolerance / 100);
+        if (spec_.step <= stable_step_)
+            return format("Take %g, or a higher spec.exp_order", spec_.step / 2);
+        return format("%s's steps of %s flow are stable up to %.3g on smooth links", method_.integrator->name,
+                      method_.symanzik ? "Symanzik" : "Wilson", stable_step_);
     }
     void note(const std::string &what) { // the first one
         if (note_.empty())

@@ -1,7 +1,7 @@
 // What stands behind the gauge handle: links and momenta on the device.
 #pragma once
-#include "gpu_kernels/backend/checksum.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/checksum.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/links/link_checks.h"
 #include <cmath>

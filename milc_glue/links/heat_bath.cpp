@@ -1,4 +1,4 @@
-// The C interface to over-relaxation and heat bath (gpu_kernels/forces/heat_bath.cu).
+// The C interface to over-relaxation and heat bath (gpu_kernels/gauge/forces/heat_bath.cu).
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
 

@@ -1,7 +1,8 @@
 // What links are asked when they come, and arguments of the link making that other entries take, too.
 #pragma once
-#include "gpu_kernels/links/links.h"
+#include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
+#include "reorder/link_reorder.h"
 
 namespace milcgpu {
 

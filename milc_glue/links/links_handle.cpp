@@ -1,7 +1,7 @@
 #include "milc_glue/links/links_handle.h"
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/halo/halo.h"
-#include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
 
 using namespace milcgpu;

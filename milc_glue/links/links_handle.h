@@ -1,6 +1,6 @@
 // Fat and long links behind a handle of the C interface, and the operators that are made of them.
 #pragma once
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include "milc_glue/api/checks.h"
 #include "milc_glue/api/context.h"
 #include "reorder/resident_links.h"

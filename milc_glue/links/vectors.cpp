@@ -1,8 +1,8 @@
 // The C interface to vectors that stay on the device.
 #include "milc_glue/links/vectors.h"
-#include "gpu_kernels/backend/checksum.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
 #include <cmath>
@@ -105,6 +105,12 @@ void VectorPlace::write(milcgpu_context &context, int parity, const SpinorBlock 
     now_filled(*vectors_, index_, 1, parity, true);
 }
 
+Occupied VectorPlace::occupied(const milcgpu_context &context, const Name &name, bool written, Parity parity) const {
+    if (vectors_ == nullptr)
+        return milcgpu::occupied(context, name, written, host_, parity);
+    return {name, written, reinterpret_cast<uintptr_t>(vectors_->parity[0][index_].data), 1, 1, 1};
+}
+
 namespace {
 
 template <class Body> milcgpu_status with_vectors(milcgpu_vectors *vectors, const char *function, const Body &body) {
@@ -133,10 +139,8 @@ milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, i
     return guarded(context, "milcgpu_vectors_create", [&] {
         require(context, "milcgpu_vectors_create", "context");
         require(vectors, "milcgpu_vectors_create", "vectors");
-        const Precision real = precision_of(precision, "precision");
-        if (real == Precision::half || count < 1 || count > 1000)
-            refuse(
-                format("precision %s, count %d: vectors are double or single, 1 to 1000 of them", name(real), count));
+        const Precision real = double_or_single(precision, "precision", " for vectors");
+        CallArguments()("count", count, from_to(1, 1000));
         *vectors = new milcgpu_vectors(context, real, count);
         return Status::ok;
     });

@@ -1,9 +1,10 @@
 // What stands behind the handle of vectors.
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
+#include "milc_glue/api/apart.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include <functional>
-#include <optional>
 
 struct milcgpu_vectors {
     milcgpu_context *context;
@@ -45,14 +46,17 @@ class VectorPlace {
     bool read_guess(milcgpu_context &, int parity,
                     const SpinorBlock &to) const; // the same; true if it is known as zero
     void write(milcgpu_context &, int parity, const SpinorBlock &from) const;
-    bool is(const VectorPlace &other) const {
-        return vectors_ == other.vectors_ && (vectors_ != nullptr ? index_ == other.index_ : host_.is(other.host_));
-    }
+    Occupied occupied(const milcgpu_context &, const Name &, bool written, Parity) const;
 
   private:
     HostField host_{};
     milcgpu_vectors *vectors_ = nullptr;
     int index_ = 0;
 };
+
+inline Occupied occupied(const milcgpu_context &context, const Name &name, bool written, const VectorPlace &place,
+                         Parity parity) {
+    return place.occupied(context, name, written, parity);
+}
 
 } // namespace milcgpu

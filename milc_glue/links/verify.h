@@ -2,6 +2,7 @@
 // sources, the site map. One check for all families of operators. Links that the true residual has looked over
 // (Region::taken) are not read again. MILCGPU_VERIFY=0 turns all of it off.
 #pragma once
+#include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/context.h"
 #include <functional>
 

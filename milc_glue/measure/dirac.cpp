@@ -1,8 +1,8 @@
 // The C interface to contractions of Dirac fields (gpu_kernels/wilson/contract.h).
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/wilson/contract.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/measure/mesons.h"
+#include "milc_glue/measure/meson_links_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>

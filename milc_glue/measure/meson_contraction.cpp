@@ -1,6 +1,6 @@
 // The C interface to contractions: terms are grouped by what is summed over the sites, and put together on the host.
 #include "milc_glue/api/members.h"
-#include "milc_glue/measure/mesons.h"
+#include "milc_glue/measure/meson_links_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>

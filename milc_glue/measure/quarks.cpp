@@ -1,7 +1,7 @@
 // Quark fields of a call: the host's, or vectors that stay on the device.
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/measure/mesons.h"
+#include "milc_glue/measure/meson_links_handle.h"
 
 using namespace milcgpu;
 
@@ -9,10 +9,11 @@ void milcgpu::look_at(CallArguments &call, const char *name, const milcgpu_quark
     call.copy_of(name, quarks, [](milcgpu_quarks &given) { given.first = given.host != nullptr ? 0 : given.first; });
 }
 
-Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what) : links_(links), n_(n) {
+Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what, bool in_place)
+    : links_(links), n_(n) {
     if (n < 1 || n > 1000)
         refuse(format("n is %d: 1 to 1000 quark fields", n));
-    look_at(from, what, "quark fields");
+    look_at(from, what, in_place, "quark fields");
     if (device_ != nullptr) {
         for (const int parity : {0, 1})
             need_filled(*device_, first_, n, parity, what);
@@ -27,7 +28,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, co
 
 Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read, const char *what)
     : links_(links), n_(read.n_) {
-    look_at(to, what, "results of a measurement");
+    look_at(to, what, true, "results of a measurement");
     if (device_ == nullptr)
         return;
     need_vectors(*device_, first_, n_, what);
@@ -43,7 +44,7 @@ SpinorField Quarks::allocate(int parity, const char *owner) const {
     return {links_.device(), links_.precision, links_.geometry(), parity, owner, n_};
 }
 
-void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, const char *owner) {
+void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, bool written, const char *owner) {
     require(quarks, what, "the quark fields");
     if ((quarks->host == nullptr) == (quarks->device == nullptr))
         refuse(format("%s: one of host and device must be given, the other is NULL", what));
@@ -62,6 +63,8 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, const char 
             refuse(format("%s[%d] is in %s precision, the links are in %s: they must agree", what, k,
                           name(host_.back().real), name(links_.precision)));
     }
+    if (written)
+        require_apart(occupied(*links_.context, what, true, host_));
     own_[0] = allocate(0, owner), own_[1] = allocate(1, owner);
     vectors_ = {own_[0], own_[1]};
 }

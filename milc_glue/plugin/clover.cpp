@@ -1,9 +1,10 @@
 // Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
 #include "milc_glue/plugin/clover.h"
 #include "gpu_kernels/wilson/wilson.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/retry.h"
-#include "milc_glue/solve/wilson.h"
+#include "milc_glue/solve/wilson_handle.h"
 
 using namespace milcgpu;
 
@@ -67,12 +68,9 @@ extern "C" {
 
 int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
-    return done_by(MILCGPU_CLOVER_SOLVE, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_CLOVER_SOLVE, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
-            return false;
+            return left_to_milc;
         const milcgpu_wilson_spec matrix = matrix_of(*call);
         Retry retry(p, MILCGPU_CLOVER_SOLVE, call->mixed);
         int iterations = 0;
@@ -89,8 +87,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
             add(account, *report);
             if (retry.is_answer(status)) {
                 report->iterations = iterations;
-                ++account.calls;
-                return true;
+                return MILCGPU_OK;
             }
             // What a policy needs grows with the bytes of its vectors.
             const auto bytes = [](const Policy &policy) {
@@ -98,72 +95,51 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
                        spinor_bytes(static_cast<Precision>(policy.sloppy));
             };
             if (!retry.again(
-                    status, [&] { p.wilson->drop(); }, bytes)) {
-                p.report_failure(MILCGPU_CLOVER_SOLVE, status);
-                return false;
-            }
+                    status, [&] { p.wilson->drop(); }, bytes))
+                return status;
         }
     });
 }
 
 int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
                                  milcgpu_field destination) {
-    return done_by(MILCGPU_WILSON_DSLASH, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_WILSON_DSLASH];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_WILSON_DSLASH, [&](Plugin &p, RoutineAccount &account) -> Done {
         milcgpu_storage what{};
         what.precision = p.real();
         const auto attempt = [&] {
-            return with_links_dropped(MILCGPU_WILSON_DSLASH, [&] {
-                milcgpu_wilson *handle = nullptr;
-                const milcgpu_status loaded = p.wilson->ready(records_of(p, links), handle, account.to_device);
-                return loaded != MILCGPU_OK
-                           ? loaded
-                           : p.collective(milcgpu_wilson_dslash(handle, &what, sign, parity, &source, &destination));
-            });
+            milcgpu_wilson *handle = nullptr;
+            const milcgpu_status loaded = p.wilson->ready(records_of(p, links), handle, account.to_device);
+            return loaded != MILCGPU_OK
+                       ? loaded
+                       : p.collective(milcgpu_wilson_dslash(handle, &what, sign, parity, &source, &destination));
         };
-        milcgpu_status status = attempt();
-        if (status == MILCGPU_CORRUPTED) {
-            p.log(0,
-                  format("%s: %s. The links are loaded again", routine_name(MILCGPU_WILSON_DSLASH), reason().c_str()));
-            p.wilson->drop();
-            status = attempt();
-        }
-        if (status != MILCGPU_OK) {
-            p.report_failure(MILCGPU_WILSON_DSLASH, status);
-            return false;
-        }
+        const milcgpu_status status = with_reload(
+            MILCGPU_WILSON_DSLASH, "The links are loaded again", [&] { p.wilson->drop(); }, attempt);
+        if (status != MILCGPU_OK)
+            return status;
         const bool both = parity == MILCGPU_EVEN_AND_ODD;
         const uint64_t bytes = p.bytes_of(24);
         const auto sites_of = [&](int on) { return static_cast<uint64_t>(both ? p.sites : p.sites_of(on)); };
-        ++account.calls;
         account.flops += 1320.0 * sites_of(parity);
         account.to_device += bytes * sites_of(MILCGPU_EVEN_AND_ODD - parity);
         account.to_host += bytes * sites_of(parity);
-        return true;
+        return status;
     });
 }
 
 int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                                 double flops, double *correlators) {
     const milcgpu_routine routine = open != 0 ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON;
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const milcgpu_status status = with_links_dropped(routine, [&] {
             return p.collective((open != 0 ? milcgpu_dirac_open_mesons
                                            : milcgpu_dirac_mesons)(p.context, spec, 1, &src1, &src2, correlators));
         });
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
+        if (status == MILCGPU_OK) {
+            account.flops += flops;
+            account.to_device += (src1.data == src2.data ? 1 : 2) * p.bytes_of(96) * static_cast<uint64_t>(p.sites);
         }
-        ++account.calls;
-        account.flops += flops;
-        account.to_device += (src1.data == src2.data ? 1 : 2) * p.bytes_of(96) * static_cast<uint64_t>(p.sites);
-        return true;
+        return status;
     });
 }
 

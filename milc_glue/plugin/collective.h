@@ -1,7 +1,7 @@
 // Decisions that all ranks of a job must take alike: whether links are stale, which precision a solve takes, whether to
-// fall back, whether a solution is known. A rank that decided alone would wait for ranks that are somewhere else.
+// fall back, whether a solution is known. A rank that decides alone waits for ranks that have gone another way.
 #pragma once
-#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include "milc_glue/api/milcgpu.h"
 #include <array>
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace milcgpu {
 
-// All ranks ask the same questions in the same order. With one rank every answer is its own, and nothing is passed.
-// Until it joins others a rank decides alone. Making a Collective allocates nothing.
+// All ranks ask the same questions in the same order. A single rank, or one that has not joined others, answers itself
+// and sends nothing. The constructor allocates nothing.
 class Collective {
   public:
-    // A rank may be late at the head of a call, because it is busy with a file: MILC would wait for it, too. Inside a
-    // call the time limit holds, at its head this many of it.
+    // A rank may come late to a call because it reads a file: MILC would wait for it, too. The first question of a call
+    // waits this many time limits, each further question one.
     static constexpr double patience = 60;
 
-    // From now on with these. Throws nothing.
+    // All later questions are asked of these ranks. Throws nothing.
     void join(std::unique_ptr<Ranks> ranks, double time_limit_seconds);
     void set_time_limit(double seconds) { time_limit_seconds_ = seconds; }
     int size() const { return ranks_ ? ranks_->size() : 1; }
@@ -25,25 +25,26 @@ class Collective {
     std::string name(int rank) const { return format("rank %d of %d", rank, size()); }
     bool broken() const { return broken_; } // messages failed or did not come: no rank can go on
 
-    // A call that all ranks make begins.
+    // All ranks begin a call.
     void begin_call();
 
-    // The largest answer among the ranks: `mine` is put such that this is the more careful one.
+    // The largest answer of all ranks: a larger answer must be the more careful one.
     template <class Answer> Answer operator()(Answer mine) {
         return size() == 1 ? mine : static_cast<Answer>(largest(static_cast<int64_t>(mine)));
     }
-    // The same of a status. Where ranks have different ones, milcgpu_last_error() then has the words of the rank with
-    // the largest, on all of them.
+    // The largest status of all ranks. If they differ, milcgpu_last_error() then has the words of the rank with the
+    // largest, on all ranks.
     milcgpu_status operator()(milcgpu_status mine);
-    // Bits that every rank has set, of several words in one gather: all that a call asks at its head.
+    // The bits that every rank has set, for several words in one gather: all questions at the head of a call.
     using Words = std::array<uint64_t, 8>;
     Words on_all_ranks(const Words &bits);
     uint64_t on_all_ranks(uint64_t bits) { return on_all_ranks(Words{bits})[0]; }
-    // The words of the lowest rank that has some, with its name in front unless all have the same; empty: none has.
+    // The words of the lowest rank that has some, after its name unless all ranks have the same; empty: no rank has
+    // some.
     std::string words(const std::string &mine);
     std::string of_rank_0(const std::string &mine);
     void add(double *values, int count); // sums of all ranks, the same bits on each
-    double worst(double mine);           // the largest; NaN where a rank has that
+    double worst(double mine);           // the largest; NaN if a rank has NaN
     template <class T> std::vector<T> gathered(const T &mine) {
         if (size() == 1)
             return {mine};
@@ -51,8 +52,8 @@ class Collective {
         return passed_on(mine);
     }
 
-    // This rank cannot go on in this call, and the others hear of it at their next question, or at that which they wait
-    // for: they throw Error(comm) with the rank and `why`.
+    // This rank cannot continue the call. The others throw Error(comm), with the rank and `why`, at the question that
+    // they wait for or at their next one.
     void give_up(const char *why) noexcept;
 
   private:

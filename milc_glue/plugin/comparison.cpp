@@ -427,28 +427,28 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
 }
 
 // MILC adds in its own precision.
-int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
-                                       const void *src1, const void *src2, double factor, int repeats, double seconds,
-                                       double cpu_seconds) {
-    return compared_by(routine, [&] {
+int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of) {
+    return compared_by(of->routine, [&] {
         Plugin &p = plugin();
         const auto size_of = [&](const void *field) {
-            const HostRecords records = records_of(p, field, reals);
+            const HostRecords records = records_of(p, field, of->reals);
             return of_all_ranks(p, difference_of(records, records, p.in_double())).size;
         };
-        const double size = factor * size_of(src1) * size_of(src2);
+        const double size = of->factor * size_of(of->sources[0]) * size_of(of->sources[1]);
         double difference = 0;
-        for (int k = 0; k < n; ++k)
-            difference = worse_error(difference, std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]));
+        for (int k = 0; k < of->n; ++k)
+            difference = worse_error(
+                difference, std::hypot(of->gpu[2 * k] - of->cpu[2 * k], of->gpu[2 * k + 1] - of->cpu[2 * k + 1]));
         difference = p.collective.worst(difference);
         const std::string what =
-            repeats == 1 ? "correlators"
-                         : format("correlators (up to %d of this pair have the same operator and momentum. MILC adds "
-                                  "each into all of them, so its correlators are that many times too large. The GPU's "
-                                  "are right; for this comparison they were multiplied likewise)",
-                                  repeats);
-        return field_line(p, routine, what.c_str(), difference == 0 ? 0 : difference / size,
-                          p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);
+            of->repeats == 1
+                ? "correlators"
+                : format("correlators (up to %d of this pair have the same operator and momentum. MILC adds "
+                         "each into all of them, so its correlators are that many times too large. The GPU's "
+                         "are right; for this comparison they were multiplied likewise)",
+                         of->repeats);
+        return field_line(p, of->routine, what.c_str(), difference == 0 ? 0 : difference / size,
+                          p.in_double() ? 1e-13 : 1e-4, of->seconds, of->cpu_seconds);
     });
 }
 

@@ -1,8 +1,8 @@
 // Eigenvectors of MILC's links: computed, taken from MILC's fields or from a file, and copied there; those of a solve.
-#include "milc_glue/solve/eigen.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -51,18 +51,8 @@ uint64_t bytes_of(const Plugin &p, int parity, int count) {
     return static_cast<uint64_t>(count) * p.sites_of(parity) * p.bytes_of(6);
 }
 
-// What the library's calls of progress() need to know.
-struct UnderWay {
-    const Plugin &plugin;
-    double said_at = wall_seconds();
-};
-void progress(void *user, int done, int of) {
-    UnderWay &solve = *static_cast<UnderWay *>(user);
-    const double now = wall_seconds();
-    if (now - solve.said_at < 10)
-        return;
-    solve.said_at = now;
-    solve.plugin.log(1, format("%s: %d of %d Lanczos vectors", routine_name(MILCGPU_EIGENSOLVE), done, of));
+void progress(void *lines, int done, int of) {
+    static_cast<ProgressLines *>(lines)->log([&] { return format("%d of %d Lanczos vectors", done, of); });
 }
 
 bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
@@ -122,9 +112,9 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     spec.tolerance = wanted.tolerance > 0 ? std::max(wanted.tolerance, least_tolerance) : 0;
     if (!maker.kept)
         spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
-    UnderWay under_way{p};
+    ProgressLines lines(p, MILCGPU_EIGENSOLVE);
     spec.progress = progress;
-    spec.user = &under_way;
+    spec.user = &lines;
     size_t bytes = 0;
     milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
     p.eigenvectors->make_room(bytes, links);
@@ -331,7 +321,7 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
             report->count = 0;
             return false;
         }
-        p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::device);
+        p.eigenvectors->mirror(*set, call->vectors, false);
         milcgpu_eigenvectors_values(set->handle, values, residuals);
         for (int k = 0; p.poisons() && k < report->count; ++k) {
             const HostRecords field = p.parity_of({call->vectors[k], p.real(), 0}, call->parity);
@@ -370,7 +360,7 @@ int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
         wanted.count = call->count;
         const Set *const set = take(p, *links, links->content(), call->parity, wanted, call->vectors, of_fields);
         if (set != nullptr)
-            p.eigenvectors->mirror(*set, call->vectors, Mirror::Newest::both);
+            p.eigenvectors->mirror(*set, call->vectors, true);
         return set != nullptr;
     });
 }

@@ -1,7 +1,8 @@
 #include "milc_glue/plugin/eigen_store.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/plugin/reason.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
 #include <utility>
 
@@ -62,14 +63,19 @@ milcgpu_status EigenStore::save(const Set &set, int count, void *const *fields) 
     return status;
 }
 
-void EigenStore::mirror(const Set &set, void *const *fields, Mirror::Newest newest) {
-    mirrored_ = &set;
+void EigenStore::mirror(const Set &set, void *const *fields, bool filled) {
+    deferred_.drop(MILCGPU_EIGENVECTORS);
+    mirrored_ = nullptr;
     fields_.clear();
     for (int k = 0; k < set.count(); ++k)
         fields_.push_back({fields[k], real_, 0});
-    mirror_ = Mirror({fields[0], 0, 0, 0}, Mirror::Look::told);
-    links_of_other_.reset();
-    newest == Mirror::Newest::device ? mirror_.device_wrote() : mirror_.both_have();
+    if (!filled) {
+        DeferredValues::Value value{MILCGPU_EIGENVECTORS, std::vector<const void *>(fields, fields + set.count())};
+        value.maker = std::make_shared<DeferredValues::Maker>();
+        value.maker->make = [this](const DeferredValues::Value &made) { copy_to_host(made.links.get()); };
+        deferred_.add(std::move(value));
+    }
+    mirrored_ = &set;
 }
 
 bool EigenStore::has(void *const *fields, int count, int parity) const {
@@ -80,30 +86,33 @@ bool EigenStore::has(void *const *fields, int count, int parity) const {
 }
 
 void EigenStore::forget_other_parity() {
-    links_of_other_.reset();
+    if (row() != nullptr)
+        row()->links.reset();
     if (mirrored_ == nullptr)
         return;
     if (Set *const made = of_fields(MILCGPU_EVEN + MILCGPU_ODD - mirrored_->parity))
         erase(*made);
 }
 
-std::string EigenStore::to_host() {
-    if (!newest_on_device())
-        return {};
+void EigenStore::copy_to_host(milcgpu_links *links_of_other) {
     const int count = static_cast<int>(fields_.size());
     milcgpu_status status = MILCGPU_OK;
     for (int k = 0; k < count && status == MILCGPU_OK; ++k)
         status = collective_(milcgpu_eigenvectors_save(mirrored_->handle, k, &fields_[k]));
-    if (status == MILCGPU_OK && links_of_other_ != nullptr)
-        status = collective_(other_parity_to_host(mirrored_->handle, links_of_other_.get(), count, fields_.data()));
-    if (status == MILCGPU_OK) {
-        mirror_.both_have();
-        links_of_other_.reset();
+    if (status == MILCGPU_OK && links_of_other != nullptr)
+        status = collective_(other_parity_to_host(mirrored_->handle, links_of_other, count, fields_.data()));
+    if (status != MILCGPU_OK)
+        throw Error(static_cast<Status>(status), reason());
+}
+
+std::string EigenStore::to_host() {
+    try {
+        deferred_.fulfil(MILCGPU_EIGENVECTORS);
         return {};
+    } catch (const Error &error) {
+        drop_all();
+        return error.what();
     }
-    const std::string why = reason();
-    drop_all();
-    return why;
 }
 
 void EigenStore::make_room(size_t bytes, const LinkSet &links) {
@@ -145,8 +154,7 @@ void EigenStore::drop_all() {
 void EigenStore::erase(const Set &set) {
     if (&set == mirrored_) {
         mirrored_ = nullptr;
-        mirror_.forget_copy();
-        links_of_other_.reset();
+        deferred_.drop(MILCGPU_EIGENVECTORS);
     }
     milcgpu_eigenvectors_destroy(set.handle);
     sets_.erase(std::find_if(sets_.begin(), sets_.end(), [&](const auto &one) { return one.get() == &set; }));

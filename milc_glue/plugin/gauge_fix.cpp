@@ -1,11 +1,11 @@
-// Gauge fixing, APE and HYP smearing and the gradient flow of links that MILC has on the host. They go to the device
-// for the call alone. Flows with adaptive steps are in double: rounding in single changes each step a little, and what
-// is left for the last one much more.
-#include "gpu_kernels/gauge/gauge_fix.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/gauge/flow_integrators.h"
+// Gauge fixing, APE and HYP smearing and the gradient flow of links that MILC has on the host. What one routine has
+// made stays on the device for the next (kept_gauge.h). Flows with adaptive steps are in double: rounding in single
+// changes each step a little, and what is left for the last one much more.
+#include "gpu_kernels/gauge/flow/gauge_fix.h"
+#include "gpu_kernels/gauge/flow/flow_integrators.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -15,11 +15,6 @@
 using namespace milcgpu;
 
 namespace {
-
-struct Handle {
-    milcgpu_gauge *gauge = nullptr;
-    ~Handle() { milcgpu_gauge_destroy(gauge); }
-};
 
 size_t pitch_of(const Plugin &p, const milcgpu_field &links) {
     return links.pitch_bytes != 0 ? links.pitch_bytes : p.bytes_of(72);
@@ -64,42 +59,60 @@ milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, bool widened, co
     return status;
 }
 
-// work(gauge): a call of the C interface on the links `from`, whose outcome goes to `to` where accept() says so.
+HostRecords records_of(const Plugin &p, const milcgpu_field &links) {
+    return {links.data, static_cast<size_t>(p.sites), p.bytes_of(72), pitch_of(p, links)};
+}
+
+// Passes the kept handle, with the content of the host's links, to work(gauge), and keeps what work() has made of it.
+// A field of another precision than MILC's is not kept.
+template <class Work>
+milcgpu_status on_gauge(Plugin &p, bool widened, const milcgpu_field &from, uint64_t &moved, const Work &work) {
+    std::unique_ptr<KeptGauge> wide = widened ? std::make_unique<KeptGauge>(p.context, MILCGPU_DOUBLE, false) : nullptr;
+    KeptGauge &gauge = widened ? *wide : *p.kept_gauge;
+    const KeptGauge::Use use(gauge);
+    bool exists = false, is_there = false;
+    if (gauge.stays()) {
+        const Collective::Words all = p.collective.on_all_ranks({gauge.exists(), gauge.has(records_of(p, from))});
+        exists = all[0] != 0, is_there = all[1] != 0;
+    }
+    milcgpu_status status = exists ? MILCGPU_OK : p.collective(gauge.make());
+    if (status == MILCGPU_OK && !is_there) {
+        gauge.begin();
+        status = p.collective(load(p, gauge.handle(), widened, from));
+        moved += status == MILCGPU_OK ? (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites : 0;
+    }
+    gauge.begin();
+    if (status == MILCGPU_OK)
+        status = work(gauge);
+    if (!gauge.stays())
+        gauge.drop();
+    return status;
+}
+
+// work(gauge): a call of the C interface on the links `from`, whose outcome goes to `to` if accept() says so.
 // widened: in double, though MILC is in single.
 template <class Work, class Accept>
 int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, const milcgpu_field &to,
              const Work &work, const Accept &accept) {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         bool accepted = false;
         const milcgpu_status status = with_links_dropped(routine, [&] {
-            Handle handle;
-            milcgpu_status done =
-                p.collective(milcgpu_gauge_create(p.context, widened ? MILCGPU_DOUBLE : p.real(), &handle.gauge));
-            const auto then = [&](const auto &call) {
-                if (done == MILCGPU_OK)
-                    done = p.collective(call());
-            };
-            then([&] { return load(p, handle.gauge, widened, from); });
-            then([&] { return work(handle.gauge, account); });
-            accepted = done == MILCGPU_OK && !p.collective(!accept());
-            if (accepted)
-                done = to.data == from.data ? save_as_a_whole(p, handle.gauge, widened, to)
-                                            : p.collective(milcgpu_gauge_save(handle.gauge, &to));
-            return done;
+            return on_gauge(p, widened, from, account.to_device, [&](KeptGauge &gauge) {
+                milcgpu_status done = p.collective(work(gauge.handle(), account));
+                accepted = done == MILCGPU_OK && !p.collective(!accept());
+                if (accepted)
+                    done = to.data == from.data ? save_as_a_whole(p, gauge.handle(), widened, to)
+                                                : p.collective(milcgpu_gauge_save(gauge.handle(), &to));
+                if (accepted && done == MILCGPU_OK && gauge.stays())
+                    gauge.now_has(records_of(p, to));
+                return done;
+            });
         });
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        if (!accepted)
-            return false;
-        const size_t bytes = (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites;
-        ++account.calls;
-        account.to_device += bytes, account.to_host += bytes;
-        return true;
+        if (status == MILCGPU_OK && !accepted)
+            return left_to_milc;
+        if (status == MILCGPU_OK)
+            account.to_host += (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites;
+        return status;
     });
 }
 
@@ -157,10 +170,9 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
     const FlowIntegrator *const integrator = flow_integrator(spec->integrator);
     const bool widened = !plugin().in_double() && integrator != nullptr && integrator->adaptive();
     return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [&] {
-        static double said_of = 0; // a MILC that asks for single steps makes many alike
-        if (report->message[0] != 0 && std::exchange(said_of, spec->step) != spec->step)
-            plugin().log(
-                0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
+        Plugin &p = plugin(); // a MILC that asks for single steps makes many alike
+        if (report->message[0] != 0 && std::exchange(p.last_logged.step_of_flow, spec->step) != spec->step)
+            p.log(0, format("%s: %s. It goes on, as MILC does", routine_name(MILCGPU_GRADIENT_FLOW), report->message));
         return true;
     });
 }

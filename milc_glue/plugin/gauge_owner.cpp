@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/gauge_owner.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/plugin/reason.h"
 #include <memory>
 #include <vector>

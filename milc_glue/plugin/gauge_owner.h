@@ -1,6 +1,6 @@
-// MILC's gauge field and momenta, members of its sites, a mirror (mirror.h) each, and who made a copy back necessary.
-// Molecular dynamics moves both hundreds of times a trajectory; a copy is made only when somebody reads what the other
-// side has written.
+// MILC's gauge field and momenta, members of its sites. Each has a mirror (mirror.h); a table counts which routines
+// made a copy back to the host necessary. Molecular dynamics changes both hundreds of times in a trajectory; a field is
+// copied only if one side reads what the other side has written.
 #pragma once
 #include "milc_glue/api/milcgpu_md.h"
 #include "milc_glue/api/plugin.h"
@@ -19,35 +19,35 @@ class GaugeOwner {
     GaugeOwner(const GaugeOwner &) = delete;
     GaugeOwner &operator=(const GaugeOwner &) = delete;
 
-    // The device has what MILC has, links with phases in; `what` is MILCGPU_LINKS, MILCGPU_MOMENTA or both. Where both
-    // sides are equal, a hash of the host's field tells whether MILC has written since. moved: bytes, added to. also: a
-    // question of the call's own, for the same gather: in, whether it holds here, out, whether on all ranks; nullptr:
-    // none.
+    // Brings what MILC has to the device, links with phases in; `what` is MILCGPU_LINKS, MILCGPU_MOMENTA or both. If
+    // both sides were equal, a hash of the host's field tells whether MILC has written since. Adds the bytes that it
+    // copies to `moved`. also (in/out): a local condition; true afterwards if it holds on every rank; nullptr: no
+    // condition.
     milcgpu_status on_device(const milcgpu_plugin_lattice &, int what, uint64_t &moved, bool *also = nullptr);
     milcgpu_gauge *handle() const { return gauge_; }
 
     void device_wrote(int what, bool poison); // poison: fills the host's old copy with NaN, for tests
     void host_wrote(int what);
-    void load_again();                        // what both sides have: the device's copy is not to be trusted
-    int newer_on_device(int what) const;      // of these
-    bool has_links(const void *packed) const; // the device has these, by their hash
+    void load_again();                   // the next on_device() loads what both sides had: the device's copy is wrong
+    int newer_on_device(int what) const; // those of `what` that only the device has
+    bool has_links(const void *packed) const; // the device has these links, by their hash
     unsigned long links_version() const { return links_.version(); }
-    // Whether the links have been written since they had this version, as far as that was announced or seen. A version
-    // of another owner: no.
+    // True if the links have been written since they had this version, as far as that was announced or seen. False for
+    // a version from before this owner.
     bool links_changed(unsigned long since) const { return since >= born_ && since != links_.version(); }
     milcgpu_status save_links(void *packed) const { return collective_(save(MILCGPU_LINKS, {packed, real_, 0})); }
 
-    // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
-    // wrote meanwhile, so that neither copy is right; what is lost on one rank is lost on all. who: the routine of
-    // MILC's that needs it.
+    // Copies to the host what only the device has. Throws Error if that is lost: the device is gone, or MILC wrote in
+    // the meantime, so that neither copy is right; what is lost on one rank is lost on all. who: MILC's routine that
+    // needs it.
     void to_host(int what, const char *who);
-    // The same where MILC's routine has worked on the host's old copy to be compared: its result goes.
+    // The same after MILC's routine has worked on the host's old copy for a comparison: its result is overwritten.
     void over_host(int what);
 
-    // Of the device's momenta (or links) from what the host has, and the size of these.
+    // The difference between the device's momenta (or links) and the host's, and the size of these.
     Difference difference(int one);
 
-    std::string table() const; // of copies back to the host, by who made them necessary
+    std::string table() const; // of copies back to the host, by the routine that made them necessary
 
   private:
     struct Copies {

@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/ledger.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include <algorithm>
 
 namespace milcgpu {

@@ -59,7 +59,7 @@ uint64_t LinkCache::with_addresses(const void *fat, const void *lng) const {
     return bits;
 }
 
-// had_them: sets with these addresses, on all ranks.
+// had_them: sets that had these addresses on all ranks.
 LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them) {
     if (had_them != 0) {
         LinkSet &set = *sets_[first_bit(had_them)];
@@ -72,7 +72,7 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
     return *sets_.back();
 }
 
-// Those that are there come first, as long as all are where they were; then they are too new to be dropped for others.
+// Sets that had the addresses are taken first, before any set moves; then they are too new to be dropped for others.
 std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
     const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
     Collective::Words had_them{};
@@ -99,45 +99,33 @@ void LinkCache::hold_deferred(LinkSet &set, const void *fat, const void *lng) {
     set.used = ++clock_;
 }
 
-void LinkCache::keep_deferred(LinkSet &set, const void *fat, const void *lng) {
-    for (Deferred &known : deferred_)
-        if (known.links == Addresses(fat, lng))
-            known.links = {};
-    hold_deferred(set, fat, lng);
-    deferred_.push_back({{fat, lng}, {}, {}, 0, true});
-}
-
-void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b, bool made_now) {
-    for (Deferred &known : deferred_)
-        if (known.links == links) {
-            if (known.a == a && known.b == b && known.factor == factor && known.made_now == made_now)
-                return;
-            known.links = {};
-        }
+// No set has the new content yet.
+void LinkCache::defer(const Addresses &links, const std::optional<LinkSum> &sum) {
+    std::vector<DeferredValues::Input> inputs;
+    if (sum)
+        for (const void *input : {sum->a.first, sum->a.second, sum->b.first, sum->b.second})
+            inputs.push_back({input, 0});
+    deferred_.add({MILCGPU_FERMION_LINKS, {links.first, links.second}, inputs, sum});
     for (const auto &set : sets_)
         if (set->mirror.is_at(links.first, links.second))
             set->mirror.forget_copy();
-    deferred_.push_back({links, a, b, factor, made_now});
 }
 
-void LinkCache::forget_deferred(bool made_now_alone) {
-    const auto stays = [&](const Deferred &one) { return made_now_alone && !one.made_now; };
-    deferred_.erase(std::remove_if(deferred_.begin(), deferred_.end(), [&](const auto &one) { return !stays(one); }),
-                    deferred_.end());
-    for (const auto &set : sets_)
-        if (set->mirror.is(Mirror::Newest::device) &&
-            std::none_of(deferred_.begin(), deferred_.end(),
-                         [&](const Deferred &one) { return set->mirror.is_at(one.links.first, one.links.second); }))
-            set->mirror.forget_copy();
+void LinkCache::keep_deferred(LinkSet &set, const void *fat, const void *lng) {
+    defer({fat, lng}, {});
+    hold_deferred(set, fat, lng);
 }
 
-const LinkCache::Deferred *LinkCache::deferred(const void *fat, const void *lng) const {
-    const auto found = std::find_if(deferred_.begin(), deferred_.end(),
-                                    [&](const Deferred &one) { return one.links == Addresses(fat, lng); });
-    return found != deferred_.end() ? &*found : nullptr;
+void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b) {
+    const DeferredValues::Value *const known = deferred(links.first, links.second);
+    if (known == nullptr || !known->sum || known->sum->a != a || known->sum->b != b || known->sum->factor != factor)
+        defer(links, LinkSum{a, b, factor, {0, 0}});
 }
 
-bool LinkCache::are_deferred(const void *fat, const void *lng) const { return deferred(fat, lng) != nullptr; }
+const DeferredValues::Value *LinkCache::deferred(const void *fat, const void *lng) const {
+    const DeferredValues::Value *const found = deferred_.find(MILCGPU_FERMION_LINKS, fat);
+    return found != nullptr && found->fields == std::vector<const void *>{fat, lng} ? found : nullptr;
+}
 
 bool LinkCache::drop_oldest(const LinkSet *except) {
     const auto oldest = std::min_element(sets_.begin(), sets_.end(), [&](const auto &a, const auto &b) {
@@ -195,7 +183,7 @@ bool LinkCache::is_among(const LinkSet &set, uint64_t sets) const {
     return (sets >> k & 1) != 0;
 }
 
-// The set with the content of these, as far as one call looks; nullptr: none has it on all ranks.
+// The set with this content, as far as one call looks; nullptr: no set has it on all ranks.
 LinkSet *LinkCache::current(const void *fat, const void *lng, uint64_t common) {
     const bool deferred = (common & deferred_bit) != 0;
     uint64_t bits = (deferred ? common >> first_deferred : common) & any_set;
@@ -219,8 +207,8 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
         return MILCGPU_OK;
     }
     if ((common & deferred_bit) != 0) {
-        const Deferred sum = *deferred(fat, lng);
-        return sum.a.first == nullptr ? MILCGPU_CORRUPTED : make_sum(sum, set, common >> first_addresses & any_set);
+        const std::optional<LinkSum> sum = deferred(fat, lng)->sum;
+        return sum ? make_sum({fat, lng}, *sum, set, common >> first_addresses & any_set) : MILCGPU_CORRUPTED;
     }
     LinkSet &slot = set_for(fat, lng, common >> first_addresses & any_set);
     const milcgpu_status status = load(slot, fat, lng);
@@ -235,10 +223,10 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
     return status;
 }
 
-// Another set may have the addresses of a or b, too: one rank's allocator has given them to new links, and there the
-// content of before is still kept. So the sum is made of what ready() has found. a, b and the sum itself are the newest
-// sets, so none of them is dropped for another one, but a where memory is short for b.
-milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t had_them) {
+// Another set may have the addresses of a or b, too, if one rank's allocator has given them to new links. So the sum is
+// made of the sets that ready() has found. a, b and the sum are the newest sets, so none is dropped for another one;
+// only a may go if memory is short for b.
+milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet *&set, uint64_t had_them) {
     constexpr size_t of_sum = 3;
     LinkSet *one = nullptr, *other = nullptr;
     milcgpu_status status = ready(sum.a.first, sum.a.second, one);
@@ -250,18 +238,25 @@ milcgpu_status LinkCache::make_sum(const Deferred &sum, LinkSet *&set, uint64_t 
     const bool holds = std::any_of(sets_.begin(), sets_.end(), [&](const auto &there) {
         return there.get() == one && one->mirror.is_at(sum.a.first, sum.a.second);
     });
-    status = collective_(holds ? MILCGPU_OK : MILCGPU_NO_MEMORY);
+    const uint64_t contents[2] = {holds ? one->content() : 0, other->content()};
+    const bool first = sum.contents[0] == 0;
+    const bool changed = !first && holds && (contents[0] != sum.contents[0] || contents[1] != sum.contents[1]);
+    status = collective_(!holds ? MILCGPU_NO_MEMORY : changed ? MILCGPU_CORRUPTED : MILCGPU_OK);
+    if (status == MILCGPU_CORRUPTED)
+        why_no_sum_ = "links of one eps_naik are a sum, and its parts have been written since it was made";
     if (status != MILCGPU_OK)
         return status;
-    LinkSet &slot = set_for(sum.links.first, sum.links.second, had_them);
+    LinkSet &slot = set_for(links.first, links.second, had_them);
     slot.mirror.forget_copy();
+    make_writable(slot);
     for (;;) {
         status = collective_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
         if (status != MILCGPU_NO_MEMORY || sets_.size() <= of_sum || !drop_oldest(&slot))
             break;
     }
     if (status == MILCGPU_OK) {
-        hold_deferred(slot, sum.links.first, sum.links.second);
+        hold_deferred(slot, links.first, links.second);
+        std::copy(contents, contents + 2, deferred_.find(MILCGPU_FERMION_LINKS, links.first)->sum->contents);
         set = &slot;
     } else if (status != MILCGPU_NO_MEMORY) { // is it one of them that is not what it was?
         one->mirror.forget_copy(), other->mirror.forget_copy();

@@ -1,5 +1,5 @@
-// Looks at the rest of a set's links on the host while a GPU solves with them: what the look at the head of the call,
-// at the sample, has left.
+// Looks at the rest of a set's links on the host while a GPU solves with them. The head of the call has looked at the
+// sample.
 #pragma once
 #include "milc_glue/plugin/link_cache.h"
 #include <atomic>
@@ -16,13 +16,13 @@ class LinkWatch {
     LinkWatch(const LinkWatch &) = delete;
     LinkWatch &operator=(const LinkWatch &) = delete;
 
-    // Threads of their own begin to look, once. Nothing happens where no thread can be had.
+    // Starts threads that look, once. Does nothing if no thread can be started.
     void begin();
-    // Looks at what is left, by this thread as well. False: the host's links are not what was loaded.
+    // Looks at what is left, with this thread as well. Returns false if the host's links are not what was loaded.
     bool end();
 
   private:
-    void look(); // of one thread
+    void look(); // the work of one thread
     void lead();
 
     Mirror &mirror_;
@@ -30,12 +30,12 @@ class LinkWatch {
     int threads_;
     cpu_set_t processors_;
     std::thread leader_;
-    std::atomic<size_t> next_{0}; // piece
+    std::atomic<size_t> next_{0}; // piece to look at
     std::atomic<uint64_t> sum_{0};
     std::atomic<bool> over_{false};
 };
 
-// Threads that can look while this one waits for a GPU.
+// How many threads can look while this one waits for a GPU.
 int idle_threads();
 
 } // namespace milcgpu

@@ -1,6 +1,7 @@
 // Shifts, spin-taste operators, smearing and contractions of MILC's fields.
-#include "gpu_kernels/mesons/mesons.h"
+#include "gpu_kernels/measure/quark_operators.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/solve/currents.h"
@@ -103,10 +104,7 @@ milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
 template <class Work>
 int measured(milcgpu_routine routine, const void *links, const int *origin, const FatLinks &fat, double flops,
              const Work &work) {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const auto attempt = [&] {
             milcgpu_links *fermion[2] = {};
             if (const milcgpu_status loaded = ready(fat, fermion))
@@ -116,21 +114,10 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
             return ready != MILCGPU_OK ? ready : p.collective(work(handle, fermion));
         };
-        milcgpu_status status = with_links_dropped(routine, attempt);
-        if (status == MILCGPU_CORRUPTED) {
-            p.log(0,
-                  format("%s: %s. Trying again with the links loaded anew", routine_name(routine), reason().c_str()));
-            p.meson_links->drop_all();
-            p.quarks->drop_all();
-            status = attempt();
-        }
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        ++account.calls;
-        account.flops += flops * p.sites;
-        return true;
+        const auto reload = [&] { p.meson_links->drop_all(), p.quarks->drop_all(); };
+        const milcgpu_status status = with_reload(routine, "Trying again with the links loaded anew", reload, attempt);
+        account.flops += status == MILCGPU_OK ? flops * p.sites : 0;
+        return status;
     });
 }
 
@@ -145,12 +132,6 @@ EigenStore::Set *milcs_eigenvectors(Plugin &p, const milcgpu_plugin_eigen_call &
     EigenStore::Set *const set =
         p.eigenvectors->has(of.vectors, of.count, MILCGPU_EVEN) ? p.eigenvectors->of_fields(MILCGPU_EVEN) : nullptr;
     return set != nullptr && set->count() >= of.count ? set : nullptr;
-}
-
-bool done_or_said(Plugin &p, milcgpu_status status) {
-    if (status != MILCGPU_OK)
-        p.report_failure(MILCGPU_MEAS_CURRENT, status);
-    return status == MILCGPU_OK;
 }
 
 // One time slice of all, or all (-1). Over all ranks' sites.
@@ -247,25 +228,20 @@ int milcgpu_plugin_contract(const void *links, int phased, const void *const fat
 }
 
 int milcgpu_plugin_current_begin(int vectors, int n) {
-    return done_by(MILCGPU_MEAS_CURRENT, [&] {
-        Plugin &p = plugin();
+    return offloaded(MILCGPU_MEAS_CURRENT, [&](Plugin &p, RoutineAccount &) -> Done {
         if (p.context == nullptr)
-            return false;
+            return left_to_milc;
         milcgpu_status status = MILCGPU_OK;
         for (int k = 0; k < n && status == MILCGPU_OK; ++k)
             status = p.with_idle_given_back([&] { return p.quarks->empty(slots[k], vectors); });
-        if (status == MILCGPU_OK)
-            return true;
-        milcgpu_plugin_current_end();
-        return done_or_said(p, status);
+        if (status != MILCGPU_OK)
+            milcgpu_plugin_current_end();
+        return {status, 0};
     });
 }
 
 int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step, const milcgpu_plugin_eigen_call *of) {
-    return done_by(MILCGPU_MEAS_CURRENT, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_MEAS_CURRENT];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_MEAS_CURRENT, [&](Plugin &p, RoutineAccount &account) -> Done {
         milcgpu_status status = p.collective(thinned_sources(vectors_of(0), n, random, step));
         account.to_device += n * field_bytes(p);
         if (status == MILCGPU_OK && of != nullptr) {
@@ -282,28 +258,27 @@ int milcgpu_plugin_current_sources(int n, const milcgpu_field *random, int step,
                 p.log_failure(MILCGPU_MEAS_CURRENT,
                               format("f_meas_current: the eigenvectors are not on the device%s",
                                      set == nullptr ? "" : " on both parities: MILC has not asked for the other one"));
-                return false;
+                return left_to_milc;
             }
             status = p.collective(project_out(set->handle, made_by, fields, vectors_of(0)));
         }
-        return done_or_said(p, status);
+        return {status, 0};
     });
 }
 
 int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from, int to,
                                  milcgpu_solve_report *given_reports) {
-    return done_by(call->routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(call->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         milcgpu_vectors *const sources = vectors_of(from), *const solutions = vectors_of(to);
         if (p.context == nullptr || sources == nullptr || solutions == nullptr)
-            return false;
+            return left_to_milc;
         const int n = slots[from]->count();
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
         const LinkSet *const links = p.links_for(call->routine, call->fat, call->lng, Mirror::Look::sample);
-        if (links == nullptr || !done_or_said(p, p.collective(zero_vectors(solutions, call->parity))))
-            return false;
+        if (links == nullptr)
+            return left_to_milc;
+        if (const milcgpu_status status = p.collective(zero_vectors(solutions, call->parity)))
+            return status;
         std::vector<milcgpu_vector> b, x;
         for (int k = 0; k < n; ++k) {
             b.push_back({sources, k}), x.push_back({solutions, k});
@@ -314,9 +289,8 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
             return milcgpu_staggered_solve_vectors(handle, &spec, together, n, b.data(), x.data(), of_sources);
         };
         if (solve_until_done(p, account, {*call, n, reports, once, true, links->content(), nullptr}) != Outcome::done)
-            return false;
-        account.calls += n;
-        return true;
+            return left_to_milc;
+        return {MILCGPU_OK, n};
     });
 }
 

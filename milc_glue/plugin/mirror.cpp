@@ -5,8 +5,8 @@ namespace milcgpu {
 
 namespace {
 
-// Links and momenta are hashed record by record: a copy with another stride has the same hash. Of vectors that takes
-// longer, and they are packed.
+// Links and momenta are hashed record by record: a copy with another stride has the same hash. Vectors are packed, and
+// are faster to hash as a whole.
 bool by_records(const HostRecords &field) { return field.bytes >= 128 || field.pitch != field.bytes; }
 
 uint64_t hash_whole(const HostRecords &field) {

@@ -1,5 +1,5 @@
-// A field of MILC's and the device's copy of it: which of the two has the newest content, and how a call finds out.
-// There is one answer for all that stays on the device between calls. What a copy is made of is its owner's:
+// A field of MILC's and the device's copy of it: which of the two is the newest, and how a call finds out. Everything
+// that has a copy on the device between calls uses this type. The owner makes the copy:
 //
 //   owner              field                     looked at           who may have the newest
 //   link_cache.h       fat and long links        whole, or a sample  host, both; the device, of deferred links
@@ -7,13 +7,18 @@
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   quark_fields.h     quark fields              whole               host, both
-//   eigen_store.h      eigenvectors              told                host, both, device
-//   known_solutions.h  source and solution       whole               both; the device, in a trajectory
+//   kept_gauge.h       what fixing or smearing   whole               host, both
+//                      has made
+//   known_solutions.h  source and solution       whole               both
 //
-// MILC makes fields anew in the same addresses and edits them in place without a word. So the content decides, by a tag
-// of hashes. All of it has been looked at before a call returns a result. The sample is an eighth that is spread over
-// the whole lattice: who looks at the sample alone looks at the rest while the device works (link_watch.h). A mirror
-// knows of one rank's field: its owner asks all ranks (collective.h) before it acts on an answer.
+// Solutions and eigenvectors that the device alone has are in the table of deferred values (deferred.h), with all that
+// is still to be made.
+//
+// MILC allocates new fields at old addresses and edits fields in place, unannounced. So the content decides, by a tag
+// of hashes. A call looks at all of the content before it returns a result. The sample is an eighth of the field,
+// spread over the whole lattice: a call that looks only at the sample first looks at the rest while the device works
+// (link_watch.h). A mirror knows the field of one rank: its owner asks all ranks (collective.h) before it acts on an
+// answer.
 #pragma once
 #include "milc_glue/host/host_fields.h"
 #include <atomic>
@@ -23,11 +28,11 @@ namespace milcgpu {
 class Mirror {
   public:
     enum class Newest { host, both, device };
-    enum class Look { whole, sample, told }; // told: nothing is read, because the caller knows that nobody has written
-    using Tag = ContentHash;                 // what is always looked at whole has no sample
+    enum class Look { whole, sample, told }; // told: reads nothing, because the caller knows that nobody has written
+    using Tag = ContentHash;                 // without a sample if the look is always whole
 
     Mirror() = default;
-    // second: a field that belongs to the first, as long links belong to fat links.
+    // second: a field that belongs to the first one, as long links belong to fat links.
     Mirror(const HostRecords &field, Look look, const HostRecords &second = {})
         : field_(field), second_(second), look_(look), next_(look) {}
 
@@ -36,33 +41,33 @@ class Mirror {
     }
     Newest newest() const { return newest_; }
     bool is(Newest newest) const { return newest_ == newest; }
-    unsigned long version() const { return version_; } // another one after each write that was announced or seen
+    unsigned long version() const { return version_; } // changes with each write that was announced or seen
 
-    // The same field, where it has another address, too. The mirror's state stays.
+    // The field has moved to another address. The state stays.
     void lies_at(const HostRecords &field) { field_ = field; }
-    // What the host has, all of it.
+    // The tag of all that the host has now.
     Tag tag_now() const;
-    // Both have this.
+    // True if both have this content.
     bool has(const Tag &tag) const { return newest_ == Newest::both && tag_ == tag; }
-    // Both have what is here, in records of another stride, or the same.
+    // True if both have the content of this copy, which may have another stride.
     bool has_copy(const HostRecords &copy) const;
-    // Both have the same, as far as the next look sees.
+    // True if both have the same, as far as the next look sees.
     bool is_same() const;
-    // The host's field is as it was when the tag was taken, whoever has the newest.
+    // True if the host's field is as it was when the tag was taken, whichever side is the newest.
     bool is_untouched() const { return tag_ == tag_now(); }
-    // A look has found it the same. all: it was one at all of it.
+    // A look has found no change. all: it was a look at the whole field.
     void looked(bool all);
     void look_next(Look look) { next_ = look; } // once
 
     void both_have(const Tag &tag);
     void both_have() { both_have(tag_now()); }
-    void host_wrote(); // or somebody has seen that it did
-    // poison: the host's old copy becomes NaN, for tests.
+    void host_wrote(); // announced, or seen by a look
+    // poison: fills the host's old copy with NaN, for tests.
     void device_wrote(bool poison = false);
-    // What the device has is not to be trusted any more, or is gone.
+    // The device's copy is wrong or gone.
     void forget_copy() { newest_ = Newest::host; }
 
-    // The last look was at the sample alone. saw_rest: whether the rest is the same, too, by its hash.
+    // True if the last look was only at the sample. saw_rest: returns true if the rest has not changed, by its hash.
     bool rest_is_unseen() const { return rest_is_unseen_; }
     bool saw_rest(uint64_t hash);
 
@@ -71,12 +76,12 @@ class Mirror {
     HostRecords field_{}, second_{};
     Look look_ = Look::whole, next_ = Look::whole;
     Newest newest_ = Newest::host;
-    Tag tag_{}; // of the host's field when both were equal, or when the device wrote
+    Tag tag_{}; // of the host's field when both were equal or when the device wrote
     unsigned long version_ = ++versions_;
     bool rest_is_unseen_ = false;
 };
 
-// A hash of two fields that belong together, of a share of them as well: it is linear, as the hash itself.
+// A hash of two fields that belong together. It is linear, so shares of them may be hashed by themselves.
 inline uint64_t combined(uint64_t field, uint64_t second) { return field + 0x9E3779B97F4A7C15u * second; }
 
 } // namespace milcgpu

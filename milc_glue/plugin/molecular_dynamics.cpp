@@ -1,8 +1,8 @@
 // The routines of molecular dynamics.
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "milc_glue/plugin/entry.h"
 #include "milc_glue/plugin/report_for_milc.h"
-#include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
 
@@ -19,10 +19,8 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
 template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
              const std::function<bool()> &asked, const Work &work) {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
+    milcgpu_plugin_host_writes(writes);
+    return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (writes & MILCGPU_LINKS)
             p.lattice_changed();
         const auto attempt = [&] {
@@ -31,19 +29,11 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
                 p.gauge->on_device(*lattice, reads, account.to_device, asked ? &holds : nullptr);
             return p.collective(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account, holds));
         };
-        milcgpu_status status = with_links_dropped(routine, attempt);
-        if (status == MILCGPU_CORRUPTED) {
-            p.log(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
-            p.gauge->load_again();
-            status = attempt();
-        }
-        if (status != MILCGPU_OK) {
-            p.report_failure(routine, status);
-            return false;
-        }
-        p.gauge->device_wrote(writes, p.poisons());
-        ++account.calls;
-        return true;
+        const milcgpu_status status = with_reload(
+            routine, "Trying again with the host's", [&] { p.gauge->load_again(); }, attempt);
+        if (status == MILCGPU_OK)
+            p.gauge->device_wrote(writes, p.poisons());
+        return status;
     });
 }
 
@@ -91,26 +81,11 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     });
 }
 
-unsigned long milcgpu_plugin_links_version(void) {
-    return plugin().gauge != nullptr ? plugin().gauge->links_version() : 0;
-}
-
-int milcgpu_plugin_links_changed(unsigned long since) {
-    return plugin().gauge != nullptr && plugin().gauge->links_changed(since);
-}
-
 int milcgpu_plugin_save_links(void *to) {
-    return done_by(MILCGPU_GATHER_LINKS, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_GATHER_LINKS, [&](Plugin &p, RoutineAccount &account) -> Done {
         const milcgpu_status status = p.gauge->save_links(to);
-        if (status != MILCGPU_OK) {
-            p.report_failure(MILCGPU_GATHER_LINKS, status);
-            return false;
-        }
-        account.to_host += p.sites * p.bytes_of(72);
-        return true;
+        account.to_host += status == MILCGPU_OK ? p.sites * p.bytes_of(72) : 0;
+        return {status, 0};
     });
 }
 
@@ -205,8 +180,8 @@ int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_momenta_action(gauge, action); });
 }
 
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths, const int *steps,
-                                 double *plaquettes, double *polyakov, double *traces) {
+int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
+                                 const int *steps, double *plaquettes, double *polyakov, double *traces) {
     return on_gauge(MILCGPU_GAUGE_MEASURE, lattice, MILCGPU_LINKS, 0, [&](milcgpu_gauge *gauge, RoutineAccount &) {
         milcgpu_status status = milcgpu_gauge_plaquettes(gauge, &plaquettes[0], &plaquettes[1]);
         if (status == MILCGPU_OK)
@@ -308,6 +283,11 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
         }
         return true;
     });
+}
+
+void milcgpu_plugin_host_writes(int what) {
+    if (what & MILCGPU_LINKS)
+        milcgpu_plugin_before_change(nullptr);
 }
 
 void milcgpu_plugin_host_wrote(int what) {

@@ -14,7 +14,7 @@ struct Policy {
     int safer; // index of the next one after an error, -1: MILC's own routine
 };
 
-// From the least careful to the most careful. inline: policies are told apart by their place in the one table.
+// From the least careful to the most careful. inline, because the place in this one table identifies a policy.
 inline constexpr std::array<Policy, 5> policies{{{"single-half", MILCGPU_SINGLE, MILCGPU_HALF, 1},
                                                  {"single", MILCGPU_SINGLE, MILCGPU_SINGLE, 3},
                                                  {"double-half", MILCGPU_DOUBLE, MILCGPU_HALF, 3},
@@ -23,7 +23,7 @@ inline constexpr std::array<Policy, 5> policies{{{"single-half", MILCGPU_SINGLE,
 
 const Policy *policy_named(const std::string &name); // nullptr: none
 const Policy *policy_of(int precise, int sloppy);    // nullptr: none
-// The fastest for a lattice. in_double: MILC's fields are.
+// The fastest for a lattice. in_double: MILC's fields are in double.
 const Policy *automatic_policy(bool gpu, bool in_double, int sites);
 
 // The precisions that one call goes through, each at most once.
@@ -33,9 +33,9 @@ class Ladder {
         : collective_(collective), policy_(first), in_double_(in_double) {}
     const Policy &policy() const { return *policy_; }
 
-    // Makes policy() the next one to try after `status`. Where memory was short, that is the one which needs least, if
-    // it needs less (bytes: what a policy needs on the device) and its solutions are of MILC's precision; where single
-    // precision is at its end, one in double; else the next safer one. False: none is left, or no precision mends this.
+    // Sets policy() to the next policy after `status`. After NO_MEMORY this is the policy that needs the fewest bytes,
+    // if it needs fewer than this one (bytes: on the device) and solves to MILC's precision. After PRECISION_FLOOR in
+    // single it is one in double; else the next safer one. Returns false if none is left, or if no precision helps.
     bool next(int status, const std::function<size_t(const Policy &)> &bytes);
 
   private:

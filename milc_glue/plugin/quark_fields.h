@@ -1,11 +1,11 @@
-// MILC's quark fields on the device, from one routine to the next: a field that a routine has read or made stays there,
-// and the next one that reads the same content, at whatever address, takes it from there. The host's fields are always
-// written, so that nothing is lost with what is here.
+// MILC's quark fields on the device, from one routine to the next. A field that a routine has read or made stays there.
+// The next routine that reads the same content, at whatever address, uses it. The host's fields are always written, so
+// nothing is lost with these.
 //
-// A mirror (mirror.h) each: content is all of it, by a hash of every bit. At 24^3 x 32 a field of 21 MB takes a
-// core 1.1 ms to hash, and the bus 0.4 ms: it pays with several cores.
+// Each field has a mirror (mirror.h), whose tag is a hash of every bit. A field of 21 MB (24^3 x 32) takes a core 1.1
+// ms to hash, and the bus 0.4 ms to copy: this pays with several cores.
 //
-// A field belongs to the lattice that it was used with. All go when the lattice changes (Plugin::lattice_changed).
+// A field belongs to the lattice that it was used with. Plugin::lattice_changed drops all fields.
 #pragma once
 #include "milc_glue/api/milcgpu_md.h"
 #include "milc_glue/plugin/mirror.h"
@@ -15,7 +15,7 @@
 
 namespace milcgpu {
 
-// A field, or several that belong together, on both parities.
+// One field, or several that belong together, on both parities.
 class QuarkField {
   public:
     QuarkField() = default;
@@ -40,19 +40,20 @@ class QuarkFields {
     // real: of MILC's fields. stays: fields are kept; else every call loads what it reads.
     QuarkFields(milcgpu_context *context, int real, int sites, bool stays)
         : context_(context), real_(real), sites_(sites), stays_(stays) {}
-    ~QuarkFields(); // releases all of its fields, those in use, too
+    ~QuarkFields(); // releases all fields, including those in use
     QuarkFields(const QuarkFields &) = delete;
     QuarkFields &operator=(const QuarkFields &) = delete;
 
     bool stay() const { return stays_; }
-    // With the content of the host's field. moved: bytes, added to. Each rank does this by itself.
+    // Finds or loads a field with the content of the host's. Adds the bytes that it copies to `moved`. No question to
+    // other ranks.
     milcgpu_status with_content(const void *field, std::shared_ptr<QuarkField> &found, uint64_t &moved);
     milcgpu_status empty(std::shared_ptr<QuarkField> &made, int count = 1);
-    // One that has it now and that nobody else reads, to be worked on in place.
+    // Loads a field that nobody else reads, to be worked on in place.
     milcgpu_status loaded(const void *field, std::shared_ptr<QuarkField> &made, uint64_t &moved);
-    // Copies it to the host's field, and keeps it: it is not written to any more.
+    // Copies it to the host's field, and keeps it: nobody writes it any more.
     milcgpu_status deliver(const std::shared_ptr<QuarkField> &made, const milcgpu_field &to, uint64_t &moved);
-    // The one that was used longest ago, of those that no call works with. False: there is none.
+    // Drops the field that was used longest ago, among those that no call works with. Returns false if there is none.
     bool drop_oldest();
     void drop_all() { kept_.clear(); }
     size_t count() const { return kept_.size(); }
@@ -74,7 +75,7 @@ class QuarkFields {
     bool stays_;
     size_t most_ = 0; // fields; 0: not known yet
     std::vector<Kept> kept_;
-    std::vector<std::weak_ptr<QuarkField>> all_; // that are in use or kept
+    std::vector<std::weak_ptr<QuarkField>> all_; // in use or kept
     long clock_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Reports for MILC's side, which was compiled with a header of this interface that may be older than the library: it
-// gets the members that it knows.
+// Reports for MILC's side. It may have been compiled with an older header than the library: it gets the members that it
+// knows.
 #pragma once
 #include "milc_glue/plugin/state.h"
 #include <cstring>
@@ -16,7 +16,7 @@ inline size_t bytes_for_milc(const milcgpu_gauge_fix_report *) { return plugin()
 inline size_t bytes_for_milc(const milcgpu_flow_report *) { return plugin().report_sizes.flow; }
 inline size_t bytes_for_milc(const milcgpu_eigen_report *) { return plugin().report_sizes.eigen; }
 
-// The library's, for n of MILC's, which are written when this ends. Of one it takes no memory, so it does not throw.
+// The library's reports for n of MILC's, which the destructor writes. A single report needs no memory: no throw.
 template <class Report> class ReportForMilc {
   public:
     explicit ReportForMilc(Report *to, int n = 1) : to_(to), several_(n > 1 ? n : 0), n_(n) {

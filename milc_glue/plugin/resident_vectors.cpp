@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/resident_vectors.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/context.h"
 #include <algorithm>
 #include <cstring>
@@ -19,8 +19,8 @@ void ResidentVectors::begin(milcgpu_context *context, int real, int most) {
 
 void ResidentVectors::end() {
     most_ = 0;
+    deferred_.drop(MILCGPU_SOLUTIONS);
     fields_.clear();
-    held_.clear();
 }
 
 void ResidentVectors::drop() {
@@ -62,12 +62,26 @@ int ResidentVectors::take(const milcgpu_field *fields, int n) {
     }
     for (int i = size - first; i < n; ++i)
         fields_.push_back(fields[i].data);
-    held_.resize(fields_.size(), 0);
     return first;
 }
 
+int ResidentVectors::held(int index) const {
+    const DeferredValues::Value *const value = deferred_.find(MILCGPU_SOLUTIONS, fields_[index]);
+    return value != nullptr ? value->parities : 0;
+}
+
 void ResidentVectors::now_holds(int index, int parity, bool poison) {
-    held_[index] |= parity;
+    if (DeferredValues::Value *const known = deferred_.find(MILCGPU_SOLUTIONS, fields_[index])) {
+        known->parities |= parity;
+    } else {
+        DeferredValues::Value value{MILCGPU_SOLUTIONS, {fields_[index]}};
+        value.parities = parity;
+        value.maker = std::make_shared<DeferredValues::Maker>();
+        value.maker->make = [this](const DeferredValues::Value &made) {
+            copy_to_host(made.fields.front(), made.parities);
+        };
+        deferred_.add(std::move(value));
+    }
     if (!poison)
         return;
     const size_t bytes = 6 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
@@ -75,21 +89,18 @@ void ResidentVectors::now_holds(int index, int parity, bool poison) {
     std::memset(parity == MILCGPU_EVEN ? even : odd, 0xFF, sites_[parity == MILCGPU_ODD] * bytes);
 }
 
-void ResidentVectors::to_host(const void *field) {
-    const int index = find(field);
-    if (index < 0)
-        return;
-    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
-        const milcgpu_field to{fields_[index], real_, 0};
-        if (holds(index, parity) && milcgpu_vectors_save(handle_, index, parity, &to) != MILCGPU_OK)
-            throw Error(Status::device_lost, format("solutions are on the GPU and lost: %s", milcgpu_last_error()));
-    }
-    held_[index] = 0;
+void ResidentVectors::holds_no_more(int index, int parities) {
+    DeferredValues::Value *const value = deferred_.find(MILCGPU_SOLUTIONS, fields_[index]);
+    if (value != nullptr && (value->parities &= ~parities) == 0)
+        deferred_.drop(MILCGPU_SOLUTIONS, fields_[index]);
 }
 
-void ResidentVectors::all_to_host() {
-    for (const void *field : fields_)
-        to_host(field);
+void ResidentVectors::copy_to_host(const void *field, int parities) const {
+    const int index = find(field);
+    const milcgpu_field to{const_cast<void *>(field), real_, 0};
+    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+        if ((parities & parity) != 0 && milcgpu_vectors_save(handle_, index, parity, &to) != MILCGPU_OK)
+            throw Error(Status::device_lost, format("solutions are on the GPU and lost: %s", milcgpu_last_error()));
 }
 
 } // namespace milcgpu

@@ -1,15 +1,18 @@
 // MILC's solutions on their way from the multi-mass solver to a sum of them, through D to the fermion force, or to
-// M^dag of them: they stay on the device, and MILC's fields are left as they are. Only between begin and end, where all
-// of their readers are known; whoever else reads one has it copied first (to_host).
+// M^dag of them. They stay on the device, and MILC's fields are not filled: each has a row in the table of deferred
+// values, which says on which parities the device has it. This lasts from begin() to end(), where all readers are
+// known; whoever else reads a field has it copied first (to_host).
 #pragma once
 #include "milc_glue/api/milcgpu_md.h"
 #include "milc_glue/api/plugin.h"
+#include "milc_glue/plugin/deferred.h"
 #include <vector>
 
 namespace milcgpu {
 
 class ResidentVectors {
   public:
+    explicit ResidentVectors(DeferredValues &deferred) : deferred_(deferred) {}
     ~ResidentVectors() { drop(); }
     // most: vectors at a time.
     void begin(milcgpu_context *context, int real, int most);
@@ -24,19 +27,21 @@ class ResidentVectors {
     // The same, and fields that are new get a number. -1: they go to the host as ever, because there are too many, or
     // no memory.
     int take(const milcgpu_field *fields, int n);
-    bool holds(int index, int parities) const { return (held_[index] & parities) == parities; }
+    bool holds(int index, int parities) const { return (held(index) & parities) == parities; }
     void now_holds(int index, int parity, bool poison); // poison: MILC's field becomes NaN there, for tests
-    void holds_no_more(int index, int parities) { held_[index] &= ~parities; }
-    // MILC's field has what the device has, and the device no more. Throws Error where it is lost.
-    void to_host(const void *field);
-    void all_to_host();
+    void holds_no_more(int index, int parities);
+    // MILC's field gets what the device has, and the device has it no more. Throws Error if it is lost.
+    void to_host(const void *field) { deferred_.fulfil(MILCGPU_SOLUTIONS, field); }
+    void all_to_host() { deferred_.fulfil(MILCGPU_SOLUTIONS); }
 
   private:
+    int held(int index) const; // MILCGPU_EVEN + MILCGPU_ODD, as far as the device alone has it
+    void copy_to_host(const void *field, int parities) const;
+    DeferredValues &deferred_;
     milcgpu_context *context_ = nullptr;
     milcgpu_vectors *handle_ = nullptr;
     int count_ = 0, most_ = 0, real_ = 0, sites_[2] = {}; // sites: even, odd
     std::vector<void *> fields_;
-    std::vector<int> held_; // of each: MILCGPU_EVEN + MILCGPU_ODD, as far as it is here
 };
 
 } // namespace milcgpu

@@ -1,4 +1,4 @@
-// A solve that is tried again after an error: with links that are loaded anew, or in another precision.
+// Retries a solve after an error: with links loaded again, or in another precision.
 #pragma once
 #include "milc_glue/plugin/state.h"
 #include <functional>
@@ -22,15 +22,15 @@ class Retry {
     Retry(Plugin &plugin, milcgpu_routine routine, int mixed)
         : p_(plugin), routine_(routine), ladder_(plugin.collective, policy_for(plugin, mixed), plugin.in_double()) {}
     const Policy &policy() const { return ladder_.policy(); }
-    // Whether a solve that ended so is done. PRECISION_FLOOR is, if MILC's fields are single: MILC's own routine would
-    // end there, too. In double it never is.
+    // True if a solve with this status is done. PRECISION_FLOOR is done if MILC's fields are in single: MILC's own
+    // routine would end there, too. In double it is never done.
     bool is_answer(int status) const {
         return status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
                (status == MILCGPU_PRECISION_FLOOR && !p_.in_double());
     }
-    // After a status that is no answer. True: said, and to be tried again, with policy(); drop_links() has made sure
-    // that links are loaded again where they were not what they should be. False: milcgpu_last_error() has what to say.
-    // bytes: what a policy needs on the device.
+    // After a status that is no answer. True: a line was logged, and the caller tries again, with policy(). If the
+    // links had changed on the device, drop_links() was called. False: milcgpu_last_error() has the reason. bytes: what
+    // a policy needs on the device.
     bool again(int status, const std::function<void()> &drop_links,
                const std::function<size_t(const Policy &)> &bytes) {
         const std::string why = reason();
@@ -42,7 +42,7 @@ class Retry {
         }
         if (!ladder_.next(status, bytes))
             return false;
-        // Where MILC asks for more than its single precision has, every solve comes here: one line is enough.
+        // If MILC asks for more than single precision has, every solve comes here: one line is enough.
         const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
         const std::string text =
             format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
@@ -55,10 +55,10 @@ class Retry {
     Plugin &p_;
     milcgpu_routine routine_;
     Ladder ladder_;
-    bool reloaded_ = false; // links were, in this call
+    bool reloaded_ = false; // links were loaded again in this call
 };
 
-// What a solve's report has for the table.
+// Adds a solve's report to its row of the table.
 template <class Report> void add(RoutineAccount &account, const Report &report) {
     account.flops += report.gflops * 1e9 * report.solver_seconds;
     account.to_device += report.bytes_to_device;

@@ -13,27 +13,20 @@ using namespace milcgpu;
 
 namespace {
 
-// What the library's calls of progress() need to know.
+// What progress() gets from the library's calls of it.
 struct SolveUnderWay {
-    const Plugin &plugin;
+    ProgressLines lines;
     LinkWatch &links;
-    milcgpu_routine routine;
-    std::string target; // what |r| / |b| is to become
-    double since = wall_seconds(), said_at = since;
+    std::string target; // of |r| / |b|
 };
 
 // Called while the device has work queued.
 void progress(void *user, int step, double residual) {
     SolveUnderWay &solve = *static_cast<SolveUnderWay *>(user);
-    constexpr double looks_after_seconds = 1e-3; // shorter solves are over before threads have begun
-    const double now = wall_seconds();
-    if (now - solve.since > looks_after_seconds)
+    constexpr double looks_after_seconds = 1e-3; // shorter solves end before threads have begun
+    if (solve.lines.seconds() > looks_after_seconds)
         solve.links.begin();
-    if (now - solve.said_at < 10)
-        return;
-    solve.said_at = now;
-    solve.plugin.log(1, format("%s: step %d, |r| / |b| = %.1e, %s", routine_name(solve.routine), step, residual,
-                               solve.target.c_str()));
+    solve.lines.log([&] { return format("step %d, |r| / |b| = %.1e, %s", step, residual, solve.target.c_str()); });
 }
 
 std::string target_of(double tolerance, double relative) {
@@ -68,12 +61,9 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
 const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
     if (p.known.empty())
         return nullptr;
-    const KnownSolution *const known =
-        p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
-                     p.in_double() ? 1e-13 : 1e-6);
     const int index = p.vectors.find(call.solution.data);
-    const bool still_there = index >= 0 && p.vectors.holds(index, call.parity); // else MILC may have written it since
-    return known != nullptr && known->solution.is(Mirror::Newest::device) && !still_there ? nullptr : known;
+    return p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
+                        p.in_double() ? 1e-13 : 1e-6, index >= 0 && p.vectors.holds(index, call.parity));
 }
 
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
@@ -167,7 +157,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         if (p.context == nullptr)
             return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
-        SolveUnderWay under_way{p, looks, call.routine, target_of(call.tolerance, call.relative_tolerance)};
+        SolveUnderWay under_way{{p, call.routine}, looks, target_of(call.tolerance, call.relative_tolerance)};
         milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
@@ -299,7 +289,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (links == nullptr)
                 return false;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{p, looks, MILCGPU_KS_MULTICG,
+            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG}, looks,
                                     target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
             milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;

@@ -1,10 +1,10 @@
 // Start and exit: what is taken over, and the tables that say so.
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/backend/wake.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/wake.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
-#include "milc_glue/host/host_pool.h"
+#include "milc_glue/host/host_memory.h"
 #include "milc_glue/host/whole_file.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
@@ -113,8 +113,8 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
-// Lives as long as the process: MILC may free a field at any time.
-HostPool *pool = nullptr;
+// Whether all threads do work of MILC's own routines: milcgpu_plugin_begin() was called, and no setting is against it.
+bool all_threads_work = false;
 
 // Started by milcgpu_plugin_wake(). The process does not exit in the middle of it. Where OpenMP has a thread for each
 // core, MILC's loops have one less meanwhile: all would wait for the one that shares its core.
@@ -256,36 +256,31 @@ int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
 extern "C" {
 
 void milcgpu_plugin_begin(void) {
-    answer_of("the pool of memory", "Fields are allocated as MILC does it", 0, [] {
+    answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [] {
         const std::optional<Settings> settings = settings_if_good();
-        if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") && pool == nullptr)
-            pool = new HostPool(idle_bytes_of_host());
+        if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") && !all_threads_work) {
+            keep_freed_memory();
+            all_threads_work = true;
+        }
         return 0;
     });
 }
-void *milcgpu_plugin_block(size_t bytes, int zeros) {
-    return pool == nullptr ? nullptr : answer_of("a field", "It is allocated as MILC does it", (void *)nullptr, [&] {
-        return pool->take(bytes, zeros != 0);
-    });
-}
-int milcgpu_plugin_block_free(void *block) { return pool != nullptr && pool->release(block); }
-size_t milcgpu_plugin_block_bytes(const void *block) { return pool != nullptr ? pool->bytes_of(block) : 0; }
 
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes) {
-    if (pool == nullptr)
+    if (!all_threads_work)
         return 0;
     fill_bytes(to, byte, bytes);
     return 1;
 }
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
-    if (pool == nullptr)
+    if (!all_threads_work)
         return 0;
     copy_bytes(to, from, bytes);
     return 1;
 }
 
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
-    return pool != nullptr ? in_pieces(n, part, what) : -1;
+    return all_threads_work ? in_pieces(n, part, what) : -1;
 }
 
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
@@ -435,8 +430,8 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
 void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
-        if (!std::exchange(p.own_was_said[routine], true) &&
-            door.milc.not_offloaded[routine] == nullptr) // else in the table
+        if (*text != 0 && door.milc.not_offloaded[routine] == nullptr && // else in the table
+            p.reasons_said.insert({routine, text}).second)
             p.log(1, format("%s: %s", routine_name(routine), text));
         return 0;
     });

@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/state.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include "milc_glue/plugin/reason.h"
@@ -106,21 +106,13 @@ bool Plugin::open(int backend) {
                                                               : 18;
     takes_dslash =
         settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
-    links = std::make_unique<LinkCache>(collective, context, sites, real(),
-                                        !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"));
-    gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
-    meson_links = std::make_unique<MesonLinksCache>(collective, context, real());
-    wilson = std::make_unique<WilsonLinks>(collective, context, real());
-    eigenvectors = std::make_unique<EigenStore>(collective, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays =
         settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
-    quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
-    context->release_more = {
-        [this] { return quarks != nullptr && quarks->drop_oldest(); },
-        [this] { return !measuring && meson_links != nullptr && meson_links->drop_all(); },
-    };
+    Residency::open(*this, context, !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"),
+                    !collective(!stays));
+    context->release_more = ways_to_free();
     watch_threads = idle_threads();
     return true;
 }
@@ -150,9 +142,7 @@ void Plugin::close() {
 
 void Plugin::lattice_changed() {
     say_unwritten(false); // the links that they are for are gone
-    known.clear();
-    if (quarks != nullptr)
-        quarks->drop_all();
+    Residency::lattice_changed();
 }
 
 void Plugin::say_unwritten(bool all) {
@@ -161,12 +151,6 @@ void Plugin::say_unwritten(bool all) {
             log(0, format("%s: no eigenvectors were written into %s: no solve without a twist and with eps_naik 0 was "
                           "deflated on its lattice; give one of them 'deflate yes'",
                           routine_name(MILCGPU_EIGENSOLVE), file.name.c_str()));
-}
-
-void Plugin::links_made(int way, uint64_t content) {
-    const auto [at, first] = links_made_of.try_emplace(way, content);
-    if (!first && std::exchange(at->second, content) != content)
-        lattice_changed();
 }
 
 void Plugin::lose_solutions(const std::string &why) {
@@ -178,16 +162,7 @@ void Plugin::lose_solutions(const std::string &why) {
 
 void Plugin::drop() {
     end_failures();
-    vectors.drop();
-    gauge.reset();
-    meson_links.reset();
-    wilson.reset();
-    eigenvectors_lost = eigenvectors_lost || (eigenvectors != nullptr && eigenvectors->newest_on_device());
-    eigenvectors.reset();
-    quarks.reset();
-    links.reset();
-    known.clear();
-    links_made_of.clear();
+    drop_all();
     milcgpu_context_destroy(context);
     context = nullptr;
 }
@@ -237,22 +212,6 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
     end_context_after(status);
 }
 
-std::string reason() {
-    std::string text = milcgpu_last_error();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
-        text.pop_back();
-    const size_t table = text.find('\n');
-    if (table == std::string::npos)
-        return text;
-    static std::string said;
-    std::string owners = text.substr(table);
-    owners.erase(std::remove_if(owners.begin(), owners.end(), [](char c) { return std::isdigit(c) || c == ' '; }),
-                 owners.end());
-    if (std::exchange(said, owners) == owners)
-        text.replace(text.find_last_not_of(':', table - 1) + 1, std::string::npos, ", by the same as before");
-    return text;
-}
-
 void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {
     constexpr size_t most = 8; // different ones, as with numbers in them
     std::vector<std::string> &said = failures[routine].said;
@@ -278,19 +237,6 @@ void Plugin::end_failures(milcgpu_routine routine) noexcept {
 void Plugin::end_failures() noexcept {
     for (int r = 0; r < MILCGPU_ROUTINES; ++r)
         end_failures(static_cast<milcgpu_routine>(r));
-}
-
-HostRecords Plugin::link_records(const void *links_of_all_sites) const {
-    const size_t bytes = bytes_of(72);
-    return {links_of_all_sites, static_cast<size_t>(sites), bytes, bytes};
-}
-
-HostRecords Plugin::parity_of(const milcgpu_field &field, int parity) const {
-    const size_t bytes = bytes_of(6);
-    const size_t pitch = field.pitch_bytes != 0 ? field.pitch_bytes : bytes;
-    const int first = parity == MILCGPU_EVEN ? 0 : even_sites;
-    return {static_cast<const unsigned char *>(field.data) + first * pitch, static_cast<size_t>(sites_of(parity)),
-            bytes, pitch};
 }
 
 } // namespace milcgpu

@@ -1,6 +1,6 @@
 // Molecular dynamics of quda_milc_interface.h: forces, update of the links, momenta. MILC reads the links in its sites
 // after every update, so they go back each time; the plugin's hash tells whether MILC has changed them since.
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // What the files of this folder share: the lattice, the start of the plugin, retreat and marks after errors. Not
 // installed.
 #pragma once
-#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/machine/comm/ranks.h"
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/host/host_fields.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"

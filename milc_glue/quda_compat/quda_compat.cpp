@@ -255,7 +255,7 @@ bool load_links(const char *function, int precision, milcgpu_routine routine, mi
     const double eps = 0;
     milcgpu_fatlink_report report{};
     const auto make_of = [&](const void *gauge) {
-        return milcgpu_plugin_links(routine, &spec, gauge, n_sets, &eps, &fat, &lng, v, y, nullptr, 0, &report) != 0;
+        return milcgpu_plugin_links({routine, &spec, gauge, n_sets, &eps, &fat, &lng, v, y, nullptr, 0}, &report) != 0;
     };
     const bool good = done(function, precision, [&] {
         // After an update of the links the device has U.

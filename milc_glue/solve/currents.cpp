@@ -1,12 +1,12 @@
 #include "milc_glue/solve/currents.h"
-#include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/algebra/dense.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/links/verify.h"
-#include "milc_glue/measure/mesons.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/measure/meson_links_handle.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
 #include <cmath>
 

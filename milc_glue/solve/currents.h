@@ -8,7 +8,7 @@
 
 namespace milcgpu {
 
-// Of n random fields of the host: vectors k step^4 / 2 .. of `to` are the k-th field, thinned (gpu_kernels/mesons), on
+// Of n random fields of the host: vectors k step^4 / 2 .. of `to` are the k-th field, thinned (gpu_kernels/measure), on
 // both parities.
 milcgpu_status thinned_sources(milcgpu_vectors *to, int n, const milcgpu_field *random, int step);
 

@@ -1,7 +1,7 @@
 #include "milc_glue/solve/eigen_file.h"
-#include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/backend/open_file.h"
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/open_file.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>

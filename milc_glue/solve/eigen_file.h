@@ -8,8 +8,8 @@
 //
 // Neither a magic number nor the precision is there: the size of the file tells the precision.
 #pragma once
-#include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/su3/precision.h"
+#include "gpu_kernels/fields/precision.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/host/file_sums.h"
 #include "milc_glue/host/whole_file.h"
 #include <array>

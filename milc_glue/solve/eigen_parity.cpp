@@ -2,7 +2,7 @@
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/verify.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <cmath>
 

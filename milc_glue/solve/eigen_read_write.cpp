@@ -1,9 +1,9 @@
 // Eigenvectors from files and into them, over ranks: rank 0 has the file and one whole vector, each rank its box of it.
-#include "gpu_kernels/backend/quoted.h"
+#include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
-#include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/eigen_file.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include <cstring>
 
 using namespace milcgpu;

@@ -1,9 +1,9 @@
 // Solvers that a context keeps between calls, and what they are for.
 #pragma once
-#include "gpu_kernels/operators/normal_operator.h"
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/multi_mass.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include "milc_glue/api/context.h"
 #include <array>
 #include <functional>

@@ -15,7 +15,7 @@
 //
 // Vectors belong to the content of the links. They are given back where memory is short, and not made again.
 #pragma once
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/solve_driver.h"
 
 namespace milcgpu {

@@ -1,7 +1,7 @@
 // Plans of memory as tables, and the plan of a solve.
 #include "milc_glue/solve/memory_plan.h"
-#include "milc_glue/api/sized.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/api/members.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/solve_arguments.h"
 
 using namespace milcgpu;

@@ -1,6 +1,6 @@
 // Plans of memory: what a solve takes on the device, from the extents alone, as numbers and as a table.
 #pragma once
-#include "gpu_kernels/operators/normal_operator.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include "milc_glue/api/context.h"
 
 namespace milcgpu {

@@ -1,6 +1,6 @@
 // Arguments and reports of a solve.
 #include "milc_glue/solve/solve_arguments.h"
-#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/members.h"
 #include <cmath>
 
@@ -28,13 +28,6 @@ void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy
                    name(sloppy.spinor), name(precise.spinor)));
 }
 
-double milcgpu::shift_of_mass(double mass, const char *what) {
-    const double shift = 4 * mass * mass;
-    if (!std::isfinite(shift))
-        refuse(format("%s is %g: 4 m^2 must be finite (zero is legal)", what, mass));
-    return shift;
-}
-
 void milcgpu::check_iterations(int max_iterations, int max_restarts) {
     if (max_restarts > 0 && max_iterations > 2000000000 / max_restarts)
         refuse(format("max_iterations %d and max_restarts %d: their product must be below 2e9", max_iterations,
@@ -48,7 +41,7 @@ SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
     a.precise = operator_of(spec.precise, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
-    a.limits.shift = shift_of_mass(spec.mass, "spec.mass");
+    a.limits.shift = shift_of_mass(spec.mass);
     if (!(spec.tolerance > 0 || spec.relative_tolerance > 0))
         refuse("spec.tolerance and spec.relative_tolerance are 0: one must be above 0");
     check_iterations(spec.max_iterations, spec.max_restarts);

@@ -3,7 +3,7 @@
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
-#include "milc_glue/solve/eigen.h"
+#include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/learning.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
@@ -111,7 +111,7 @@ SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, O
                 arguments = own;
             of_each.tolerances.push_back(own.limits.tolerance);
             of_each.max_iterations.push_back(own.limits.max_iterations);
-            of_each.loose += ladder::is_loose(own.limits.tolerance);
+            of_each.loose += ladder::is_loose(own.limits.tolerance, own.limits.relative_tolerance);
         } catch (const Error &error) {
             std::string words = error.what(); // of the members that source k has instead
             for (const auto &[member, its, given] :
@@ -177,6 +177,9 @@ Status solve_all(const char *function, milcgpu_links &links, const milcgpu_solve
             check_one_source(spec);
         places = places_of(call);
         task.a = checked_sources(spec, n, task.each);
+        if (numbered) // solutions may be written while other sources are still read
+            require_apart(occupied(context, "sources", false, places.sources, task.a.parity),
+                          occupied(context, "solutions", true, places.solutions, task.a.parity));
         check_version(spec.links_version, *links.links);
         reports = empty_reports(n);
         if (numbered)
@@ -219,7 +222,6 @@ milcgpu_status solve_sources(const char *function, milcgpu_links *links, const m
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
             }
             require_sizes(reports, n);
-            require_apart(places.sources, places.solutions);
             if constexpr (std::is_same_v<Given, milcgpu_vector>)
                 call.entries("sources", sources, n), call.entries("solutions", solutions, n);
             return places;

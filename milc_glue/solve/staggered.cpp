@@ -44,7 +44,7 @@ milcgpu_status milcgpu::true_residuals(milcgpu_links *links, int parity, double 
         double shift = 0;
         same_on_all_ranks(context, "milcgpu_staggered_residual", [&](CallArguments &call) {
             call.given("residual", result);
-            shift = shift_of_mass(call("mass", mass), "mass");
+            shift = shift_of_mass(call("mass", mass, a_mass));
             resident(*links);
             const int on = parity_index(call("parity", parity));
             A = full_operator(*links, on);

@@ -3,7 +3,7 @@
 #include "milc_glue/api/members.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_driver.h"
-#include "milc_glue/solve/wilson.h"
+#include "milc_glue/solve/wilson_handle.h"
 #include <cmath>
 
 namespace milcgpu {

@@ -1,5 +1,6 @@
 // The C interface: several masses of Wilson fermions on one source.
-#include "milc_glue/solve/multi_mass.h"
+#include "milc_glue/api/apart.h"
+#include "milc_glue/solve/multi_mass_solves.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/wilson_calls.h"
 
@@ -33,7 +34,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
             check_unused(how.shifts[k].relative_tolerance == 0, format("shifts[%d].relative_tolerance", k).c_str());
             to.push_back(host_field(&solutions[k], reals_of_vector, format("solutions[%d]", k).c_str()));
         }
-        require_apart({}, to);
+        require_apart(occupied(*w.context, "solutions", true, to, a.parity));
         from = host_field(source, reals_of_vector, "source");
         need_links(w);
     });

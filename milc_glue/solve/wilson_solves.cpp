@@ -1,5 +1,6 @@
 // The C interface: solves with Wilson fermions, of one source and of several, and true residuals.
-#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/algebra/blas.h"
+#include "milc_glue/api/apart.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
@@ -264,7 +265,9 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
         }
         need_links(w);
         if (numbered) {
-            require_apart(from, to);
+            const Parity parity = spec.even_odd != 0 ? Parity(task.a.parity) : Parity();
+            require_apart(occupied(*w.context, "sources", false, from, parity),
+                          occupied(*w.context, "solutions", true, to, parity));
             call.of_entries = numbers_of(task.each);
         }
     });

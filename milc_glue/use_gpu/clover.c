@@ -22,56 +22,53 @@ static void say_end(const quark_invert_control *qic, int iterations, double seco
     fflush(stdout);
 }
 
-int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
-    const dirac_clover_param *const dirac = (const dirac_clover_param *)parameters;
+typedef struct {
     milcgpu_plugin_clover_call call;
+    int iterations;
+} clover_solve;
+
+static int solve_clover(const milcgpu_call *call, clover_solve *s, quark_invert_control *qic) {
     milcgpu_solve_report report;
-    wilson_vector *source = NULL, *theirs = NULL;
-    double seconds;
-    milcgpu_need(MILCGPU_LINKS, "bicgilu_cl_field");
-    if (dirac->Kappa == 0 || !milcgpu_offloads())
-        return milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters);
-    source = (wilson_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
-    theirs = source == NULL ? NULL : (wilson_vector *)milcgpu_copy_to_compare(dest, FIELD_BYTES);
-    memset(&call, 0, sizeof call);
-    call.mixed = MILCGPU_MIXED_AUTO;
-    call.links = links_of_sites();
-    call.kappa = dirac->Kappa;
-    call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
-    call.tolerance = milcgpu_tolerance(qic->resid, MILC_PRECISION);
-    call.relative_tolerance = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
-    call.max_iterations = qic->max;
-    call.max_restarts = qic->nrestart;
-    call.source = milcgpu_field_of(src);
-    call.solution = milcgpu_field_of(dest);
     memset(&report, 0, sizeof report);
-    seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_clover_solve(&call, &report)) {
-        int iterations;
-        free(source), free(theirs);
-        milcgpu_by_milc(MILCGPU_CLOVER_SOLVE,
-                        iterations = milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters));
-        return iterations;
-    }
-    seconds += milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_clover_solve(&s->call, &report))
+        return 0;
     qic->size_r = report.recursion_residual * report.recursion_residual;
     qic->final_rsq = report.true_residual * report.true_residual;
     qic->size_relr = qic->final_relrsq = report.relative_residual * report.relative_residual;
-    qic->final_iters = report.iterations;
+    qic->final_iters = s->iterations = report.iterations;
     qic->final_restart = report.restarts;
     if (report.source_norm > 0)
-        say_end(qic, report.iterations, seconds);
-    if (theirs != NULL) {
-        quark_invert_control own = *qic;
-        int iterations;
-        const double cpu_seconds =
-            milcgpu_by_milc(MILCGPU_CLOVER_SOLVE,
-                            iterations = milcgpu_original(bicgilu_cl_field_cpu)(source, theirs, &own, parameters));
-        milcgpu_judge(milcgpu_plugin_compare_clover(&call, report.iterations, seconds, milcgpu_field_of(theirs),
-                                                    iterations, cpu_seconds));
-    }
-    free(source), free(theirs);
-    return report.iterations;
+        say_end(qic, report.iterations, milcgpu_seconds_so_far(call));
+    return 1;
+}
+static int compare_clover(const milcgpu_call *call) {
+    const clover_solve *const s = (const clover_solve *)call->details;
+    return milcgpu_plugin_compare_clover(&s->call, s->iterations, call->seconds,
+                                         milcgpu_field_of(call->outputs[0].theirs),
+                                         *(const int *)call->outputs[3].theirs, call->cpu_seconds);
+}
+
+int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
+    const dirac_clover_param *const dirac = (const dirac_clover_param *)parameters;
+    clover_solve s = {.call = {.mixed = MILCGPU_MIXED_AUTO}};
+    /* MILC's own overwrites the source. */
+    milcgpu_output outputs[] = {MILCGPU_MEMORY(dest, FIELD_BYTES), MILCGPU_MEMORY(src, FIELD_BYTES),
+                                MILCGPU_MEMORY(qic, sizeof *qic), MILCGPU_MEMORY(&s.iterations, sizeof s.iterations)};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_CLOVER_SOLVE, .name = "bicgilu_cl_field", .needs = MILCGPU_LINKS,
+                                        .why_own = dirac->Kappa == 0 ? "MILC's own: kappa is 0" : NULL,
+                                        MILCGPU_OUTPUTS(outputs), .compare = compare_clover, .details = &s);
+    s.call.links = links_of_sites();
+    s.call.kappa = dirac->Kappa;
+    s.call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
+    s.call.tolerance = milcgpu_tolerance(qic->resid, MILC_PRECISION);
+    s.call.relative_tolerance = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
+    s.call.max_iterations = qic->max;
+    s.call.max_restarts = qic->nrestart;
+    s.call.source = milcgpu_field_of(src);
+    s.call.solution = milcgpu_field_of(dest);
+    milcgpu_offload(&call, solve_clover(&call, &s, qic),
+                    s.iterations = milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters));
+    return s.iterations;
 }
 
 /* MILC's own calls bicgilu_cl_field_cpu, too, in its own file, where no other can take its place. */
@@ -80,27 +77,18 @@ int __wrap_bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert
     return __wrap_bicgilu_cl_field_cpu(src, dest, qic, &without);
 }
 
-static double own_dslash(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
-    return milcgpu_by_milc(MILCGPU_WILSON_DSLASH, milcgpu_original(dslash_w_field)(src, dest, isign, parity));
+/* In place the source is gone: differences are then relative to the result. */
+static int compare_wilson_dslash(const milcgpu_call *call) {
+    return milcgpu_plugin_compare_wilson_dslash(call->details, call->outputs[0].data, call->outputs[0].theirs,
+                                                call->seconds, call->cpu_seconds);
 }
-
 void __wrap_dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
-    wilson_vector *source = NULL, *theirs = NULL;
-    double seconds;
-    milcgpu_need(MILCGPU_LINKS, "dslash_w_field");
-    if (!milcgpu_offloads() || !milcgpu_plugin_takes_dslash()) {
-        milcgpu_original(dslash_w_field)(src, dest, isign, parity);
-        return;
-    }
-    source = (wilson_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES); /* src and dest may be one field */
-    theirs = source == NULL ? NULL : (wilson_vector *)milcgpu_copy_to_compare(dest, FIELD_BYTES);
-    seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_wilson_dslash(links_of_sites(), isign, parity, milcgpu_field_of(src), milcgpu_field_of(dest))) {
-        own_dslash(src, dest, isign, parity);
-    } else if (theirs != NULL) {
-        seconds += milcgpu_plugin_seconds();
-        const double cpu_seconds = own_dslash(source, theirs, isign, parity);
-        milcgpu_judge(milcgpu_plugin_compare_wilson_dslash(source, dest, theirs, seconds, cpu_seconds));
-    }
-    free(source), free(theirs);
+    milcgpu_output output[] = {MILCGPU_MEMORY(dest, FIELD_BYTES)};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_WILSON_DSLASH, .name = "dslash_w_field", .needs = MILCGPU_LINKS,
+                                        .why_own = milcgpu_why_own_dslash(), MILCGPU_OUTPUTS(output),
+                                        .compare = compare_wilson_dslash, .details = src);
+    milcgpu_offload(
+        &call,
+        milcgpu_plugin_wilson_dslash(links_of_sites(), isign, parity, milcgpu_field_of(src), milcgpu_field_of(dest)),
+        milcgpu_original(dslash_w_field)(src, dest, isign, parity));
 }

@@ -30,9 +30,9 @@ typedef struct {
     int n, fields, vectors, numbers; /* masses; random fields at once; vectors of a slot; sums of a random field */
     const Real *mass, *charges;
     imp_ferm_links_t **fn;
-    int is_difference;                   /* of precise and sloppy solves */
+    int is_difference;                  /* of precise and sloppy solves */
     const quark_invert_control *sloppy; /* n of these; NULL: no difference */
-    double *j;         /* [index of a mass][random field][direction][time slice] */
+    double *j;                          /* [index of a mass][random field][direction][time slice] */
 } measurement;
 
 static double *sums_of(const measurement *m, int index) { return m->j + (size_t)index * together * m->numbers; }
@@ -237,6 +237,17 @@ static void back_to(const double_prn *state) {
         lattice[i].site_prn = state[i];
 }
 
+static const char *why_own_currents(int n, int nrand, int thinning, int vectors) {
+    return n < 1 || n > most_masses            ? "MILC's own: more than five masses, or none"
+           : nrand < 1                         ? "MILC's own: there are no random sources"
+           : thinning < 2 || thinning % 2 != 0 ? "MILC's own: source_spacing is odd, or below 2"
+           : vectors > 1000                    ? "MILC's own: more than 1000 sources at once"
+           : ape_links == NULL                 ? "MILC's own: there are no APE links"
+           : milcgpu_offloads() && milcgpu_plugin_compare()
+               ? "MILC's own in compare mode: its solves, D and shifts are compared one by one"
+               : NULL;
+}
+
 /* f_meas_current or, with `sloppy`, f_meas_current_diff. Returns how many random sources are done; random numbers are
  * as they were before the others. */
 static int currents(int n, int nrand, int thinning, quark_invert_control *qic, quark_invert_control *sloppy,
@@ -250,8 +261,7 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
     imp_ferm_links_t *of_vectors = NULL;
     su3_vector *noise[together] = {NULL, NULL};
     int k, first = 0, printed = 0, done;
-    if (n < 1 || n > most_masses || nrand < 1 || thinning < 2 || thinning % 2 != 0 || m.vectors > 1000 ||
-        ape_links == NULL || !milcgpu_offloads() || milcgpu_plugin_compare())
+    if (milcgpu_declines(MILCGPU_MEAS_CURRENT, why_own_currents(n, nrand, thinning, m.vectors)))
         return 0;
     milcgpu_need(MILCGPU_SOLUTIONS, "f_meas_current");
     milcgpu_phases_into_ape_links(origin);
@@ -303,6 +313,8 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
 static int currents(int n, int nrand, int thinning, quark_invert_control *qic, quark_invert_control *sloppy,
                     const Real *mass, const Real *charges, imp_ferm_links_t **fn) {
     (void)n, (void)nrand, (void)thinning, (void)qic, (void)sloppy, (void)mass, (void)charges, (void)fn;
+    milcgpu_declines(MILCGPU_MEAS_CURRENT, "MILC's own: this program was built with QED_LOOP, with eigCG, without "
+                                           "CURRENT_DISC or without SITERAND");
     return 0;
 }
 

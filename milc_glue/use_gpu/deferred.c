@@ -14,47 +14,28 @@
  * They are made from the links as they then are. MILC's twist of links changes both alike, and skips back links that
  * are not there. */
 
-#define MOST_BACK (MAX_NAIK + 1)
-static fn_links_t *deferred_back[MOST_BACK];
 static int twisting = 0;
 
-/* Its place among these, or that of NULL, or -1. */
-static int place_of(const fn_links_t *fn) {
-    int k;
-    for (k = 0; k < MOST_BACK; k++)
-        if (deferred_back[k] == fn)
-            return k;
-    return -1;
+static void make_deferred_back(void *self, void *fn) {
+    (void)self;
+    milcgpu_make_backlinks((fn_links_t *)fn);
 }
 
-static int defers_back(fn_links_t *fn) {
-    int k = place_of(fn);
-    if (k < 0)
-        k = place_of(NULL);
-    if (k < 0 || !milcgpu_has(get_fatbacklinks) || !milcgpu_has(get_lngbacklinks) || milcgpu_plugin_compare())
-        return 0;
-    deferred_back[k] = fn;
-    return 1;
-}
-
-static void forget_back(const fn_links_t *fn) {
-    const int k = place_of(fn);
-    if (k >= 0)
-        deferred_back[k] = NULL;
+static int defers_back(const fn_links_t *fn) {
+    const void *const key = fn; /* there is no field yet */
+    const milcgpu_plugin_deferral back = {MILCGPU_BACKWARD_LINKS, 1, 0, &key, NULL, make_deferred_back, NULL, NULL};
+    return milcgpu_has(get_fatbacklinks) && milcgpu_has(get_lngbacklinks) && !milcgpu_plugin_compare() &&
+           milcgpu_plugin_defer(&back);
 }
 
 void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
     destroy_fn_backlinks(fn);
-    forget_back(fn);
+    milcgpu_plugin_drop_deferred(MILCGPU_BACKWARD_LINKS, fn);
     if (want_back && (numnodes() > 1 || !defers_back(fn)))
         milcgpu_make_backlinks(fn);
 }
 
 /* ---- links on the device ----------------------------------------------------------------------------------------- */
-
-static milcgpu_deferred_links deferred;
-static int fill_sums(void);
-static void make_back_to_read(fn_links_t *fn);
 
 /* For tests: whoever reads what is not filled reads NaN. */
 static void leave_as_it_is(su3_matrix *field) {
@@ -62,76 +43,90 @@ static void leave_as_it_is(su3_matrix *field) {
         memset(field, 0xFF, LINK_BYTES);
 }
 
-void milcgpu_defer(const milcgpu_deferred_links *links) {
+/* A value of the table makes these links, with routines that ask for links, too. */
+static void fill_links(void *self, void *field) {
+    const milcgpu_making_of_links *const making = (const milcgpu_making_of_links *)self;
+    su3_matrix *const links = making->made_of != NULL ? making->made_of : milcgpu_begin_links_again();
     int i;
-    deferred = *links;
-    deferred.of_version = milcgpu_plugin_links_version();
+    (void)field;
+    if (!milcgpu_plugin_inputs_hold()) {
+        if (this_node == 0)
+            fprintf(stderr, "milcgpu: MILC reads fermion links that were made on the GPU alone, and they cannot be "
+                            "made again: the gauge field has changed since. MILCGPU_AUTO=0 copies links back at once; "
+                            "please report this\n");
+        milcgpu_end_of_run();
+    }
+    if (making->hisq != NULL)
+        milcgpu_fill_hisq(making, links);
+    else
+        milcgpu_fill_asqtad(making->fn[0], making->asqtad, links);
+    if (making->made_of == NULL)
+        milcgpu_end_links_again(links);
+    for (i = 0; i < making->n; i++)
+        if (making->fn[i] != NULL)
+            milcgpu_load_backlinks(making->fn[i], making->want_back);
+}
+
+/* MILC has freed a field, or all of them. */
+static void drop_links(void *self, const void *field) {
+    milcgpu_making_of_links *const making = (milcgpu_making_of_links *)self;
+    int i;
+    if (field == NULL) {
+        free(making->made_of);
+        free(making);
+        return;
+    }
+    for (i = 0; i < making->n; i++)
+        if (making->fn[i] != NULL && making->fn[i]->fat == field)
+            making->fn[i] = NULL;
+    if (making->aux != NULL && making->aux->U_link == field)
+        making->aux = NULL;
+}
+
+void milcgpu_defer(const milcgpu_making_of_links *links) {
+    milcgpu_making_of_links *const making = (milcgpu_making_of_links *)milcgpu_room(sizeof *making, "deferred links");
+    const void *fields[MAX_NAIK + 2], *const gauge_field = NULL;
+    milcgpu_plugin_deferral all = {
+        MILCGPU_FERMION_LINKS, 0, links->made_of == NULL, fields, &gauge_field, fill_links, drop_links, making};
+    int i;
+    *making = *links;
     for (i = 0; i < links->n; i++) {
         leave_as_it_is(links->fn[i]->fat);
         leave_as_it_is(links->fn[i]->lng);
         destroy_fn_backlinks(links->fn[i]);
-        forget_back(links->fn[i]);
+        milcgpu_plugin_drop_deferred(MILCGPU_BACKWARD_LINKS, links->fn[i]);
+        fields[all.n_fields++] = links->fn[i]->fat;
     }
     if (links->aux != NULL) {
         leave_as_it_is(links->aux->U_link);
         leave_as_it_is(links->aux->V_link);
         leave_as_it_is(links->aux->Y_unitlink);
         leave_as_it_is(links->aux->W_unitlink);
+        fields[all.n_fields++] = links->aux->U_link;
+    }
+    if (!milcgpu_plugin_defer(&all)) {
+        fill_links(making, NULL);
+        drop_links(making, NULL);
     }
 }
 
-static void fill_deferred(void) {
-    const milcgpu_deferred_links d = deferred;
-    su3_matrix *links = d.made_of;
-    int i;
-    memset(&deferred, 0, sizeof deferred); /* the routines below ask for links, too */
-    if (links == NULL) {
-        links = milcgpu_begin_links_again();
-        if (milcgpu_plugin_links_changed(d.of_version)) {
-            if (this_node == 0)
-                fprintf(stderr,
-                        "milcgpu: MILC reads fermion links that were made on the GPU alone, and they cannot be made "
-                        "again: the gauge field has changed since. MILCGPU_AUTO=0 copies links back at once; please "
-                        "report this\n");
-            milcgpu_end_of_run();
-        }
-    }
-    milcgpu_plugin_forget_deferred(1);
-    if (d.hisq != NULL)
-        milcgpu_fill_hisq(&d, links);
-    else
-        milcgpu_fill_asqtad(d.fn[0], d.asqtad, links);
-    if (d.made_of != NULL)
-        free(links);
-    else
-        milcgpu_end_links_again(links);
-    for (i = 0; i < d.n; i++)
-        if (d.fn[i] != NULL)
-            milcgpu_load_backlinks(d.fn[i], d.want_back);
-}
-
-int milcgpu_fill_links(void) {
-    int any = deferred.n > 0;
-    if (any)
-        fill_deferred();
-    if (fill_sums())
-        any = 1;
-    return any;
-}
+int milcgpu_fill_links(void) { return milcgpu_plugin_fulfil(MILCGPU_FERMION_LINKS, NULL); }
 
 /* ---- links of one eps_naik --------------------------------------------------------------------------------------- */
 
+static void make_back_to_read(fn_links_t *fn);
+
 #if MILCGPU_MILC >= 3 && FERM_ACTION == HISQ
 /* MILC keeps links of eps_naik 0 and their derivative, makes those of another one when it wants them, and destroys them
- * soon after. Here they are not filled: the device makes them of these two. They are filled when somebody reads them,
- * and before somebody reads, and perhaps writes, what they are made of. */
+ * soon after. Here they are deferred: the device makes them of these two. Fields and value of links that MILC has
+ * destroyed are kept for the next time that it wants the same. */
 
 typedef struct {
-    fn_links_t *fn; /* NULL: destroyed since; its fields are kept for the next */
+    fn_links_t *fn; /* NULL: destroyed since */
     su3_matrix *fat, *lng;
     fermion_links_t *fl;
     int naik;
-    const fn_links_t *zero, *derivative; /* NULL: the device does not know them any more */
+    const fn_links_t *zero; /* the first part; NULL: there is no value any more, its parts have changed */
 } sum_of_links;
 static sum_of_links sums[MAX_NAIK];
 
@@ -144,9 +139,16 @@ static void read_parts(fermion_links_t *fl) {
             make_back_to_read(parts[i]);
 }
 
-/* As get_fm_links of MILC does it. */
-static void fill_sum(const sum_of_links *sum) {
+/* As get_fm_links of MILC does it. The fields are MILC's from now on. */
+static void fill_sum(void *self, void *field) {
+    sum_of_links *const sum = (sum_of_links *)self;
     fn_links_t *const fn = sum->fn;
+    (void)field;
+    sum->zero = NULL;
+    if (fn == NULL)
+        return;
+    sum->fn = NULL;
+    sum->fat = sum->lng = NULL;
     read_parts(sum->fl);
     if (sum->fl->options.want_back) {
         fn->fatback = (su3_matrix *)milcgpu_room(LINK_BYTES, "backward fat links");
@@ -154,43 +156,6 @@ static void fill_sum(const sum_of_links *sum) {
     }
     milcgpu_there(scalar_mult_fn)(get_fn_deps_links(sum->fl), fn->eps_naik, fn);
     milcgpu_there(add_fn)(fn, milcgpu_original(get_fm_links)(sum->fl, 0), fn);
-}
-
-/* 1: there were some. Afterwards there are none. */
-static int fill_sums(void) {
-    sum_of_links were[MAX_NAIK];
-    int i, any = 0, known = 0;
-    memcpy(were, sums, sizeof were);
-    for (i = 0; i < MAX_NAIK; i++) {
-        known = known || sums[i].zero != NULL;
-        sums[i].fn = NULL;
-        sums[i].zero = sums[i].derivative = NULL;
-        if (were[i].fn != NULL)
-            sums[i].fat = sums[i].lng = NULL;
-    }
-    if (known)
-        milcgpu_plugin_forget_deferred(1);
-    for (i = 0; i < MAX_NAIK; i++)
-        if (were[i].fn != NULL) {
-            fill_sum(&were[i]);
-            any = 1;
-        }
-    return any;
-}
-
-static int is_sum(const fn_links_t *fn) {
-    int i;
-    for (i = 0; i < MAX_NAIK; i++)
-        if (sums[i].fn == fn)
-            return 1;
-    return 0;
-}
-static int is_summed(const fn_links_t *fn) {
-    int i;
-    for (i = 0; i < MAX_NAIK; i++)
-        if (sums[i].zero == fn || sums[i].derivative == fn)
-            return 1;
-    return 0;
 }
 
 /* MILC destroys it. 1: its fields are kept for the next. */
@@ -203,17 +168,6 @@ static int keep_fields_of(fn_links_t *fn) {
             return 1;
         }
     return 0;
-}
-static void forget_summed(const fn_links_t *fn) {
-    int i, in_use = 0;
-    if (fn == NULL || !is_summed(fn))
-        return;
-    for (i = 0; i < MAX_NAIK; i++)
-        in_use = in_use || sums[i].fn != NULL;
-    if (in_use)
-        milcgpu_fill_links();
-    else
-        fill_sums();
 }
 
 /* The best place: with fields that were these links before, with fields, or without. NULL: all are taken. */
@@ -238,16 +192,22 @@ static int sums_are_served(fermion_links_t *fl, int naik, const fn_links_t *zero
 
 static int make_sum(sum_of_links *place, const fn_links_t *zero, const fn_links_t *derivative, double eps) {
     const milcgpu_plugin_link_fields a = {zero->fat, zero->lng}, b = {derivative->fat, derivative->lng};
+    const void *const inputs[4] = {a.fat, a.lng, b.fat, b.lng};
     milcgpu_plugin_link_fields links;
+    const void *field;
     if (place->fat == NULL) {
-        place->fat = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "fat links");
-        place->lng = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "long links");
+        place->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
+        place->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
         leave_as_it_is(place->fat);
         leave_as_it_is(place->lng);
     }
-    links.fat = place->fat;
+    links.fat = field = place->fat;
     links.lng = place->lng;
-    return milcgpu_plugin_links_sum(links, a, eps, b);
+    const milcgpu_plugin_deferral sum = {MILCGPU_FERMION_LINKS, 1, 4, &field, inputs, fill_sum, NULL, place};
+    if (milcgpu_plugin_links_sum(links, a, eps, b) && milcgpu_plugin_defer(&sum))
+        return 1;
+    milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, field);
+    return 0;
 }
 
 imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
@@ -273,7 +233,6 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
     place->fl = fl;
     place->naik = naik;
     place->zero = zero;
-    place->derivative = derivative;
     return fn;
 }
 #else
@@ -282,54 +241,28 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
     return milcgpu_original(get_fm_links)(fl, naik);
 }
 #endif
-static int fill_sums(void) { return 0; }
-static int is_sum(const fn_links_t *fn) {
-    (void)fn;
-    return 0;
-}
-static int is_summed(const fn_links_t *fn) { return is_sum(fn); }
-static int keep_fields_of(fn_links_t *fn) { return is_sum(fn); }
-static void forget_summed(const fn_links_t *fn) { (void)fn; }
+static int keep_fields_of(fn_links_t *fn) { return (void)fn, 0; }
 #endif
 
-static int place_among_deferred(const fn_links_t *fn) {
-    int i;
-    for (i = 0; i < deferred.n; i++)
-        if (fn != NULL && deferred.fn[i] == fn)
-            return i;
-    return -1;
-}
-static void fill_to_read(const fn_links_t *fn) {
-    if (fn != NULL && !twisting && (place_among_deferred(fn) >= 0 || is_sum(fn) || is_summed(fn)))
-        milcgpu_fill_links();
+/* MILC gets the address of these links: they are filled, and links that are made of them, too. */
+static void hand_out(const fn_links_t *fn) {
+    if (fn != NULL && fn->fat != NULL && !twisting)
+        milcgpu_plugin_hand_out(fn->fat);
 }
 
-/* MILC destroys them. Others may have their addresses next. */
-static void forget_deferred(const fn_links_t *fn) {
-    const int place = place_among_deferred(fn);
-    int i;
-    if (place < 0)
-        return;
-    deferred.fn[place] = NULL;
-    for (i = 0; i < deferred.n; i++)
-        if (deferred.fn[i] != NULL)
-            return;
-    free(deferred.made_of);
-    memset(&deferred, 0, sizeof deferred);
-    milcgpu_plugin_forget_deferred(0); /* sums of others stay */
-}
-static void forget_auxiliary(const hisq_auxiliary_t *aux) {
-    if (deferred.aux == aux)
-        deferred.aux = NULL;
-}
 void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,
                                       const fn_links_t *derivative) {
-    forget_summed(zero);
-    forget_summed(derivative);
-    forget_auxiliary(aux);
+    if (zero != NULL)
+        milcgpu_plugin_before_change(zero->fat);
+    if (derivative != NULL)
+        milcgpu_plugin_before_change(derivative->fat);
+    if (aux != NULL)
+        milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, aux->U_link);
 }
 
 void milcgpu_need(int fields, const char *who) {
+    if (fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY))
+        milcgpu_plugin_fulfil(fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY), NULL);
     if ((fields & MILCGPU_SOLUTIONS) && !milcgpu_plugin_vectors_need())
         milcgpu_end_of_run();
     if (fields & MILCGPU_FERMION_LINKS)
@@ -340,20 +273,18 @@ void milcgpu_need(int fields, const char *who) {
 /* ---- what MILC reads, twists and destroys ------------------------------------------------------------------------ */
 
 static void make_back_to_read(fn_links_t *fn) {
-    if (twisting)
+    if (twisting || fn == NULL)
         return;
-    fill_to_read(fn);
-    if (fn == NULL || fn->fatback != NULL || place_of(fn) < 0)
-        return;
-    forget_back(fn);
-    milcgpu_make_backlinks(fn);
+    hand_out(fn);
+    if (fn->fatback == NULL)
+        milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, fn);
 }
 su3_matrix *__wrap_get_fatlinks(fn_links_t *fn) {
-    fill_to_read(fn);
+    hand_out(fn);
     return milcgpu_original(get_fatlinks)(fn);
 }
 su3_matrix *__wrap_get_lnglinks(fn_links_t *fn) {
-    fill_to_read(fn);
+    hand_out(fn);
     return milcgpu_original(get_lnglinks)(fn);
 }
 su3_matrix *__wrap_get_fatbacklinks(fn_links_t *fn) {
@@ -375,9 +306,11 @@ static int are_kept(const fn_links_t *fn) {
 }
 void __wrap_destroy_fn_links(fn_links_t *fn) {
     if (fn != NULL && !are_kept(fn) && !keep_fields_of(fn)) {
-        forget_summed(fn);
-        forget_back(fn);
-        forget_deferred(fn);
+        if (fn->fat != NULL) {
+            milcgpu_plugin_before_change(fn->fat);
+            milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, fn->fat);
+        }
+        milcgpu_plugin_drop_deferred(MILCGPU_BACKWARD_LINKS, fn);
     }
     milcgpu_original(destroy_fn_links)(fn);
 }
@@ -403,7 +336,7 @@ static void say_origin_is_beyond(const fn_links_t *fn) {
 void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
     say_origin_is_beyond(fn);
     if (!twists_nothing(fn))
-        fill_to_read(fn);
+        hand_out(fn);
     twisting++;
     milcgpu_original(boundary_twist_fn)(fn, flag);
     twisting--;
@@ -415,6 +348,6 @@ hisq_auxiliary_t *__wrap_get_hisq_auxiliary(fermion_links_t *fl) {
     return milcgpu_original(get_hisq_auxiliary)(fl);
 }
 void __wrap_destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
-    forget_auxiliary(aux);
+    milcgpu_before_hisq_is_destroyed(aux, NULL, NULL);
     milcgpu_original(destroy_hisq_auxiliary_t)(aux);
 }

@@ -41,22 +41,24 @@ static milcgpu_plugin_eigen_call call_of(su3_vector **vectors, int count, int pa
 
 /* ---- MILC's fields ----------------------------------------------------------------------------------------------- */
 
-/* Zeros that MILC has asked for, and that are not written before somebody reads them. */
-static struct {
-    su3_vector **vectors; /* NULL: none */
-    int count;
-} zeros;
-
-static void clear_vectors(void) {
+static void fill_zeros(void *self, void *vector) {
+    (void)self;
+    memset(vector, 0, sizeof(su3_vector) * sites_on_node);
+}
+/* MILC has asked for zeros, which are not written before somebody reads them. */
+static void defer_zeros(su3_vector **vectors, int count) {
     int k;
-    for (k = 0; zeros.vectors != NULL && k < zeros.count; k++)
-        memset(zeros.vectors[k], 0, sizeof(su3_vector) * sites_on_node);
-    zeros.vectors = NULL;
+    for (k = 0; k < count; k++) {
+        const void *const field = vectors[k];
+        const milcgpu_plugin_deferral zeros = {MILCGPU_ZEROS, 1, 0, &field, NULL, fill_zeros, NULL, NULL};
+        if (!milcgpu_plugin_defer(&zeros))
+            fill_zeros(NULL, vectors[k]);
+    }
 }
 
 /* MILC's fields are filled. 0: what belongs there is lost. */
 static int fill(void) {
-    clear_vectors();
+    milcgpu_plugin_fulfil(MILCGPU_ZEROS, NULL);
     return milcgpu_plugin_eigen_need();
 }
 /* Where the present input has none, MILC has freed those of before. */
@@ -80,10 +82,9 @@ static int on_device(su3_vector **vectors) {
 int __wrap_reload_ks_eigen(int flag, char *file, int *n, milcgpu_eigenvalue *values, su3_vector **vectors,
                            imp_ferm_links_t *fn, int timing) {
     milcgpu_plugin_eigenvectors_drop();
-    zeros.vectors = NULL;
+    milcgpu_plugin_drop_deferred(MILCGPU_ZEROS, NULL);
     if (flag == FRESH && MILCGPU_FRESH_IS_FOLLOWED && milcgpu_offloads()) {
-        zeros.vectors = vectors;
-        zeros.count = *n;
+        defer_zeros(vectors, *n);
         return 0;
     }
     return milcgpu_original(reload_ks_eigen)(flag, file, n, values, vectors, fn, timing);
@@ -100,9 +101,10 @@ int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values
  * makes that part when somebody reads it: MILC twists the links before that. */
 void wrap_other_parity(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
     milcgpu_plugin_eigen_call call = call_of(vectors, p->Nvecs, p->parity, fn);
+    int k;
     if (milcgpu_offloads() && milcgpu_plugin_eigen_other_parity(&call)) {
-        if (zeros.vectors == vectors && p->Nvecs >= zeros.count)
-            zeros.vectors = NULL; /* all of them will be written */
+        for (k = 0; k < p->Nvecs; k++)
+            milcgpu_plugin_drop_deferred(MILCGPU_ZEROS, vectors[k]); /* it will be written */
         return;
     }
     milcgpu_need_eigenvectors();
@@ -156,6 +158,8 @@ int milcgpu_deflates(const quark_invert_control *qic) {
 
 int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_links_t **links) {
     *links = links_of_vectors();
+    if (*links == NULL) /* MILC has dropped them, and has not made others yet */
+        return 0;
     *vectors = call_of(eigVec, param.eigen_param.Nvecs, EVEN, *links);
     if (milcgpu_plugin_eigen_ready(vectors))
         return 1;
@@ -165,16 +169,14 @@ int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_link
 void milcgpu_give_back_links(imp_ferm_links_t *links) { give_back(links); }
 
 int milcgpu_has_eigenvectors(const quark_invert_control *qic, int both) {
-    int ready;
-    if (!milcgpu_deflates(qic))
+    milcgpu_plugin_eigen_call call;
+    imp_ferm_links_t *fn;
+    if (!milcgpu_deflates(qic) || !milcgpu_eigenvectors_ready(&call, &fn))
         return 0;
-    imp_ferm_links_t *fn = links_of_vectors();
-    milcgpu_plugin_eigen_call call = call_of(eigVec, param.eigen_param.Nvecs, EVEN, fn);
-    ready = milcgpu_plugin_eigen_ready(&call);
-    if (ready && both)
+    if (both)
         milcgpu_plugin_eigen_both_parities(&call);
     give_back(fn);
-    return ready;
+    return 1;
 }
 
 int milcgpu_eigenvectors_for_milc(quark_invert_control *qic) {
@@ -248,57 +250,70 @@ static void own_residuals(su3_vector **vectors, const milcgpu_eigenvalue *values
 /* One of MILC's. */
 typedef int (*own_solver)(su3_vector **, milcgpu_eigenvalue *, ks_eigen_param *, int);
 
-/* MILC's own on copies of the vectors as they were; 0: there was no room for them. It draws the random numbers. */
-static int compare(own_solver own_routine, su3_vector **vectors, const double *values, const double *residuals,
-                   ks_eigen_param *p, imp_ferm_links_t *fn, double seconds, int init) {
-    const int n = p->Nvecs;
-    milcgpu_plugin_eigen_comparison of;
-    su3_vector *copies[n];
-    milcgpu_eigenvalue own[n];
-    double cpu_values[n], cpu_residuals[n];
+typedef struct {
+    own_solver own; /* MILC's */
+    su3_vector **vectors;
+    ks_eigen_param *p;
+    int init;
+    imp_ferm_links_t *fn;
+    milcgpu_plugin_eigen_call call;
+    milcgpu_eigen_report report;
+    double *values, *residuals;         /* the device's */
+    double *cpu_values, *cpu_residuals; /* MILC's */
+    su3_vector **copies;                /* MILC's vectors; NULL: there is no room */
+} eigen_solve;
+
+static void free_copies(eigen_solve *e) {
+    int k;
+    for (k = 0; e->copies != NULL && k < e->p->Nvecs; k++)
+        free(e->copies[k]);
+    free(e->copies);
+    e->copies = NULL;
+}
+static void copy_vectors(eigen_solve *e) {
+    const int n = e->p->Nvecs;
     int k, room = 1;
+    e->copies = (su3_vector **)milcgpu_room(n * sizeof *e->copies, "vectors");
     for (k = 0; k < n; k++) {
-        copies[k] = room ? (su3_vector *)milcgpu_copy_to_compare(vectors[k], sites_on_node * sizeof(su3_vector)) : NULL;
-        room = copies[k] != NULL;
-        own[k] = 0;
+        e->copies[k] =
+            room ? (su3_vector *)milcgpu_copy_to_compare(e->vectors[k], sites_on_node * sizeof(su3_vector)) : NULL;
+        room = e->copies[k] != NULL;
     }
-    if (room) {
-        milcgpu_need_eigenvectors();
-        milcgpu_enter_original(MILCGPU_EIGENSOLVE);
-        own_routine(copies, own, p, init);
-        own_residuals(copies, own, p, fn, cpu_residuals);
-        of.cpu_seconds = milcgpu_leave_original(MILCGPU_EIGENSOLVE);
-        for (k = 0; k < n; k++)
-            cpu_values[k] = own[k];
-        of.parity = p->parity;
-        of.count = n;
-        of.tolerance = p->tol;
-        of.vectors = (void *const *)vectors;
-        of.cpu_vectors = (void *const *)copies;
-        of.values = values;
-        of.residuals = residuals;
-        of.cpu_values = cpu_values;
-        of.cpu_residuals = cpu_residuals;
-        of.seconds = seconds;
-        milcgpu_judge(milcgpu_plugin_compare_eigen(&of));
-    }
+    if (!room)
+        free_copies(e);
+}
+/* MILC's own on copies of the vectors as they were. It draws the random numbers. */
+static void solve_to_compare(eigen_solve *e) {
+    const int n = e->p->Nvecs;
+    milcgpu_eigenvalue values[n];
+    int k;
+    copy_vectors(e);
+    if (e->copies == NULL)
+        return;
+    memset(values, 0, sizeof values);
+    milcgpu_need_eigenvectors();
+    e->own(e->copies, values, e->p, e->init);
+    own_residuals(e->copies, values, e->p, e->fn, e->cpu_residuals);
     for (k = 0; k < n; k++)
-        free(copies[k]);
-    return room;
+        e->cpu_values[k] = values[k];
+}
+static int compare_eigen(const milcgpu_call *call) {
+    const eigen_solve *const e = (const eigen_solve *)call->details;
+    const milcgpu_plugin_eigen_comparison of = {
+        e->p->parity, e->p->Nvecs,   e->p->tol,        (void *const *)e->vectors, (void *const *)e->copies, e->values,
+        e->residuals, e->cpu_values, e->cpu_residuals, e->report.seconds,         call->cpu_seconds};
+    return e->copies == NULL || milcgpu_plugin_compare_eigen(&of);
 }
 
 /* By MILC, from vectors that are there. */
-static int by_milc(own_solver own, su3_vector **vectors, milcgpu_eigenvalue *values, const ks_eigen_param *p, int there,
-                   int init) {
-    ks_eigen_param rest = *p;
-    int iterations;
+static int own_from(const eigen_solve *e, milcgpu_eigenvalue *values, int there) {
+    ks_eigen_param rest = *e->p;
     if (!fill())
         there = 0;
     if (there > rest.Nvecs_in)
         rest.Nvecs_in = there;
     milcgpu_plugin_eigenvectors_drop();
-    milcgpu_by_milc(MILCGPU_EIGENSOLVE, iterations = own(vectors, values, &rest, init));
-    return iterations;
+    return e->own(e->vectors, values, &rest, e->init);
 }
 
 /* Lines of MILC's Ritz: an eigenvalue is off by its residual at most, and by about the square of it. */
@@ -315,35 +330,46 @@ static void print_results(int n, const double *values, const double *residuals, 
                      residuals[k] * residuals[k] <= fabs(tolerance));
 }
 
+static int solve_on_device(eigen_solve *e, int is_ritz) {
+    e->fn = links_of_vectors();
+    e->call = call_of(e->vectors, e->p->Nvecs, e->p->parity, e->fn);
+    e->call.tolerance = e->p->tol;
+    e->call.of_eigenvalues = is_ritz;
+    return milcgpu_plugin_eigensolve(&e->call, e->values, e->residuals, &e->report) ||
+           /* if they were on the device alone, and are there no longer */
+           (milcgpu_fill_links() && milcgpu_offloads() &&
+            milcgpu_plugin_eigensolve(&e->call, e->values, e->residuals, &e->report));
+}
+
 static int eigensolve(own_solver own, int is_ritz, su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,
                       int init) {
-    const int n = p->Nvecs, possible = n > 0 && (p->parity == EVEN || p->parity == ODD);
-    milcgpu_eigen_report report;
-    if (!possible || !milcgpu_offloads())
-        return by_milc(own, vectors, values, p, 0, init);
-    double *const l = (double *)milcgpu_room(2 * n * sizeof(double), "eigenvalues"), *const residuals = l + n;
-    imp_ferm_links_t *fn = links_of_vectors();
-    milcgpu_plugin_eigen_call call = call_of(vectors, n, p->parity, fn);
-    int k, done;
-    call.tolerance = p->tol;
-    call.of_eigenvalues = is_ritz;
-    done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
-    if (!done && milcgpu_fill_links() && milcgpu_offloads()) /* they were on the device alone, and are no longer */
-        done = milcgpu_plugin_eigensolve(&call, l, residuals, &report);
-    for (k = 0; k < report.count; k++)
-        values[k] = l[k];
-    if (done) {
-        const int drawn = milcgpu_plugin_compare() && compare(own, vectors, l, residuals, p, fn, report.seconds, init);
-        if (is_ritz && !drawn)
+    const int n = p->Nvecs;
+    double *const numbers = (double *)milcgpu_room((4 * (n > 0 ? n : 0) + 1) * sizeof(double), "eigenvalues");
+    eigen_solve e =
+        MILCGPU_MEMBERS(.own = own, .vectors = vectors, .p = p, .init = init, .values = numbers,
+                        .residuals = numbers + n, .cpu_values = numbers + 2 * n, .cpu_residuals = numbers + 3 * n);
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_EIGENSOLVE, .name = "ks_eigensolve", .compare = compare_eigen,
+                                        .details = &e, .only_compared = 1);
+    int k, iterations;
+    call.why_own = n < 1                                   ? "MILC's own: there are no vectors"
+                   : p->parity != EVEN && p->parity != ODD ? "MILC's own: vectors on both parities are not built"
+                                                           : NULL;
+    milcgpu_offload(&call, solve_on_device(&e, is_ritz), solve_to_compare(&e));
+    for (k = 0; k < e.report.count; k++)
+        values[k] = e.values[k];
+    if (call.done && is_ritz) {
+        if (e.copies == NULL)
             draw_random_numbers(p);
-        if (is_ritz)
-            print_results(n, l, residuals, p->tol, &report);
+        print_results(n, e.values, e.residuals, p->tol, &e.report);
     }
-    give_back(fn);
-    free(l);
-    if (!done)
-        return by_milc(own, vectors, values, p, report.count, init);
-    return is_ritz && MILCGPU_MILC != 1 ? 0 : (int)report.applications;
+    if (e.fn != NULL)
+        give_back(e.fn);
+    free_copies(&e);
+    free(numbers);
+    if (call.done)
+        return is_ritz && MILCGPU_MILC != 1 ? 0 : (int)e.report.applications;
+    milcgpu_by_original(&call, iterations = own_from(&e, values, e.report.count));
+    return iterations;
 }
 
 int __wrap_ks_eigensolve_Kalkreuter_Ritz(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p,

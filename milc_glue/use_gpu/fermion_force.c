@@ -4,9 +4,6 @@
 
 #include "routines.h"
 
-/* MILC's own reads all there is. */
-#define READS (MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS)
-
 #ifdef HISQ_FORCE_FILTER
 #define FILTER HISQ_FORCE_FILTER
 #else
@@ -16,7 +13,27 @@
 #if FERM_ACTION == HISQ
 #define MOST_SETS MAX_NAIK
 #define V_OF(fl) get_hisq_auxiliary(fl)->V_link
-/* As MILC's routine does: those of all ranks. */
+#else
+#define MOST_SETS 1
+#define V_OF(fl) NULL
+#endif
+
+/* What a routine of MILC's asks for, and what the library needs for it. */
+typedef struct {
+    Real eps;
+    int terms;
+    const double *residues;
+    const milcgpu_field *x;
+    fermion_links_t *fl;
+    milcgpu_force_spec spec;
+    milcgpu_fatlink_spec links;
+    milcgpu_force_set sets[MOST_SETS];
+    milcgpu_force_report report;
+    const char *expected; /* why the force differs from MILC's; NULL: it does not */
+} force;
+
+#if FERM_ACTION == HISQ
+/* As MILC's routine does it: the counts of all ranks. */
 static void add_counts(const milcgpu_force_report *report) {
     int svd = (int)report->svd_links, filtered = (int)report->filtered_links;
     g_intsum(&svd);
@@ -24,146 +41,149 @@ static void add_counts(const milcgpu_force_report *report) {
     hisq_svd_counter += svd;
     hisq_force_filter_counter += filtered;
 }
-/* 0: MILC's own must do it, and *why says why. */
-static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, milcgpu_force_set *sets, int terms,
-                      fermion_links_t *fl, const char **why, const char **expected) {
-    const ks_action_paths_hisq *ap = get_action_paths_hisq(fl);
-    const int n = fermion_links_get_n_naiks(fl);
-    const double *eps = fermion_links_get_eps_naik(fl);
+/* Fills the library's part. Returns why MILC's own does it; NULL: it is offloaded. */
+static const char *fill_spec(force *f) {
+    const ks_action_paths_hisq *ap = get_action_paths_hisq(f->fl);
+    const int n = fermion_links_get_n_naiks(f->fl);
+    const double *eps = fermion_links_get_eps_naik(f->fl);
+    const char *why_own = milcgpu_spec_of_hisq(ap, &f->links);
     int k, sum = 0;
-    *why = milcgpu_spec_of_hisq(ap, links);
-    if (*why == NULL)
-        *why = milcgpu_own_hisq_force(ap->umethod, ap->ugroup);
-    if (*why != NULL)
-        return 0;
+    if (why_own == NULL)
+        why_own = milcgpu_own_hisq_force(ap->umethod, ap->ugroup);
+    if (why_own != NULL)
+        return why_own;
     for (k = 0; k < n; k++) {
-        sets[k].eps_naik = k == 0 ? 0 : eps[k];
-        sets[k].n_terms = n_orders_naik[k];
+        f->sets[k].eps_naik = k == 0 ? 0 : eps[k];
+        f->sets[k].n_terms = n_orders_naik[k];
         sum += n_orders_naik[k];
         if (k > 0 && n_orders_naik[k] == 0 && eps[k] != 0)
-            *expected = "for a set of eps_naik without terms, as of a mass that the condensate alone has, MILC's own "
-                        "routine adds the force of the set before it once more. milcgpu's is the derivative of the "
-                        "action, so trajectories differ from those of MILC alone";
+            f->expected = "for a set of eps_naik without terms, as of a mass that the condensate alone has, MILC's own "
+                          "routine adds the force of the set before it once more. milcgpu's is the derivative of the "
+                          "action, so trajectories differ from those of MILC alone";
     }
-    *why = "MILC's own: the terms of the sets of eps_naik do not add up to all terms";
-    if (sum != n_order_naik_total || sum > terms)
-        return 0;
-    spec->n_terms = sum;
-    spec->n_sets = n;
-    spec->sets = sets;
-    spec->filter = FILTER;
-    return 1;
+    if (sum != n_order_naik_total || sum > f->terms)
+        return "MILC's own: the terms of the sets of eps_naik do not add up to all terms";
+    f->spec.n_terms = sum;
+    f->spec.n_sets = n;
+    f->spec.sets = f->sets;
+    f->spec.filter = FILTER;
+    return NULL;
 }
 #else
-#define MOST_SETS 1
-#define V_OF(fl) NULL
-static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, milcgpu_force_set *sets, int terms,
-                      fermion_links_t *fl, const char **why, const char **expected) {
-    (void)sets;
-    (void)expected;
-    *why = MILCGPU_NO_COEFFICIENTS;
-    spec->n_terms = terms;
-    return milcgpu_spec_of_asqtad(&get_action_paths(fl)->p, links);
+static const char *fill_spec(force *f) {
+    f->spec.n_terms = f->terms;
+    return milcgpu_spec_of_asqtad(&get_action_paths(f->fl)->p, &f->links) ? NULL : MILCGPU_NO_COEFFICIENTS;
 }
 #endif
 
-/* 1: done. report: of the device. */
-static int fermion_force(Real eps, const double *residues, const milcgpu_field *x, int terms, fermion_links_t *fl,
-                         milcgpu_force_report *report, const char **expected) {
+static int compare_forces(const milcgpu_call *call) {
+    const force *const f = (const force *)call->details;
+    return milcgpu_plugin_compare_gauge(call->row, call->writes, f->expected, V_OF(f->fl), FILTER, call->seconds,
+                                        call->cpu_seconds);
+}
+
+/* why_own: why MILC's own does it; NULL: unless the library cannot do what `f` asks for. */
+static milcgpu_call force_call(force *f, const char *name, const char *why_own) {
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_FERMION_FORCE, .name = name, .writes = MILCGPU_MOMENTA,
+                                        .stay = milcgpu_sites_stay, .compare = compare_forces, .details = f,
+                                        /* MILC's own reads all there is. */ .reads =
+                                            MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS);
+    f->spec.struct_size = sizeof f->spec;
+    f->spec.links = &f->links;
+    f->spec.eps = f->eps;
+    f->spec.residues = f->residues;
+    call.why_own = why_own != NULL ? why_own : f->terms < 1 ? "MILC's own: there are no terms" : fill_spec(f);
+    return call;
+}
+
+static int by_device(force *f) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    milcgpu_force_spec spec;
-    milcgpu_fatlink_spec links;
-    milcgpu_force_set sets[MOST_SETS];
-    const char *why;
-    int can, done;
-    memset(&spec, 0, sizeof spec);
-    spec.struct_size = sizeof spec;
-    spec.links = &links;
-    spec.eps = eps;
-    spec.residues = residues;
-    *expected = NULL;
-    can = force_spec(&spec, &links, sets, terms, fl, &why, expected);
-    done = milcgpu_offloads_sites(MILCGPU_FERMION_FORCE, can, why, "eo_fermion_force") &&
-           milcgpu_plugin_fermion_force(&sites, &spec, x, report);
-    if (done && *expected != NULL && !milcgpu_plugin_compare()) /* which says it */
-        milcgpu_plugin_says_once(MILCGPU_FERMION_FORCE, *expected);
-    return done;
+    if (!milcgpu_plugin_fermion_force(&sites, &f->spec, f->x, &f->report))
+        return 0;
+    if (f->expected != NULL && !milcgpu_plugin_compare()) /* which says it */
+        milcgpu_plugin_says_once(MILCGPU_FERMION_FORCE, f->expected);
+    return 1;
+}
+
+static int force_of_fields(const milcgpu_call *call, force *f) {
+    if (!by_device(f))
+        return 0;
+#ifdef FFTIME
+    const double seconds = milcgpu_seconds_so_far(call);
+#if FERM_ACTION == HISQ
+    node0_printf("FFTIME:  time = %e (HISQ MILC %s) terms = %d flops/site = %d mflops = %e\n", seconds,
+                 MILC_PRECISION == 1 ? "F" : "D", f->terms, (int)(f->report.flops / sites_on_node),
+                 f->report.flops / (1e6 * seconds));
+#else
+    node0_printf("FFTIME:  time = %e (FNMAT) terms = %d mflops = %e\n", seconds, f->terms,
+                 (966456.0 + 1440.0 * f->terms) * volume / (1e6 * seconds * numnodes()));
+#endif
+#endif
+#if FERM_ACTION == HISQ
+    add_counts(&f->report);
+#endif
+    (void)call;
+    return 1;
 }
 
 void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int prec,
                                    fermion_links_t *fl) {
-    milcgpu_force_report report;
-    const char *expected = NULL;
-    double seconds = -milcgpu_plugin_seconds();
-    double *weights = (double *)malloc((nterms + 1) * sizeof(double));
-    milcgpu_field *x = (milcgpu_field *)malloc((nterms + 1) * sizeof(milcgpu_field));
-    int k, done = 0;
-    if (!milcgpu_plugin_agreed(weights == NULL || x == NULL) && nterms > 0) {
-        for (k = 0; k < nterms; k++) {
-            weights[k] = residues[k];
-            x[k] = milcgpu_vector_field(xxx[k]);
-        }
-        done = fermion_force(eps, weights, x, nterms, fl, &report, &expected);
+    double weights[nterms > 0 ? nterms : 1];
+    milcgpu_field x[nterms > 0 ? nterms : 1];
+    force f = MILCGPU_MEMBERS(.eps = eps, .terms = nterms, .residues = weights, .x = x, .fl = fl);
+    milcgpu_call call;
+    int k;
+    for (k = 0; k < nterms; k++) {
+        weights[k] = residues[k];
+        x[k] = milcgpu_vector_field(xxx[k]);
     }
-    free(weights);
-    free(x);
-    if (!done) {
-        milcgpu_on_sites(MILCGPU_FERMION_FORCE, READS, MILCGPU_MOMENTA, "eo_fermion_force_multi",
-                         milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
-        return;
-    }
-    seconds += milcgpu_plugin_seconds();
-#ifdef FFTIME
-#if FERM_ACTION == HISQ
-    node0_printf("FFTIME:  time = %e (HISQ MILC %s) terms = %d flops/site = %d mflops = %e\n", seconds,
-                 MILC_PRECISION == 1 ? "F" : "D", nterms, (int)(report.flops / sites_on_node),
-                 report.flops / (1e6 * seconds));
-#else
-    node0_printf("FFTIME:  time = %e (FNMAT) terms = %d mflops = %e\n", seconds, nterms,
-                 (966456.0 + 1440.0 * nterms) * volume / (1e6 * seconds * numnodes()));
-#endif
-#endif
-#if FERM_ACTION == HISQ
-    add_counts(&report);
-#endif
-    milcgpu_finish_force(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_multi", expected, V_OF(fl), FILTER,
-                         seconds, milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
+    call = force_call(&f, "eo_fermion_force_multi", NULL);
+    milcgpu_offload(&call, force_of_fields(&call, &f),
+                    milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl));
 }
 
-/* Of one or two members of the sites (ks_imp_dyn). */
-static int site_force(Real eps, int terms, const double *weights, const field_offset *x, fermion_links_t *fl,
-                      double *seconds) {
-    milcgpu_force_report report;
-    milcgpu_field fields[2];
-    const char *expected;
-    int k, done;
-#if FERM_ACTION == HISQ
-    return 0;
-#endif
-    for (k = 0; k < terms; k++) {
-        fields[k] = milcgpu_vector_field((su3_vector *)F_PT(&lattice[0], x[k]));
-        fields[k].pitch_bytes = sizeof(site);
-    }
-    *seconds = -milcgpu_plugin_seconds();
-    done = fermion_force(eps, weights, fields, terms, fl, &report, &expected);
-    *seconds += milcgpu_plugin_seconds();
+/* ---- one or two members of the sites (ks_imp_dyn) ---------------------------------------------------------------- */
+
+static int force_of_sites(const milcgpu_call *call, force *f) {
+    const int done = by_device(f);
 #ifdef FFTIME
-    if (done && terms == 2)
-        node0_printf("FFTIME:  time = %e (asqtad3) terms = 2 mflops = %e\n", *seconds,
-                     433968.0 * volume / (1e6 * *seconds * numnodes()));
+    if (done && f->terms == 2) {
+        const double seconds = milcgpu_seconds_so_far(call);
+        node0_printf("FFTIME:  time = %e (asqtad3) terms = 2 mflops = %e\n", seconds,
+                     433968.0 * volume / (1e6 * seconds * numnodes()));
+    }
 #endif
+    (void)call;
     return done;
 }
 
-void __wrap_eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_off, int prec, fermion_links_t *fl) {
+/* original: MILC's own. */
+#define OFFLOAD_SITE_FORCE(name, step, n, weights, offsets, links, original)                                           \
+    do {                                                                                                               \
+        milcgpu_field fields[2];                                                                                       \
+        force f = MILCGPU_MEMBERS(.eps = step, .terms = n, .residues = weights, .x = fields, .fl = links);             \
+        milcgpu_call call;                                                                                             \
+        fields_of(offsets, n, fields);                                                                                 \
+        call = force_call(&f, name, why_own_site_force);                                                               \
+        milcgpu_offload(&call, force_of_sites(&call, &f), original);                                                   \
+    } while (0)
+#if FERM_ACTION == HISQ
+static const char *const why_own_site_force = "MILC's own: the device has no HISQ force of vectors in the sites";
+#else
+static const char *const why_own_site_force = NULL;
+#endif
+static void fields_of(const field_offset *offsets, int n, milcgpu_field *fields) {
+    int k;
+    for (k = 0; k < n; k++) {
+        fields[k] = milcgpu_vector_field((su3_vector *)F_PT(&lattice[0], offsets[k]));
+        fields[k].pitch_bytes = sizeof(site);
+    }
+}
+
+void __wrap_eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x, int prec, fermion_links_t *fl) {
     const double weights[1] = {weight};
-    double seconds = 0;
-    if (!site_force(eps, 1, weights, &x_off, fl, &seconds)) {
-        milcgpu_on_sites(MILCGPU_FERMION_FORCE, READS, MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site",
-                         milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl));
-    } else
-        milcgpu_finish_sites(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site", NULL, seconds,
-                             milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl));
+    OFFLOAD_SITE_FORCE("eo_fermion_force_oneterm_site", eps, 1, weights, &x, fl,
+                       milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x, prec, fl));
 }
 
 typedef void (*two_terms)(Real, Real, Real, field_offset, field_offset, int, fermion_links_t *);
@@ -172,13 +192,8 @@ static void two_terms_by(two_terms original, Real eps, Real w1, Real w2, field_o
                          fermion_links_t *fl) {
     const double weights[2] = {w1, w2};
     const field_offset x[2] = {x1, x2};
-    double seconds = 0;
-    if (!site_force(eps, 2, weights, x, fl, &seconds)) {
-        milcgpu_on_sites(MILCGPU_FERMION_FORCE, READS, MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site",
-                         original(eps, w1, w2, x1, x2, prec, fl));
-    } else
-        milcgpu_finish_sites(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site", NULL, seconds,
-                             original(eps, w1, w2, x1, x2, prec, fl));
+    OFFLOAD_SITE_FORCE("eo_fermion_force_twoterms_site", eps, 2, weights, x, fl,
+                       original(eps, w1, w2, x1, x2, prec, fl));
 }
 
 void __wrap_eo_fermion_force_twoterms_site_cpu(Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,

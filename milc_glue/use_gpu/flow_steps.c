@@ -4,7 +4,7 @@
 
 #include "routines.h"
 
-/* 1: done. duration: 0: measure only. */
+/* Returns 1 if it is done. duration 0: measures only. */
 static int flow(Real duration, milcgpu_flow_report *report) {
     milcgpu_flow_spec spec;
     milcgpu_flow_defaults(&spec, sizeof spec);
@@ -17,48 +17,49 @@ static int flow(Real duration, milcgpu_flow_report *report) {
     memset(report, 0, sizeof *report);
     return milcgpu_plugin_gradient_flow(links_of_sites(), &spec, NULL, NULL, report);
 }
-/* exp_order 0 is the whole series for the library. */
-static int is_offloaded(void) { return milcgpu_offloads() && exp_order >= 1 && stepsize > 0; }
 
-static double own_step(void) { return milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(stout_step_rk)()); }
+static milcgpu_call call_of(const char *name) {
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_GRADIENT_FLOW, .name = name);
+    call.why_own = exp_order < 1     ? "MILC's own: exp_order is below 1, which is the whole series for the library"
+                   : !(stepsize > 0) ? "MILC's own: the step is not above 0"
+                                     : NULL;
+    return call;
+}
 
 void __wrap_stout_step_rk(void) {
     milcgpu_flow_report report;
-    su3_matrix *before = NULL;
-    double seconds;
-    if (!is_offloaded()) {
-        own_step();
-        return;
-    }
-    if (milcgpu_plugin_compare())
-        before = copy_of_links();
-    seconds = -milcgpu_plugin_seconds();
-    if (!flow(stepsize, &report)) {
-        own_step();
-    } else if (before != NULL) {
-        seconds += milcgpu_plugin_seconds();
-        compare_with_own(MILCGPU_GRADIENT_FLOW, before, own_step, seconds);
-    }
-    free(before);
+    milcgpu_output links = output_of_links();
+    milcgpu_call call = call_of("stout_step_rk");
+    call.outputs = &links;
+    call.n_outputs = 1;
+    call.compare = compare_site_links;
+    milcgpu_offload(&call, flow(stepsize, &report), milcgpu_original(stout_step_rk)());
 }
 
-void __wrap_fmunu_fmunu(double *time, double *space, double *charge) {
+static int measure(double *numbers) {
     milcgpu_flow_report report;
-    double seconds = -milcgpu_plugin_seconds(), theirs[3], cpu_seconds;
-    if (!is_offloaded() || !flow(0, &report)) {
-        milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(fmunu_fmunu)(time, space, charge));
-        return;
-    }
-    seconds += milcgpu_plugin_seconds();
-    *time = report.last.of.clover_t;
-    *space = report.last.of.clover_s;
-    *charge = report.last.of.charge;
-    if (!milcgpu_plugin_compare())
-        return;
-    cpu_seconds =
-        milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(fmunu_fmunu)(&theirs[0], &theirs[1], &theirs[2]));
-    /* The charge may vanish. */
-    milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GRADIENT_FLOW, *time + 2 * *space + 3 + *charge / volume,
-                                                theirs[0] + 2 * theirs[1] + 3 + theirs[2] / volume, seconds,
-                                                cpu_seconds));
+    if (!flow(0, &report))
+        return 0;
+    numbers[0] = report.last.of.clover_t;
+    numbers[1] = report.last.of.clover_s;
+    numbers[2] = report.last.of.charge;
+    return 1;
+}
+/* The charge may vanish. */
+static double sum_of(const double *numbers) { return numbers[0] + 2 * numbers[1] + 3 + numbers[2] / volume; }
+static int compare_measurements(const milcgpu_call *call) {
+    return milcgpu_compare_numbers(call, sum_of((const double *)call->outputs[0].data),
+                                   sum_of((const double *)call->outputs[0].theirs));
+}
+void __wrap_fmunu_fmunu(double *time, double *space, double *charge) {
+    double numbers[3];
+    milcgpu_output output = MILCGPU_MEMORY(numbers, sizeof numbers);
+    milcgpu_call call = call_of("fmunu_fmunu");
+    call.outputs = &output;
+    call.n_outputs = 1;
+    call.compare = compare_measurements;
+    milcgpu_offload(&call, measure(numbers), milcgpu_original(fmunu_fmunu)(&numbers[0], &numbers[1], &numbers[2]));
+    *time = numbers[0];
+    *space = numbers[1];
+    *charge = numbers[2];
 }

@@ -4,12 +4,6 @@
 
 #include "routines.h"
 
-static void compare_links(milcgpu_routine routine, su3_matrix *gpu, su3_matrix *cpu, double seconds,
-                          double cpu_seconds) {
-    void *ours[1] = {gpu}, *theirs[1] = {cpu};
-    milcgpu_judge(milcgpu_plugin_compare_links(routine, 1, ours, theirs, seconds, cpu_seconds));
-}
-
 /* A copy of the sites' links with their last places changed. NULL: there is no room, which has been said. */
 static su3_matrix *rounded_otherwise(void) {
     const Real rounding = sizeof(Real) == sizeof(float) ? 1.2e-7 : 2.2e-16;
@@ -21,16 +15,20 @@ static su3_matrix *rounded_otherwise(void) {
 }
 
 /* How far rounding moves APE links is found by trying. */
-static void compare_ape_links(const milcgpu_ape_spec *spec, su3_matrix *gpu, su3_matrix *cpu, double seconds,
-                              double cpu_seconds) {
+static int compare_ape_links(const milcgpu_call *call) {
+    void *ours[1] = {*(su3_matrix **)call->outputs[0].data}, *theirs[1] = {*(su3_matrix **)call->outputs[0].theirs};
+    const milcgpu_ape_spec *const spec = (const milcgpu_ape_spec *)call->details;
     su3_matrix *const moved = rounded_otherwise();
     uint64_t not_converged;
-    if (!milcgpu_plugin_agreed(moved == NULL) &&
-        milcgpu_plugin_ape_smear(milcgpu_field_of(moved), spec, milcgpu_field_of(moved), &not_converged))
-        milcgpu_judge(milcgpu_plugin_compare_smeared_links(MILCGPU_APE_SMEAR, gpu, cpu, moved, seconds, cpu_seconds));
-    else
-        compare_links(MILCGPU_APE_SMEAR, gpu, cpu, seconds, cpu_seconds);
+    const int good =
+        !milcgpu_plugin_agreed(moved == NULL) &&
+                milcgpu_plugin_ape_smear(milcgpu_field_of(moved), spec, milcgpu_field_of(moved), &not_converged)
+            ? milcgpu_plugin_compare_smeared_links(call->row, ours[0], theirs[0], moved, call->seconds,
+                                                   call->cpu_seconds)
+            : milcgpu_plugin_compare_links(call->row, 1, ours, theirs, call->seconds, call->cpu_seconds);
     free(moved);
+    free(theirs[0]);
+    return good;
 }
 
 #define EVERY 20 /* steps: MILC says how far it is, and makes links unitary */
@@ -44,18 +42,24 @@ static void say_step(void *tolerance, int step, double mean, double change) {
     fflush(stdout);
 }
 
+static int fix_gauge(const milcgpu_gauge_fix_spec *spec) {
+    milcgpu_gauge_fix_report report;
+    memset(&report, 0, sizeof report);
+    if (!milcgpu_plugin_gauge_fix(links_of_sites(), spec, &report))
+        return 0;
+    node0_printf("GFIX: Ended at step %d. Av gf action %.8e, delta %.3e\n", report.steps, report.mean, report.change);
+    return 1;
+}
+
 void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol) {
     milcgpu_gauge_fix_spec spec;
-    milcgpu_gauge_fix_report report;
-    su3_matrix *before = NULL;
-    double seconds;
-    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "gaugefix");
-    if (!milcgpu_offloads() || max_gauge_iter <= 0 || relax_boost < 1) {
-        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
-        return;
-    }
-    if (milcgpu_plugin_compare())
-        before = copy_of_links();
+    milcgpu_output links = output_of_links();
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_GAUGE_FIX, .name = "gaugefix", .needs = MILCGPU_LINKS, .writes = MILCGPU_LINKS,
+                        .outputs = &links, .n_outputs = 1, .compare = compare_site_links);
+    call.why_own = max_gauge_iter <= 0 ? "MILC's own: no iterations are allowed"
+                   : relax_boost < 1   ? "MILC's own: the boost is below 1"
+                                       : NULL;
     memset(&spec, 0, sizeof spec);
     spec.struct_size = sizeof spec;
     spec.direction = gauge_dir >= XUP && gauge_dir <= TUP ? gauge_dir : MILCGPU_LANDAU;
@@ -66,206 +70,177 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     spec.signs = MILCGPU_SIGNS_OUT;
     spec.progress = say_step;
     spec.user = &gauge_fix_tol;
-    memset(&report, 0, sizeof report);
-    seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_gauge_fix(links_of_sites(), &spec, &report)) {
-        free(before);
-        milcgpu_by_milc(MILCGPU_GAUGE_FIX,
-                        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol));
-        return;
-    }
-    seconds += milcgpu_plugin_seconds();
-    node0_printf("GFIX: Ended at step %d. Av gf action %.8e, delta %.3e\n", report.steps, report.mean, report.change);
-    if (before != NULL) {
-        su3_matrix *const ours = copy_of_links(), *theirs;
-        put_links(before);
-        const double cpu_seconds = milcgpu_by_milc(
-            MILCGPU_GAUGE_FIX, milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol));
-        theirs = copy_of_links();
-        if (ours != NULL && theirs != NULL)
-            compare_links(MILCGPU_GAUGE_FIX, ours, theirs, seconds, cpu_seconds);
-        if (ours != NULL)
-            put_links(ours);
-        free(ours), free(theirs);
-    }
-    free(before);
+    milcgpu_offload(&call, fix_gauge(&spec),
+                    milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol));
 }
 
-/* With a negative number of iterations MILC makes unit links of a kind. */
-su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
-    milcgpu_ape_spec spec;
-    su3_matrix *smeared;
+/* MILC frees the links. */
+static int make_ape_links(const milcgpu_call *call, const milcgpu_ape_spec *spec, su3_matrix **smeared) {
+    su3_matrix *const links = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links");
     uint64_t not_converged = 0;
-    double seconds = -milcgpu_plugin_seconds();
-    milcgpu_need(MILCGPU_LINKS, "ape_smear_4D");
-    if (iters < 0 || staple_weight < 0 || !milcgpu_offloads())
-        return milcgpu_original(ape_smear_4D)(staple_weight, iters);
-    memset(&spec, 0, sizeof spec);
-    spec.struct_size = sizeof spec;
-    spec.weight = staple_weight;
-    spec.times = iters;
-    spec.space_only = 1;
-    spec.most_hits = 10;
-    spec.tolerance = 1e-5;
-    spec.signs = MILCGPU_SIGNS_OUT;
-    smeared = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links"); /* freed by MILC */
-    if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, milcgpu_field_of(smeared), &not_converged)) {
-        free(smeared);
-        milcgpu_by_milc(MILCGPU_APE_SMEAR, smeared = milcgpu_original(ape_smear_4D)(staple_weight, iters));
-        return smeared;
+    if (!milcgpu_plugin_ape_smear(links_of_sites(), spec, milcgpu_field_of(links), &not_converged)) {
+        free(links);
+        return 0;
     }
-    seconds += milcgpu_plugin_seconds();
+    *smeared = links;
     if (not_converged > 0)
         node0_printf("WARNING %lu sites report no convergence in project_su3\n", (unsigned long)not_converged);
-    node0_printf("Time to APE smear %e sec\n", seconds);
-    if (milcgpu_plugin_compare()) {
-        su3_matrix *theirs;
-        const double cpu_seconds =
-            milcgpu_by_milc(MILCGPU_APE_SMEAR, theirs = milcgpu_original(ape_smear_4D)(staple_weight, iters));
-        compare_ape_links(&spec, smeared, theirs, seconds, cpu_seconds);
-        free(theirs);
-    }
+    node0_printf("Time to APE smear %e sec\n", milcgpu_seconds_so_far(call));
+    return 1;
+}
+
+static milcgpu_ape_spec ape_spec(Real weight, int times, int space_only, int most_hits, double tolerance) {
+    milcgpu_ape_spec spec;
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.weight = weight;
+    spec.times = times;
+    spec.space_only = space_only;
+    spec.most_hits = most_hits;
+    spec.tolerance = tolerance;
+    spec.signs = MILCGPU_SIGNS_OUT;
+    return spec;
+}
+
+su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
+    const milcgpu_ape_spec spec = ape_spec(staple_weight, iters, 1, 10, 1e-5);
+    su3_matrix *smeared = NULL;
+    milcgpu_output output[] = {MILCGPU_MEMORY(&smeared, sizeof smeared)};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_APE_SMEAR, .name = "ape_smear_4D", .needs = MILCGPU_LINKS,
+                                        MILCGPU_OUTPUTS(output), .compare = compare_ape_links, .details = &spec);
+    call.why_own = iters < 0           ? "MILC's own: the number of iterations is negative, which stands for unit links"
+                   : staple_weight < 0 ? "MILC's own: the weight is negative"
+                                       : NULL;
+    milcgpu_offload(&call, make_ape_links(&call, &spec, &smeared),
+                    smeared = milcgpu_original(ape_smear_4D)(staple_weight, iters));
     return smeared;
 }
 
 /* ---- APE smearing of any links ----------------------------------------------------------------------------------- */
 
-typedef struct ape {
-    void (*own)(const struct ape *);
-    su3_matrix *from, *to, *made; /* to: the first that is made */
-    size_t from_pitch, to_pitch;  /* bytes from a site to the next */
-    int first, last;              /* directions */
-    /* MILC's arguments */
-    field_offset src, dest;
+typedef struct {
+    su3_matrix *from, *to;       /* to: the first link that is made */
+    size_t from_pitch, to_pitch; /* bytes from a site to the next */
+    int first, last;             /* directions */
     Real weight, u0;
     int space_only, hits;
     Real tolerance;
-} ape;
+    su3_matrix *made; /* by the device, in all directions */
+} ape_smearing;
 
 /* Without hits MILC's norm has u0 in it. */
-static int is_offloaded(const ape *a) {
-    return milcgpu_offloads() && a->weight >= 0 && a->hits >= 0 && a->hits <= 10000 && a->tolerance >= 0 &&
-           (a->hits > 0 || a->u0 == 1);
+static const char *why_own_smearing(const ape_smearing *a) {
+    return a->weight < 0                    ? "MILC's own: the weight is negative"
+           : a->hits < 0 || a->hits > 10000 ? "MILC's own: the number of hits is not from 0 to 10000"
+           : a->tolerance < 0               ? "MILC's own: the tolerance is negative"
+           : a->hits == 0 && a->u0 != 1     ? "MILC's own: there are no hits, and u0 is not 1"
+                                            : NULL;
 }
 
-/* By the device, in all directions. 0: MILC's own is to do it, and to say at how many links the hits did not converge.
- */
-static int make_smeared(const ape *a) {
-    milcgpu_field from = milcgpu_field_of(a->from);
-    milcgpu_ape_spec spec;
-    uint64_t not_converged = 0;
-    from.pitch_bytes = a->from_pitch;
-    memset(&spec, 0, sizeof spec);
-    spec.struct_size = sizeof spec;
-    spec.weight = a->weight;
-    spec.times = 1;
-    spec.space_only = a->space_only == 1;
-    spec.most_hits = a->hits > 0 ? a->hits : -1;
-    spec.tolerance = a->tolerance > 0 ? a->tolerance : -1;
-    spec.signs = MILCGPU_SIGNS_OUT;
-    return milcgpu_plugin_ape_smear(from, &spec, milcgpu_field_of(a->made), &not_converged) && not_converged == 0;
+static su3_matrix *asked_for(const ape_smearing *a, size_t i) {
+    return (su3_matrix *)((char *)a->to + i * a->to_pitch);
 }
-
-static su3_matrix *asked_for(const ape *a, size_t i) { return (su3_matrix *)((char *)a->to + i * a->to_pitch); }
-static size_t asked_bytes(const ape *a) { return (a->last - a->first + 1) * sizeof(su3_matrix); }
+static size_t asked_bytes(const ape_smearing *a) { return (a->last - a->first + 1) * sizeof(su3_matrix); }
 static int put_part(void *what, size_t from, size_t to) {
-    const ape *a = (const ape *)what;
+    const ape_smearing *a = (const ape_smearing *)what;
     size_t i;
     for (i = from; i < to; i++)
         memcpy(asked_for(a, i), a->made + 4 * i + a->first, asked_bytes(a));
     return 0;
 }
 
-/* MILC's result is where ours is to be. */
-static void compare_smeared(const ape *a, double seconds, double cpu_seconds) {
+/* If the hits do not converge at a link, MILC's own does it, and prints how many did not. */
+static int smear(ape_smearing *a) {
+    const milcgpu_ape_spec spec =
+        ape_spec(a->weight, 1, a->space_only == 1, a->hits > 0 ? a->hits : -1, a->tolerance > 0 ? a->tolerance : -1);
+    milcgpu_field from = milcgpu_field_of(a->from);
+    uint64_t not_converged = 0;
+    a->made = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links");
+    from.pitch_bytes = a->from_pitch;
+    if (!milcgpu_plugin_ape_smear(from, &spec, milcgpu_field_of(a->made), &not_converged) || not_converged != 0)
+        return 0;
+    if (milcgpu_plugin_by_all_threads(sites_on_node, put_part, a) < 0)
+        put_part(a, 0, sites_on_node);
+    return 1;
+}
+
+static int compare_smearings(const milcgpu_call *call) {
+    const ape_smearing *const a = (const ape_smearing *)call->details;
     const size_t bytes = 4 * sites_on_node * sizeof(su3_matrix);
-    su3_matrix *const theirs = (su3_matrix *)milcgpu_spare_room(bytes, "a comparison of links");
+    void *ours[1] = {a->made}, *theirs[1] = {milcgpu_spare_room(bytes, "a comparison of links")};
     size_t i;
-    if (theirs == NULL)
-        return;
-    memcpy(theirs, a->made, bytes);
+    int good = 1;
+    if (theirs[0] == NULL)
+        return good;
+    memcpy(theirs[0], a->made, bytes);
     for (i = 0; i < sites_on_node; i++)
-        memcpy(theirs + 4 * i + a->first, asked_for(a, i), asked_bytes(a));
-    compare_links(MILCGPU_APE_SMEAR, a->made, theirs, seconds, cpu_seconds);
-    free(theirs);
+        memcpy((su3_matrix *)theirs[0] + 4 * i + a->first, (char *)call->outputs[0].theirs + i * asked_bytes(a),
+               asked_bytes(a));
+    good = milcgpu_plugin_compare_links(call->row, 1, ours, theirs, call->seconds, call->cpu_seconds);
+    free(theirs[0]);
+    return good;
 }
 
-static void smear(ape a) {
-    double seconds = -milcgpu_plugin_seconds(), cpu_seconds;
-    int done;
-    if (!is_offloaded(&a)) {
-        a.own(&a);
-        return;
-    }
-    a.made = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links");
-    done = make_smeared(&a);
-    seconds += milcgpu_plugin_seconds();
-    if (!done || milcgpu_plugin_compare()) {
-        cpu_seconds = milcgpu_by_milc(MILCGPU_APE_SMEAR, a.own(&a));
-        if (done)
-            compare_smeared(&a, seconds, cpu_seconds);
-    }
-    if (done && milcgpu_plugin_by_all_threads(sites_on_node, put_part, &a) < 0)
-        put_part(&a, 0, sites_on_node);
-    free(a.made);
+static milcgpu_output output_of(const ape_smearing *a) {
+    const milcgpu_output output = {a->to, asked_bytes(a), sites_on_node, a->to_pitch, NULL};
+    return output;
 }
+#define OFFLOAD_SMEARING(a, routine, fields, original)                                                                 \
+    do {                                                                                                               \
+        milcgpu_output output[] = {output_of(a)};                                                                      \
+        milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_APE_SMEAR, .name = routine, .needs = fields,                \
+                                            .why_own = why_own_smearing(a), MILCGPU_OUTPUTS(output),                   \
+                                            .compare = compare_smearings, .details = a);                               \
+        milcgpu_offload(&call, smear(a), original);                                                                    \
+        free((a)->made);                                                                                               \
+    } while (0)
 
-static void own_of_sites(const ape *a) {
-    if (a->first == a->last)
-        milcgpu_original(ape_smear_dir)(a->src, a->first, a->dest, a->weight, a->u0, a->space_only, a->hits,
-                                        a->tolerance);
-    else
-        milcgpu_original(ape_smear)(a->src, a->dest, a->weight, a->u0, a->space_only, a->hits, a->tolerance);
-}
-static void smear_sites(field_offset src, int first, int last, field_offset dest, Real weight, Real u0, int space_only,
-                        int hits, Real tolerance) {
-    const ape a = {own_of_sites,
-                   (su3_matrix *)F_PT(lattice, src),
-                   (su3_matrix *)F_PT(lattice, dest),
-                   NULL,
-                   sizeof(site),
-                   sizeof(site),
-                   first,
-                   last,
-                   src,
-                   dest,
-                   weight,
-                   u0,
-                   space_only,
-                   hits,
-                   tolerance};
-    milcgpu_need(MILCGPU_LINKS, "ape_smear");
-    smear(a);
-}
 void __wrap_ape_smear_dir(field_offset src, int dir1, field_offset dest, Real staple_weight, Real link_u0,
                           int space_only, int nhits, Real tol) {
-    smear_sites(src, dir1, dir1, dest, staple_weight, link_u0, space_only, nhits, tol);
+    ape_smearing a = {(su3_matrix *)F_PT(lattice, src),
+                      (su3_matrix *)F_PT(lattice, dest),
+                      sizeof(site),
+                      sizeof(site),
+                      dir1,
+                      dir1,
+                      staple_weight,
+                      link_u0,
+                      space_only,
+                      nhits,
+                      tol,
+                      NULL};
+    OFFLOAD_SMEARING(&a, "ape_smear", MILCGPU_LINKS,
+                     milcgpu_original(ape_smear_dir)(src, dir1, dest, staple_weight, link_u0, space_only, nhits, tol));
 }
 void __wrap_ape_smear(field_offset src, field_offset dest, Real staple_weight, Real link_u0, int space_only, int nhits,
                       Real tol) {
-    smear_sites(src, XUP, TUP, dest, staple_weight, link_u0, space_only, nhits, tol);
-}
-
-static void own_of_field(const ape *a) {
-    su3_matrix *const to = a->to - a->first;
-    if (a->first == a->last)
-        milcgpu_original(ape_smear_field_dir)(a->from, a->first, to, a->weight, a->u0, a->space_only, a->hits,
-                                              a->tolerance);
-    else
-        milcgpu_original(ape_smear_field)(a->from, to, a->weight, a->u0, a->space_only, a->hits, a->tolerance);
-}
-static void smear_field(su3_matrix *src, int first, int last, su3_matrix *dest, Real weight, Real u0, int space_only,
-                        int hits, Real tolerance) {
-    const size_t pitch = 4 * sizeof(su3_matrix);
-    const ape a = {own_of_field, src, dest + first, NULL, pitch,    pitch, first, last, 0, 0,
-                   weight,       u0,  space_only,   hits, tolerance};
-    smear(a);
+    ape_smearing a = {(su3_matrix *)F_PT(lattice, src),
+                      (su3_matrix *)F_PT(lattice, dest),
+                      sizeof(site),
+                      sizeof(site),
+                      XUP,
+                      TUP,
+                      staple_weight,
+                      link_u0,
+                      space_only,
+                      nhits,
+                      tol,
+                      NULL};
+    OFFLOAD_SMEARING(&a, "ape_smear", MILCGPU_LINKS,
+                     milcgpu_original(ape_smear)(src, dest, staple_weight, link_u0, space_only, nhits, tol));
 }
 void __wrap_ape_smear_field_dir(su3_matrix *src, int dir1, su3_matrix *dest, Real staple_weight, Real link_u0,
                                 int space_only, int nhits, Real tol) {
-    smear_field(src, dir1, dir1, dest, staple_weight, link_u0, space_only, nhits, tol);
+    const size_t pitch = 4 * sizeof(su3_matrix);
+    ape_smearing a = {src, dest + dir1, pitch, pitch, dir1, dir1, staple_weight, link_u0, space_only, nhits, tol, NULL};
+    OFFLOAD_SMEARING(
+        &a, "ape_smear_field", 0,
+        milcgpu_original(ape_smear_field_dir)(src, dir1, dest, staple_weight, link_u0, space_only, nhits, tol));
 }
 void __wrap_ape_smear_field(su3_matrix *src, su3_matrix *dest, Real staple_weight, Real link_u0, int space_only,
                             int nhits, Real tol) {
-    smear_field(src, XUP, TUP, dest, staple_weight, link_u0, space_only, nhits, tol);
+    const size_t pitch = 4 * sizeof(su3_matrix);
+    ape_smearing a = {src, dest, pitch, pitch, XUP, TUP, staple_weight, link_u0, space_only, nhits, tol, NULL};
+    OFFLOAD_SMEARING(&a, "ape_smear_field", 0,
+                     milcgpu_original(ape_smear_field)(src, dest, staple_weight, link_u0, space_only, nhits, tol));
 }

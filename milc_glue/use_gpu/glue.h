@@ -56,16 +56,117 @@ int milcgpu_offloads(void);
  * contradicts itself, has odd extents, or there is no room: MILC then runs by itself. Fills the box of `milc`. */
 int *milcgpu_site_map(milcgpu_milc *milc);
 
-/* `call`, MILC's original of a routine, counted as that in the tables; the seconds that it took. The plugin does
- * nothing meanwhile. */
+/* Calls MILC's original of a routine, counts the call and its seconds as the CPU's in the tables, and returns the
+ * seconds. Routines that the original calls are not offloaded meanwhile. */
 #define milcgpu_by_milc(row, call) (milcgpu_enter_original(row), (void)(call), milcgpu_leave_original(row))
 void milcgpu_enter_original(milcgpu_routine row);
 double milcgpu_leave_original(milcgpu_routine row);
 
+/* Calls of MILC's originals that are running and work on the sites (sites.h): all; those on the host's old copy, to be
+ * compared. */
+typedef struct {
+    int on_sites, on_old_copy;
+} milcgpu_running_originals;
+extern milcgpu_running_originals milcgpu_originals;
+
+/* ---- offload.c: the protocol of a routine that is offloaded -------------------------------------------------------
+ */
+
+/* Memory that a routine writes: fields, and other variables. In compare mode the protocol copies it before the call,
+ * gives MILC's original the memory as it was, and puts the device's result back. */
+typedef struct {
+    void *data;
+    size_t bytes;    /* of a record */
+    size_t n, pitch; /* how many records, and the bytes from one to the next; n 0: one record */
+    void *theirs;    /* set for compare(): MILC's records, without gaps */
+} milcgpu_output;
+
+/* Initializers. */
+#define MILCGPU_MEMBERS(...)                                                                                           \
+    { __VA_ARGS__ }
+#define MILCGPU_MEMORY(data, bytes)                                                                                    \
+    { data, bytes, 0, 0, NULL }
+#define MILCGPU_OUTPUTS(array) .outputs = array, .n_outputs = sizeof array / sizeof *array
+
+/* A call of a routine. Members that are not named below the line are 0 unless the wrapper sets them. */
+typedef struct milcgpu_call {
+    milcgpu_routine row;
+    const char *name;    /* of MILC's routine */
+    const char *why_own; /* why MILC's own does this call; a line says it once. NULL: it is offloaded */
+    int needs;           /* fields that the host's copy must have the newest of, whoever does the call (milcgpu_need) */
+    int reads;           /* fields that MILC's own reads beside */
+    int writes;          /* MILCGPU_LINKS, MILCGPU_MOMENTA: what it writes of the sites */
+    int (*stay)(void);   /* of a routine on the sites: whether the device may keep what it writes. NULL: of another */
+    milcgpu_output *outputs; /* of a routine that is not on the sites */
+    int n_outputs;
+    /* Compares outputs' `data` (the device's) and `theirs`; returns 0 if they differ too much. NULL: never compared. */
+    int (*compare)(const struct milcgpu_call *);
+    const void *details; /* for compare() */
+    int only_compared; /* 1: MILC's own runs to be compared alone: if the device has not done it, the caller goes on */
+    /* ---- set by the protocol ---- */
+    int done, compares, counted;
+    double seconds, cpu_seconds;
+    void *copies;
+} milcgpu_call;
+
+/* Offloads a call: evaluates by_device, which returns 1 if it has done it; and original, MILC's own routine, if the
+ * device has not done it, or to be compared. Returns whether the device has done it. A wrapper is no more than this:
+ *
+ *     void __wrap_X(ARGUMENTS) {
+ *         milcgpu_output output[] = {MILCGPU_MEMORY(dest, BYTES)};
+ *         milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_X, .name = "X", .why_own = ..., MILCGPU_OUTPUTS(output),
+ * .compare = ...); milcgpu_offload(&call, milcgpu_plugin_X(ARGUMENTS), milcgpu_original(X)(ARGUMENTS));
+ *     }
+ */
+#define milcgpu_offload(call, by_device, original)                                                                     \
+    (milcgpu_begins_device(call) ? milcgpu_end_device(call, by_device) : (void)0,                                      \
+     milcgpu_begins_original(call) ? ((void)(original), milcgpu_end_original(call)) : (void)0, milcgpu_end_call(call))
+int milcgpu_begins_device(milcgpu_call *call);
+void milcgpu_end_device(milcgpu_call *call, int done);
+int milcgpu_begins_original(milcgpu_call *call);
+void milcgpu_end_original(milcgpu_call *call);
+int milcgpu_end_call(milcgpu_call *call);
+double milcgpu_seconds_so_far(const milcgpu_call *call); /* within by_device, for lines of MILC's that it prints */
+/* Whether MILC's own does a call, which a line says once if there is a reason. */
+int milcgpu_declines(milcgpu_routine row, const char *why_own);
+
+/* After a call with only_compared that the device has not done: MILC's own routine does it. */
+#define milcgpu_by_original(call, original) (milcgpu_begin_instead(call), (void)(original), milcgpu_end_instead(call))
+void milcgpu_begin_instead(const milcgpu_call *call);
+void milcgpu_end_instead(const milcgpu_call *call);
+
+/* The same for n calls that the device does at once, and MILC's own one by one: `original` is evaluated for each k. */
+#define milcgpu_offload_each(calls, n, k, by_device, original)                                                         \
+    do {                                                                                                               \
+        if (milcgpu_begin_devices(calls, n))                                                                           \
+            milcgpu_end_devices(calls, n, by_device);                                                                  \
+        for (k = 0; k < (n); k++) {                                                                                    \
+            if (milcgpu_begins_original(&(calls)[k])) {                                                                \
+                (void)(original);                                                                                      \
+                milcgpu_end_original(&(calls)[k]);                                                                     \
+            }                                                                                                          \
+            milcgpu_end_call(&(calls)[k]);                                                                             \
+        }                                                                                                              \
+    } while (0)
+int milcgpu_begin_devices(milcgpu_call *calls, int n);
+void milcgpu_end_devices(milcgpu_call *calls, int n, int done);
+
+/* compare() of the first output: a field of links, a field of colour vectors; of what a routine on the sites writes;
+ * and of two numbers. */
+int milcgpu_compare_as_links(const milcgpu_call *call);
+int milcgpu_compare_as_quarks(const milcgpu_call *call);
+int milcgpu_compare_gauge(const milcgpu_call *call);
+int milcgpu_compare_numbers(const milcgpu_call *call, double ours, double theirs);
+
+/* A reason that the table at the start has given; and whether that is why D is MILC's own. */
+#define MILCGPU_SAID_AT_START ""
+const char *milcgpu_why_own_dslash(void);
+
+/* ---- memory.c -----------------------------------------------------------------------------------------------------
+ */
+
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
-/* The same of fields that will probably not be written: their pages come as somebody does. */
-void *milcgpu_untouched_room(size_t bytes, const char *what);
 /* NULL where there is none, after a line "no room in the host's memory for `what`". */
 void *milcgpu_try_room(size_t bytes, const char *what);
 /* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,
@@ -150,13 +251,9 @@ int milcgpu_measures_gauge(void); /* whether g_measure prints what the device me
 /* imp_gauge_action() of links with phases in, as it is with phases out (updates.c). */
 double milcgpu_gauge_action_phases_in(void);
 
-/* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
- * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */
-enum { MILCGPU_SOLUTIONS = 4, MILCGPU_FERMION_LINKS = 8 };
-
-/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. who: what reads them.
- * Whatever is to change the gauge field needs MILCGPU_FERMION_LINKS first: those that MILC still has, and that are not
- * filled, are made of it as it is. */
+/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. fields: links and
+ * momenta of the sites (MILCGPU_LINKS, MILCGPU_MOMENTA), MILCGPU_SOLUTIONS, MILCGPU_FERMION_LINKS. who: what reads
+ * them. */
 void milcgpu_need(int fields, const char *who);
 
 /* Fills the fermion links that are deferred (links.h). 1: there were some. */

@@ -56,38 +56,15 @@ static milcgpu_flow_spec spec_of_flow(void) {
     return spec;
 }
 
-static double own_flow(void) { return milcgpu_by_milc(MILCGPU_GRADIENT_FLOW, milcgpu_original(run_gradient_flow)()); }
-
-/* After MILC's lines: an adaptive flow has changed its step. */
-static void compare(const su3_matrix *before, const milcgpu_flow_spec *spec, double seconds) {
-    const Real step = stepsize;
-    stepsize = spec->step;
-    compare_with_own(MILCGPU_GRADIENT_FLOW, before, own_flow, seconds);
-    stepsize = step;
-}
-
-void __wrap_run_gradient_flow(void) {
-    const milcgpu_flow_spec spec = spec_of_flow();
+static int flow(const milcgpu_flow_spec *spec) {
     milcgpu_flow_report report;
-    su3_matrix *before;
-    double seconds;
     int labels = 1;
-    if (!milcgpu_offloads() || MILCGPU_FLOW_OF_A_FILE != NULL ||
-        exp_order < 1) { /* 0: for the library the whole series */
-        own_flow();
-        return;
-    }
-    before = milcgpu_plugin_compare() ? copy_of_links() : NULL;
     memset(&report, 0, sizeof report);
-    seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_gradient_flow(links_of_sites(), &spec, say_point, &labels, &report)) {
+    if (!milcgpu_plugin_gradient_flow(links_of_sites(), spec, say_point, &labels, &report)) {
         if (!labels && this_node == 0)
             fprintf(stderr, "milcgpu: run_gradient_flow: ignore the GFLOW lines so far: MILC starts this flow again\n");
-        free(before);
-        own_flow();
-        return;
+        return 0;
     }
-    seconds += milcgpu_plugin_seconds();
     total_steps = report.last.steps;
     stepsize = report.last.step;
     node0_printf("Number of steps = %i\n", total_steps);
@@ -97,7 +74,24 @@ void __wrap_run_gradient_flow(void) {
     node0_printf("Number of rejected steps = %i\n", steps_rejected);
 #endif
     fflush(stdout);
-    if (before != NULL)
-        compare(before, &spec, seconds);
-    free(before);
+    return 1;
+}
+
+void __wrap_run_gradient_flow(void) {
+    const milcgpu_flow_spec spec = spec_of_flow();
+    milcgpu_output outputs[] = {
+        output_of_links(),
+        MILCGPU_MEMORY(&total_steps, sizeof total_steps),
+        MILCGPU_MEMORY(&stepsize, sizeof stepsize),
+#if IS_ADAPTIVE
+        MILCGPU_MEMORY(&dist, sizeof dist),
+        MILCGPU_MEMORY(&steps_rejected, sizeof steps_rejected),
+#endif
+    };
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_GRADIENT_FLOW, .name = "run_gradient_flow",
+                                        MILCGPU_OUTPUTS(outputs), .compare = compare_site_links);
+    call.why_own = MILCGPU_FLOW_OF_A_FILE != NULL ? MILCGPU_FLOW_OF_A_FILE
+                   : exp_order < 1 ? "MILC's own: exp_order is below 1, which is the whole series for the library"
+                                   : NULL;
+    milcgpu_offload(&call, flow(&spec), milcgpu_original(run_gradient_flow)());
 }

@@ -6,32 +6,50 @@
 
 /* MILC destroys the auxiliary links at once where a program has said that it does not want them: measurements. They are
  * not filled then, unless links were made that keep theirs, which a program may make anew at any time. */
-static int aux_wanted = 1, aux_ever_kept = 0;
+static struct { int is_wanted, was_ever_kept; } auxiliary = {1, 0};
 void __wrap_fermion_links_want_aux(int request) {
-    aux_wanted = request;
+    auxiliary.is_wanted = request;
     milcgpu_original(fermion_links_want_aux)(request);
 }
 static int fills_auxiliary(void) {
-    aux_ever_kept = aux_ever_kept || aux_wanted;
-    return aux_ever_kept || milcgpu_plugin_compare();
+    auxiliary.was_ever_kept = auxiliary.was_ever_kept || auxiliary.is_wanted;
+    return auxiliary.was_ever_kept || milcgpu_plugin_compare();
 }
 
-static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, const hisq_auxiliary_t *aux,
-                         ks_action_paths_hisq *ap, su3_matrix *links, int want_back, double seconds) {
+/* A call of create_hisq_links_milc, and MILC's links, to be compared. */
+typedef struct {
+    info_t *info;
+    fn_links_t **fn, **fn_deps;
+    hisq_auxiliary_t **aux;
+    ks_action_paths_hisq *ap;
+    su3_matrix *links;
+    int want_deps, want_back;
     fn_links_t *cpu_fn[MAX_NAIK], *cpu_deps;
-    hisq_auxiliary_t *cpu_aux;
+    hisq_auxiliary_t *cpu_aux; /* NULL: there is no room */
+} creation;
+
+static void create_to_compare(creation *c) {
+    const int sets = milcgpu_n_sets(c->ap) + (*c->fn_deps != NULL);
+    info_t info = *c->info;
+    if (milcgpu_room_to_compare(4 + (c->want_back ? 4 : 2) * sets))
+        milcgpu_original(create_hisq_links_milc)(&info, c->cpu_fn, &c->cpu_deps, &c->cpu_aux, c->ap, c->links,
+                                                 *c->fn_deps != NULL, c->want_back);
+}
+static int compare_hisq(const milcgpu_call *call) {
+    const creation *const c = (const creation *)call->details;
+    const hisq_auxiliary_t *const aux = *c->aux;
+    const milcgpu_fatlink_spec spec = milcgpu_spec_of_hisq_links(c->ap);
     void *ours[4 * MAX_NAIK + 8], *theirs[4 * MAX_NAIK + 8];
-    const milcgpu_fatlink_spec spec = milcgpu_spec_of_hisq_links(ap);
-    info_t cpu_info = *info;
-    int i, n = 0;
-    milcgpu_cpu_hisq(&cpu_info, cpu_fn, &cpu_deps, &cpu_aux, ap, links, fn_deps != NULL, want_back);
-    ours[n] = aux->U_link, theirs[n++] = cpu_aux->U_link;
-    ours[n] = aux->V_link, theirs[n++] = cpu_aux->V_link;
-    ours[n] = aux->Y_unitlink, theirs[n++] = cpu_aux->Y_unitlink;
-    ours[n] = aux->W_unitlink, theirs[n++] = cpu_aux->W_unitlink;
-    for (i = 0; i <= milcgpu_n_sets(ap); i++) {
-        const fn_links_t *a = i < milcgpu_n_sets(ap) ? fn[i] : fn_deps,
-                         *b = i < milcgpu_n_sets(ap) ? cpu_fn[i] : cpu_deps;
+    const int sets = milcgpu_n_sets(c->ap);
+    int i, good, n = 0;
+    if (c->cpu_aux == NULL)
+        return 1;
+    ours[n] = aux->U_link, theirs[n++] = c->cpu_aux->U_link;
+    ours[n] = aux->V_link, theirs[n++] = c->cpu_aux->V_link;
+    ours[n] = aux->Y_unitlink, theirs[n++] = c->cpu_aux->Y_unitlink;
+    ours[n] = aux->W_unitlink, theirs[n++] = c->cpu_aux->W_unitlink;
+    for (i = 0; i <= sets; i++) {
+        const fn_links_t *a = i < sets ? c->fn[i] : *c->fn_deps, *b = i < sets ? c->cpu_fn[i] : c->cpu_deps;
         if (a == NULL || b == NULL)
             continue;
         ours[n] = a->fat, theirs[n++] = b->fat;
@@ -39,9 +57,10 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
         ours[n] = a->fatback, theirs[n++] = b->fatback;
         ours[n] = a->lngback, theirs[n++] = b->lngback;
     }
-    milcgpu_judge(
-        milcgpu_plugin_compare_hisq_links(n, ours, theirs, cpu_aux->V_link, &spec, seconds, cpu_info.final_sec));
-    milcgpu_destroy_hisq(ap, cpu_aux, cpu_fn, cpu_deps);
+    good =
+        milcgpu_plugin_compare_hisq_links(n, ours, theirs, c->cpu_aux->V_link, &spec, call->seconds, call->cpu_seconds);
+    milcgpu_destroy_hisq(c->ap, c->cpu_aux, (fn_links_t **)c->cpu_fn, c->cpu_deps);
+    return good;
 }
 
 /* A copy of the gauge links, for links that can be made again later. NULL: these are filled at once. They are deferred
@@ -61,48 +80,46 @@ static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
     return NULL;
 }
 
-void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
-                                   ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
-    const int deps = milcgpu_makes_deps(ap, want_deps), n = milcgpu_n_sets(ap) + deps;
-    milcgpu_deferred_links these = {n, want_back, {NULL}, NULL, ap, NULL, NULL, 0};
-    double seconds;
-    int i, device_only, with_aux, done;
-    milcgpu_fill_links(); /* these take their place on the device */
-    if (!milcgpu_offloads() ||
-        !milcgpu_can_offload(MILCGPU_HISQ_LINKS, milcgpu_why_own_hisq(ap) == NULL, milcgpu_why_own_hisq(ap))) {
-        milcgpu_fill_gauge(links);
-        milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
-        return;
-    }
-    seconds = -milcgpu_plugin_seconds();
-    with_aux = fills_auxiliary();
-    device_only = milcgpu_may_defer_links();
+static int create_by_device(const milcgpu_call *call, creation *c) {
+    const int deps = milcgpu_makes_deps(c->ap, c->want_deps), sets = milcgpu_n_sets(c->ap), n = sets + deps;
+    const int with_aux = fills_auxiliary();
+    milcgpu_making_of_links these = {n, c->want_back, {NULL}, NULL, c->ap, NULL, NULL};
+    int i, device_only = milcgpu_may_defer_links();
     if (!device_only)
-        device_only = (these.made_of = copy_to_defer(links, with_aux)) != NULL;
-    *aux = milcgpu_create_auxiliary(ap, with_aux && these.made_of == NULL);
+        device_only = (these.made_of = copy_to_defer(c->links, with_aux)) != NULL;
+    *c->aux = milcgpu_create_auxiliary(c->ap);
     for (i = 0; i < n; i++)
-        these.fn[i] = these.made_of != NULL ? milcgpu_new_fn_links_by(milcgpu_untouched_room) : milcgpu_new_fn_links();
-    memcpy(fn, these.fn, milcgpu_n_sets(ap) * sizeof *fn);
-    *fn_deps = deps ? these.fn[milcgpu_n_sets(ap)] : NULL;
-    done = milcgpu_make_hisq(info, these.fn, deps, *aux, ap, links, device_only, with_aux && !device_only);
-    if (!done) {
+        these.fn[i] = milcgpu_new_fn_links();
+    memcpy(c->fn, these.fn, sets * sizeof *c->fn);
+    *c->fn_deps = deps ? these.fn[sets] : NULL;
+    if (!milcgpu_make_hisq(c->info, these.fn, deps, *c->aux, c->ap, c->links, device_only, with_aux && !device_only)) {
         free(these.made_of);
-        milcgpu_destroy_hisq(ap, *aux, fn, *fn_deps);
-        milcgpu_cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
-        return;
+        milcgpu_destroy_hisq(c->ap, *c->aux, c->fn, *c->fn_deps);
+        return 0;
     }
     if (device_only) {
-        these.aux = with_aux ? *aux : NULL;
+        these.aux = with_aux ? *c->aux : NULL;
         milcgpu_defer(&these);
     }
     for (i = 0; i < n && !device_only; i++)
-        milcgpu_load_backlinks(these.fn[i], want_back);
-    seconds += milcgpu_plugin_seconds();
-    info->final_sec = seconds;
+        milcgpu_load_backlinks(these.fn[i], c->want_back);
+    c->info->final_sec = milcgpu_seconds_so_far(call);
     if (this_node == 0)
-        printf("Combined fattening and long-link calculation time: %lf\n", seconds);
-    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * n))
-        compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
+        printf("Combined fattening and long-link calculation time: %lf\n", c->info->final_sec);
+    return 1;
+}
+
+/* New links take the place of others on the device: MILC's fields of those are filled first. */
+void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
+                                   ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
+    creation c = {info, fn, fn_deps, aux, ap, links, want_deps, want_back, {NULL}, NULL, NULL};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_HISQ_LINKS, .name = "create_hisq_links_milc", .needs = MILCGPU_FERMION_LINKS,
+                        .why_own = milcgpu_why_own_hisq(ap), .reads = MILCGPU_GAUGE_COPY, .compare = compare_hisq,
+                        .details = &c, .only_compared = 1);
+    if (!milcgpu_offload(&call, create_by_device(&call, &c), create_to_compare(&c)))
+        milcgpu_by_original(
+            &call, milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back));
 }
 
 /* It frees the auxiliary links in its own file, where no call is replaced. */

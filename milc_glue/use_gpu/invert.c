@@ -39,104 +39,145 @@ typedef imp_ferm_links_t **milcgpu_links_multi;
  * zero, for b in place of M^dag b. */
 enum way { by_cg, by_uml, by_cgz };
 
-/* Nothing is asked for without a tolerance: MILC's own routines then end at once, or, for several masses, at the limit.
- * Of by_cgz the solves are compared, one by one. */
-static int offloads(const quark_invert_control *qic, enum way way, Real mass, const imp_ferm_links_t *fn) {
+static size_t field_bytes(void) { return sites_on_node * sizeof(su3_vector); }
+
+/* M x = b for n sources, as one of MILC's routines asks for it. */
+typedef struct {
+    int n;
+    su3_vector **src, **dst;
+    quark_invert_control *qic;
+    Real mass;
+    imp_ferm_links_t *fn;
+    enum way way;
+    const char *title; /* MILC's first line; NULL: none */
+    milcgpu_plugin_invert_call call;
+    milcgpu_solve_report *even, *odd; /* n of them */
+    int iterations;                   /* of all */
+} inversion;
+
+/* Without a tolerance MILC's own routines end at once, or, for several masses, at the limit. */
+static const char *why_own(const quark_invert_control *qic, enum way way, Real mass, const imp_ferm_links_t *fn) {
     const int asked =
         milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
     if (way == by_uml || (param.eigen_param.Nvecs > 0 && qic->deflate))
-        return 0;
+        return "MILC's own: eigCG";
 #endif
-    return asked && fn != NULL && !(way == by_uml && mass == 0) && milcgpu_offloads() &&
-           !(way == by_cgz && milcgpu_plugin_compare());
+    return !asked                       ? "MILC's own: no tolerance is given"
+           : fn == NULL                 ? "MILC's own: there are no links"
+           : way == by_uml && mass == 0 ? "MILC's own: the mass is 0"
+           : way == by_cgz && milcgpu_offloads() && milcgpu_plugin_compare()
+               ? "MILC's own in compare mode: its solves are compared one by one"
+               : NULL;
 }
 
-/* cpu_dst: the guess, and then MILC's solution of what `qic` asks. */
-static void compare(const milcgpu_plugin_invert_call *call, enum way way, int iterations, double seconds,
-                    su3_vector *src, su3_vector *dst, su3_vector *cpu_dst, quark_invert_control qic, Real mass,
-                    imp_ferm_links_t *fn) {
-    const int counted = total_iters;
-    su3_vector *normal = milcgpu_copy_of(src);
-    if (normal != NULL) {
-        milcgpu_plugin_solve_call one = call->solve;
-        int cpu_iterations;
-        double cpu_seconds;
-        milcgpu_eigenvectors_for_milc(&qic);
-        milcgpu_enter_original(MILCGPU_MAT_INVERT);
-        milcgpu_there(ks_dirac_adj_op)(src, normal, mass, EVENANDODD, fn);
-        cpu_iterations = way == by_uml ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
-                                       : own_cg_field(src, cpu_dst, &qic, mass, fn);
-        cpu_seconds = milcgpu_leave_original(MILCGPU_MAT_INVERT);
-        total_iters = counted;
-        one.source = milcgpu_vector_field(normal);
-        one.solution = milcgpu_vector_field(dst);
-        milcgpu_judge(milcgpu_plugin_compare_invert(&one, call->n, iterations, seconds, milcgpu_vector_field(cpu_dst),
-                                                    cpu_iterations, cpu_seconds));
-    }
-    free(normal);
+/* One source of several, with MILC's solution of it. */
+typedef struct {
+    inversion *all;
+    int k, cpu_iterations;
+    su3_vector *normal; /* M^dag of the source */
+} one_source;
+
+static int compare(const milcgpu_call *call) {
+    const one_source *const s = (const one_source *)call->details;
+    const inversion *const v = s->all;
+    milcgpu_plugin_solve_call one = v->call.solve;
+    if (s->normal == NULL)
+        return 1;
+    one.source = milcgpu_vector_field(s->normal);
+    one.solution = milcgpu_vector_field(v->dst[s->k]);
+    return milcgpu_plugin_compare_invert(&one, v->n, v->even[s->k].iterations + v->odd[s->k].iterations, call->seconds,
+                                         milcgpu_vector_field((const su3_vector *)call->outputs[0].theirs),
+                                         s->cpu_iterations, call->cpu_seconds);
+}
+
+static void invert_by_milc(one_source *s, quark_invert_control qic) {
+    const inversion *const v = s->all;
+    s->normal = milcgpu_copy_of(v->src[s->k]);
+    if (s->normal == NULL)
+        return;
+    milcgpu_eigenvectors_for_milc(&qic);
+    milcgpu_there(ks_dirac_adj_op)(v->src[s->k], s->normal, v->mass, EVENANDODD, v->fn);
+    s->cpu_iterations = v->way == by_uml
+                            ? milcgpu_original(mat_invert_uml_field)(v->src[s->k], v->dst[s->k], &qic, v->mass, v->fn)
+                            : own_cg_field(v->src[s->k], v->dst[s->k], &qic, v->mass, v->fn);
 }
 
 /* 1: done. 0: no field was written. */
-static int solve(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
-                 enum way way, milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
-                 milcgpu_solve_report *odd) {
-    const int deflated = milcgpu_has_eigenvectors(qic, way == by_cgz);
+static int solve(inversion *v) {
+    const int n = v->n, deflated = milcgpu_has_eigenvectors(v->qic, v->way == by_cgz);
+    milcgpu_plugin_invert_call *const call = &v->call;
     milcgpu_field sources[n], solutions[n];
     int k, done;
     for (k = 0; k < n; k++) {
-        sources[k] = milcgpu_vector_field(src[k]);
-        solutions[k] = milcgpu_vector_field(dst[k]);
+        sources[k] = milcgpu_vector_field(v->src[k]);
+        solutions[k] = milcgpu_vector_field(v->dst[k]);
     }
-    call->solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
+    call->solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], v->qic, v->mass, v->fn);
     call->solve.deflate = deflated ? MILCGPU_DEFLATED_BY_MILCS : MILCGPU_UNDEFLATED;
-    call->odd_from_even = way == by_uml || (way == by_cg && deflated && mass != 0);
-    call->adjoint_last = way == by_cgz;
+    call->odd_from_even = v->way == by_uml || (v->way == by_cg && deflated && v->mass != 0);
+    call->adjoint_last = v->way == by_cgz;
     call->n = n;
     call->sources = sources;
     call->solutions = solutions;
-    done = milcgpu_plugin_invert(call, even, odd) ||
-           (milcgpu_fill_links() && milcgpu_offloads() && milcgpu_plugin_invert(call, even, odd));
+    done = milcgpu_plugin_invert(call, v->even, v->odd) ||
+           (milcgpu_fill_links() && milcgpu_offloads() && milcgpu_plugin_invert(call, v->even, v->odd));
     call->sources = call->solutions = NULL;
     return done;
 }
 
-/* MILC's lines and counters. title: its first line, or NULL. Returns the iterations. */
-static int account(int n, const milcgpu_solve_report *even, const milcgpu_solve_report *odd, quark_invert_control *qic,
-                   Real mass, enum way way, const char *title) {
+/* MILC's lines and counters, for n sources from the first-th on. */
+static int account(const inversion *v, int first, int n) {
     int iterations, even_iterations;
-    if (title != NULL && !MILCGPU_IS_MASTER)
-        node0_printf(title, mass);
-    iterations = milcgpu_account_parity(EVEN, n, even, qic);
-    even_iterations = qic->final_iters;
-    iterations += milcgpu_account_parity(ODD, n, odd, qic);
-    if (!MILCGPU_IS_MASTER || way == by_uml)
-        qic->final_iters += even_iterations;
+    if (v->title != NULL && !MILCGPU_IS_MASTER)
+        node0_printf(v->title, v->mass);
+    iterations = milcgpu_account_parity(EVEN, n, v->even + first, v->qic);
+    even_iterations = v->qic->final_iters;
+    iterations += milcgpu_account_parity(ODD, n, v->odd + first, v->qic);
+    if (!MILCGPU_IS_MASTER || v->way == by_uml)
+        v->qic->final_iters += even_iterations;
     return iterations;
 }
 
-/* 1: done. 0: nothing was printed, and no field written. title: as above. */
-static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
-                  enum way way, const char *title, int *iterations) {
-    const quark_invert_control asked = *qic;
-    milcgpu_plugin_invert_call call;
+static int solve_and_account(inversion *v) {
+    if (!solve(v))
+        return 0;
+    v->iterations = account(v, 0, v->n);
+    return 1;
+}
+
+/* 1: done. 0: nothing was printed, and no field written. why: MILC's own does it; NULL: unless why_own() says so. */
+static int invert(inversion v, const char *why, int *iterations) {
+    const quark_invert_control asked = *v.qic;
+    const int n = v.n > 0 ? v.n : 1;
     milcgpu_solve_report even[n], odd[n];
-    su3_vector *cpu_dst[n];
-    double seconds = -milcgpu_plugin_seconds();
-    int k, done;
-    for (k = 0; k < n; k++)
-        cpu_dst[k] = milcgpu_copy_of(dst[k]);
-    done = solve(n, src, dst, qic, mass, fn, way, &call, even, odd);
-    seconds += milcgpu_plugin_seconds();
-    if (done)
-        *iterations = account(n, even, odd, qic, mass, way, title);
+    milcgpu_call calls[n];
+    milcgpu_output outputs[n][2];
+    one_source sources[n];
+    int k;
+    v.even = even;
+    v.odd = odd;
+    if (why == NULL)
+        why = v.n < 1 ? "MILC's own: there are no sources" : why_own(v.qic, v.way, v.mass, v.fn);
+    if (milcgpu_declines(MILCGPU_MAT_INVERT, why))
+        return 0;
     for (k = 0; k < n; k++) {
-        if (done && cpu_dst[k] != NULL)
-            compare(&call, way, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked,
-                    mass, fn);
-        free(cpu_dst[k]);
+        const one_source source = {&v, k, 0, NULL};
+        const milcgpu_output solution = MILCGPU_MEMORY(v.dst[k], field_bytes()),
+                             counter = MILCGPU_MEMORY(&total_iters, sizeof total_iters);
+        const milcgpu_call call =
+            MILCGPU_MEMBERS(.row = MILCGPU_MAT_INVERT, .name = "mat_invert", .outputs = outputs[k], .n_outputs = 2,
+                            .compare = compare, .details = &sources[k], .only_compared = 1);
+        sources[k] = source;
+        outputs[k][0] = solution;
+        outputs[k][1] = counter;
+        calls[k] = call;
     }
-    return done;
+    milcgpu_offload_each(calls, n, k, solve_and_account(&v), invert_by_milc(&sources[k], asked));
+    for (k = 0; k < n; k++)
+        free(sources[k].normal);
+    *iterations = v.iterations;
+    return calls[0].done;
 }
 
 /* iterations = MILC's own with `qic`, which deflates with eigVec. */
@@ -163,8 +204,6 @@ static struct {
     su3_vector *source[most_ahead], *solution[most_ahead];
     milcgpu_solve_report even[most_ahead], odd[most_ahead];
 } ahead;
-
-static size_t field_bytes(void) { return sites_on_node * sizeof(su3_vector); }
 
 static void end_of_ahead(void) {
     int k;
@@ -219,19 +258,19 @@ static int is_zero(const su3_vector *x) {
 static int solved_ahead(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
                         int *iterations) {
     const int k = ahead.asked - 1;
-    milcgpu_plugin_invert_call call;
-    if (k < 0 || ahead.n < 2 || ahead.solved < 0 ||
+    inversion all = MILCGPU_MEMBERS(.n = ahead.n, .src = ahead.source, .dst = ahead.solution, .qic = qic, .mass = mass,
+                                    .fn = fn, .way = by_uml, .title = uml_title, .even = ahead.even, .odd = ahead.odd);
+    if (k < 0 || ahead.n < 2 || ahead.solved < 0 || why_own(qic, by_uml, mass, fn) != NULL || !milcgpu_offloads() ||
         milcgpu_plugin_agreed(!is_zero(dst) || memcmp(src, ahead.source[k], field_bytes()) != 0))
         return 0;
     if (ahead.solved == 0) {
         ahead.mass = mass;
-        ahead.solved =
-            solve(ahead.n, ahead.source, ahead.solution, qic, mass, fn, by_uml, &call, ahead.even, ahead.odd) ? 1 : -1;
+        ahead.solved = solve(&all) ? 1 : -1;
     }
     if (ahead.solved < 0 || ahead.mass != mass)
         return 0;
     memcpy(dst, ahead.solution[k], field_bytes());
-    *iterations = account(1, &ahead.even[k], &ahead.odd[k], qic, mass, by_uml, uml_title);
+    *iterations = account(&all, k, 1);
     return 1;
 }
 
@@ -249,87 +288,79 @@ void __wrap_f_meas_imp_field(int npbp_reps, quark_invert_control *qic, Real mass
 
 int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                 imp_ferm_links_t *fn) {
+    const inversion v = MILCGPU_MEMBERS(.n = 1, .src = &src, .dst = &dst, .qic = qic, .mass = mass, .fn = fn,
+                                        .way = by_uml, .title = uml_title);
     int iterations;
-    if (offloads(qic, by_uml, mass, fn) && (solved_ahead(src, dst, qic, mass, fn, &iterations) ||
-                                            invert(1, &src, &dst, qic, mass, fn, by_uml, uml_title, &iterations)))
-        return iterations;
-    by_milc(qic, iterations, milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn));
+    if (!solved_ahead(src, dst, qic, mass, fn, &iterations) && !invert(v, NULL, &iterations))
+        by_milc(qic, iterations, milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn));
     return iterations;
 }
 
 #if MILCGPU_MILC == 1
 int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                imp_ferm_links_t *fn) {
+    const inversion v =
+        MILCGPU_MEMBERS(.n = 1, .src = &src, .dst = &dst, .qic = qic, .mass = mass, .fn = fn, .way = by_cg);
     int iterations;
-    if (offloads(qic, by_cg, mass, fn) && invert(1, &src, &dst, qic, mass, fn, by_cg, NULL, &iterations))
-        return iterations;
-    by_milc(qic, iterations, milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn));
+    if (!invert(v, NULL, &iterations))
+        by_milc(qic, iterations, milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn));
     return iterations;
 }
 
 int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
                                 imp_ferm_links_t *fn) {
+    const inversion v =
+        MILCGPU_MEMBERS(.n = nsrc, .src = src, .dst = dst, .qic = qic, .mass = mass, .fn = fn, .way = by_uml);
     int iterations;
-    if (nsrc > 0 && offloads(qic, by_uml, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, by_uml, NULL, &iterations))
-        return iterations;
-    by_milc(qic, iterations, milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn));
+    if (!invert(v, NULL, &iterations))
+        by_milc(qic, iterations, milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn));
     return iterations;
 }
 #else
-/* The way of an inv_type; 0: MILC's own. */
-static int way_of(enum inv_type type, enum way *way) {
-    *way = type == UMLTYPE ? by_uml : type == CGTYPE ? by_cg : by_cgz;
-    return type == UMLTYPE || type == CGTYPE || type == CGZTYPE;
+static const char zero_guess_title[] = "Plain CG inversion from zero initial guess for mass %f\n";
+
+static enum way way_of(enum inv_type type) { return type == UMLTYPE ? by_uml : type == CGTYPE ? by_cg : by_cgz; }
+static const char *why_own_type(enum inv_type type) {
+    return type == UMLTYPE || type == CGTYPE || type == CGZTYPE ? NULL : "MILC's own: this inv_type is not built";
 }
 
 int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                             imp_ferm_links_t *fn) {
     static const char *const titles[] = {"Plain CG inversion from given initial guess for mass %f\n", uml_title,
-                                         "Plain CG inversion from zero initial guess for mass %f\n"};
-    enum way way;
+                                         zero_guess_title};
+    const enum way way = way_of(qic->inv_type);
+    const inversion v = MILCGPU_MEMBERS(.n = 1, .src = &src, .dst = &dst, .qic = qic, .mass = mass, .fn = fn,
+                                        .way = way, .title = titles[way]);
     int iterations;
-    if (way_of(qic->inv_type, &way) && offloads(qic, way, mass, fn) &&
-        invert(1, &src, &dst, qic, mass, fn, way, titles[way], &iterations))
-        return iterations;
-    by_milc(qic, iterations, milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn));
+    if (!invert(v, why_own_type(qic->inv_type), &iterations))
+        by_milc(qic, iterations, milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn));
     return iterations;
 }
 
 int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
                             imp_ferm_links_t *fn) {
-    enum way way;
+    const enum way way = way_of(qic->inv_type);
+    const inversion v = MILCGPU_MEMBERS(.n = nsrc, .src = src, .dst = dst, .qic = qic, .mass = mass, .fn = fn,
+                                        .way = way, .title = way == by_uml ? NULL : zero_guess_title);
     int iterations;
-    if (nsrc > 0 && way_of(qic->inv_type, &way) && offloads(qic, way, mass, fn) &&
-        invert(nsrc, src, dst, qic, mass, fn, way,
-               way == by_uml ? NULL : "Plain CG inversion from zero initial guess for mass %f\n", &iterations))
-        return iterations;
-    by_milc(qic, iterations, milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn));
+    if (!invert(v, why_own_type(qic->inv_type), &iterations))
+        by_milc(qic, iterations, milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn));
     return iterations;
 }
-
 #endif
 
 /* Of solutions of several masses: MILC calls it from mat_invert_multi. */
 void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
-    su3_vector *cpu_dst;
-    double seconds, cpu_seconds;
-    if (fn == NULL || parity != EVENANDODD || !milcgpu_offloads() || !milcgpu_plugin_takes_dslash()) {
-        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
-        milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
-        return;
-    }
-    cpu_dst = milcgpu_copy_of(dst);
-    seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
-        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
-        milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
-    } else if (cpu_dst != NULL) {
-        seconds += milcgpu_plugin_seconds();
-        cpu_seconds =
-            milcgpu_by_milc(MILCGPU_MAT_INVERT, milcgpu_original(ks_dirac_adj_op_inplace)(cpu_dst, mass, parity, fn));
-        milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
-    }
-    free(cpu_dst);
+    milcgpu_output output[] = {MILCGPU_MEMORY(dst, field_bytes())};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_MAT_INVERT, .name = "mat_invert", .reads = MILCGPU_SOLUTIONS,
+                                        .why_own = milcgpu_why_own_dslash(), MILCGPU_OUTPUTS(output),
+                                        .compare = milcgpu_compare_as_quarks);
+    if (fn == NULL)
+        call.why_own = "MILC's own: there are no links";
+    else if (parity != EVENANDODD)
+        call.why_own = "MILC's own: M^dag on one parity is not built";
+    milcgpu_offload(&call, milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst)),
+                    milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn));
 }
 
 /* Each mass by itself on the even sites, from zero, as MILC does it for two. */
@@ -355,7 +386,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
         if (qic[i].inv_type != UMLTYPE)
             return 0;
 #endif
-        if (!offloads(&qic[i], by_uml, ksp[i].mass, links_of_mass(fn_multi, i)))
+        if (why_own(&qic[i], by_uml, ksp[i].mass, links_of_mass(fn_multi, i)) != NULL || !milcgpu_offloads())
             return 0;
         masses[i] = ksp[i].mass;
     }

@@ -11,80 +11,78 @@ int milcgpu_room_to_compare(int n) {
     return room != NULL;
 }
 
-void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
+typedef struct {
+    info_t *info;
+    fn_links_t *fn, *cpu; /* cpu: MILC's, to be compared; NULL: there is no room */
+    ks_action_paths *ap;
+    su3_matrix *links;
+    int want_back;
+} loading;
+
+static int load_by_device(const milcgpu_call *call, loading *l) {
     const int device_only = milcgpu_may_defer_links();
-    double seconds;
-    milcgpu_fill_links();
-    if (!milcgpu_offloads() ||
-        !milcgpu_can_offload(MILCGPU_LOAD_FN_LINKS, milcgpu_has_coefficients(&ap->p), MILCGPU_NO_COEFFICIENTS)) {
-        milcgpu_fill_gauge(links);
-        milcgpu_original(load_fn_links_cpu)(info, fn, ap, links, want_back);
-        return;
-    }
-    seconds = -milcgpu_plugin_seconds();
-    if (!milcgpu_make_links(MILCGPU_LOAD_FN_LINKS, info, fn->fat, fn->lng, &ap->p, links, device_only)) {
-        milcgpu_cpu_fn_links(info, fn, ap, links, want_back);
-        return;
-    }
+    if (!milcgpu_make_links(MILCGPU_LOAD_FN_LINKS, l->info, l->fn->fat, l->fn->lng, &l->ap->p, l->links, device_only))
+        return 0;
     if (device_only) {
-        const milcgpu_deferred_links these = {1, want_back, {fn}, ap, NULL, NULL, NULL, 0};
+        const milcgpu_making_of_links these = {1, l->want_back, {l->fn}, l->ap, NULL, NULL, NULL};
         milcgpu_defer(&these);
     } else
-        milcgpu_load_backlinks(fn, want_back);
-    seconds += milcgpu_plugin_seconds();
-    info->final_sec = seconds;
-    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(want_back ? 4 : 2)) {
-        fn_links_t *cpu = create_fn_links();
-        info_t cpu_info = *info;
-        milcgpu_cpu_fn_links(&cpu_info, cpu, ap, links, want_back);
-        void *const ours[4] = {fn->fat, fn->lng, fn->fatback, fn->lngback};
-        void *const theirs[4] = {cpu->fat, cpu->lng, cpu->fatback, cpu->lngback};
-        milcgpu_judge(
-            milcgpu_plugin_compare_links(MILCGPU_LOAD_FN_LINKS, 4, ours, theirs, seconds, cpu_info.final_sec));
-        milcgpu_there(destroy_fn_links)(cpu);
-    }
+        milcgpu_load_backlinks(l->fn, l->want_back);
+    l->info->final_sec = milcgpu_seconds_so_far(call);
+    return 1;
+}
+/* In fields of its own, because the routine frees and allocates backward links. */
+static void load_to_compare(loading *l) {
+    info_t info = *l->info;
+    if (!milcgpu_room_to_compare(l->want_back ? 4 : 2))
+        return;
+    l->cpu = create_fn_links();
+    milcgpu_original(load_fn_links_cpu)(&info, l->cpu, l->ap, l->links, l->want_back);
+}
+static int compare_loaded(const milcgpu_call *call) {
+    const loading *const l = (const loading *)call->details;
+    int good;
+    if (l->cpu == NULL)
+        return 1;
+    void *const ours[4] = {l->fn->fat, l->fn->lng, l->fn->fatback, l->fn->lngback};
+    void *const theirs[4] = {l->cpu->fat, l->cpu->lng, l->cpu->fatback, l->cpu->lngback};
+    good = milcgpu_plugin_compare_links(call->row, 4, ours, theirs, call->seconds, call->cpu_seconds);
+    milcgpu_there(destroy_fn_links)(l->cpu);
+    return good;
+}
+static const char *why_own_links(const ks_component_paths *p) {
+    return milcgpu_has_coefficients(p) ? NULL : MILCGPU_NO_COEFFICIENTS;
 }
 
-typedef void (*load_one)(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
+/* New links take the place of others on the device: MILC's fields of those are filled first. */
+void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
+    loading l = {info, fn, NULL, ap, links, want_back};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_LOAD_FN_LINKS, .name = "load_fn_links", .needs = MILCGPU_FERMION_LINKS,
+                        .why_own = why_own_links(&ap->p), .reads = MILCGPU_GAUGE_COPY, .compare = compare_loaded,
+                        .details = &l, .only_compared = 1);
+    if (!milcgpu_offload(&call, load_by_device(&call, &l), load_to_compare(&l)))
+        milcgpu_by_original(&call, milcgpu_original(load_fn_links_cpu)(info, fn, ap, links, want_back));
+}
 
 /* Fat links alone or long links alone. */
-static void load_alone(milcgpu_routine routine, load_one original, info_t *info, su3_matrix *out, ks_component_paths *p,
-                       su3_matrix *links) {
-    const int fat = routine == MILCGPU_LOAD_FATLINKS;
-    double seconds = -milcgpu_plugin_seconds();
-    void *cpu = NULL;
-    milcgpu_fill_links(); /* new links take their place on the device */
-    if (milcgpu_make_links(routine, info, fat ? out : NULL, fat ? NULL : out, p, links, 0)) {
-        void *const ours = out;
-        seconds += milcgpu_plugin_seconds();
-        if (milcgpu_plugin_compare())
-            cpu = milcgpu_spare_room(LINK_BYTES, "links to compare with");
-        if (cpu == NULL)
-            return;
-        info_t cpu_info = *info;
-        const double cpu_seconds = milcgpu_by_milc(routine, original(&cpu_info, (su3_matrix *)cpu, p, links));
-        milcgpu_judge(milcgpu_plugin_compare_links(routine, 1, &ours, &cpu, seconds, cpu_seconds));
-        free(cpu);
-        return;
-    }
-    milcgpu_fill_gauge(links);
-    milcgpu_by_milc(routine, original(info, out, p, links));
+static milcgpu_call call_of(milcgpu_routine row, const char *name, const ks_component_paths *p, milcgpu_output *links) {
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .needs = MILCGPU_FERMION_LINKS,
+                                              .why_own = why_own_links(p), .reads = MILCGPU_GAUGE_COPY,
+                                              .outputs = links, .n_outputs = 2, .compare = milcgpu_compare_as_links);
+    return call;
 }
-
 void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
-    if (!milcgpu_offloads() ||
-        !milcgpu_can_offload(MILCGPU_LOAD_FATLINKS, milcgpu_has_coefficients(p), MILCGPU_NO_COEFFICIENTS))
-        milcgpu_fill_gauge(links), milcgpu_original(load_fatlinks_cpu)(info, fat, p, links);
-    else
-        load_alone(MILCGPU_LOAD_FATLINKS, milcgpu_original(load_fatlinks_cpu), info, fat, p, links);
+    milcgpu_output outputs[] = {MILCGPU_MEMORY(fat, LINK_BYTES), MILCGPU_MEMORY(info, sizeof *info)};
+    milcgpu_call call = call_of(MILCGPU_LOAD_FATLINKS, "load_fatlinks", p, outputs);
+    milcgpu_offload(&call, milcgpu_make_links(MILCGPU_LOAD_FATLINKS, info, fat, NULL, p, links, 0),
+                    milcgpu_original(load_fatlinks_cpu)(info, fat, p, links));
 }
-
 void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
-    if (!milcgpu_offloads() ||
-        !milcgpu_can_offload(MILCGPU_LOAD_LNGLINKS, milcgpu_has_coefficients(p), MILCGPU_NO_COEFFICIENTS))
-        milcgpu_fill_gauge(links), milcgpu_original(load_lnglinks)(info, lng, p, links);
-    else
-        load_alone(MILCGPU_LOAD_LNGLINKS, milcgpu_original(load_lnglinks), info, lng, p, links);
+    milcgpu_output outputs[] = {MILCGPU_MEMORY(lng, LINK_BYTES), MILCGPU_MEMORY(info, sizeof *info)};
+    milcgpu_call call = call_of(MILCGPU_LOAD_LNGLINKS, "load_lnglinks", p, outputs);
+    milcgpu_offload(&call, milcgpu_make_links(MILCGPU_LOAD_LNGLINKS, info, NULL, lng, p, links, 0),
+                    milcgpu_original(load_lnglinks)(info, lng, p, links));
 }
 
 /* ---- gauge links out of the sites ------------------------------------------------------------------------------- */

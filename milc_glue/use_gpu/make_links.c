@@ -7,13 +7,6 @@
 
 #include "routines.h"
 
-/* Whether the plugin can do this; said once where it cannot. */
-int milcgpu_can_offload(milcgpu_routine routine, int can, const char *why) {
-    if (!can)
-        milcgpu_plugin_says_once(routine, why);
-    return can;
-}
-
 static double fat_flops(const ks_component_paths *p) {
     const asqtad_coeffs_t *c = &p->act_path_coeff;
     return (c->three_staple == 0 && c->lepage == 0 && c->five_staple == 0 ? 72.0 : 61632.0) * volume / numnodes();
@@ -33,8 +26,10 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
         const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
         spec.paths = straight;
     }
-    if (!milcgpu_plugin_links(routine, &spec, milcgpu_gauge_is_deferred(links) ? NULL : links, 1, &eps, &fats, &lngs,
-                              NULL, NULL, NULL, device_only, &report))
+    const milcgpu_plugin_links_call call = {
+        routine, &spec,      milcgpu_gauge_is_deferred(links) ? NULL : links, 1, &eps, &fats, &lngs, NULL, NULL,
+        NULL,    device_only};
+    if (!milcgpu_plugin_links(call, &report))
         return 0;
     info->final_sec = seconds + milcgpu_plugin_seconds();
     info->final_flop = (fat != NULL ? fat_flops(p) : 0) + (lng != NULL ? long_flops() : 0);
@@ -88,30 +83,27 @@ void milcgpu_destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_li
 #endif
 
 /* create_fn_links without filling the fields with zeros. */
-fn_links_t *milcgpu_new_fn_links_by(void *(*make)(size_t, const char *)) {
+fn_links_t *milcgpu_new_fn_links(void) {
     fn_links_t *fn = (fn_links_t *)milcgpu_room(sizeof(fn_links_t), "fn links");
     init_ferm_links(fn);
 #if MILCGPU_MILC >= 3
     fn->preserve = 0;
 #endif
     fn->phase = create_link_phase_info();
-    fn->fat = (su3_matrix *)make(LINK_BYTES, "fat links");
-    fn->lng = (su3_matrix *)make(LINK_BYTES, "long links");
+    fn->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
+    fn->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
     return fn;
 }
-fn_links_t *milcgpu_new_fn_links(void) { return milcgpu_new_fn_links_by(milcgpu_room); }
 
-/* used: whether they will be filled. */
-hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap, int used) {
-    void *(*const make)(size_t, const char *) = used ? milcgpu_room : milcgpu_untouched_room;
+hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap) {
     hisq_auxiliary_t *aux = (hisq_auxiliary_t *)milcgpu_room(sizeof(hisq_auxiliary_t), "HISQ auxiliary links");
     memset(aux, 0, sizeof *aux);
     aux->phases_in = 1;
     aux->WeqY = ap->ugroup == UNITARIZE_U3;
-    aux->U_link = (su3_matrix *)make(LINK_BYTES, "U links");
-    aux->V_link = (su3_matrix *)make(LINK_BYTES, "V links");
-    aux->Y_unitlink = (su3_matrix *)make(LINK_BYTES, "Y links");
-    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)make(LINK_BYTES, "W links");
+    aux->U_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "U links");
+    aux->V_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "V links");
+    aux->Y_unitlink = (su3_matrix *)milcgpu_room(LINK_BYTES, "Y links");
+    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)milcgpu_room(LINK_BYTES, "W links");
     return aux;
 }
 
@@ -132,10 +124,18 @@ int milcgpu_make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t 
     }
     if (fill && !milcgpu_gauge_to(aux->U_link, links))
         return 0;
-    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_gauge_is_deferred(links) ? NULL : links,
-                              milcgpu_n_sets(ap) + deps, eps, fat, lng, fill ? aux->V_link : NULL,
-                              fill ? aux->Y_unitlink : NULL, fill && !aux->WeqY ? aux->W_unitlink : NULL, device_only,
-                              &report))
+    const milcgpu_plugin_links_call call = {MILCGPU_HISQ_LINKS,
+                                            &spec,
+                                            milcgpu_gauge_is_deferred(links) ? NULL : links,
+                                            milcgpu_n_sets(ap) + deps,
+                                            eps,
+                                            fat,
+                                            lng,
+                                            fill ? aux->V_link : NULL,
+                                            fill ? aux->Y_unitlink : NULL,
+                                            fill && !aux->WeqY ? aux->W_unitlink : NULL,
+                                            device_only};
+    if (!milcgpu_plugin_links(call, &report))
         return 0;
     INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
     info->final_flop = fat_flops(&ap->p1) + fat_flops(&ap->p2) + long_flops();
@@ -175,18 +175,18 @@ static void fill_by_cpu(fn_links_t **to, int deps_too, hisq_auxiliary_t *aux, ks
     milcgpu_destroy_hisq(ap, made, fn, deps);
 }
 
-void milcgpu_fill_hisq(const milcgpu_deferred_links *deferred, su3_matrix *links) {
-    const int deps = deferred->n - milcgpu_n_sets(deferred->hisq);
+void milcgpu_fill_hisq(const milcgpu_making_of_links *making, su3_matrix *links) {
+    const int deps = making->n - milcgpu_n_sets(making->hisq);
     fn_links_t *fn[MAX_NAIK + 1];
     info_t info;
     int i;
     memset(&info, 0, sizeof info);
-    for (i = 0; i < deferred->n; i++)
-        fn[i] = deferred->fn[i] != NULL ? deferred->fn[i] : milcgpu_new_fn_links();
+    for (i = 0; i < making->n; i++)
+        fn[i] = making->fn[i] != NULL ? making->fn[i] : milcgpu_new_fn_links();
     if (!milcgpu_offloads() ||
-        !milcgpu_make_hisq(&info, fn, deps, deferred->aux, deferred->hisq, links, 0, deferred->aux != NULL))
-        fill_by_cpu(fn, deps, deferred->aux, deferred->hisq, links);
-    for (i = 0; i < deferred->n; i++)
-        if (deferred->fn[i] == NULL)
+        !milcgpu_make_hisq(&info, fn, deps, making->aux, making->hisq, links, 0, making->aux != NULL))
+        fill_by_cpu(fn, deps, making->aux, making->hisq, links);
+    for (i = 0; i < making->n; i++)
+        if (making->fn[i] == NULL)
             milcgpu_original(destroy_fn_links)(fn[i]); /* nobody knows of them */
 }

@@ -53,7 +53,7 @@ int __wrap_ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *res
     iterations = milcgpu_original(ks_ratinv)(src, psim, roots, residues, order, max_iterations, rsqmin, prec, parity,
                                              final_rsq, fn, naik_index, naik_epsilon);
     in_ratinv--;
-    milcgpu_defer_source(NULL, NULL);
+    milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL);
     return iterations;
 }
 
@@ -62,7 +62,7 @@ su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
     if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
         milcgpu_plugin_compare())
         return milcgpu_original(create_v_field_from_site_member)(member);
-    copy = (su3_vector *)milcgpu_untouched_room(sites_on_node * sizeof(su3_vector), "a source");
+    copy = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a source");
     milcgpu_defer_source(copy, (su3_vector *)F_PT(&lattice[0], member));
     return copy;
 }
@@ -94,23 +94,33 @@ int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Rea
 extern double old_g __attribute__((weak)), old_h __attribute__((weak)), old_f __attribute__((weak)),
     old_a __attribute__((weak));
 
-/* By the device, where it has the momenta or can have them. 0: MILC's own is to sum it. */
-static int momentum_action(double *action) {
+typedef struct {
+    double ours, theirs;
+} action_of_momenta;
+static int sum_momenta(double *action) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    return milcgpu_plugin_momentum_action(&sites, action);
+}
+static int compare_actions_of_momenta(const milcgpu_call *call) {
+    const action_of_momenta *const action = (const action_of_momenta *)call->details;
     const double constant = 16. * volume; /* which both have: the rest may vanish */
-    double seconds = -milcgpu_plugin_seconds(), cpu, cpu_seconds;
-    if (!milcgpu_offloads_sites(MILCGPU_MOMENTUM_ACTION, 1, NULL, "d_action_rhmc") ||
-        !milcgpu_plugin_momentum_action(&sites, action))
-        return 0;
-    seconds += milcgpu_plugin_seconds();
-    if (!milcgpu_plugin_compare() || hmom_action == NULL)
-        return 1;
-    milcgpu_enter_old_sites(MILCGPU_MOMENTUM_ACTION);
-    cpu = milcgpu_there(hmom_action)();
-    cpu_seconds = milcgpu_leave_old_sites(MILCGPU_MOMENTUM_ACTION);
-    milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_MOMENTUM_ACTION, *action + constant, cpu + constant, seconds,
-                                                cpu_seconds));
-    return 1;
+    return milcgpu_compare_numbers(call, action->ours + constant, action->theirs + constant);
+}
+/* 0: MILC's own is to sum it. */
+static int momentum_action(double *sum) {
+    action_of_momenta action = {0, 0};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_MOMENTUM_ACTION, .name = "d_action_rhmc", .stay = milcgpu_sites_stay,
+                        .compare = hmom_action != NULL ? compare_actions_of_momenta : NULL, .details = &action,
+                        .only_compared = 1);
+    int done;
+    call.why_own = fermion_action == NULL || &old_g == NULL || &old_h == NULL || &old_f == NULL || &old_a == NULL
+                       ? "MILC's own: this program does not have what it prints"
+                   : phases_in != ON ? "MILC's own: the links have no phases"
+                                     : NULL;
+    done = milcgpu_offload(&call, sum_momenta(&action.ours), action.theirs = milcgpu_there(hmom_action)());
+    *sum = action.ours;
+    return done;
 }
 
 /* As d_action_rhmc of MILC, which sums the momenta's action in the same file: the linker does not replace that. */
@@ -138,8 +148,7 @@ double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     double action;
 #ifndef ANISOTROPY
     double of_momenta;
-    if (fermion_action != NULL && &old_g != NULL && &old_h != NULL && &old_f != NULL && &old_a != NULL &&
-        phases_in == ON && momentum_action(&of_momenta)) {
+    if (momentum_action(&of_momenta)) {
         milcgpu_only_offloaded_read++;
         action = sum_actions(multi_x, sumvec, of_momenta);
         milcgpu_only_offloaded_read--;
@@ -172,22 +181,22 @@ void __wrap_gauge_field_copy(field_offset from, field_offset to) {
     if (from == F_OFFSET(link[0]))
         milcgpu_need(MILCGPU_LINKS, "gauge_field_copy");
     if (to == F_OFFSET(link[0]))
-        milcgpu_need(MILCGPU_FERMION_LINKS, "gauge_field_copy");
+        milcgpu_plugin_host_writes(MILCGPU_LINKS);
     milcgpu_original(gauge_field_copy)(from, to);
     if (to == F_OFFSET(link[0]))
         milcgpu_plugin_host_wrote(MILCGPU_LINKS);
 }
 
 void __wrap_ranmom(void) {
-    if (!draws_momenta())
-        milcgpu_original(ranmom)();
+    draw_momenta();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 
 /* The flag may say that the links stay as they are. */
 gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
     gauge_file *loaded;
-    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "reload_lattice");
+    milcgpu_need(MILCGPU_LINKS, "reload_lattice");
+    milcgpu_plugin_host_writes(MILCGPU_LINKS);
     loaded = milcgpu_original(reload_lattice)(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;

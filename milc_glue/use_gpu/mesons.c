@@ -8,11 +8,13 @@
 
 #define FIELD_BYTES (sites_on_node * sizeof(su3_vector))
 
-/* The fermion links have few readers here, which ask for them. */
-static int offloads(void) {
-    milcgpu_need(MILCGPU_SOLUTIONS, "measurements");
-    return milcgpu_offloads();
+/* A call that writes this field. (The fermion links have few readers here, which ask for them.) */
+static milcgpu_call call_on_field(milcgpu_routine row, const char *name, milcgpu_output *field) {
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .needs = MILCGPU_SOLUTIONS, .outputs = field,
+                                              .n_outputs = 1, .compare = milcgpu_compare_as_quarks);
+    return call;
 }
+#define NO_LINKS "MILC's own: there are no links"
 
 void milcgpu_phases_into_ape_links(int *r0) {
 #if MILCGPU_MILC == 1
@@ -34,12 +36,6 @@ int milcgpu_ape_links_have_phases(void) {
 #endif
 }
 
-static void compared(milcgpu_routine routine, const su3_vector *ours, su3_vector *theirs, double seconds,
-                     double cpu_seconds) {
-    milcgpu_judge(milcgpu_plugin_compare_quarks(routine, ours, theirs, seconds, cpu_seconds));
-    free(theirs);
-}
-
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
 static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
@@ -50,44 +46,37 @@ static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, 
         milcgpu_original(spin_taste_op)(index, r0, dest, src);
 }
 
-/* with_fn: spin_taste_op_ape_fn. Local operators are signs, and stay with MILC: two copies of the field take longer. */
-static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
-                        milcgpu_read_vector *src) {
-    const int links = milcgpu_plugin_links_of_operator(index), fat = links == 2;
-    const int current = fat || milcgpu_there(is_rhosfape_index)(index) ||
-                        milcgpu_there(is_rhosbape_index)(index); /* spin_taste_op has none */
-    double seconds, cpu_seconds;
-    int done = 0;
-    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !offloads()) {
-        own_operator(with_fn, fn, index, r0, dest, src);
-        return;
-    }
-    su3_vector *cpu = (su3_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
-    seconds = -milcgpu_plugin_seconds();
-    if (!fat)
-        milcgpu_phases_into_ape_links(r0);
-    else
+/* Local operators are signs: two copies of the field take longer. */
+static const char *why_own_operator(int index, int has_fn_links, int with_fn) {
+    const int links = milcgpu_plugin_links_of_operator(index);
+    const int is_current = links == 2 || milcgpu_there(is_rhosfape_index)(index) ||
+                           milcgpu_there(is_rhosbape_index)(index); /* spin_taste_op has none */
+    return links < 0                     ? "MILC's own: this operator is one of two fields, or unknown"
+           : links == 0                  ? MILCGPU_SAID_AT_START
+           : ape_links == NULL           ? "MILC's own: there are no APE links"
+           : is_current && !with_fn      ? "MILC's own: this routine has no operators with fat links"
+           : links == 2 && !has_fn_links ? "MILC's own: there are no fat links"
+                                         : NULL;
+}
+
+static int apply_operator(imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest, milcgpu_read_vector *src) {
+    const int fat = milcgpu_plugin_links_of_operator(index) == 2;
+    if (fat)
         milcgpu_fill_links();
-    done = milcgpu_plugin_spin_taste(ape_links, milcgpu_ape_links_have_phases(), fat ? fn->fat : NULL,
+    else
+        milcgpu_phases_into_ape_links(r0);
+    return milcgpu_plugin_spin_taste(ape_links, milcgpu_ape_links_have_phases(), fat ? fn->fat : NULL,
                                      fat ? fn->lng : NULL, index, r0, milcgpu_vector_field(src),
                                      milcgpu_vector_field(dest));
-    seconds += milcgpu_plugin_seconds();
-    if (done && cpu == NULL)
-        return;
-    milcgpu_enter_original(MILCGPU_SPIN_TASTE);
-    if (!done) {
-        own_operator(with_fn, fn, index, r0, dest, src);
-    } else {
-        su3_vector *made = (su3_vector *)milcgpu_room(FIELD_BYTES, "a comparison");
-        own_operator(with_fn, fn, index, r0, made, cpu); /* dest may have been src */
-        memcpy(cpu, made, FIELD_BYTES);
-        free(made);
-    }
-    cpu_seconds = milcgpu_leave_original(MILCGPU_SPIN_TASTE);
-    if (done)
-        compared(MILCGPU_SPIN_TASTE, dest, cpu, seconds, cpu_seconds);
-    else
-        free(cpu);
+}
+
+/* with_fn: spin_taste_op_ape_fn. */
+static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
+                        milcgpu_read_vector *src) {
+    milcgpu_output field = MILCGPU_MEMORY(dest, FIELD_BYTES);
+    milcgpu_call call = call_on_field(MILCGPU_SPIN_TASTE, "spin_taste_op", &field);
+    call.why_own = why_own_operator(index, fn != NULL, with_fn);
+    milcgpu_offload(&call, apply_operator(fn, index, r0, dest, src), own_operator(with_fn, fn, index, r0, dest, src));
 }
 
 void __wrap_spin_taste_op(int index, int *r0, su3_vector *dest, milcgpu_read_vector *src) {
@@ -101,100 +90,96 @@ void __wrap_spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int *r0, su3_v
 void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *src, const su3_matrix *links,
                         int *refresh_links) {
     const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
-    double seconds, cpu_seconds;
-    su3_vector *cpu;
-    if (links == NULL || dest == src || !offloads()) {
-        milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links);
-        return;
-    }
-    seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_plugin_shift(links, dir, way, milcgpu_vector_field(src), milcgpu_vector_field(dest))) {
-        seconds += milcgpu_plugin_seconds();
-        cpu = (su3_vector *)milcgpu_copy_to_compare(dest, FIELD_BYTES);
-        if (cpu == NULL)
-            return;
-        cpu_seconds = milcgpu_by_milc(MILCGPU_SHIFT_FIELD,
-                                      milcgpu_original(shift_field)(dir, fb, cpu, src, links, refresh_links));
-        compared(MILCGPU_SHIFT_FIELD, dest, cpu, seconds, cpu_seconds);
-        return;
-    }
-    milcgpu_by_milc(MILCGPU_SHIFT_FIELD, milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links));
+    milcgpu_output field = MILCGPU_MEMORY(dest, FIELD_BYTES);
+    milcgpu_call call = call_on_field(MILCGPU_SHIFT_FIELD, "shift_field", &field);
+    call.why_own = links == NULL ? NO_LINKS : dest == src ? "MILC's own: the field is shifted in place" : NULL;
+    milcgpu_offload(&call, milcgpu_plugin_shift(links, dir, way, milcgpu_vector_field(src), milcgpu_vector_field(dest)),
+                    milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links));
 }
 
 #endif
 
 /* ---- smearing ---------------------------------------------------------------------------------------------------- */
 
-static int smeared_on_device = 0;
-static int smearing_served = 0;
+static struct {
+    int tried; /* this program smears on the device, or tries to */
+    int done;  /* the device has smeared: MILC has no products of links for its Laplacian */
+} smearing;
 
 /* develop keeps products of two links for its next smearing. A rank makes them again if the links have another address
  * than last time, and sends messages then. On several ranks that may be so on some ranks only, and they wait for the
  * others for ever. Without products from last time all ranks make them. */
 static void smear_by_milc(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
 #if MILCGPU_MILC != 1
-    if (smearing_served && numnodes() > 1 && gauss_smear_delete_2link_cpu != NULL)
+    if (smearing.tried && numnodes() > 1 && gauss_smear_delete_2link_cpu != NULL)
         milcgpu_there(gauss_smear_delete_2link_cpu)();
 #endif
     milcgpu_original(gauss_smear_v_field)(src, t_links, width, iters, t0);
 }
 
+static int smear(const milcgpu_call *call, su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
+    smearing.tried = 1;
+    if (!milcgpu_plugin_gauss_smear(t_links, width, iters, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)))
+        return 0;
+    smearing.done = 1;
+    if (!MILCGPU_IS_MASTER && this_node == 0) {
+        printf("GSMEAR: time = %e (fn %s) iters = %d\n", milcgpu_seconds_so_far(call), MILC_PRECISION == 1 ? "F" : "D",
+               iters);
+        fflush(stdout);
+    }
+    return 1;
+}
 void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
-    su3_vector *cpu;
-    double seconds, cpu_seconds;
-    if (t_links == NULL || iters < 1 || !offloads()) {
-        smear_by_milc(src, t_links, width, iters, t0);
-        return;
-    }
-    smearing_served = 1;
-    cpu = (su3_vector *)milcgpu_copy_to_compare(src, FIELD_BYTES);
-    seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_plugin_gauss_smear(t_links, width, iters, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src))) {
-        seconds += milcgpu_plugin_seconds();
-        smeared_on_device = 1;
-        if (!MILCGPU_IS_MASTER && this_node == 0) {
-            printf("GSMEAR: time = %e (fn %s) iters = %d\n", seconds, MILC_PRECISION == 1 ? "F" : "D", iters);
-            fflush(stdout);
-        }
-        if (cpu == NULL)
-            return;
-        cpu_seconds = milcgpu_by_milc(MILCGPU_GAUSS_SMEAR, smear_by_milc(cpu, t_links, width, iters, t0));
-        compared(MILCGPU_GAUSS_SMEAR, src, cpu, seconds, cpu_seconds);
-        return;
-    }
-    free(cpu);
-    milcgpu_by_milc(MILCGPU_GAUSS_SMEAR, smear_by_milc(src, t_links, width, iters, t0));
+    milcgpu_output field = MILCGPU_MEMORY(src, FIELD_BYTES);
+    milcgpu_call call = call_on_field(MILCGPU_GAUSS_SMEAR, "gauss_smear_v_field", &field);
+    call.why_own = t_links == NULL ? NO_LINKS : iters < 1 ? "MILC's own: there are no iterations" : NULL;
+    milcgpu_offload(&call, smear(&call, src, t_links, width, iters, t0), smear_by_milc(src, t_links, width, iters, t0));
 }
 
-/* Never compared: develop's takes the two-link products of the last smearing, whatever its links. */
-void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
-    if (t_links != NULL && offloads() &&
-        milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)))
-        return;
-    milcgpu_enter_original(MILCGPU_LAPLACIAN);
-    if (!MILCGPU_IS_MASTER && t_links != NULL &&
-        smeared_on_device) { /* MILC's products of links are not there: its smearing makes them */
+/* develop's own takes the two-link products of its last smearing, whatever the links: if there was none, it makes some
+ * first. */
+static void laplacian_by_milc(su3_vector *src, su3_matrix *t_links, int t0) {
+    if (!MILCGPU_IS_MASTER && t_links != NULL && smearing.done) {
         su3_vector *unused = (su3_vector *)milcgpu_room(FIELD_BYTES, "products of links");
         memcpy(unused, src, FIELD_BYTES);
         smear_by_milc(unused, t_links, 1, 1, ALL_T_SLICES);
         free(unused);
     }
     milcgpu_original(laplacian_v_field)(src, t_links, t0);
-    milcgpu_leave_original(MILCGPU_LAPLACIAN);
+}
+/* Never compared, because of these products. */
+void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
+    milcgpu_output field = MILCGPU_MEMORY(src, FIELD_BYTES);
+    milcgpu_call call = call_on_field(MILCGPU_LAPLACIAN, "laplacian_v_field", &field);
+    call.why_own = t_links == NULL ? NO_LINKS : NULL;
+    call.compare = NULL;
+    milcgpu_offload(&call, milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)),
+                    laplacian_by_milc(src, t_links, t0));
 }
 
 /* ---- contractions ------------------------------------------------------------------------------------------------ */
 
+typedef struct {
+    const milcgpu_tables *tables;
+    su3_vector *src1, *src2;
+    imp_ferm_links_t *fn[2]; /* of the two quarks */
+    const int *operators;
+} contraction;
+
+/* What the operators need: fat links of either quark, APE links. */
+typedef struct {
+    int fat_of[2], ape;
+} links_needed;
+
 /* MILC's groups and tables as a list of terms; milcs: NULL, or the same terms as MILC adds them, for num_corr
  * correlators behind the others. 0: there is something that MILC's routine must do, or refuse. */
-static int list_terms(milcgpu_meson_term *terms, milcgpu_meson_term *milcs, int num_corr, int groups,
-                      const int *num_corr_mom, int **corr_table, const int *p_index, const int *spin_taste_snk,
-                      const int *meson_phase, const Real *meson_factor, const int *corr_index, int fat_of[2],
-                      int *needs_ape) {
+static int list_terms(const contraction *c, milcgpu_meson_term *terms, milcgpu_meson_term *milcs, int num_corr,
+                      links_needed *needed) {
+    const milcgpu_tables *const t = c->tables;
     int g, k, n = 0;
-    fat_of[0] = fat_of[1] = *needs_ape = 0;
-    for (g = 0; g < groups; g++) {
-        const int op = num_corr_mom[g] > 0 ? spin_taste_snk[corr_table[g][0]] : 0;
+    memset(needed, 0, sizeof *needed);
+    for (g = 0; g < t->groups; g++) {
+        const int op = t->num_corr_mom[g] > 0 ? c->operators[t->corr_table[g][0]] : 0;
         const int pair = milcgpu_there(is_rhosfn_index)(op) || milcgpu_there(is_rhosape_index)(op);
         const int links = pair ? 1 + milcgpu_there(is_rhosfn_index)(op) : milcgpu_plugin_links_of_operator(op);
         const int forward = milcgpu_there(is_rhosffn_index)(op) || milcgpu_there(is_rhosfape_index)(op);
@@ -202,16 +187,17 @@ static int list_terms(milcgpu_meson_term *terms, milcgpu_meson_term *milcs, int 
         if (links < 0 || (forward && milcgpu_there(forward_index)(op) != op) ||
             (backward && milcgpu_there(backward_index)(op) != op))
             return 0; /* the last: master ends the run */
-        *needs_ape = *needs_ape || links == 1;
-        fat_of[0] = fat_of[0] || (links == 2 && !milcgpu_there(is_rhosffn_index)(op));
-        fat_of[1] = fat_of[1] || (links == 2 && !milcgpu_there(is_rhosbfn_index)(op));
-        for (k = 0; k < num_corr_mom[g]; k++, n++) {
-            const int c = corr_table[g][k];
-            const milcgpu_meson_term term = {op, p_index[c], meson_phase[c], meson_factor[c], corr_index[c]};
+        needed->ape |= links == 1;
+        needed->fat_of[0] |= links == 2 && !milcgpu_there(is_rhosffn_index)(op);
+        needed->fat_of[1] |= links == 2 && !milcgpu_there(is_rhosbfn_index)(op);
+        for (k = 0; k < t->num_corr_mom[g]; k++, n++) {
+            const int m = t->corr_table[g][k];
+            const milcgpu_meson_term term = {op, t->p_index[m], t->meson_phase[m], t->meson_factor[m],
+                                             t->corr_index[m]};
             terms[n] = term;
             if (milcs != NULL) {
                 milcs[n] = term;
-                milcs[n].factor *= milcgpu_repeats(corr_table[g], num_corr_mom[g], p_index, k);
+                milcs[n].factor *= milcgpu_repeats(t, g, k);
                 milcs[n].correlator += num_corr;
             }
         }
@@ -219,44 +205,55 @@ static int list_terms(milcgpu_meson_term *terms, milcgpu_meson_term *milcs, int 
     return 1;
 }
 
-/* sums: num_corr times nt complex numbers, zero; twice as many where as_milc: then as MILC has them. 1: done. */
-static int contract(double *sums, int as_milc, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
-                    char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
-                    imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk, int *meson_phase,
-                    Real *meson_factor, int num_corr, int *corr_index, int *r0) {
-    const int n = milcgpu_entries_of(groups, num_corr_mom), times = as_milc ? 2 : 1;
-    int fat_of[2], needs_ape, done = 0;
-    milcgpu_momentum *momenta;
-    milcgpu_meson_term *terms;
-    momenta = (milcgpu_momentum *)milcgpu_room((no_q_momenta + 1) * sizeof *momenta, "momenta");
-    terms = (milcgpu_meson_term *)milcgpu_room((times * n + 1) * sizeof *terms, "terms of correlators");
-    if (list_terms(terms, as_milc ? terms + n : NULL, num_corr, groups, num_corr_mom, corr_table, p_index,
-                   spin_taste_snk, meson_phase, meson_factor, corr_index, fat_of, &needs_ape) &&
-        (ape_links != NULL || !(needs_ape || fat_of[0] || fat_of[1])) && (!fat_of[0] || fn_src1 != NULL) &&
-        (!fat_of[1] || fn_src2 != NULL)) {
-        const void *const fat[2] = {fat_of[0] ? fn_src1->fat : NULL, fat_of[1] ? fn_src2->fat : NULL};
-        const void *const lng[2] = {fat_of[0] ? fn_src1->lng : NULL, fat_of[1] ? fn_src2->lng : NULL};
+static int sum_correlators(const contraction *c, const links_needed *needed, milcgpu_meson_spec *spec,
+                           milcgpu_correlators *to) {
+    const int *const fat_of = needed->fat_of;
+    const void *fat[2] = {NULL, NULL}, *lng[2] = {NULL, NULL};
+    int q;
+    for (q = 0; q < 2; q++)
+        if (fat_of[q]) {
+            fat[q] = c->fn[q]->fat;
+            lng[q] = c->fn[q]->lng;
+        }
+    if (fat_of[0] || fat_of[1])
+        milcgpu_fill_links();
+    if (needed->ape)
+        milcgpu_phases_into_ape_links(c->tables->r0);
+    /* Local operators are signs: no links are looked at or loaded for them. */
+    return milcgpu_plugin_contract(needed->ape || fat_of[0] || fat_of[1] ? ape_links : NULL,
+                                   milcgpu_ape_links_have_phases(), fat, lng, spec, milcgpu_vector_field(c->src1),
+                                   milcgpu_vector_field(c->src2), to->sums);
+}
+
+static int contract(const contraction *c, milcgpu_correlators *to) {
+    const milcgpu_tables *const t = c->tables;
+    const int n = milcgpu_entries_of(t);
+    milcgpu_momentum *momenta = (milcgpu_momentum *)milcgpu_room((t->no_q_momenta + 1) * sizeof *momenta, "momenta");
+    milcgpu_meson_term *terms =
+        (milcgpu_meson_term *)milcgpu_room((to->times * n + 1) * sizeof *terms, "terms of correlators");
+    links_needed needed;
+    int done = list_terms(c, terms, to->times > 1 ? terms + n : NULL, to->n, &needed) &&
+               (ape_links != NULL || !(needed.ape || needed.fat_of[0] || needed.fat_of[1])) &&
+               (!needed.fat_of[0] || c->fn[0] != NULL) && (!needed.fat_of[1] || c->fn[1] != NULL);
+    if (!done) {
+        milcgpu_plugin_says_once(MILCGPU_MESON_CONT, "MILC's own: an operator, or links that it takes, are not there");
+    } else {
         milcgpu_meson_spec spec;
-        if (fat_of[0] || fat_of[1])
-            milcgpu_fill_links();
         memset(&spec, 0, sizeof spec);
         spec.struct_size = sizeof spec;
-        memcpy(spec.origin, r0, sizeof spec.origin);
-        spec.n_momenta = no_q_momenta;
-        spec.n_terms = times * n;
-        spec.n_correlators = times * num_corr;
+        memcpy(spec.origin, t->r0, sizeof spec.origin);
+        spec.n_momenta = t->no_q_momenta;
+        spec.n_terms = to->times * n;
+        spec.n_correlators = to->times * to->n;
         spec.momenta = momenta;
         spec.terms = terms;
-        milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
-        if (needs_ape)
-            milcgpu_phases_into_ape_links(r0);
-        /* Local operators are signs: no links are looked at or loaded for them. */
-        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL,
-                                       milcgpu_ape_links_have_phases(), fat, lng, &spec, milcgpu_vector_field(src1),
-                                       milcgpu_vector_field(src2), sums);
+        milcgpu_list_momenta(momenta, t);
+        done = sum_correlators(c, &needed, &spec, to);
     }
     free(momenta);
     free(terms);
+    if (done)
+        milcgpu_add_to_rows(to);
     return done;
 }
 
@@ -265,48 +262,27 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
                               imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk,
                               int *meson_phase, Real *meson_factor, MILCGPU_NUMBER(int num_corr) int *corr_index,
                               int *r0) {
+    const milcgpu_tables t = {no_q_momenta, q_momstore,   q_parity,   groups, num_corr_mom, corr_table, p_index,
+                              meson_phase,  meson_factor, corr_index, r0};
+    const contraction c = {&t, src1, src2, {fn_src1, fn_src2}, spin_taste_snk};
 #if MILCGPU_MILC == 1
-    const int num_corr = milcgpu_correlators_of(groups, num_corr_mom, corr_table, corr_index);
+    const int num_corr = milcgpu_correlators_of(&t);
 #endif
-    const size_t reals = 2 * (size_t)nt, numbers = num_corr * reals;
-    const int repeats = milcgpu_most_repeats(groups, num_corr_mom, corr_table, p_index);
-    const int as_milc = repeats > 1 && milcgpu_plugin_compare();
-    double *sums, *theirs, seconds, cpu_seconds = 0;
-    Real **rows;
-    int done = 0, m;
-#define MILCS_OWN                                                                                                      \
-    milcgpu_original(ks_meson_cont_mom)(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom,    \
-                                        corr_table, p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase,            \
-                                        meson_factor, MILCGPU_NUMBER(num_corr) corr_index, r0)
-    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !offloads()) {
-        MILCS_OWN;
-        return;
-    }
-    sums = (double *)milcgpu_room((2 + as_milc) * numbers * sizeof(double), "correlators");
-    memset(sums, 0, (2 + as_milc) * numbers * sizeof(double));
-    theirs = sums + (1 + as_milc) * numbers;
-    rows = (Real **)milcgpu_room(num_corr * sizeof *rows, "correlators");
-    for (m = 0; m < num_corr; m++)
-        rows[m] = (Real *)prop[m];
-    seconds = -milcgpu_plugin_seconds();
-    done = contract(sums, as_milc, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,
-                    p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr, corr_index, r0);
-    seconds += milcgpu_plugin_seconds();
-    if (!done || milcgpu_plugin_compare()) {
-        milcgpu_rows_before(rows, num_corr, reals, theirs);
-        cpu_seconds = milcgpu_by_milc(MILCGPU_MESON_CONT, MILCS_OWN);
-    }
-    if (done && milcgpu_plugin_compare()) {
-        milcgpu_rows_after(rows, num_corr, reals, theirs);
-        if (MILCGPU_IS_MASTER)
-            g_vecdoublesum(theirs, numbers);
-        milcgpu_judge(milcgpu_plugin_compare_correlators(
-            MILCGPU_MESON_CONT, 6, num_corr * nt, as_milc ? sums + numbers : sums, theirs, src1, src2,
-            milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), repeats, seconds, cpu_seconds));
-    }
-    if (done && (!MILCGPU_IS_MASTER || this_node == 0)) /* the sums are of all ranks */
-        milcgpu_add_to_rows(rows, num_corr, reals, sums);
-    free(rows);
-    free(sums);
-#undef MILCS_OWN
+    const int n = num_corr > 0 ? num_corr : 0;
+    milcgpu_correlators rows = milcgpu_new_correlators(&t, n, 2 * (size_t)nt);
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_MESON_CONT, .name = "ks_meson_cont_mom", .needs = MILCGPU_SOLUTIONS,
+                        .why_own = milcgpu_has_tables(&t, n) ? NULL : MILCGPU_WITHOUT_TABLES, .outputs = rows.rows,
+                        .n_outputs = n, .compare = milcgpu_compare_rows, .details = &rows);
+    int m;
+    rows.of_all_ranks = MILCGPU_IS_MASTER;
+    rows.src1 = src1, rows.src2 = src2, rows.reals_of_source = 6;
+    for (m = 0; m < n; m++)
+        rows.rows[m].data = prop[m], rows.rows[m].bytes = nt * sizeof(complex);
+    milcgpu_offload(&call, contract(&c, &rows),
+                    milcgpu_original(ks_meson_cont_mom)(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups,
+                                                        num_corr_mom, corr_table, p_index, fn_src1, fn_src2,
+                                                        spin_taste_snk, meson_phase, meson_factor,
+                                                        MILCGPU_NUMBER(num_corr) corr_index, r0));
+    milcgpu_free_correlators(&rows);
 }

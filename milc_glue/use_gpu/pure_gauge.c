@@ -30,105 +30,74 @@ static void need(int fields, const char *who) {
         milcgpu_end_of_run();
 }
 
-static int in_update = 0;
+static int in_update = 0; /* calls of MILC's update() that are running */
+static int stay_on_device(void) { return in_update && milcgpu_plugin_resident(); }
 
-typedef struct {
-    milcgpu_routine row;
-    const char *name;
-    int reads, writes;
-    void (*own)(Real);
-    int (*by_device)(const milcgpu_plugin_lattice *, Real);
-} routine;
+static milcgpu_call call_on_sites(milcgpu_routine row, const char *name, int reads, int writes) {
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .reads = reads, .writes = writes,
+                                              .stay = stay_on_device, .compare = milcgpu_compare_gauge);
+    return call;
+}
 
-/* 1: the device has done it, and MILC's own was not called. */
-static int call(const routine *r, Real eps) {
+static int update_links(Real eps) {
     const milcgpu_plugin_lattice l = sites();
-    double seconds, cpu_seconds;
-    if (milcgpu_offloads()) {
-        if (milcgpu_plugin_compare())
-            need(BOTH, r->name);
-        seconds = -milcgpu_plugin_seconds();
-        if (r->by_device(&l, eps)) {
-            seconds += milcgpu_plugin_seconds();
-            if (milcgpu_plugin_compare()) {
-                milcgpu_enter_original(r->row);
-                r->own(eps);
-                cpu_seconds = milcgpu_leave_original(r->row);
-                milcgpu_judge(milcgpu_plugin_compare_gauge(r->row, r->writes, NULL, NULL, 0, seconds, cpu_seconds));
-                return 0;
-            }
-            if (!milcgpu_plugin_resident() || !in_update)
-                need(r->writes, r->name);
-            return 1;
-        }
-    }
-    need(r->reads, r->name);
-    milcgpu_by_milc(r->row, (r->own(eps), 0));
-    milcgpu_plugin_host_wrote(r->writes);
-    return 0;
+    return milcgpu_plugin_update_links(&l, eps, ORDER);
 }
-
-static int update_links(const milcgpu_plugin_lattice *l, Real eps) {
-    return milcgpu_plugin_update_links(l, eps, ORDER);
-}
-static void own_update_u(Real eps) { milcgpu_original(update_u)(eps); }
 void __wrap_update_u(Real eps) {
-    const routine r = {MILCGPU_UPDATE_U, "update_u", BOTH, MILCGPU_LINKS, own_update_u, update_links};
-    call(&r, eps);
+    milcgpu_call call = call_on_sites(MILCGPU_UPDATE_U, "update_u", BOTH, MILCGPU_LINKS);
+    milcgpu_offload(&call, update_links(eps), milcgpu_original(update_u)(eps));
 }
 
-static int gauge_force(const milcgpu_plugin_lattice *l, Real eps) {
+static int gauge_force(Real eps) {
+    const milcgpu_plugin_lattice l = sites();
     const milcgpu_loops plaquette = {1, 0, 0, MILCGPU_SIGNS_OUT};
-    return milcgpu_plugin_gauge_force(l, &plaquette, beta, eps);
+    return milcgpu_plugin_gauge_force(&l, &plaquette, beta, eps);
 }
-static void own_update_h(Real eps) { milcgpu_original(update_h)(eps); }
 void __wrap_update_h(Real eps) {
-    const routine r = {MILCGPU_GAUGE_FORCE_KS, "update_h", BOTH, MILCGPU_MOMENTA, own_update_h, gauge_force};
-    call(&r, eps);
+    milcgpu_call call = call_on_sites(MILCGPU_GAUGE_FORCE_KS, "update_h", BOTH, MILCGPU_MOMENTA);
+    milcgpu_offload(&call, gauge_force(eps), milcgpu_original(update_h)(eps));
 }
 
-/* MILC's words for links that are no SU(3) matrices are MILC's to say. */
-static int reunitarize_links(const milcgpu_plugin_lattice *l, Real unused) {
+/* If a link is no SU(3) matrix, MILC's routine repeats the call and prints its words. */
+static int reunitarize_links(void) {
+    const milcgpu_plugin_lattice l = sites();
     milcgpu_reunitarize_report report;
-    (void)unused;
-    return milcgpu_plugin_reunitarize(l, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0);
-}
-static void own_reunitarize(Real unused) {
-    (void)unused;
-    milcgpu_original(reunitarize_cpu)();
+    return milcgpu_plugin_reunitarize(&l, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0);
 }
 void __wrap_reunitarize_cpu(void) {
-    const routine r = {MILCGPU_REUNITARIZE, "reunitarize_cpu", MILCGPU_LINKS,
-                       MILCGPU_LINKS,       own_reunitarize,   reunitarize_links};
-    call(&r, 0);
+    milcgpu_call call = call_on_sites(MILCGPU_REUNITARIZE, "reunitarize_cpu", MILCGPU_LINKS, MILCGPU_LINKS);
+    milcgpu_offload(&call, reunitarize_links(), milcgpu_original(reunitarize_cpu)());
 }
 
+typedef struct {
+    double of_links, of_momenta, theirs; /* the last: of the momenta, MILC's */
+} actions;
 /* MILC's has no constant in the momenta's action. */
-double __wrap_d_action(void) {
+static int sum_actions(actions *a) {
     const milcgpu_plugin_lattice l = sites();
-    double space, time, of_links, of_momenta, seconds, cpu, cpu_seconds;
-    if (milcgpu_offloads()) {
-        if (milcgpu_plugin_compare())
-            need(BOTH, "d_action");
-        seconds = -milcgpu_plugin_seconds();
-        if (milcgpu_plugin_plaquettes(&l, &space, &time) && milcgpu_plugin_momentum_action(&l, &of_momenta)) {
-            seconds += milcgpu_plugin_seconds();
-            of_links = -beta * volume * (space + time);
-            of_momenta += 16. * volume;
+    double space, time;
+    if (!milcgpu_plugin_plaquettes(&l, &space, &time) || !milcgpu_plugin_momentum_action(&l, &a->of_momenta))
+        return 0;
+    a->of_links = -beta * volume * (space + time);
+    a->of_momenta += 16. * volume;
 #if MILCGPU_MILC == 1
-            node0_printf("PLAQUETTE ACTION: %e\n", of_links);
+    node0_printf("PLAQUETTE ACTION: %e\n", a->of_links);
 #endif
-            node0_printf("ACTION: g,h = %e  %e  %e\n", of_links, of_momenta, of_links + of_momenta);
-            if (milcgpu_plugin_compare() && hmom_action != NULL) {
-                milcgpu_enter_original(MILCGPU_MOMENTUM_ACTION);
-                cpu = milcgpu_there(hmom_action)();
-                cpu_seconds = milcgpu_leave_original(MILCGPU_MOMENTUM_ACTION);
-                milcgpu_judge(
-                    milcgpu_plugin_compare_number(MILCGPU_MOMENTUM_ACTION, of_momenta, cpu, seconds, cpu_seconds));
-            }
-            return of_links + of_momenta;
-        }
-    }
+    node0_printf("ACTION: g,h = %e  %e  %e\n", a->of_links, a->of_momenta, a->of_links + a->of_momenta);
+    return 1;
+}
+static int compare_actions(const milcgpu_call *call) {
+    const actions *const a = (const actions *)call->details;
+    return milcgpu_compare_numbers(call, a->of_momenta, a->theirs);
+}
+double __wrap_d_action(void) {
+    actions a = {0, 0, 0};
+    milcgpu_call call = call_on_sites(MILCGPU_MOMENTUM_ACTION, "d_action", 0, 0);
+    call.compare = hmom_action != NULL ? compare_actions : NULL;
+    call.details = &a;
+    call.only_compared = 1;
+    if (milcgpu_offload(&call, sum_actions(&a), a.theirs = milcgpu_there(hmom_action)()))
+        return a.of_links + a.of_momenta;
     need(BOTH, "d_action");
     return milcgpu_original(d_action)();
 }
@@ -151,26 +120,25 @@ int __wrap_update(void) {
 }
 
 void __wrap_ranmom(void) {
-    if (!draws_momenta())
-        milcgpu_original(ranmom)();
+    draw_momenta();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 
 /* ---- over-relaxation and heat bath ------------------------------------------------------------------------------- */
 
-/* Their arguments are numbers of sweeps. */
-static int overrelax_links(const milcgpu_plugin_lattice *l, Real sweeps) {
-    return milcgpu_why_own_sweeps() == NULL && milcgpu_plugin_overrelax(l, (int)sweeps);
+static int overrelax_links(int sweeps) {
+    const milcgpu_plugin_lattice l = sites();
+    return milcgpu_plugin_overrelax(&l, sweeps);
 }
-static void own_relax(Real sweeps) { milcgpu_original(relax)((int)sweeps); }
-/* A sweep takes a rounding three times as far: so one at a time is compared. */
-static int at_a_time(int sweeps) { return milcgpu_plugin_compare() && sweeps > 1 ? 1 : sweeps; }
+/* A sweep makes a difference of rounding three times as large, so each is compared by itself. */
+static int at_a_time(int sweeps) { return milcgpu_offloads() && milcgpu_plugin_compare() && sweeps > 1 ? 1 : sweeps; }
 void __wrap_relax(int sweeps) {
-    const routine r = {MILCGPU_OVERRELAX, "relax", MILCGPU_LINKS, MILCGPU_LINKS, own_relax, overrelax_links};
     int done, n;
     for (done = 0; done < sweeps; done += n) {
+        milcgpu_call call = call_on_sites(MILCGPU_OVERRELAX, "relax", MILCGPU_LINKS, MILCGPU_LINKS);
+        call.why_own = milcgpu_why_own_sweeps();
         n = at_a_time(sweeps);
-        call(&r, n);
+        milcgpu_offload(&call, overrelax_links(n), milcgpu_original(relax)(n));
     }
 }
 
@@ -242,30 +210,29 @@ static uint32_t shift_of_numbers(void) {
     return 0;
 }
 
-static generators of_sites; /* of the call */
-
-static int heat_links(const milcgpu_plugin_lattice *l, Real sweeps) {
-    return milcgpu_plugin_heat_bath(l, beta, (int)sweeps, of_sites.words, of_sites.drawn);
+/* 0: there is no room, which a line says. */
+static int room_for(generators *g) {
+    if (g->shift == 0)
+        return 0;
+    g->words = (uint32_t *)milcgpu_try_room((WORDS + 1) * sizeof(uint32_t) * sites_on_node, "random numbers");
+    g->drawn = g->words != NULL ? g->words + WORDS * sites_on_node : NULL;
+    return g->words != NULL;
 }
-static void own_monte(Real sweeps) { milcgpu_original(monte)((int)sweeps); }
+static int heat_links(generators *g, int sweeps) {
+    const milcgpu_plugin_lattice l = sites();
+    if (!room_for(g))
+        return 0;
+    by_all_threads(words_part, g);
+    return milcgpu_plugin_heat_bath(&l, beta, sweeps, g->words, g->drawn);
+}
 static void heat_bath(int sweeps) {
-    const routine r = {MILCGPU_HEAT_BATH, "monte", MILCGPU_LINKS, MILCGPU_LINKS, own_monte, heat_links};
     generators g = {NULL, NULL, 0};
-    if (milcgpu_offloads() && milcgpu_why_own_sweeps() == NULL)
-        g.shift = shift_of_numbers();
-    if (g.shift != 0)
-        g.words = (uint32_t *)milcgpu_try_room((WORDS + 1) * sizeof(uint32_t) * sites_on_node, "random numbers");
-    if (g.words == NULL) {
-        need(MILCGPU_LINKS, r.name);
-        milcgpu_by_milc(r.row, (own_monte(sweeps), 0));
-        milcgpu_plugin_host_wrote(MILCGPU_LINKS);
-        return;
-    }
-    g.drawn = g.words + WORDS * sites_on_node;
-    by_all_threads(words_part, &g);
-    of_sites = g;
-    if (call(&r, sweeps)) /* else MILC's own has drawn them */
-        by_all_threads(advance_part, &g);
+    milcgpu_call call = call_on_sites(MILCGPU_HEAT_BATH, "monte", MILCGPU_LINKS, MILCGPU_LINKS);
+    call.why_own = milcgpu_why_own_sweeps();
+    if (milcgpu_offloads() && call.why_own == NULL && (g.shift = shift_of_numbers()) == 0)
+        call.why_own = "MILC's own: the generators of this MILC are not known";
+    if (milcgpu_offload(&call, heat_links(&g, sweeps), milcgpu_original(monte)(sweeps)) && !call.compares)
+        by_all_threads(advance_part, &g); /* else MILC's own has drawn them */
     free(g.words);
 }
 void __wrap_monte(int sweeps) {
@@ -277,8 +244,8 @@ void __wrap_monte(int sweeps) {
 }
 #else
 void __wrap_monte(int sweeps) {
-    need(MILCGPU_LINKS, "monte");
-    milcgpu_original(monte)(sweeps);
-    milcgpu_plugin_host_wrote(MILCGPU_LINKS);
+    milcgpu_call call = call_on_sites(MILCGPU_HEAT_BATH, "monte", MILCGPU_LINKS, MILCGPU_LINKS);
+    call.why_own = MILCGPU_SAID_AT_START;
+    milcgpu_offload(&call, 0, milcgpu_original(monte)(sweeps));
 }
 #endif

@@ -40,20 +40,21 @@ static void own_z2(void *what) {
     milcgpu_original(z2rsource_plain_field)(s->dest, s->parity);
 }
 
-static int draws_source(su3_vector *dest, int parity, int (*part)(void *, size_t, size_t), void (*own)(void *)) {
-    source s = {dest, parity, parity == ODD ? even_sites_on_node : 0};
-    const size_t n = (parity == EVEN ? even_sites_on_node : sites_on_node) - s.first;
-    return milcgpu_draws(MILCGPU_RANDOM_SOURCE, s.first, n, part, own, &s, dest, sizeof(su3_vector),
-                         sizeof(su3_vector));
+static void draw_source(source s, const char *name, int (*part)(void *, size_t, size_t), void (*own)(void *)) {
+    const size_t n = (s.parity == EVEN ? even_sites_on_node : sites_on_node) - s.first;
+    const milcgpu_drawing drawing = {MILCGPU_RANDOM_SOURCE, name, s.first, n, part, own, &s};
+    const milcgpu_output field = {s.dest + s.first, sizeof(su3_vector), n, sizeof(su3_vector), NULL};
+    milcgpu_draw(&drawing, field, NULL);
 }
-
+static source source_of(su3_vector *dest, int parity) {
+    const source s = {dest, parity, parity == ODD ? even_sites_on_node : 0};
+    return s;
+}
 static void draw_normal(su3_vector *dest, int parity) {
-    if (!draws_source(dest, parity, normal_part, own_normal))
-        milcgpu_original(grsource_plain_field)(dest, parity);
+    draw_source(source_of(dest, parity), "grsource_plain_field", normal_part, own_normal);
 }
 static void draw_z2(su3_vector *dest, int parity) {
-    if (!draws_source(dest, parity, z2_part, own_z2))
-        milcgpu_original(z2rsource_plain_field)(dest, parity);
+    draw_source(source_of(dest, parity), "z2rsource_plain_field", z2_part, own_z2);
 }
 #else
 static void draw_normal(su3_vector *dest, int parity) { milcgpu_original(grsource_plain_field)(dest, parity); }

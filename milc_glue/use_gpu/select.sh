@@ -105,7 +105,7 @@ has_object() { # NAME: one of MILC's makefile (OBJECTS)
     case " $MILCGPU_OBJECTS " in *" $1.o "*) return 0 ;; *) return 1 ;; esac
 }
 
-files='start ranks memory program' more_flags=
+files='start ranks memory program offload' more_flags=
 # The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too.
 # shellcheck disable=SC2086
 case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in

@@ -11,38 +11,29 @@ static inline milcgpu_field links_of_sites(void) {
     return field;
 }
 
-/* NULL: there is no room, which has been said. */
+/* What a routine writes that changes them. */
+static inline milcgpu_output output_of_links(void) {
+    const milcgpu_output output = {lattice[0].link, 4 * sizeof(su3_matrix), sites_on_node, sizeof(site), NULL};
+    return output;
+}
+
+/* NULL: there is no room on a rank, which a line says. */
 static inline su3_matrix *copy_of_links(void) {
-    su3_matrix *copy =
+    su3_matrix *const copy =
         (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix), "a comparison of links");
-    if (copy != NULL)
-        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
+    size_t i;
+    for (i = 0; copy != NULL && i < sites_on_node; i++)
+        memcpy(copy + 4 * i, lattice[i].link, 4 * sizeof(su3_matrix));
     return copy;
 }
 
-static inline void put_links(const su3_matrix *links) {
-    size_t i;
-    for (i = 0; i < sites_on_node; i++)
-        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
-}
-
-/* MILC's routine works on the links as they were `before`, and its result is compared with ours, which stays. own: calls
- * it, and returns its seconds. seconds: ours. Without room nothing is compared. */
-static inline void compare_with_own(int routine, const su3_matrix *before, double (*own)(void), double seconds) {
-    su3_matrix *const ours = copy_of_links(), *theirs;
-    double cpu_seconds;
-    void *gpu[1], *cpu[1];
-    if (ours == NULL)
-        return;
-    put_links(before);
-    cpu_seconds = own();
-    theirs = copy_of_links();
-    put_links(ours);
-    if (theirs != NULL) {
-        gpu[0] = ours, cpu[0] = theirs;
-        milcgpu_judge(milcgpu_plugin_compare_links(routine, 1, gpu, cpu, seconds, cpu_seconds));
-    }
-    free(ours), free(theirs);
+/* compare() of a call whose first output they are. */
+static inline int compare_site_links(const milcgpu_call *call) {
+    void *ours[1] = {copy_of_links()}, *theirs[1] = {call->outputs[0].theirs};
+    const int good =
+        ours[0] == NULL || milcgpu_plugin_compare_links(call->row, 1, ours, theirs, call->seconds, call->cpu_seconds);
+    free(ours[0]);
+    return good;
 }
 
 #endif

@@ -7,11 +7,8 @@
 
 #ifdef MILCGPU_GLUE_md
 static struct {
-    int in_original;            /* routines of MILC's that work on the sites, one in another */
-    int on_old_copy;            /* of these: on the host's old copy, to be compared */
-    int counted;                /* the outermost is */
-    int making_links;           /* fermion links of the gauge field in the sites, one in another */
-    const su3_matrix *deferred; /* a copy of the gauge field that is left as it is; NULL: none */
+    int making_links; /* calls that make fermion links of the gauge field in the sites, one in another */
+    int were_out;     /* phases, while links are made again */
 } state;
 int milcgpu_in_trajectory = 0, milcgpu_only_offloaded_read = 0;
 
@@ -26,7 +23,7 @@ int milcgpu_sites_stay(void) { return milcgpu_plugin_resident() && milcgpu_expon
 void milcgpu_need_sites(int fields, const char *who) {
     const int newer = milcgpu_plugin_newer_on_device(fields);
     const int phases = phases_in;
-    if (state.on_old_copy || fields == 0)
+    if (milcgpu_originals.on_old_copy || fields == 0)
         return;
     if (!milcgpu_plugin_host_needs(fields, who))
         milcgpu_end_of_run();
@@ -49,7 +46,7 @@ void milcgpu_put_phases_back(int were_out) {
 
 /* Phases in and out are a matter of the host's copy. Where that is old and nobody reads it, only the word changes. */
 static void put_phases(int flag) {
-    if (!state.in_original && milcgpu_only_offloaded_read && milcgpu_plugin_newer_on_device(MILCGPU_LINKS) &&
+    if (!milcgpu_originals.on_sites && milcgpu_only_offloaded_read && milcgpu_plugin_newer_on_device(MILCGPU_LINKS) &&
         flag != phases_in) {
         phases_in = flag;
         return;
@@ -59,73 +56,31 @@ static void put_phases(int flag) {
 }
 void __wrap_rephase(int flag) { put_phases(flag); }
 
-/* ---- how a routine is offloaded ---------------------------------------------------------------------------------- */
-
-int milcgpu_offloads_sites(milcgpu_routine row, int can, const char *why, const char *who) {
-    if (state.in_original || !milcgpu_offloads())
-        return 0;
-    if (!can) {
-        milcgpu_plugin_says_once(row, why);
-        return 0;
-    }
-    if (milcgpu_plugin_compare())
-        milcgpu_need_sites(MILCGPU_BOTH, who);
-    return 1;
-}
-
-int milcgpu_compares_sites(int one, const char *who) {
-    if (milcgpu_plugin_compare())
-        return 1;
-    if (!milcgpu_sites_stay())
-        milcgpu_need_sites(one, who);
-    return 0;
-}
-
-void milcgpu_enter_sites(milcgpu_routine row) {
-    if (state.in_original++ == 0 && (state.counted = milcgpu_plugin_active()))
-        milcgpu_enter_original(row);
-}
-void milcgpu_leave_sites(milcgpu_routine row, int writes) {
-    if (--state.in_original == 0 && state.counted)
-        milcgpu_leave_original(row);
-    milcgpu_plugin_host_wrote(writes);
-}
-
-void milcgpu_enter_old_sites(milcgpu_routine row) {
-    state.in_original++;
-    state.on_old_copy++;
-    milcgpu_enter_original(row);
-}
-double milcgpu_leave_old_sites(milcgpu_routine row) {
-    const double seconds = milcgpu_leave_original(row);
-    state.in_original--;
-    state.on_old_copy--;
-    return seconds;
-}
-
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 
-static int defers(su3_matrix *copy) {
-    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    if (!state.making_links || !milcgpu_sites_stay() || milcgpu_plugin_compare() || phases_in != ON ||
-        !milcgpu_plugin_load_links(&sites))
-        return 0;
-    state.deferred = copy;
-    return 1;
-}
-int milcgpu_gauge_is_deferred(const su3_matrix *links) { return state.deferred != NULL && links == state.deferred; }
-void milcgpu_fill_gauge(su3_matrix *links) {
-    if (!milcgpu_gauge_is_deferred(links))
-        return;
-    state.deferred = NULL;
+static void fill_copy(void *self, void *links) {
+    (void)self;
     milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
     milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
 }
+static int defers(const su3_matrix *links) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    const void *const field = links, *const gauge_field = NULL;
+    const milcgpu_plugin_deferral copy = {MILCGPU_GAUGE_COPY, 1, 1, &field, &gauge_field, fill_copy, NULL, NULL};
+    return state.making_links && milcgpu_sites_stay() && !milcgpu_plugin_compare() && phases_in == ON &&
+           milcgpu_plugin_load_links(&sites) && milcgpu_plugin_defer(&copy);
+}
+int milcgpu_gauge_is_deferred(const su3_matrix *links) { return milcgpu_plugin_is_deferred(MILCGPU_GAUGE_COPY, links); }
+void milcgpu_fill_gauge(su3_matrix *links) {
+    if (links != NULL)
+        milcgpu_plugin_fulfil(MILCGPU_GAUGE_COPY, links);
+}
 
 void milcgpu_begin_fermion_links(void) { state.making_links++; }
+/* MILC has freed its copies by now. */
 void milcgpu_end_fermion_links(void) {
     state.making_links--;
-    state.deferred = NULL;
+    milcgpu_plugin_drop_deferred(MILCGPU_GAUGE_COPY, NULL);
 }
 
 int milcgpu_may_defer_links(void) {
@@ -133,26 +88,23 @@ int milcgpu_may_defer_links(void) {
            !milcgpu_plugin_compare();
 }
 
-static const su3_matrix *deferred_before;
-static int were_out;
 su3_matrix *milcgpu_begin_links_again(void) {
-    were_out = phases_in == OFF;
-    deferred_before = state.deferred;
-    if (were_out)
+    state.were_out = phases_in == OFF;
+    if (state.were_out)
         put_phases(ON);
     state.making_links++;
     return milcgpu_copy_gauge();
 }
 void milcgpu_end_links_again(su3_matrix *links) {
     state.making_links--;
-    state.deferred = deferred_before;
+    milcgpu_plugin_drop_deferred(MILCGPU_GAUGE_COPY, links);
     free(links);
-    if (were_out)
+    if (state.were_out)
         put_phases(OFF);
 }
 #else
 void milcgpu_need_sites(int fields, const char *who) { (void)fields, (void)who; }
-static int defers(su3_matrix *copy) { return (void)copy, 0; }
+static int defers(const su3_matrix *links) { return (void)links, 0; }
 int milcgpu_gauge_is_deferred(const su3_matrix *links) { return (void)links, 0; }
 void milcgpu_fill_gauge(su3_matrix *links) { (void)links; }
 void milcgpu_begin_fermion_links(void) {}

@@ -41,42 +41,4 @@ extern int milcgpu_in_trajectory, milcgpu_only_offloaded_read;
 int milcgpu_put_phases_in(void);
 void milcgpu_put_phases_back(int were_out);
 
-/* How a routine that works on the sites is offloaded, as in updates.c:
- *
- *     if (milcgpu_offloads_sites(row, can, why, who) && <the plugin's function>) {
- *         milcgpu_finish_sites(row, one, who, NULL, seconds, <MILC's own>);   one: what it has written
- *         return;
- *     }
- *     milcgpu_on_sites(row, reads, writes, who, <MILC's own>);
- *
- * can: 0 where it is MILC's, for the reason `why`; said once. To be compared, both copies are equal first. */
-int milcgpu_offloads_sites(milcgpu_routine row, int can, const char *why, const char *who);
-int milcgpu_compares_sites(int one, const char *who);
-#define milcgpu_finish_sites(row, one, who, expected, seconds, call)                                                   \
-    milcgpu_finish_force(row, one, who, expected, NULL, 0, seconds, call)
-/* v, filter: as in milcgpu_plugin_compare_gauge, read after MILC's own. */
-#define milcgpu_finish_force(row, one, who, expected, v, filter, seconds, call)                                        \
-    do {                                                                                                               \
-        if (!milcgpu_compares_sites(one, who))                                                                         \
-            break;                                                                                                     \
-        milcgpu_enter_old_sites(row);                                                                                  \
-        call;                                                                                                          \
-        const double milcgpu_cpu_seconds = milcgpu_leave_old_sites(row);                                               \
-        milcgpu_judge(milcgpu_plugin_compare_gauge(row, one, expected, v, filter, seconds, milcgpu_cpu_seconds));      \
-    } while (0)
-#define milcgpu_on_sites(row, reads, writes, who, call)                                                                \
-    do {                                                                                                               \
-        milcgpu_need(reads, who);                                                                                      \
-        milcgpu_enter_sites(row);                                                                                      \
-        call;                                                                                                          \
-        milcgpu_leave_sites(row, writes);                                                                              \
-    } while (0)
-
-/* Around MILC's own on the sites; the outermost of them is counted. */
-void milcgpu_enter_sites(milcgpu_routine row);
-void milcgpu_leave_sites(milcgpu_routine row, int writes);
-/* The same on the host's old copy; returns the seconds. */
-void milcgpu_enter_old_sites(milcgpu_routine row);
-double milcgpu_leave_old_sites(milcgpu_routine row);
-
 #endif

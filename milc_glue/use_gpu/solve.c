@@ -100,132 +100,151 @@ int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *report
     return iterations;
 }
 
-/* The source that is deferred. */
-static struct {
-    su3_vector *copy;
-    const su3_vector *member; /* of the sites, which it is to be a copy of; NULL: it is filled */
-} deferred;
-
+static void fill_source(void *member, void *copy) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        ((su3_vector *)copy)[i] = *(const su3_vector *)((const char *)member + i * sizeof(site));
+}
 void milcgpu_defer_source(su3_vector *copy, const su3_vector *member) {
-    deferred.copy = copy, deferred.member = member;
+    const void *const field = copy;
+    const milcgpu_plugin_deferral source = {MILCGPU_SOURCE, 1, 0, &field, NULL, fill_source, NULL, (void *)member};
+    if (!milcgpu_plugin_defer(&source))
+        fill_source((void *)member, copy);
 }
 
 static milcgpu_field source_field(const su3_vector *src) {
     milcgpu_field field = milcgpu_vector_field(src);
-    if (deferred.member != NULL && src == deferred.copy) {
-        field.data = (void *)deferred.member;
+    void *const member = milcgpu_plugin_deferred_self(MILCGPU_SOURCE, src);
+    if (member != NULL) {
+        field.data = member;
         field.pitch_bytes = sizeof(site);
     }
     return field;
 }
 
-static void fill_source(void) {
-    size_t i;
-    for (i = 0; deferred.member != NULL && i < sites_on_node; i++)
-        deferred.copy[i] = *(const su3_vector *)((const char *)deferred.member + i * sizeof(site));
-    deferred.member = NULL;
-}
-
 /* For MILC's own routines. */
-static void need_fields(void) {
-    fill_source();
-    milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's");
-}
-
-static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
-                     imp_ferm_links_t *fn) {
-    int iterations;
-    need_fields();
-    milcgpu_by_milc(routine, iterations = milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn));
-    return iterations;
-}
+enum { READS = MILCGPU_SOURCE | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS };
+static const char a_solver[] = "a solver of MILC's";
 
 /* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
 static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_offloads(); }
 
-/* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
-static void compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
-                          su3_vector *src, su3_vector *cpu_dest, quark_invert_control qic, Real mass,
-                          imp_ferm_links_t *fn) {
-    const int counted = total_iters;
-    double cpu_seconds = -milcgpu_plugin_seconds();
-    const int cpu_iterations = cpu_solve(call->routine, src, cpu_dest, &qic, mass, fn);
-    cpu_seconds += milcgpu_plugin_seconds();
-    total_iters = counted;
-    milcgpu_judge(milcgpu_plugin_compare_solve(call, sources, iterations, seconds, milcgpu_vector_field(cpu_dest),
-                                               cpu_iterations, cpu_seconds));
+static const char *why_own_solve(int parity, const imp_ferm_links_t *fn) {
+    return fn == NULL                        ? "MILC's own: there are no links"
+           : parity != EVEN && parity != ODD ? "MILC's own: it solves on both parities at once"
+                                             : NULL;
+}
+
+/* One source of `sources` that are solved for together. */
+typedef struct {
+    su3_vector *src, *dest;
+    quark_invert_control *qic;
+    Real mass;
+    imp_ferm_links_t *fn;
+    int sources;
+    milcgpu_plugin_solve_call call;
+    int iterations; /* the device's; and in the protocol's copy MILC's */
+    milcgpu_output outputs[4];
+} one_solve;
+
+static int compare_solve(const milcgpu_call *call) {
+    const one_solve *const s = (const one_solve *)call->details;
+    return milcgpu_plugin_compare_solve(&s->call, s->sources, s->iterations, call->seconds,
+                                        milcgpu_field_of(s->outputs[0].theirs), *(const int *)s->outputs[3].theirs,
+                                        call->cpu_seconds);
+}
+static milcgpu_call call_of(milcgpu_routine row, one_solve *s) {
+    const milcgpu_output outputs[4] = {
+        MILCGPU_MEMORY(s->dest, sites_on_node * sizeof(su3_vector)), MILCGPU_MEMORY(s->qic, sizeof *s->qic),
+        MILCGPU_MEMORY(&total_iters, sizeof total_iters), MILCGPU_MEMORY(&s->iterations, sizeof s->iterations)};
+    const milcgpu_call call =
+        MILCGPU_MEMBERS(.row = row, .name = a_solver, .why_own = why_own_solve(s->qic->parity, s->fn), .reads = READS,
+                        .outputs = s->outputs, .n_outputs = 4, .compare = compare_solve, .details = s);
+    memcpy(s->outputs, outputs, sizeof outputs);
+    return call;
+}
+static void solve_by_milc(one_solve *s) {
+    s->iterations = milcgpu_original(ks_congrad_parity_cpu)(s->src, s->dest, s->qic, s->mass, s->fn);
+}
+
+static int solve_one(const milcgpu_call *call, one_solve *s) {
+    milcgpu_solve_report report;
+    s->call =
+        milcgpu_solve_call(call->row, source_field(s->src), milcgpu_vector_field(s->dest), s->qic, s->mass, s->fn);
+    if (!milcgpu_plugin_solve(&s->call, &report) && !(links_made_again() && milcgpu_plugin_solve(&s->call, &report)))
+        return 0;
+    milcgpu_account(&report, s->qic, milcgpu_seconds_so_far(call));
+    s->iterations = report.iterations;
+    return 1;
 }
 
 int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                                  imp_ferm_links_t *fn) {
-    const int possible = qic->parity == EVEN || qic->parity == ODD; /* one parity */
-    milcgpu_plugin_solve_call call;
-    milcgpu_solve_report report;
-    su3_vector *cpu_dest;
-    double seconds;
-    if (fn == NULL || !milcgpu_offloads()) {
-        need_fields();
-        return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
+    one_solve s = MILCGPU_MEMBERS(.src = src, .dest = dest, .qic = qic, .mass = mass, .fn = fn, .sources = 1);
+    milcgpu_call call = call_of(MILCGPU_KS_CONGRAD, &s);
+    milcgpu_offload(&call, solve_one(&call, &s), solve_by_milc(&s));
+    return s.iterations;
+}
+
+static int solve_block(const milcgpu_call *call, int n, one_solve *solves, quark_invert_control *qic) {
+    milcgpu_plugin_solve_call calls[n];
+    milcgpu_solve_report reports[n];
+    int k;
+    for (k = 0; k < n; k++) {
+        const one_solve *const s = &solves[k];
+        calls[k] = milcgpu_solve_call(call->row, milcgpu_vector_field(s->src), milcgpu_vector_field(s->dest), qic,
+                                      s->mass, s->fn);
     }
-    call = milcgpu_solve_call(MILCGPU_KS_CONGRAD, source_field(src), milcgpu_vector_field(dest), qic, mass, fn);
-    cpu_dest = possible ? milcgpu_copy_of(dest) : NULL;
-    seconds = -milcgpu_plugin_seconds();
-    if (!possible ||
-        (!milcgpu_plugin_solve(&call, &report) && !(links_made_again() && milcgpu_plugin_solve(&call, &report)))) {
-        free(cpu_dest);
-        return cpu_solve(call.routine, src, dest, qic, mass, fn);
+    if (!milcgpu_plugin_solve_sources(n, calls, reports) &&
+        !(links_made_again() && milcgpu_plugin_solve_sources(n, calls, reports)))
+        return 0;
+    milcgpu_account_block(n, reports, qic, milcgpu_seconds_so_far(call));
+    for (k = 0; k < n; k++) {
+        solves[k].call = calls[k];
+        solves[k].iterations = reports[k].iterations;
     }
-    seconds += milcgpu_plugin_seconds();
-    milcgpu_account(&report, qic, seconds);
-    if (cpu_dest != NULL)
-        compare_solve(&call, 1, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
-    free(cpu_dest);
-    return report.iterations;
+    return 1;
 }
 
 /* All sources at once; the worst one's residuals stand for all. */
 int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, quark_invert_control *qic,
                                        Real mass, imp_ferm_links_t *fn) {
-    const quark_invert_control asked = *qic;
-    const int most = nsrc > 0 ? nsrc : 1;
-    milcgpu_plugin_solve_call calls[most];
-    milcgpu_solve_report reports[most];
-    su3_vector *cpu_dest[most];
-    int i, iterations = 0, done = nsrc > 0 && (asked.parity == EVEN || asked.parity == ODD);
-    double seconds;
-    if (fn == NULL || !milcgpu_offloads()) {
-        need_fields();
+    const int n = nsrc > 0 ? nsrc : 1;
+    quark_invert_control of_source[n];
+    one_solve solves[n];
+    milcgpu_call calls[n];
+    int k, iterations = 0;
+    if (milcgpu_declines(MILCGPU_KS_CONGRAD_BLOCK,
+                         nsrc < 1 ? "MILC's own: there are no sources" : why_own_solve(qic->parity, fn))) {
+        milcgpu_need(READS, a_solver);
         return milcgpu_original(ks_congrad_block_parity_cpu)(nsrc, src, dest, qic, mass, fn);
     }
-    for (i = 0; i < nsrc; i++) {
-        calls[i] = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]),
-                                      milcgpu_vector_field(dest[i]), &asked, mass, fn);
-        cpu_dest[i] = done ? milcgpu_copy_of(dest[i]) : NULL;
+    for (k = 0; k < n; k++) {
+        const one_solve s =
+            MILCGPU_MEMBERS(.src = src[k], .dest = dest[k], .qic = &of_source[k], .mass = mass, .fn = fn, .sources = n);
+        of_source[k] = *qic;
+        solves[k] = s;
+        calls[k] = call_of(MILCGPU_KS_CONGRAD_BLOCK, &solves[k]);
     }
-    seconds = -milcgpu_plugin_seconds();
-    done = done && (milcgpu_plugin_solve_sources(nsrc, calls, reports) ||
-                    (links_made_again() && milcgpu_plugin_solve_sources(nsrc, calls, reports)));
-    seconds += milcgpu_plugin_seconds();
-    if (done)
-        iterations = milcgpu_account_block(nsrc, reports, qic, seconds);
-    for (i = 0; i < nsrc; i++) {
-        quark_invert_control one = asked;
-        if (!done) {
-            iterations += cpu_solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
-            keep_worse(i, &one, qic);
-        } else if (cpu_dest[i] != NULL)
-            compare_solve(&calls[i], nsrc, reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
-        free(cpu_dest[i]);
+    milcgpu_offload_each(calls, n, k, solve_block(&calls[0], n, solves, qic), solve_by_milc(&solves[k]));
+    for (k = 0; k < n; k++) {
+        iterations += solves[k].iterations;
+        if (!calls[k].done)
+            keep_worse(k, &of_source[k], qic);
     }
     return iterations;
 }
 
-/* Source and solution in `lattice`: they go to the device from there, with the sites' stride. 1: done. Not in compare
- * mode: MILC's routine then calls ks_congrad_parity on copies, which is compared. */
+/* Source and solution in `lattice`: they go to the device from there, with the sites' stride. 1: done. */
 static int site_solve(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
                       int *iterations) {
     const int parity = qic->parity;
-    int p, done = fn != NULL && milcgpu_offloads() && !milcgpu_plugin_compare();
+    int p, done = !milcgpu_declines(
+               MILCGPU_KS_CONGRAD_SITE,
+               fn == NULL ? "MILC's own: there are no links"
+               : milcgpu_offloads() && milcgpu_plugin_compare()
+                   ? "MILC's own in compare mode: it calls ks_congrad_parity on copies, which is compared"
+                   : NULL);
     *iterations = 0;
     for (p = EVEN; done && p >= ODD; p--) { /* EVEN is 2, ODD is 1 */
         milcgpu_plugin_solve_call call;
@@ -272,148 +291,169 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
     return iterations;
 }
 
-static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
-                       imp_ferm_links_t *fn) {
-    int iterations;
-    need_fields();
-    milcgpu_by_milc(MILCGPU_KS_MULTICG,
-                    iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn));
-    return iterations;
-}
+/* ---- several masses ---------------------------------------------------------------------------------------------- */
 
-static void compare_multicg(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds, su3_vector *src,
-                            ks_param *ksp, const quark_invert_control *qic, imp_ferm_links_t *fn) {
-    const int n = call->n_shifts, counted = total_iters;
-    su3_vector *cpu_psim[n];
-    milcgpu_field fields[n];
-    quark_invert_control cpu_qic[n];
-    int i, room = 1, cpu_iterations;
-    double cpu_seconds;
-    memcpy(cpu_qic, qic, n * sizeof(quark_invert_control));
-    for (i = 0; i < n; i++) {
-        cpu_psim[i] = room ? milcgpu_copy_of(src) : NULL;
-        room = cpu_psim[i] != NULL;
-        fields[i] = milcgpu_vector_field(cpu_psim[i]);
-    }
-    if (room) {
-        cpu_qic[0].parity = call->parity;
-        cpu_seconds = -milcgpu_plugin_seconds();
-        cpu_iterations = cpu_multicg(src, cpu_psim, ksp, n, cpu_qic, fn);
-        cpu_seconds += milcgpu_plugin_seconds();
-        total_iters = counted;
-        milcgpu_judge(
-            milcgpu_plugin_compare_multi_mass(call, iterations, seconds, fields, cpu_iterations, cpu_seconds));
-    }
-    for (i = 0; i < n; i++)
-        free(cpu_psim[i]);
-}
-
-/* One parity of the multi-mass CG; every mass is brought to its own true residual here, so that the refinement that
- * MILC does afterwards, a solve a mass, finds nothing left to do. since: when MILC's call began; the line with its
- * seconds comes after the last parity, as MILC has it. */
-static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
-                   int parity, imp_ferm_links_t *fn, double since, int *iterations) {
-    const int limit = qic[0].max * qic[0].nrestart, another = qic[0].parity == EVENANDODD && parity == EVEN;
+/* One parity of a call. */
+typedef struct {
+    su3_vector *src, **psim;
+    ks_param *ksp;
+    int n; /* masses */
+    quark_invert_control *qic;
+    imp_ferm_links_t *fn;
+    int parity;
+    double since; /* MILC's call: the line with its seconds comes after the last parity, as MILC has it */
     milcgpu_plugin_multi_mass_call call;
-    milcgpu_multi_mass_report report;
-    double offsets[num_offsets], tolerances[num_offsets], relative_tolerances[num_offsets], seconds;
-    milcgpu_field solutions[num_offsets];
-    milcgpu_shift_report shifts[num_offsets];
+    int iterations; /* the device's; and in the protocol's copy MILC's */
+} masses;
+
+static int compare_masses(const milcgpu_call *call) {
+    const masses *const m = (const masses *)call->details;
+    milcgpu_field theirs[m->n];
+    int j;
+    for (j = 0; j < m->n; j++)
+        theirs[j] = milcgpu_field_of(call->outputs[3 + j].theirs);
+    return milcgpu_plugin_compare_multi_mass(&m->call, m->iterations, call->seconds, theirs,
+                                             *(const int *)call->outputs[0].theirs, call->cpu_seconds);
+}
+static void multicg_by_milc(masses *m) {
+    m->qic[0].parity = m->parity;
+    m->iterations = milcgpu_original(ks_multicg_offset_field_cpu)(m->src, m->psim, m->ksp, m->n, m->qic, m->fn);
+}
+
+/* What MILC's routine leaves behind. */
+static void account_masses(masses *m, const milcgpu_multi_mass_report *report, const milcgpu_shift_report *shifts) {
+    const int another = m->qic[0].parity == EVENANDODD && m->parity == EVEN;
+    quark_invert_control *const qic = m->qic;
     int j, low = 0, stopped; /* by the limit */
-    for (j = 0; j < num_offsets; j++) {
-        offsets[j] = ksp[j].offset;
-        tolerances[j] = milcgpu_tolerance(qic[0].resid, MILC_PRECISION); /* MILC stops when either test is met */
-        relative_tolerances[j] = tolerances[j] > 0 ? 0 : relative_limit(qic);
-        solutions[j] = milcgpu_vector_field(psim[j]);
-        if (ksp[j].offset < ksp[low].offset)
+    for (j = 0; j < m->n; j++)
+        if (m->ksp[j].offset < m->ksp[low].offset)
             low = j;
-    }
-    call.mixed = MILCGPU_MIXED_AUTO;
-    call.fat = fn->fat;
-    call.lng = fn->lng;
-    call.parity = parity;
-    call.n_shifts = num_offsets;
-    call.offsets = offsets;
-    call.tolerances = tolerances;
-    call.relative_tolerances = relative_tolerances;
-    call.max_iterations = limit > 2 ? limit - 1 : 1; /* MILC counts from 1, and takes at least one step */
-    call.max_restarts = qic[0].nrestart;
-    call.source = source_field(src);
-    call.solutions = solutions;
-    if (!milcgpu_plugin_multi_mass(&call, shifts, &report) &&
-        !(links_made_again() && milcgpu_plugin_multi_mass(&call, shifts, &report)))
-        return 0;
-    seconds = milcgpu_plugin_seconds() - since;
-    *iterations = report.source_norm == 0 ? 0 : report.iterations;
-    total_iters += *iterations;
-    stopped = report.steps >= call.max_iterations && shifts[low].status != MILCGPU_OK;
-    for (j = 0; j < num_offsets; j++) {
+    m->iterations = report->source_norm == 0 ? 0 : report->iterations;
+    total_iters += m->iterations;
+    stopped = report->steps >= m->call.max_iterations && shifts[low].status != MILCGPU_OK;
+    for (j = 0; j < m->n; j++) {
         const double residual = shifts[stopped ? low : j].true_residual;
         qic[j].final_rsq = qic[j].size_r = residual * residual;
-        qic[j].final_relrsq = relative_tolerances[j] > 0 ? shifts[j].relative_residual : 0;
+        qic[j].final_relrsq = m->call.relative_tolerances[j] > 0 ? shifts[j].relative_residual : 0;
         qic[j].size_relr = stopped ? 0 : qic[j].final_relrsq;
-        qic[j].final_iters = *iterations;
+        qic[j].final_iters = m->iterations;
         qic[j].final_restart = 0;
         qic[j].converged = shifts[j].status == MILCGPU_OK && !stopped;
     }
     if (!stopped && !another)
-        print_time("multicg_offset", num_offsets, *iterations,
-                   (1205 + 15 * num_offsets) * (qic[0].parity == EVENANDODD ? 2 : 1), seconds);
-    if (report.status != MILCGPU_OK && this_node == 0)
-        printf("ks_multicg_offset_field: CG NOT CONVERGED after %d iterations, res. = %e wanted %e\n", *iterations,
+        print_time("multicg_offset", m->n, m->iterations, (1205 + 15 * m->n) * (qic[0].parity == EVENANDODD ? 2 : 1),
+                   milcgpu_plugin_seconds() - m->since);
+    if (report->status != MILCGPU_OK && this_node == 0)
+        printf("ks_multicg_offset_field: CG NOT CONVERGED after %d iterations, res. = %e wanted %e\n", m->iterations,
                (double)qic[0].final_rsq, (double)(qic[0].resid * qic[0].resid));
-    if (milcgpu_plugin_compare())
-        compare_multicg(&call, *iterations, seconds, src, ksp, qic, fn);
+}
+static int solve_masses(masses *m) {
+    milcgpu_multi_mass_report report;
+    milcgpu_shift_report shifts[m->n];
+    if (!milcgpu_plugin_multi_mass(&m->call, shifts, &report) &&
+        !(links_made_again() && milcgpu_plugin_multi_mass(&m->call, shifts, &report)))
+        return 0;
+    account_masses(m, &report, shifts);
     return 1;
+}
+
+/* One parity of the multi-mass CG. Every mass is brought to its own true residual here, so the refinement that MILC
+ * does afterwards, a solve for each mass, finds nothing left to do. */
+static int multicg(masses m) {
+    const int n = m.n, limit = m.qic[0].max * m.qic[0].nrestart;
+    double offsets[n], tolerances[n], relative_tolerances[n];
+    milcgpu_field solutions[n];
+    milcgpu_output outputs[3 + n];
+    const milcgpu_output others[3] = {MILCGPU_MEMORY(&m.iterations, sizeof m.iterations),
+                                      MILCGPU_MEMORY(m.qic, n * sizeof *m.qic),
+                                      MILCGPU_MEMORY(&total_iters, sizeof total_iters)};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_KS_MULTICG, .name = a_solver, .outputs = outputs, .n_outputs = 3 + n,
+                        .compare = compare_masses, .details = &m, .only_compared = 1);
+    int j;
+    memcpy(outputs, others, sizeof others);
+    for (j = 0; j < n; j++) {
+        const milcgpu_output solution = MILCGPU_MEMORY(m.psim[j], sites_on_node * sizeof(su3_vector));
+        outputs[3 + j] = solution;
+        offsets[j] = m.ksp[j].offset;
+        tolerances[j] = milcgpu_tolerance(m.qic[0].resid, MILC_PRECISION); /* MILC stops when either test is met */
+        relative_tolerances[j] = tolerances[j] > 0 ? 0 : relative_limit(m.qic);
+        solutions[j] = milcgpu_vector_field(m.psim[j]);
+    }
+    m.call.mixed = MILCGPU_MIXED_AUTO;
+    m.call.fat = m.fn->fat;
+    m.call.lng = m.fn->lng;
+    m.call.parity = m.parity;
+    m.call.n_shifts = n;
+    m.call.offsets = offsets;
+    m.call.tolerances = tolerances;
+    m.call.relative_tolerances = relative_tolerances;
+    m.call.max_iterations = limit > 2 ? limit - 1 : 1; /* MILC counts from 1, and takes at least one step */
+    m.call.max_restarts = m.qic[0].nrestart;
+    m.call.source = source_field(m.src);
+    m.call.solutions = solutions;
+    return milcgpu_offload(&call, solve_masses(&m), multicg_by_milc(&m)) ? m.iterations : -1;
+}
+
+static const char *why_own_masses(const ks_param *ksp, int n, const imp_ferm_links_t *fn) {
+    int j;
+    for (j = 0; j < n; j++)
+        if (!(ksp[j].offset > 0))
+            return "MILC's own: an offset is not above 0";
+    return fn == NULL ? "MILC's own: there are no links" : n < 1 ? "MILC's own: there are no masses" : NULL;
 }
 
 int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
                                        quark_invert_control *qic, imp_ferm_links_t *fn) {
-    int j, p, iterations = 0, possible = fn != NULL && num_offsets > 0;
-    double since;
-    for (j = 0; possible && j < num_offsets; j++)
-        possible = ksp[j].offset > 0;
-    if (!possible || !milcgpu_offloads()) {
-        need_fields();
-        return milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
-    }
-    since = milcgpu_plugin_seconds();
-    for (p = EVEN; p >= ODD; p--)
-        if ((qic[0].parity & p) && !multicg(src, psim, ksp, num_offsets, qic, p, fn, since, &iterations))
-            return cpu_multicg(src, psim, ksp, num_offsets, qic, fn);
+    masses m = MILCGPU_MEMBERS(.src = src, .psim = psim, .ksp = ksp, .n = num_offsets, .qic = qic, .fn = fn,
+                               .since = milcgpu_plugin_seconds());
+    milcgpu_call whole = MILCGPU_MEMBERS(.row = MILCGPU_KS_MULTICG, .name = a_solver, .reads = READS);
+    int iterations = 0;
+    whole.counted = !milcgpu_declines(MILCGPU_KS_MULTICG, why_own_masses(ksp, num_offsets, fn));
+    if (!whole.counted)
+        iterations = -1;
+    for (m.parity = EVEN; iterations >= 0 && m.parity >= ODD; m.parity--)
+        if (qic[0].parity & m.parity)
+            iterations = multicg(m);
+    if (iterations >= 0)
+        return iterations;
+    milcgpu_by_original(
+        &whole, iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn));
     return iterations;
 }
 
+/* ---- D ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const su3_vector *src;
+    int parity;
+} dslash;
+static int compare_dslash(const milcgpu_call *call) {
+    const dslash *const d = (const dslash *)call->details;
+    int p, good = 1;
+    for (p = EVEN; p >= ODD; p--)
+        if (d->parity & p)
+            good &= milcgpu_plugin_compare_dslash(p, d->src, call->outputs[0].data, call->outputs[0].theirs,
+                                                  call->seconds, call->cpu_seconds);
+    return good;
+}
+static int apply_dslash(const su3_vector *src, su3_vector *dest, int parity, const imp_ferm_links_t *fn) {
+    int p, done = 1;
+    for (p = EVEN; done && p >= ODD; p--)
+        if (parity & p)
+            done = milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    return done;
+}
 void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn) {
-    su3_vector *cpu_dest = NULL;
-    int p, parities = parity;
-    double seconds;
-    if (fn == NULL || !milcgpu_offloads() || !milcgpu_plugin_takes_dslash() || (parity == EVENANDODD && src == dest)) {
-        need_fields();
-        milcgpu_original(dslash_fn_field)(src, dest, parity, fn);
-        return;
-    }
-    cpu_dest = milcgpu_copy_of(dest);
-    if (cpu_dest != NULL) {
-        const double cpu_seconds = milcgpu_by_milc(
-            MILCGPU_DSLASH, milcgpu_original(dslash_fn_field)(src == dest ? cpu_dest : src, cpu_dest, parity, fn));
-        seconds = -milcgpu_plugin_seconds();
-        for (p = EVEN; parities && p >= ODD; p--)
-            if ((parity & p) &&
-                milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
-                parities &= ~p;
-        seconds += milcgpu_plugin_seconds();
-        for (p = EVEN; !parities && p >= ODD; p--)
-            if (parity & p)
-                milcgpu_judge(milcgpu_plugin_compare_dslash(p, src, dest, cpu_dest, seconds, cpu_seconds));
-        free(cpu_dest);
-    } else
-        for (p = EVEN; p >= ODD; p--)
-            if ((parity & p) &&
-                milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
-                parities &= ~p;
-    if (parities) { /* what the device did not do */
-        need_fields();
-        milcgpu_by_milc(MILCGPU_DSLASH, milcgpu_original(dslash_fn_field)(src, dest, parities, fn));
-    }
+    const dslash d = {src, parity};
+    milcgpu_output output[] = {MILCGPU_MEMORY(dest, sites_on_node * sizeof(su3_vector))};
+    milcgpu_call call =
+        MILCGPU_MEMBERS(.row = MILCGPU_DSLASH, .name = a_solver, .why_own = milcgpu_why_own_dslash(), .reads = READS,
+                        MILCGPU_OUTPUTS(output), .compare = compare_dslash, .details = &d);
+    if (fn == NULL)
+        call.why_own = "MILC's own: there are no links";
+    else if (parity == EVENANDODD && src == dest)
+        call.why_own = "MILC's own: D of both parities in place";
+    milcgpu_offload(&call, apply_dslash(src, dest, parity, fn),
+                    milcgpu_original(dslash_fn_field)(src, dest, parity, fn));
 }

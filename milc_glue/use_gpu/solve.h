@@ -18,7 +18,7 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
 int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic);
 
 /* `copy` of a member of the sites is deferred: solves with this source read the member, and a solver of MILC's has the
- * copy filled first. NULL: no longer. */
+ * copy filled first; until milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL). */
 void milcgpu_defer_source(su3_vector *copy, const su3_vector *member);
 
 /* milcgpu_copy_to_compare of a field of colour vectors. */

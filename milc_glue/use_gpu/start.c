@@ -96,17 +96,20 @@ int milcgpu_offloads(void) {
     return milcgpu_plugin_active();
 }
 
-/* When originals that are under way began, one in another. */
-#define MOST 8
-static double since[MOST];
-static int depth = 0;
+milcgpu_running_originals milcgpu_originals;
+
+enum { MOST_NESTED = 8 };
+static struct {
+    double since[MOST_NESTED]; /* when each began, one in another */
+    int depth;
+} running;
 
 void milcgpu_enter_original(milcgpu_routine routine) {
     milcgpu_plugin_original(routine, 1);
-    since[depth++ % MOST] = milcgpu_plugin_seconds();
+    running.since[running.depth++ % MOST_NESTED] = milcgpu_plugin_seconds();
 }
 double milcgpu_leave_original(milcgpu_routine routine) {
-    const double seconds = milcgpu_plugin_seconds() - since[--depth % MOST];
+    const double seconds = milcgpu_plugin_seconds() - running.since[--running.depth % MOST_NESTED];
     milcgpu_plugin_original(routine, 0);
     return seconds;
 }

@@ -20,52 +20,60 @@ static void invalidate_links(fermion_links_t *fl) {
     invalidate_fermion_links(fl);
 }
 
+/* A call on the sites, which may stay on the device. */
+static milcgpu_call call_on_sites(milcgpu_routine row, const char *name, int reads, int writes) {
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .reads = reads, .writes = writes,
+                                              .stay = milcgpu_sites_stay, .compare = milcgpu_compare_gauge);
+    return call;
+}
+
+static int update_links(const milcgpu_call *call, Real eps, int order) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    if (!milcgpu_plugin_update_links(&sites, eps, order))
+        return 0;
+#ifdef GFTIME
+    if (order == 8) {
+        const double seconds = milcgpu_seconds_so_far(call);
+        node0_printf("LINK_UPDATE: time = %e  mflops = %e\n", seconds,
+                     5616.0 * volume / (1.0e6 * seconds * numnodes()));
+    }
+#endif
+    (void)call;
+    return 1;
+}
+
 void __wrap_update_u(Real eps) {
     const int order = milcgpu_exponential_order();
-    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    double seconds = -milcgpu_plugin_seconds();
+    milcgpu_call call = call_on_sites(MILCGPU_UPDATE_U, "update_u", MILCGPU_BOTH, MILCGPU_LINKS);
     invalidate_links(fn_links);
-    milcgpu_need(MILCGPU_FERMION_LINKS, "update_u"); /* of others */
-    if (milcgpu_offloads_sites(MILCGPU_UPDATE_U, order != 0, MILCGPU_UNKNOWN_ORDER, "update_u") &&
-        milcgpu_plugin_update_links(&sites, eps, order)) {
-        seconds += milcgpu_plugin_seconds();
-#ifdef GFTIME
-        if (order == 8)
-            node0_printf("LINK_UPDATE: time = %e  mflops = %e\n", seconds,
-                         5616.0 * volume / (1.0e6 * seconds * numnodes()));
-#endif
-        milcgpu_finish_sites(MILCGPU_UPDATE_U, MILCGPU_LINKS, "update_u", NULL, seconds,
-                             milcgpu_original(update_u)(eps));
-        return;
-    }
-    milcgpu_on_sites(MILCGPU_UPDATE_U, MILCGPU_BOTH, MILCGPU_LINKS, "update_u", milcgpu_original(update_u)(eps));
+    call.why_own = order == 0 ? MILCGPU_UNKNOWN_ORDER : NULL;
+    milcgpu_offload(&call, update_links(&call, eps, order), milcgpu_original(update_u)(eps));
 }
 
-typedef void (*gauge_force)(Real, field_offset);
-
-static void gauge_force_by(gauge_force original, Real eps, field_offset mom_off) {
+static int gauge_force(const milcgpu_call *call, const milcgpu_loops *loops, Real eps) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    milcgpu_loops loops;
-    double seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_offloads_sites(MILCGPU_GAUGE_FORCE_KS, milcgpu_known_action(&loops) && mom_off == F_OFFSET(mom),
-                               MILCGPU_OTHER_LOOPS, "imp_gauge_force")) {
-        const int were_out = milcgpu_put_phases_in();
-        const int done = milcgpu_plugin_gauge_force(&sites, &loops, COUPLING, eps);
-        milcgpu_put_phases_back(were_out);
-        if (done) {
-            seconds += milcgpu_plugin_seconds();
+    const int were_out = milcgpu_put_phases_in();
+    const int done = milcgpu_plugin_gauge_force(&sites, loops, COUPLING, eps);
+    milcgpu_put_phases_back(were_out);
 #ifdef GFTIME
-            node0_printf("GFTIME:   time = %e (Symanzik1) mflops = %e\n", seconds,
-                         153004.0 * volume / (1e6 * seconds * numnodes()));
-#endif
-            milcgpu_finish_sites(MILCGPU_GAUGE_FORCE_KS, MILCGPU_MOMENTA, "imp_gauge_force", NULL, seconds,
-                                 original(eps, mom_off));
-            return;
-        }
+    if (done) {
+        const double seconds = milcgpu_seconds_so_far(call);
+        node0_printf("GFTIME:   time = %e (Symanzik1) mflops = %e\n", seconds,
+                     153004.0 * volume / (1e6 * seconds * numnodes()));
     }
-    milcgpu_on_sites(MILCGPU_GAUGE_FORCE_KS, MILCGPU_BOTH, MILCGPU_MOMENTA, "imp_gauge_force", original(eps, mom_off));
+#endif
+    (void)call;
+    return done;
 }
 
+static void gauge_force_by(void (*original)(Real, field_offset), Real eps, field_offset mom_off) {
+    milcgpu_loops loops;
+    milcgpu_call call = call_on_sites(MILCGPU_GAUGE_FORCE_KS, "imp_gauge_force", MILCGPU_BOTH, MILCGPU_MOMENTA);
+    call.why_own = !milcgpu_known_action(&loops) ? MILCGPU_OTHER_LOOPS
+                   : mom_off != F_OFFSET(mom)    ? "MILC's own: these momenta are not those of the sites"
+                                                 : NULL;
+    milcgpu_offload(&call, gauge_force(&call, &loops, eps), original(eps, mom_off));
+}
 void __wrap_imp_gauge_force_ks(Real eps, field_offset mom_off) {
     gauge_force_by(milcgpu_original(imp_gauge_force_ks), eps, mom_off);
 }
@@ -73,81 +81,75 @@ void __wrap_imp_gauge_force(Real eps, field_offset mom_off) {
     gauge_force_by(milcgpu_original(imp_gauge_force), eps, mom_off);
 }
 
-/* MILC's words for links that are no SU(3) matrices are MILC's to say. */
-void __wrap_reunitarize_ks(void) {
+/* If a link is no SU(3) matrix, MILC's routine repeats the call and prints its words. */
+static int reunitarize(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_reunitarize_report report;
-    double seconds = -milcgpu_plugin_seconds();
-    milcgpu_need(MILCGPU_FERMION_LINKS, "reunitarize_ks");
-    if (milcgpu_offloads_sites(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") &&
-        milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0)) {
-        seconds += milcgpu_plugin_seconds();
-        milcgpu_finish_sites(MILCGPU_REUNITARIZE, MILCGPU_LINKS, "reunitarize_ks", NULL, seconds,
-                             milcgpu_original(reunitarize_ks)());
-        return;
-    }
-    milcgpu_on_sites(MILCGPU_REUNITARIZE, MILCGPU_LINKS, MILCGPU_LINKS, "reunitarize_ks",
-                     milcgpu_original(reunitarize_ks)());
+    return milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0);
+}
+void __wrap_reunitarize_ks(void) {
+    milcgpu_call call = call_on_sites(MILCGPU_REUNITARIZE, "reunitarize_ks", MILCGPU_LINKS, MILCGPU_LINKS);
+    milcgpu_offload(&call, reunitarize(), milcgpu_original(reunitarize_ks)());
 }
 
-/* The action of a site of a random field, about. Rounding is judged relative to the action plus this, because the
- * action may vanish. */
+/* About the action of a site of a random field. Rounding is compared with the action plus this, because the action may
+ * vanish. */
 #define ACTION_OF_SITE 16.
 
-/* MILC's own does not mind whether phases are in: its sum is then another one. The device's links have them in, so
- * the host's need not change where theirs are. */
-static double gauge_action(int of_phases_in) {
+static int device_action(const milcgpu_loops *loops, double *action) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    milcgpu_loops loops;
-    double action = 0, seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_offloads_sites(MILCGPU_GAUGE_ACTION, milcgpu_known_action(&loops), MILCGPU_OTHER_LOOPS,
-                               "imp_gauge_action")) {
-        const int were_out = milcgpu_put_phases_in();
-        const int done = milcgpu_plugin_gauge_action(&sites, &loops, &action);
-        milcgpu_put_phases_back(were_out);
-        if (done) {
-            seconds += milcgpu_plugin_seconds();
-            if (milcgpu_plugin_compare()) {
-                double cpu, cpu_seconds;
-                milcgpu_enter_old_sites(MILCGPU_GAUGE_ACTION);
-                if (of_phases_in)
-                    rephase(OFF);
-                cpu = milcgpu_original(imp_gauge_action)();
-                if (of_phases_in)
-                    rephase(ON);
-                cpu_seconds = milcgpu_leave_old_sites(MILCGPU_GAUGE_ACTION);
-                milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action + ACTION_OF_SITE * volume,
-                                                            cpu + ACTION_OF_SITE * volume, seconds, cpu_seconds));
-            }
-            return action;
-        }
-    }
+    const int were_out = milcgpu_put_phases_in();
+    const int done = milcgpu_plugin_gauge_action(&sites, loops, action);
+    milcgpu_put_phases_back(were_out);
+    return done;
+}
+/* MILC's sum depends on whether phases are in. */
+static double own_action(int of_phases_in) {
+    double action;
     if (of_phases_in)
         rephase(OFF);
-    milcgpu_on_sites(MILCGPU_GAUGE_ACTION, MILCGPU_LINKS, 0, "imp_gauge_action",
-                     action = milcgpu_original(imp_gauge_action)());
+    action = milcgpu_original(imp_gauge_action)();
     if (of_phases_in)
         rephase(ON);
     return action;
 }
+static int compare_actions(const milcgpu_call *call) {
+    const double *const ours_and_theirs = (const double *)call->details;
+    return milcgpu_compare_numbers(call, ours_and_theirs[0] + ACTION_OF_SITE * volume,
+                                   ours_and_theirs[1] + ACTION_OF_SITE * volume);
+}
+/* The links on the device have phases in, so those on the host need not change for it. */
+static double gauge_action(int of_phases_in) {
+    milcgpu_loops loops;
+    double actions[2] = {0, 0}; /* the device's, MILC's */
+    milcgpu_call call = call_on_sites(MILCGPU_GAUGE_ACTION, "imp_gauge_action", MILCGPU_LINKS, 0);
+    call.why_own = milcgpu_known_action(&loops) ? NULL : MILCGPU_OTHER_LOOPS;
+    call.compare = compare_actions;
+    call.details = actions;
+    return milcgpu_offload(&call, device_action(&loops, &actions[0]), actions[1] = own_action(of_phases_in))
+               ? actions[0]
+               : actions[1];
+}
 double __wrap_imp_gauge_action(void) { return gauge_action(0); }
 double milcgpu_gauge_action_phases_in(void) { return gauge_action(1); }
 
-/* On the device where the newest links are there, or a trajectory's next routine takes them there: otherwise MILC's own
- * costs less than the copy. Its links have phases or not, as phases_in says. */
-void __wrap_d_plaquette(double *space, double *time) {
+/* On the device if it has the newest links, or if the trajectory's next routine takes them there: otherwise MILC's own
+ * costs less than the copy. MILC's links have phases or not, as phases_in says. */
+static int plaquettes(double *space, double *time) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    if ((milcgpu_plugin_newer_on_device(MILCGPU_LINKS) || (milcgpu_in_trajectory && phases_in == ON)) &&
-        milcgpu_offloads_sites(MILCGPU_PLAQUETTE, 1, NULL, "d_plaquette") &&
-        milcgpu_plugin_plaquettes(&sites, space, time)) {
-        if (phases_in == OFF) {
-            *space = -*space;
-            *time = -*time;
-        }
-        return;
+    if (!milcgpu_plugin_plaquettes(&sites, space, time))
+        return 0;
+    if (phases_in == OFF) {
+        *space = -*space;
+        *time = -*time;
     }
-    milcgpu_need(MILCGPU_LINKS, "d_plaquette");
-    milcgpu_original(d_plaquette)(space, time);
+    return 1;
+}
+void __wrap_d_plaquette(double *space, double *time) {
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS);
+    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_in_trajectory && phases_in == ON))
+        call.why_own = MILCGPU_SAID_AT_START;
+    milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
 }
 
 /* ---- measurements of the gauge field ------------------------------------------------------------------------------
@@ -208,50 +210,64 @@ static double print_measurement(const measurement *m) {
     return action;
 }
 
-/* The number that differs most. Of the loops their weighted sum, which is MILC's action. All may vanish, so what a
- * trace can be, or the action of a site, is added. */
-static void compare_measurement(const measurement *m, double action, double seconds) {
-    double ours[5] = {ACTION_OF_SITE + action, 3 + m->plaquettes[0], 3 + m->plaquettes[1], 3 + m->polyakov[0],
-                      3 + m->polyakov[1]};
-    double theirs[5], cpu_seconds;
+/* MILC's routine prints what it measures, so its parts are called. */
+static void own_measurement(const measurement *m, double action, double *numbers) {
     complex loop = {m->polyakov[0], m->polyakov[1]};
-    int k, worst = 0;
-    milcgpu_enter_old_sites(MILCGPU_GAUGE_MEASURE);
-    milcgpu_original(d_plaquette)(&theirs[1], &theirs[2]);
-    theirs[0] =
-        ACTION_OF_SITE + (milcgpu_has(imp_gauge_action) ? milcgpu_original(imp_gauge_action)() / volume : action);
-    theirs[1] += 3;
-    theirs[2] += 3;
+    milcgpu_original(d_plaquette)(&numbers[1], &numbers[2]);
+    numbers[0] = milcgpu_has(imp_gauge_action) ? milcgpu_original(imp_gauge_action)() / volume : action;
     if (ploop != NULL)
         loop = milcgpu_there(ploop)();
-    cpu_seconds = milcgpu_leave_old_sites(MILCGPU_GAUGE_MEASURE);
-    theirs[3] = 3 + loop.real;
-    theirs[4] = 3 + loop.imag;
-    for (k = 1; k < 5; k++)
-        if (!(fabs(ours[k] / theirs[k] - 1) <= fabs(ours[worst] / theirs[worst] - 1)))
-            worst = k;
-    milcgpu_judge(
-        milcgpu_plugin_compare_number(MILCGPU_GAUGE_MEASURE, ours[worst], theirs[worst], seconds, cpu_seconds));
+    numbers[3] = loop.real;
+    numbers[4] = loop.imag;
 }
 
+/* The number that differs most. Of the loops their weighted sum, which is MILC's action. All may vanish, so the largest
+ * value of a trace, or the action of a site, is added. */
+enum { NUMBERS = 5 };
+typedef struct {
+    measurement m;
+    double action, theirs[NUMBERS];
+} gauge_numbers;
+static int compare_measurement(const milcgpu_call *call) {
+    const gauge_numbers *const all = (const gauge_numbers *)call->details;
+    const measurement *const m = &all->m;
+    const double numbers[NUMBERS] = {all->action, m->plaquettes[0], m->plaquettes[1], m->polyakov[0], m->polyakov[1]};
+    double ours[NUMBERS], theirs[NUMBERS];
+    int k, worst = 0;
+    for (k = 0; k < NUMBERS; k++) {
+        const double size = k == 0 ? ACTION_OF_SITE : 3;
+        ours[k] = size + numbers[k];
+        theirs[k] = size + all->theirs[k];
+        if (!(fabs(ours[k] / theirs[k] - 1) <= fabs(ours[worst] / theirs[worst] - 1)))
+            worst = k;
+    }
+    return milcgpu_compare_numbers(call, ours[worst], theirs[worst]);
+}
+
+static int measure(gauge_numbers *all) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    if (!gauge_measurement(&sites, &all->m))
+        return 0;
+    all->action = print_measurement(&all->m);
+    return 1;
+}
+static void measure_by_milc(const milcgpu_call *call, gauge_numbers *all) {
+    if (call->done)
+        own_measurement(&all->m, all->action, all->theirs);
+    else
+        milcgpu_original(g_measure)();
+}
 /* MILC calls it with phases out. */
 void __wrap_g_measure(void) {
-    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    double seconds = -milcgpu_plugin_seconds(), action;
-    measurement m = {0};
-    if (phases_in == OFF &&
-        milcgpu_offloads_sites(MILCGPU_GAUGE_MEASURE, milcgpu_measures_gauge(), MILCGPU_OTHER_MEASUREMENT,
-                               "g_measure") &&
-        gauge_measurement(&sites, &m)) {
-        seconds += milcgpu_plugin_seconds();
-        action = print_measurement(&m);
-        if (milcgpu_plugin_compare())
-            compare_measurement(&m, action, seconds);
-        free(m.traces);
-        return;
-    }
-    free(m.traces);
-    milcgpu_on_sites(MILCGPU_GAUGE_MEASURE, MILCGPU_LINKS, 0, "g_measure", milcgpu_original(g_measure)());
+    gauge_numbers all = {{0}};
+    milcgpu_call call = call_on_sites(MILCGPU_GAUGE_MEASURE, "g_measure", MILCGPU_LINKS, 0);
+    call.why_own = phases_in != OFF            ? "MILC's own: the links have phases"
+                   : !milcgpu_measures_gauge() ? MILCGPU_OTHER_MEASUREMENT
+                                               : NULL;
+    call.compare = compare_measurement;
+    call.details = &all;
+    milcgpu_offload(&call, measure(&all), measure_by_milc(&call, &all));
+    free(all.m.traces);
 }
 
 #if MILCGPU_MILC >= 2

@@ -10,7 +10,7 @@
 
 /* In program.c. */
 
-/* Three sources that the iteration limit ends. */
+/* Three sources that the iteration limit ends, together and one alone. MILC starts again after every qic.max. */
 static void try_limit_of_block(fn_links_t *fn) {
     quark_invert_control qic = control(EVEN);
     su3_vector *src[3], *x[3];
@@ -23,6 +23,8 @@ static void try_limit_of_block(fn_links_t *fn) {
     ks_congrad_block_parity_cpu(3, src, x, &qic, 0.02, fn);
     check(qic.converged == 0 && qic.final_iters >= 8, "a block at its limit", qic.final_iters);
     printf("starts of a block: %d\n", qic.final_restart);
+    ks_congrad_parity_cpu(src[0], x[0], &qic, 0.02, fn);
+    check(qic.converged == 0 && qic.final_iters >= 8, "a source at its limit", qic.final_iters);
     for (i = 0; i < 3; i++)
         free(src[i]), free(x[i]);
 }

@@ -320,8 +320,15 @@ void try_eigen(const char *fault, const char *what) {
     solve_all_ways(fn);
     check(!not_filled(), "eigVec has what was read", 0);
     GIVE_BACK(fn);
-    /* Links that the vectors do not belong to. */
+    /* Links that the vectors do not belong to: others, while the program has dropped its own, and new ones. */
+    fermion_links_t other = *fn_links;
+    memset(other.fn, 0, sizeof other.fn);
+    restore_fermion_links_from_site(&other, MILC_PRECISION);
     invalidate_fermion_links(fn_links);
+    fn = LINKS_OF(&other, 0);
+    solve(1, UMLTYPE, fn);
+    GIVE_BACK(fn);
+    invalidate_fermion_links(&other);
     fill_gauge_field(601);
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     fn = LINKS_OF(fn_links, 0);

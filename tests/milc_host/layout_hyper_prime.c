@@ -1,6 +1,7 @@
-/* Sites on one rank: MILC's order, or with MILC_HOST_LAYOUT=shuffled another one with even sites first, or =broken one
- * where node_index does not say where the sites are. */
+/* Sites of this rank (ranks.c): MILC's order, or with MILC_HOST_LAYOUT=shuffled another one with even sites first, or
+ * =broken one where node_index does not say where the sites are. */
 #include "../generic_ks/generic_ks_includes.h"
+#include "ranks.h"
 #include <string.h>
 
 site *lattice;
@@ -14,24 +15,32 @@ static int is_layout(const char *name) {
 
 size_t node_index(int x, int y, int z, int t) {
     static int shuffled = -1;
-    size_t k = (x + nx * (y + ny * (z + (size_t)nz * t))) / 2;
-    const size_t half = volume / 2;
+    const int parity = (x + y + z + t) % 2;
+    size_t k = (x % box_extent[0] +
+                box_extent[0] * (y % box_extent[1] +
+                                 box_extent[1] * (z % box_extent[2] + (size_t)box_extent[2] * (t % box_extent[3])))) /
+               2;
+    const size_t half = even_sites_on_node;
     if (shuffled < 0)
         shuffled = is_layout("shuffled");
     if (shuffled)
         k = (5 * k + 3) % half; /* half has no factor 5 */
-    return k + ((x + y + z + t) % 2 ? half : 0);
+    return k + (parity ? half : 0);
 }
 
 void make_lattice(void) {
+    static const int whole[4] = {1, 1, 1, 1};
     int x, y, z, t;
-    volume = sites_on_node = (size_t)nx * ny * nz * nt;
-    even_sites_on_node = volume / 2;
-    lattice = (site *)calloc(volume, sizeof(site));
-    for (t = 0; t < nt; t++)
-        for (z = 0; z < nz; z++)
-            for (y = 0; y < ny; y++)
-                for (x = 0; x < nx; x++) {
+    if (ranks == 1)
+        become_rank(NULL, 0, whole);
+    volume = (size_t)nx * ny * nz * nt;
+    sites_on_node = volume / ranks;
+    even_sites_on_node = sites_on_node / 2; /* x is not cut, and even */
+    lattice = (site *)calloc(sites_on_node, sizeof(site));
+    for (t = box_origin[3]; t < box_origin[3] + box_extent[3]; t++)
+        for (z = box_origin[2]; z < box_origin[2] + box_extent[2]; z++)
+            for (y = box_origin[1]; y < box_origin[1] + box_extent[1]; y++)
+                for (x = box_origin[0]; x < box_origin[0] + box_extent[0]; x++) {
                     site *s = &lattice[node_index(x, y, z, t)];
                     s->x = x, s->y = y, s->z = z, s->t = t;
                     s->site_prn.state = x + 100 * (y + 100 * (z + 100 * t));
@@ -45,10 +54,8 @@ void make_lattice(void) {
         lattice[3].x = lattice[4].x;
 }
 
-int numnodes(void) { return getenv("MILC_HOST_RANKS") != NULL ? atoi(getenv("MILC_HOST_RANKS")) : 1; }
-void g_intsum(int *sum) { (void)sum; } /* of one rank */
-int mynode(void) { return 0; }
-int node_number(int x, int y, int z, int t) { return 0 * (x + y + z + t); }
+int numnodes(void) { return getenv("MILC_HOST_RANKS") != NULL ? atoi(getenv("MILC_HOST_RANKS")) : ranks; }
+int mynode(void) { return this_node; }
 void initialize_machine(int *argc, char ***argv) { (void)argc, (void)argv; }
 void normal_exit(int status) { exit(status); }
 void terminate(int status) { exit(status); }

@@ -75,8 +75,9 @@ static void try_many_sets(su3_matrix *links) {
             fn_links_t *to = i >= 0 ? fn[i < kept ? i : k == 0 ? 0 : kept + k - 1] : (first[k] = create_fn_links());
             fat[k] = to->fat, lng[k] = to->lng;
         }
-        check(milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, 0, &report),
-              "links of many sets", i);
+        const milcgpu_plugin_links_call call = {
+            MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, 0};
+        check(milcgpu_plugin_links(call, &report), "links of many sets", i);
     }
     for (k = 0; k < last; k++) {
         check_links(fn[k == 0 ? 0 : kept + k - 1], first[k]);
@@ -297,6 +298,30 @@ void waiting(const char *fault) {
     drop_sets(&milcs, &hisq);
 }
 
+#ifdef MILC_HOST_NEWER
+/* Links that nobody has read outlive others, of which there has been a sum. */
+static void try_other_than_summed(fermion_links_t *other, su3_vector *src, su3_vector *ours, su3_vector *milcs) {
+    fn_links_t *own[MAX_NAIK], *own_deps;
+    hisq_auxiliary_t *own_aux;
+    su3_matrix *links;
+    fill_gauge_field(852);
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    fill_gauge_field(853);
+    restore_fermion_links_from_site(other, MILC_PRECISION);
+    destroy_fn_links(get_fm_links(fn_links, 1));
+    invalidate_fermion_links(fn_links);
+    links = create_G_from_site();
+    make_by(__real_create_hisq_links_milc, own, &own_deps, &own_aux, &other->aph, links, 0);
+    free(links);
+    dslash_fn_field(src, ours, EVENANDODD, get_fm_links(other, 0));
+    __real_dslash_fn_field(src, milcs, EVENANDODD, own[0]);
+    check(difference(ours, milcs, 6 * sites_on_node) < (MILC_PRECISION == 1 ? 1e-5 : 1e-13),
+          "D of links that are no part of a sum", 0);
+    destroy_sets(&other->aph, own_aux, own, own_deps);
+    invalidate_fermion_links(other);
+}
+#endif
+
 /* A sum of links of one eps_naik is in use while other links that nobody has read are destroyed, and then its own. */
 void sums_of_links(void) {
 #ifdef MILC_HOST_NEWER
@@ -341,6 +366,7 @@ void sums_of_links(void) {
                   when);
         }
         destroy_fn_links(sum);
+        try_other_than_summed(&other, src, ours, milcs);
     }
     free(src), free(ours), free(milcs);
 #endif

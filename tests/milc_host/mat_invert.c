@@ -19,6 +19,7 @@ static double norm(const su3_vector *x, int parity) {
     size_t k;
     for (k = 0; k < 6 * even_sites_on_node; k++)
         sum += (double)reals[k] * reals[k];
+    g_vecdoublesum(&sum, 1);
     return sum;
 }
 

@@ -8,7 +8,7 @@
 
 namespace {
 
-su3_matrix *new_links() { return static_cast<su3_matrix *>(std::calloc(4 * volume, sizeof(su3_matrix))); }
+su3_matrix *new_links() { return static_cast<su3_matrix *>(std::calloc(4 * sites_on_node, sizeof(su3_matrix))); }
 
 su3_matrix *back_links(const su3_matrix *links, int hops) {
     const reference::Gauge from = gauge(links);
@@ -36,7 +36,7 @@ int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_contro
     }
     const auto result = reference::conjugate_gradient(here(), gauge(get_fatlinks(fn)), gauge(get_lnglinks(fn)), mass,
                                                       qic->parity == EVEN ? 0 : 1, fermion(src), fermion(dest),
-                                                      qic->resid, qic->max * qic->nrestart);
+                                                      qic->resid, qic->max * qic->nrestart, qic->max);
     store(result.x, qic->parity, dest);
     qic->final_rsq = qic->size_r = result.residual * result.residual;
     qic->final_relrsq = qic->size_relr = 1;
@@ -56,8 +56,8 @@ int ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, q
 }
 
 int ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
-    std::vector<su3_vector> b(volume), x(volume);
-    for (size_t i = 0; i < volume; ++i) {
+    std::vector<su3_vector> b(sites_on_node), x(sites_on_node);
+    for (size_t i = 0; i < sites_on_node; ++i) {
         b[i] = *reinterpret_cast<su3_vector *>(F_PT(&lattice[i], src));
         x[i] = *reinterpret_cast<su3_vector *>(F_PT(&lattice[i], dest));
     }
@@ -69,7 +69,7 @@ int ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *q
             iterations += ks_congrad_parity_cpu(b.data(), x.data(), qic, mass, fn);
         }
     qic->parity = parity;
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         *reinterpret_cast<su3_vector *>(F_PT(&lattice[i], dest)) = x[i];
     return iterations;
 }
@@ -93,12 +93,15 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
     if (std::getenv("MILC_HOST_FEWER_STEPS") != nullptr) // a fault, for the comparison to find
         --qic[0].max;
     for (int j = 0; j < num_offsets; ++j) {
-        for (size_t i = 0; i < volume; ++i)
+        for (size_t i = 0; i < sites_on_node; ++i)
             if ((i < even_sites_on_node ? EVEN : ODD) & qic[0].parity)
                 psim[j][i] = su3_vector{};
         qic[j].parity = qic[0].parity;
-        qic[j].max = qic[0].max;
-        const int n = ks_congrad_parity_cpu(src, psim[j], &qic[j], 0.5 * std::sqrt(ksp[j].offset), fn);
+        quark_invert_control shared = qic[j]; // the iteration of all masses does not start again
+        shared.max = qic[0].max * qic[j].nrestart, shared.nrestart = 1;
+        const int n = ks_congrad_parity_cpu(src, psim[j], &shared, 0.5 * std::sqrt(ksp[j].offset), fn);
+        shared.max = qic[0].max, shared.nrestart = qic[j].nrestart;
+        qic[j] = shared;
         iterations = std::max(iterations, n - 1); // without the last true residual
     }
     total_iters = before + iterations;
@@ -118,7 +121,7 @@ void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_lin
 
 su3_matrix *create_G_from_site(void) {
     su3_matrix *links = new_links();
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         for (int mu = 0; mu < 4; ++mu)
             links[4 * i + mu] = lattice[i].link[mu];
     return links;
@@ -157,7 +160,7 @@ void boundary_twist_fn(fn_links_t *fn, int) {
     su3_matrix *const back[2] = {get_fatbacklinks(fn), get_lngbacklinks(fn)};
     if (fn->phase->bdry_phase[TUP] == 0)
         return;
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         for (su3_matrix *const link : {lattice[i].t == nt - 1 ? &fat[4 * i + TUP] : nullptr,
                                        lattice[i].t >= nt - 3 ? &lng[4 * i + TUP] : nullptr,
                                        back[0] != nullptr && lattice[i].t == 0 ? &back[0][4 * i + TUP] : nullptr,
@@ -255,9 +258,9 @@ void fill_gauge_field(unsigned long seed) {
     for (auto &u : links)
         u = reference::random_near_unit_su3(rng, 0.3);
     reference::apply_phases(here(), links);
-    std::vector<su3_matrix> packed(4 * volume);
+    std::vector<su3_matrix> packed(4 * sites_on_node);
     store(links, packed.data());
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         for (int mu = 0; mu < 4; ++mu)
             lattice[i].link[mu] = packed[4 * i + mu];
     phases_in = 1;

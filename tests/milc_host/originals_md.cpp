@@ -13,7 +13,7 @@ namespace {
 Gauge momenta_of_sites() {
     Gauge out(4 * volume);
     for (size_t s = 0; s < volume; ++s)
-        for (int mu = 0; mu < 4; ++mu) {
+        for (int mu = 0; mu < 4 && is_mine(s); ++mu) {
             const anti_hermitmat &h = lattice[place(s)].mom[mu];
             reference::Matrix &m = out[4 * s + mu];
             m.e[0][1] = {h.m01.real, h.m01.imag};
@@ -24,7 +24,7 @@ Gauge momenta_of_sites() {
                 for (int j = 0; j < i; ++j)
                     m.e[i][j] = -std::conj(m.e[j][i]);
         }
-    return out;
+    return of_all_ranks(out);
 }
 
 void momenta_to_sites(const Gauge &from) {
@@ -32,7 +32,7 @@ void momenta_to_sites(const Gauge &from) {
         return complex_number{static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
     };
     for (size_t s = 0; s < volume; ++s)
-        for (int mu = 0; mu < 4; ++mu) {
+        for (int mu = 0; mu < 4 && is_mine(s); ++mu) {
             anti_hermitmat &h = lattice[place(s)].mom[mu];
             const reference::Matrix &m = from[4 * s + mu];
             h.m01 = complex(m.e[0][1]), h.m02 = complex(m.e[0][2]), h.m12 = complex(m.e[1][2]);
@@ -211,7 +211,7 @@ static void force_of_members(Real eps, int terms, Real *weights, const field_off
     std::vector<su3_vector> fields[2];
     su3_vector *x[2];
     for (int t = 0; t < terms; ++t) {
-        for (size_t i = 0; i < volume; ++i)
+        for (size_t i = 0; i < sites_on_node; ++i)
             fields[t].push_back(*reinterpret_cast<su3_vector *>(F_PT(&lattice[i], members[t])));
         x[t] = fields[t].data();
     }
@@ -266,7 +266,7 @@ void rephase(int flag) {
         std::printf("rephase: already %d\n", flag);
         terminate(1);
     }
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         for (int mu = 0; mu < 4; ++mu)
             for (auto &row : lattice[i].link[mu].e)
                 for (complex_number &z : row)
@@ -275,14 +275,14 @@ void rephase(int flag) {
 }
 
 void gauge_field_copy(field_offset src, field_offset dest) {
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         for (int mu = 0; mu < 4; ++mu)
             reinterpret_cast<su3_matrix *>(F_PT(&lattice[i], dest))[mu] =
                 reinterpret_cast<const su3_matrix *>(F_PT(&lattice[i], src))[mu];
 }
 
 void ranmom(void) {
-    for (size_t i = 0; i < volume; ++i)
+    for (size_t i = 0; i < sites_on_node; ++i)
         for (anti_hermitmat &h : lattice[i].mom)
             random_anti_hermitian(&h, &lattice[i].site_prn);
 }

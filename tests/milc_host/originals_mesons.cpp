@@ -63,7 +63,6 @@ reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const referen
 extern "C" {
 
 su3_matrix *ape_links;
-void g_vecdoublesum(double *, int) {}
 #ifndef MILC_HOST_MASTER
 int refresh_ape_links, ape_links_ks_phases;
 #endif

@@ -6,7 +6,7 @@
  *     PRIMME, ARPACK]: eigenvectors, in eigen.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
- *   program memory [pool, or glibc]: where large blocks of memory come from, in host.c
+ *   program memory [kept, or freed]: whether freed fields stay in the process, in host.c
  *   program auxiliary: auxiliary links, wanted and not, in links.c
  *   program sums: of links, in use while others are destroyed, in links.c
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads, in links.c
@@ -18,6 +18,7 @@
  *   program gauge: gauge fixing and APE smearing alone, in links.c
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
+ *   program twin: random sequences beside MILC's originals, in twin.c
  */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -33,7 +34,7 @@ void gauge_everything(void);
 void auxiliary(void);
 void waiting(const char *fault);
 void sums_of_links(void);
-void try_memory(int pooled);
+void try_memory(int kept);
 void try_threads(void);
 void try_pauses(void);
 void try_lattice_file(const char *routines, const char *name);
@@ -45,6 +46,7 @@ void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_eigen(const char *fault, const char *what);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
+int twin(int argc, char **argv);
 
 const double resid = MILC_PRECISION == 1 ? 1e-5 : 1e-9;
 static int failures, checks;
@@ -147,6 +149,8 @@ static int is_small(const char *what) {
 
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
+    if (strcmp(fault, "twin") == 0)
+        return twin(argc, argv);
     initialize_machine(&argc, &argv);
     if (strcmp(fault, "orders") == 0) {
         orders(argc > 2 ? argv[2] : "rhmc");
@@ -159,7 +163,7 @@ int main(int argc, char **argv) {
         normal_exit(0);
     }
     if (strcmp(fault, "memory") == 0 && argc > 2) {
-        try_memory(strcmp(argv[2], "pool") == 0);
+        try_memory(strcmp(argv[2], "kept") == 0);
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -13,7 +13,7 @@
 //   nodes     the same solve, on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
-#include "gpu_kernels/geometry/lattice.h"
+#include "gpu_kernels/machine/geometry/lattice.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_mpi.h"
 #include "milc_glue/api/milcgpu_wilson.h"
@@ -530,8 +530,9 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     milcgpu_fatlink_report of_links{};
     for (const char *what : {"links", "links again"})
         call(what, 1, true, [&] {
-            return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &paths, gauge.data(), 2, eps, fats, lngs, nullptr,
-                                        nullptr, nullptr, 0, &of_links) == 1;
+            return milcgpu_plugin_links(
+                       {MILCGPU_LOAD_FN_LINKS, &paths, gauge.data(), 2, eps, fats, lngs, nullptr, nullptr, nullptr, 0},
+                       &of_links) == 1;
         });
 
     milcgpu_plugin_solve_call one{};

@@ -86,7 +86,8 @@ Fermion normal_operator(const Lattice &lattice, const Gauge &fat, const Gauge &l
 }
 
 CgResult conjugate_gradient(const Lattice &lattice, const Gauge &fat, const Gauge &lng, double mass, int parity,
-                            const Fermion &source, const Fermion &guess, double tolerance, int max_iterations) {
+                            const Fermion &source, const Fermion &guess, double tolerance, int max_iterations,
+                            int restart_every) {
     const Parities parity_of = parities(lattice);
     const auto norm2_here = [&](const Fermion &a) { return norm2_on(parity_of, parity, a); };
     const auto apply = [&](const Fermion &a) { return normal_operator(lattice, fat, lng, mass, parity, a); };
@@ -109,7 +110,8 @@ CgResult conjugate_gradient(const Lattice &lattice, const Gauge &fat, const Gaug
             return result;
 
         Fermion p = r;
-        while (r_norm2 >= goal && result.iterations < max_iterations) {
+        while (r_norm2 >= goal && result.iterations < max_iterations &&
+               (restart_every == 0 || result.iterations % restart_every != 0)) {
             const Fermion ap = apply(p);
             const double alpha = double(r_norm2 / dot_on(parity_of, parity, p, ap));
             axpby_on(parity_of, parity, alpha, p, 1, result.x);

@@ -25,8 +25,10 @@ struct CgResult {
 };
 
 // Solves (4 m^2 - D D) x = source on one parity until |b - A x| < tolerance |b|, at most max_iterations (as counted).
-// Where the recursion has converged and the true residual has not, it starts again from there. A zero source: x = 0.
+// It starts again from the true residual if the recursion has converged and the true residual has not, and, as MILC
+// does, after every restart_every iterations (0: never). A zero source: x = 0.
 CgResult conjugate_gradient(const Lattice &lattice, const Gauge &fat, const Gauge &lng, double mass, int parity,
-                            const Fermion &source, const Fermion &guess, double tolerance, int max_iterations);
+                            const Fermion &source, const Fermion &guess, double tolerance, int max_iterations,
+                            int restart_every = 0);
 
 } // namespace reference

@@ -1,0 +1,70 @@
+// Each thread has one site of all shifts. Bytes a site for cg_kept_steps iterations: as many spinors r, and for each
+// shift p and x (double), both read and written.
+#include "gpu_kernels/algebra/shifts.h"
+#include "gpu_kernels/fields/for_precision.h"
+
+namespace milcgpu {
+
+namespace {
+
+struct Advance {
+    const CgState *base;
+    ShiftState *shifts;
+    MILCGPU_HD void operator()(int s) const {
+        if (s < shifts->count)
+            shifts->shift[s].advance(*base);
+    }
+};
+
+template <class S> struct Update {
+    SourceAddresses<cg_kept_steps> r;
+    SourceAddresses<max_shifts> p, x;
+    size_t stride;
+    const ShiftState *shifts;
+    int count;
+    double scale;
+    MILCGPU_HD void operator()(int i) const {
+        using Real = typename S::Real;
+        Vector<Real> residual[cg_kept_steps] = {};
+        bool loaded = false;
+        for (int s = 0; s < count; ++s) {
+            const Shift &shift = shifts->shift[s];
+            if (shift.pending == 0)
+                continue;
+            if (!loaded) // every shift with pending iterations has the same number of them
+                MILCGPU_UNROLL
+            for (int k = 0; k < cg_kept_steps; ++k)
+                if (k < shift.pending)
+                    residual[k] = load_spinor<S>(r[k], stride, i);
+            loaded = true;
+            Vector<Real> direction = load_spinor<S, Reuse::written>(p[s], stride, i), step = {};
+            MILCGPU_UNROLL
+            for (int k = 0; k < cg_kept_steps; ++k)
+                if (k < shift.pending) {
+                    step = step + static_cast<Real>(shift.alpha[k]) * direction;
+                    direction = static_cast<Real>(shift.residual[k]) * residual[k] +
+                                static_cast<Real>(shift.beta[k]) * direction;
+                }
+            store_spinor<S>(p[s], stride, i, direction);
+            store_spinor<SpinorDouble>(x[s], stride, i,
+                                       load_spinor<SpinorDouble, Reuse::written>(x[s], stride, i) +
+                                           scale * convert<double>(step));
+        }
+    }
+};
+
+} // namespace
+
+void advance_shifts(Device &device, const CgState *base, ShiftState *shifts) {
+    launch(device, max_shifts, Advance{base, shifts}, "advance shifts", 64);
+}
+
+void update_shifts(Device &device, const ShiftVectors &vectors, const ShiftState *shifts, double scale) {
+    for_precision(vectors.r.precision, [&](auto s) {
+        const Update<decltype(s)> body{vectors.r, vectors.p,         vectors.x, vectors.r.stride,
+                                       shifts,    vectors.p.sources, scale};
+        launch(device, vectors.r.sites, body, "update shifts");
+    });
+}
+
+} // namespace milcgpu

@@ -1,0 +1,259 @@
+// The sum of laplace.h at a site, its launches, and the rows of the table. laplace_rows.cu instantiates them.
+//
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
+// each vector up to 8 times, through the caches. The number of directions, 3 or 4, is known at compile time, so that
+// all loads of a site can be in flight together. While the previous launch ends, a thread finds its neighbours and
+// loads the links of x.
+#pragma once
+#include "gpu_kernels/algebra/shifts.h"
+#include "gpu_kernels/fields/reconstruct.h"
+#include "gpu_kernels/laplace/laplace.h"
+#include "gpu_kernels/staggered/sources.h"
+
+namespace milcgpu {
+
+// Where: Lattice, or CutLattice, which takes more registers. Ghosts are behind the field that is read.
+template <class Where, class Spinor, int reals, int directions, Reuse of_links> struct LaplaceHops {
+    static constexpr Precision precision = Spinor::precision;
+    using Real = typename Spinor::Real;
+    using Vec = Vector<Real>;
+    using Part = Vec; // over all directions or some
+
+    Where lattice;
+    int parity;
+    size_t stride; // of the vectors
+    size_t link_stride;
+    const unsigned char *in;
+    const unsigned char *links[2]; // on the sites' own parity and on the other, mu 0
+    size_t link_block;             // bytes from one mu to the next
+    Real scale;                    // kappa times the links' scale
+
+    MILCGPU_HD Vec scaled(const Part &part) const { return scale * part; }
+
+    using Raw = RawLink<precision, reals>;
+    MILCGPU_HD Raw load_raw(int other, int mu, int i) const {
+        return load_link<precision, reals, of_links>(links[other] + mu * link_block, link_stride, i);
+    }
+    // The links of a direction.
+    struct Links {
+        Raw ahead, behind;
+    };
+    using LinkOf = Link<precision, reals>;
+    // Adds both terms of a direction to sum[r] for `count` sources, which are at from[r]. behind(): the link of the
+    // backward term.
+    template <int count, class Behind>
+    MILCGPU_HD void add_terms(Vec (&sum)[count], const unsigned char *const (&from)[count], int forward, int backward,
+                              const LinkOf &ahead, const Behind &behind) const {
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            ahead.add_forward(sum[r], load_spinor<Spinor>(from[r], stride, forward));
+        const LinkOf u = behind();
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) // the sign goes into the multiplications
+            u.subtract_backward(sum[r], Real(-1) * load_spinor<Spinor>(from[r], stride, backward));
+    }
+    template <int count>
+    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
+                                  int mu, int i) const {
+        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+        add_terms(sum, from, forward, backward, LinkOf(load_raw(0, mu, i)),
+                  [&] { return LinkOf(load_raw(1, mu, backward)); });
+    }
+
+    // For the source at `field`: the sum, and its terms in one direction. All endings, and several sources, use these.
+    MILCGPU_HD_ONCE Part all(int i, const unsigned char *field) const {
+        const Site site = lattice.site(parity, i);
+        const unsigned char *const from[1] = {field};
+        Vec sum[1] = {};
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < directions; ++mu)
+            add_direction(sum, from, site, mu, i);
+        return sum[0];
+    }
+    MILCGPU_HD_ONCE Part part(int i, int mu) const {
+        const unsigned char *const from[1] = {in};
+        Vec sum[1] = {};
+        if (mu < directions)
+            add_direction(sum, from, lattice.site(parity, i), mu, i);
+        return sum[0];
+    }
+
+    // The neighbours in all directions, and the first links.
+    struct Start {
+        int forward[directions], backward[directions];
+        Links links;
+    };
+    MILCGPU_HD Start prepare(int i) const {
+        const Site site = lattice.site(parity, i);
+        Start made;
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < directions; ++mu)
+            made.forward[mu] = lattice.forward(site, mu, 1), made.backward[mu] = lattice.backward(site, mu, 1);
+        made.links = {load_raw(0, 0, i), load_raw(1, 0, made.backward[0])};
+        return made;
+    }
+};
+
+// Cut lattices do not prepare: there the previous launch sends ghosts, and registers are short.
+template <class Where, class Spinor, int reals, int directions, class End, Reuse of_links>
+struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
+                        Preparing<typename LaplaceHops<Where, Spinor, reals, directions, of_links>::Start,
+                                  std::is_same<Where, Lattice>::value> {
+    using Base = LaplaceHops<Where, Spinor, reals, directions, of_links>;
+    using typename Base::LinkOf;
+    using typename Base::Part;
+    using typename Base::Start;
+    using typename Base::Vec;
+    static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
+    End end;
+
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i, this->in)); }
+    MILCGPU_HD Sums<End::sums> operator()(int i, const Start &prepared) const {
+        const unsigned char *const from[1] = {this->in};
+        Vec sum[1] = {};
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < directions; ++mu) {
+            const int backward = prepared.backward[mu];
+            this->add_terms(sum, from, prepared.forward[mu], backward,
+                            LinkOf(mu == 0 ? prepared.links.ahead : this->load_raw(0, mu, i)),
+                            [&] { return LinkOf(mu == 0 ? prepared.links.behind : this->load_raw(1, mu, backward)); });
+        }
+        return complete(i, sum[0]);
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
+        StoredSpinor<Spinor> made;
+        return end(this->stride, i, this->scaled(part), made);
+    }
+};
+
+// Several sources, which are `source_bytes` apart: each link is loaded and decoded once for all sources of a thread.
+template <class Spinor, int reals, int directions>
+struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
+    using Base = LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>;
+    using typename Base::Vec;
+    static constexpr int reach = 1;
+    size_t source_bytes;
+
+    // sum[r] belongs to source own.k(r). at_once: directions whose loads may be in flight together.
+    template <int at_once, bool, int count>
+    MILCGPU_HD void all(int i, const Sources<count> &own, Vec (&sum)[count]) const {
+        const unsigned char *from[count];
+        own.all_of(this->in, source_bytes, from);
+#if !MILCGPU_ON_DEVICE
+        if constexpr (count == 1) {
+            sum[0] = Base::all(i, from[0]);
+            return;
+        }
+#endif
+        const Site site = this->lattice.site(this->parity, i);
+#if MILCGPU_ON_DEVICE
+#pragma unroll at_once
+#endif
+        for (int mu = 0; mu < directions; ++mu)
+            this->add_direction(sum, from, site, mu, i);
+    }
+};
+
+template <class Hops> void fill_hops(Hops &hops, const LaplaceCall &call) {
+    const LinkField &links = *call.links;
+    hops.lattice = call.lattice;
+    hops.parity = call.parity;
+    hops.stride = call.in.stride;
+    hops.link_stride = links.stride();
+    hops.in = call.in.data;
+    for (const int other : {0, 1})
+        hops.links[other] = links.block((call.parity + other) % 2, 0);
+    hops.link_block = links.block_bytes();
+    hops.scale = static_cast<typename Hops::Real>(call.kappa * links.scale);
+}
+
+// min_blocks, block: see launch_sum.
+template <class Where, class Spinor, int reals, int directions, int min_blocks, int block>
+void launch_laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
+    const auto start = [&](auto end, const auto &finish, const auto &pending) {
+        LaplaceStencil<Where, Spinor, reals, directions, decltype(end), Reuse::stream> body{};
+        fill_hops(body, call);
+        body.end = end;
+        const SumLaunch how{"launch laplace", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer,
+                            call.links_at_rest || !prepares<decltype(body)>::value};
+        launch_sum<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how,
+                                                    pending);
+    };
+    with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
+}
+
+template <class Spinor, int reals, int directions, int min_blocks, class Shape>
+void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue epilogue) {
+    const int sites = call.lattice.sites(call.parity);
+    if (call.cg == nullptr) {
+        TogetherStencil<Spinor, LaplaceSourcesHops<Spinor, reals, directions>, Shape> body{};
+        fill_hops(body, call);
+        start_together(device, call, epilogue, sites, {}, body, "launch laplace on several sources, no sums");
+    } else {
+        with_ending_of_sources<Spinor, Lattice>(call, epilogue, [&](const auto &end, const auto &finish) {
+            SourcesStencil<LaplaceStencil<Lattice, Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>>
+                body{};
+            fill_hops(body.first, call);
+            body.first.end = end;
+            start_sources<min_blocks>(device, call, sites, body, finish, "launch laplace on several sources");
+        });
+    }
+}
+
+// The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues, for one source or for several.
+template <class Add> void for_laplace_rows(const Add &add) {
+    const auto add_reals = [&](auto reals) {
+        for (const EpilogueTraits &end : epilogues) {
+            add(reals, std::integral_constant<int, 3>(), end.epilogue);
+            add(reals, std::integral_constant<int, 4>(), end.epilogue);
+        }
+    };
+    add_reals(std::integral_constant<int, 18>());
+    add_reals(std::integral_constant<int, 12>());
+    add_reals(std::integral_constant<int, 8>());
+}
+template <class Where, class Spinor, int min_blocks, int block>
+void add_laplace_rows(std::vector<LaplaceKernel> &table) {
+    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
+        table.push_back({Spinor::precision,
+                         reals,
+                         directions,
+                         end,
+                         1,
+                         launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
+                         {block, min_blocks, 1}});
+    });
+}
+// min_blocks: for rows of conjugate gradient.
+template <class Spinor, int min_blocks, class Shape>
+void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table) {
+    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
+        table.push_back({Spinor::precision,
+                         reals,
+                         directions,
+                         end,
+                         max_shifts,
+                         launch_laplace_of_sources<Spinor, reals, directions, min_blocks, Shape>,
+                         {tile_sites, Shape::blocks(Shape::together), Shape::together}});
+    });
+}
+
+// In double 2 blocks of 256 threads an SM leave 128 registers to a thread, in single and half 4 leave 64. In half links
+// are 16-bit fixed point, vectors as in fields/spinor_storage.h, arithmetic in single.
+template <class Where> void double_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorDouble, 2, 64>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorDouble, 1, SourcesShape<4, 4, 1>>(table);
+}
+template <class Where> void single_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorSingle, 4, 128>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorSingle, 3, SourcesShape<4, 6, 4>>(table);
+}
+template <class Where> void half_rows(std::vector<LaplaceKernel> &table) {
+    add_laplace_rows<Where, SpinorHalf, 4, 256>(table);
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        add_laplace_rows_of_sources<SpinorHalf, 3, SourcesShape<4, 6, 1>>(table);
+}
+
+} // namespace milcgpu

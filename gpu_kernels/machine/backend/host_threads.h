@@ -1,0 +1,25 @@
+// OpenMP threads of the host: which loops use several, and how threads wait.
+#pragma once
+#include <cstddef>
+
+namespace milcgpu {
+
+// A loop over fewer sites, or over fewer bytes, runs on the calling thread alone: `if (n >= few_sites)` of a parallel
+// loop. Measured on two busy cores with two sleeping threads: they pay from 1024 sites on in a loop as expensive as D,
+// from 512 in one six times as expensive, and never in one of 4096 cheap sites. If other programs use the cores,
+// starting a team takes milliseconds.
+constexpr int few_sites = 512;
+constexpr size_t few_bytes = size_t{1} << 17;
+
+// From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. Without this they spin,
+// and take cores from threads that have work if other programs run, too. Does nothing if the user has set how threads
+// wait (OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME), or if loops have one thread. Call it again after the number of
+// threads changes.
+void wait_passively();
+
+// Throws Error (NO_MEMORY) if the threads of a parallel loop cannot be started: libgomp would end the process. Each
+// larger number of threads is tested once. Throws Error (BAD_ARGUMENT) in a child of fork() whose parent owns the
+// threads of this thread's loops: libgomp would wait for them for ever.
+void require_threads();
+
+} // namespace milcgpu

@@ -1,0 +1,243 @@
+// Messages in flight, and how waits for them end.
+#include "gpu_kernels/machine/comm/clock.h"
+#include "gpu_kernels/machine/comm/ranks.h"
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace milcgpu {
+
+namespace {
+
+const std::vector<Message> &checked(const Ranks &ranks, const char *phase, const std::vector<Message> &messages) {
+    for (const Message &message : messages)
+        if (message.peer < 0 || message.peer >= ranks.size() || message.tag < 0 || message.tag >= Ranks::tags)
+            throw Error(Status::bad_argument,
+                        format("%s, %s: a message with tag %d for rank %d (%s): tags are 0 to %d, ranks below %d",
+                               phase, ranks.name().c_str(), message.tag, message.peer, message.direction,
+                               Ranks::tags - 1, ranks.size()));
+    return messages;
+}
+
+} // namespace
+
+Exchange::Exchange(Ranks &ranks, const char *phase, const std::vector<Message> &messages,
+                   const std::shared_ptr<const void> &buffers)
+    : Exchange(ranks, phase, checked(ranks, phase, messages), buffers, Checked()) {}
+
+Exchange::Exchange(Ranks &ranks, const char *phase, const std::vector<Message> &messages,
+                   const std::shared_ptr<const void> &buffers, Checked, bool may_fail)
+    : ranks_(ranks), phase_(phase), may_fail_(may_fail) {
+    ranks_.throw_if_broken();
+    copy_to_self(messages);
+    try {
+        start(messages, buffers);
+    } catch (...) {
+        leave();
+        throw;
+    }
+}
+
+void Exchange::copy_to_self(const std::vector<Message> &messages) {
+    std::vector<const Message *> sent, received;
+    for (const Message &message : messages)
+        if (message.peer == ranks_.rank_) {
+            if (message.send != nullptr)
+                sent.push_back(&message);
+            if (message.receive != nullptr)
+                received.push_back(&message);
+        }
+    const auto by_tag = [](const Message *a, const Message *b) { return a->tag < b->tag; };
+    std::stable_sort(sent.begin(), sent.end(), by_tag);
+    std::stable_sort(received.begin(), received.end(), by_tag);
+    const auto fit = [](const Message *a, const Message *b) { return a->tag == b->tag && a->bytes == b->bytes; };
+    if (!std::equal(sent.begin(), sent.end(), received.begin(), received.end(), fit))
+        throw Error(Status::bad_argument, format("%s, %s: the messages that the rank sends to itself (%zu) differ from "
+                                                 "those that it receives from itself (%zu)",
+                                                 phase_, ranks_.name().c_str(), sent.size(), received.size()));
+    for (size_t k = 0; k < sent.size(); ++k)
+        std::memcpy(received[k]->receive, sent[k]->send, sent[k]->bytes);
+}
+
+// One handle a peer, so that an error can name the peers whose messages are missing. All memory is allocated before the
+// first message starts, so that a failed allocation has sent nothing.
+void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const void> &buffers) {
+    const auto stays = [&](const Message &message) { return message.peer == ranks_.rank_ || message.bytes == 0; };
+    messages.erase(std::remove_if(messages.begin(), messages.end(), stays), messages.end());
+    std::stable_sort(messages.begin(), messages.end(),
+                     [](const Message &a, const Message &b) { return a.peer < b.peer; });
+    std::list<Ranks::Part> parts;
+    for (const Message &message : messages) {
+        if (parts.empty() || parts.back().peer != message.peer)
+            parts.push_back({message.peer, 0, "", buffers, nullptr});
+        Ranks::Part &part = parts.back();
+        ++part.messages;
+        if (part.directions.find(message.direction) == std::string::npos)
+            part.directions += std::string(part.directions.empty() ? "" : ", ") + message.direction;
+    }
+    for (const Message *first = messages.data(); !parts.empty();) {
+        Ranks::Part &part = parts.front();
+        try {
+            const int code = ranks_.messenger_->start(first, part.messages, part.handle);
+            if (code != 0)
+                fail(Status::comm,
+                     format("the caller's message passing could not start messages with rank %d (%s): code %d",
+                            part.peer, part.directions.c_str(), code));
+        } catch (...) { // some may have started
+            Ranks::keep_for_ever(parts);
+            throw;
+        }
+        first += part.messages;
+        parts_.splice(parts_.end(), parts, parts.begin());
+    }
+}
+
+Exchange::~Exchange() {
+    try {
+        if (!ranks_.broken_)
+            poll();
+    } catch (const std::exception &) { // the next call throws it: the ranks are broken
+    }
+    leave();
+}
+
+// If the ranks break with it, their error names all of the missing peers.
+void Exchange::fail(Status status, const std::string &what) {
+    if (may_fail_)
+        throw Error(status, what);
+    ranks_.fail(status, format("%s, %s: %s. All ranks must end", phase_, ranks_.name().c_str(), what.c_str()));
+}
+
+void Exchange::leave() noexcept { ranks_.left_.splice(ranks_.left_.end(), parts_); }
+
+// Drops the parts that are done.
+void Exchange::poll() {
+    ranks_.throw_if_broken();
+    for (auto part = parts_.begin(); part != parts_.end();) {
+        bool is_done = false;
+        const int code = ranks_.messenger_->test(part->handle, is_done);
+        if (code != 0)
+            fail(Status::comm, format("the caller's message passing failed in messages with rank %d (%s): code %d",
+                                      part->peer, part->directions.c_str(), code));
+        part = is_done ? parts_.erase(part) : std::next(part);
+    }
+}
+
+bool Exchange::done() {
+    poll();
+    if (parts_.empty())
+        return true;
+    const double now = wall_seconds();
+    if (first_poll_seconds_ == 0)
+        first_poll_seconds_ = now;
+    if (now - first_poll_seconds_ > ranks_.time_limit_seconds_)
+        ranks_.fail(Status::timed_out,
+                    format("%s, %s: waited %g s for messages with %s. Is it still running, and in the same call? All "
+                           "ranks must end; if a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
+                           phase_, ranks_.name().c_str(), ranks_.time_limit_seconds_, missed().c_str()));
+    return false;
+}
+
+// The peers whose messages have not come.
+std::string Exchange::missed() const {
+    std::string list;
+    for (const Ranks::Part &part : parts_)
+        list += format("%srank %d (%s)", list.empty() ? "" : ", ", part.peer, part.directions.c_str());
+    return list;
+}
+
+Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &messages,
+                                 const std::shared_ptr<const void> &buffers, double seconds) {
+    std::unique_ptr<Exchange> tried;
+    Tried end{Status::ok, ""};
+    try {
+        tried.reset(new Exchange(*this, phase, checked(*this, phase, messages), buffers, Exchange::Checked(), true));
+        const double begin = wall_seconds();
+        bool done = false, late = false;
+        wait_for([&] {
+            tried->poll();
+            done = tried->parts_.empty();
+            late = !done && wall_seconds() - begin > seconds;
+            return done || late;
+        });
+        if (late)
+            end = {Status::timed_out,
+                   format("messages with %s did not come within %g s", tried->missed().c_str(), seconds)};
+    } catch (const Error &error) {
+        throw_if_broken();
+        end = {error.status(), error.what()};
+    }
+    if (tried)
+        keep_for_ever(tried->parts_);
+    return end;
+}
+
+// Polls without a pause while the answer may be near. After that it sleeps between polls, longer and longer, to leave
+// the cores to others: there may be more ranks than cores. A pause is a hundredth of the wait so far, from 50 us to a
+// millisecond.
+template <class Done> void Ranks::wait_for(const Done &done) const {
+    constexpr double near_seconds = 1e-3, shortest_pause = 50e-6, longest_pause = 1e-3;
+    for (const double begin = wall_seconds(); !done();) {
+        if (meanwhile_)
+            meanwhile_();
+        const double waited = wall_seconds() - begin;
+        if (waited < near_seconds)
+            std::this_thread::yield();
+        else
+            std::this_thread::sleep_for(
+                std::chrono::duration<double>(std::clamp(waited / 100, shortest_pause, longest_pause)));
+    }
+}
+
+void Exchange::finish() {
+    ranks_.wait_for([this] { return done(); });
+}
+
+Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
+    : Gather(ranks, phase, mine, bytes, // several may be in flight at once
+             Ranks::tags + static_cast<int>(ranks.gathers_++ % Ranks::tags)) {}
+
+Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag)
+    : ranks_(ranks), phase_(phase), bytes_(bytes), tag_(tag),
+      blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * bytes)) {
+    std::memcpy(blocks_->data(), mine, bytes);
+    ranks_.throw_if_broken();
+    ranks_.poll_left();
+    next_turn();
+}
+
+// Sends the blocks that are here, as far as they are needed, to each of the ranks so far behind, twice as far, ..., and
+// receives as many from the ranks ahead.
+void Gather::next_turn() {
+    ranks_.throw_if_broken();
+    const int size = ranks_.size(), rank = ranks_.rank();
+    constexpr int radix = 16;
+    std::vector<Message> messages;
+    for (int ahead = have_; ahead < size && ahead < radix * have_; ahead += have_) {
+        const size_t bytes = std::min(have_, size - ahead) * bytes_;
+        unsigned char *blocks = blocks_->data();
+        messages.push_back({(rank + size - ahead) % size, blocks, nullptr, bytes, tag_, "gather"});
+        messages.push_back({(rank + ahead) % size, nullptr, blocks + ahead * bytes_, bytes, tag_, "gather"});
+    }
+    have_ = std::min(size, radix * have_);
+    turn_.reset(new Exchange(ranks_, phase_, messages, blocks_, Exchange::Checked()));
+}
+
+bool Gather::done() {
+    while (turn_->done()) {
+        if (have_ == ranks_.size())
+            return true;
+        next_turn();
+    }
+    return false;
+}
+
+void Gather::finish(void *all) {
+    ranks_.wait_for([this] { return done(); });
+    const size_t behind = ranks_.rank() * bytes_, ahead = blocks_->size() - behind;
+    std::memcpy(static_cast<unsigned char *>(all) + behind, blocks_->data(), ahead);
+    std::memcpy(all, blocks_->data() + ahead, behind);
+}
+
+} // namespace milcgpu

@@ -1,0 +1,44 @@
+// 4 m^2 - D D on one parity, the normal operator of improved staggered fermions: B = D from this parity to the other.
+#pragma once
+#include "gpu_kernels/solver/normal_operator.h"
+#include "gpu_kernels/staggered/dslash.h"
+
+namespace milcgpu {
+
+class Halo;
+
+class StaggeredOperator : public NormalOperator {
+  public:
+    // The link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
+    // Error(not_built) if there is no kernel.
+    StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
+    void first_half(Device &, const HalfCall &) const override;
+    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void send(Device &, const SpinorBlock &x) const override;
+    SendOut send_out() const override;
+    SpinorField between(Device &, const char *owner, int sources = 1) const override;
+    int sites_between() const override { return geometry().sites(1 - parity()); }
+    double rounding(Precision) const override;
+    // The bound for free fermions with Naik's term: 4 (7/3)^2.
+    double highest(double shift) const override { return shift + 21.8; }
+    bool takes_several() const override {
+        return look_for_dslash(spec().spinor, spec().link, spec().reals, Epilogue::residual, 2) != nullptr;
+    }
+    std::vector<Region> checked_regions() const override;
+    bool takes_checksums() const override {
+        return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero &&
+               !geometry().is_cut(); // on a cut lattice, a launch reads some links twice and others never
+    }
+    double flops(Epilogue) const override;
+    double bytes(Epilogue) const override;
+
+  private:
+    void launch(Device &, const HalfCall &, Epilogue, int parity) const; // onto the sites of `parity`
+    const DslashKernel &kernel(Epilogue, const HalfCall &) const;
+    LinkPair links_;
+    Halo *halo_;
+    const DslashKernel *one_source_[std::size(epilogues)];
+    const DslashKernel *checked_residual_; // nullptr: not built
+};
+
+} // namespace milcgpu

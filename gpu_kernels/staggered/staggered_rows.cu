@@ -1,0 +1,5 @@
+// Rows of the table. make compiles this file once for each part of the table (objects.mk): MILCGPU_ROWS is a function
+// of staggered_rows.h that adds rows, MILCGPU_WHERE the kind of lattice that they are for.
+#include "gpu_kernels/staggered/staggered_rows.h"
+
+template void milcgpu::MILCGPU_ROWS<milcgpu::MILCGPU_WHERE>(std::vector<milcgpu::DslashKernel> &);

@@ -1,0 +1,54 @@
+#include "milc_glue/host/host_memory.h"
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <malloc.h>
+#include <omp.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr size_t large_page = size_t(2) << 20;
+
+// f(first byte, bytes) for the large pages of a block, by all threads.
+template <class F> void each_page(void *block, size_t bytes, const F &f) {
+    auto *const from = static_cast<unsigned char *>(block);
+#pragma omp parallel for if (!omp_in_parallel())
+    for (size_t page = 0; page < bytes; page += large_page)
+        f(from + page, std::min(large_page, bytes - page));
+}
+
+} // namespace
+
+void keep_freed_memory() {
+#if defined(M_MMAP_MAX) && defined(M_TRIM_THRESHOLD)
+    if (mallopt(M_MMAP_MAX, 0) == 0 || mallopt(M_TRIM_THRESHOLD, -1) == 0) // another allocator returns 0
+        return;
+    // Pages that the heap gets later have the advice that is given here. They take no memory until they are touched.
+    const size_t ahead = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4;
+    void *const pages = std::malloc(ahead);
+    if (pages == nullptr)
+        return;
+    const size_t before = large_page - reinterpret_cast<uintptr_t>(pages) % large_page;
+    if (before < ahead)
+        madvise(static_cast<unsigned char *>(pages) + before, ahead - before, MADV_HUGEPAGE);
+    std::free(pages);
+#endif
+}
+
+void fill_bytes(void *to, int byte, size_t bytes) {
+    each_page(to, bytes, [&](unsigned char *page, size_t n) { std::memset(page, byte, n); });
+}
+
+void copy_bytes(void *to, const void *from, size_t bytes) {
+    auto *const first = static_cast<unsigned char *>(to);
+    each_page(to, bytes, [&](unsigned char *page, size_t n) {
+        std::memcpy(page, static_cast<const unsigned char *>(from) + (page - first), n);
+    });
+}
+
+} // namespace milcgpu

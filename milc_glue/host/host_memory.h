@@ -1,0 +1,16 @@
+// MILC's fields in the host's memory. MILC allocates and frees whole fields all the time.
+#pragma once
+#include <cstddef>
+
+namespace milcgpu {
+
+// From here on malloc() keeps freed memory in the process for later fields, and the heap grows in large pages if the
+// system has them. glibc would return each freed field to the system, and the system would clear its pages again.
+// Nothing happens under another allocator.
+void keep_freed_memory();
+
+// memset and memcpy by all threads.
+void fill_bytes(void *to, int byte, size_t bytes);
+void copy_bytes(void *to, const void *from, size_t bytes);
+
+} // namespace milcgpu

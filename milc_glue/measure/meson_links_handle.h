@@ -1,0 +1,178 @@
+// What stands behind the handle of the links of a measurement, and quark fields of host and device alike.
+#pragma once
+#include "gpu_kernels/machine/backend/checksum.h"
+#include "gpu_kernels/measure/quark_operators.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_mesons.h"
+#include "milc_glue/links/vectors.h"
+#include "milc_glue/links/verify.h"
+#include "reorder/resident_links.h"
+#include <map>
+#include <memory>
+#include <set>
+
+struct milcgpu_meson_links : milcgpu::Evictable {
+    milcgpu_context *context;
+    milcgpu::Precision precision;
+    milcgpu::WideBox box;
+    milcgpu::LinkField u;                 // with the margin, where the lattice is cut
+    milcgpu::LinkStatistics statistics{}; // of u
+    milcgpu::LinkProducts products;
+    bool loaded = false, antiperiodic = false;
+    bool busy = false;                               // in a call
+    milcgpu::LoadedVectors loaded_vectors;           // that this call reads
+    std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
+    milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
+        : Evictable(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
+          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }),
+          loaded_vectors(*of) {
+        register_here();
+    }
+    ~milcgpu_meson_links() override { context->forget(this); }
+    milcgpu::Device &device() const { return *context->device; }
+    milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
+    const milcgpu::Geometry &geometry() const { return context->geometry; }
+    int extent(int mu) const { return geometry().global_extents()[mu]; }
+    milcgpu::LinkField links_on(const milcgpu::Geometry &sites) const {
+        milcgpu::LinkField made(device(), precision, 18, sites.without_ghosts(), "links of a measurement");
+        made.clear(); // padding counts in checksums
+        return made;
+    }
+    // The time slice whose t links are negative for this origin; -1: there is none.
+    int t_sign(const int *origin) const { return antiperiodic ? extent(3) - 1 - origin[3] : -1; }
+    void clear() {
+        loaded = false;
+        products.forget();
+        context->forget(this);
+        laplace.reset();
+    }
+    // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
+    // False: there are none, or they are in use.
+    bool release_idle() override {
+        if (busy)
+            return false;
+        const bool kept = laplace != nullptr;
+        context->forget(this);
+        laplace.reset();
+        if (!products.forget() && !kept)
+            return false;
+        context->log(2, "memory is short: products of links of measurements are given back");
+        return true;
+    }
+    // This call reads links or products.
+    const milcgpu::LinkField &uses(const milcgpu::LinkField &field) {
+        used_.insert(&field);
+        return field;
+    }
+    // Fat links of `fat`, held by this call.
+    void uses(milcgpu_links *fat, const milcgpu::HeldLinks &held) { used_fat_.emplace_back(fat, held); }
+    void uses_nothing() { used_.clear(), used_fat_.clear(), loaded_vectors.forget(); }
+    // After all that this call uses was read for the last time, before it hands anything over. Throws if it is not
+    // what was put there. Links are then gone, on all ranks.
+    void look_at_used();
+    // The same for a solve, which looks at `regions`: with all that this call uses.
+    std::vector<milcgpu::Region> with_used(std::vector<milcgpu::Region> regions) const;
+
+  private:
+    static milcgpu::WideBox box_of(const milcgpu_context &context) {
+        if (!context.halo)
+            return context.geometry;
+        return {*context.device, context.geometry, milcgpu::neighbours_margin};
+    }
+    std::set<const milcgpu::LinkField *> used_;
+    std::vector<std::pair<milcgpu_links *, milcgpu::HeldLinks>> used_fat_;
+};
+
+namespace milcgpu {
+
+class CallArguments;
+
+// What an operator does to `quarks` of a handle, where it is not a pair; or one half of a pair.
+Neighbours neighbours_of(milcgpu_meson_links &, const SpinTaste &, const int *origin, const LinkField *fat);
+
+// Fat links in the handle's precision, held as long as this is.
+struct HeldFat {
+    HeldLinks held;
+    LinkField around; // with a margin, where the lattice is cut
+    const LinkField *field() const { return around.bytes() > 0 ? &around : held.pair.fat; }
+};
+void check_fat_links(milcgpu_meson_links &, milcgpu_links *fat, const char *label);
+HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat); // all ranks call together
+
+void check_origin(const Geometry &, const int *origin, int directions = 4);
+std::vector<Momentum> momenta_of(int n, const milcgpu_momentum *);
+// Term k of a specification of correlators.
+template <class Term, class Spec> void check_term(const Term &term, int k, const Spec &spec) {
+    if (term.momentum >= spec.n_momenta || term.correlator >= spec.n_correlators)
+        refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d", k, term.momentum, spec.n_momenta,
+                      term.correlator, spec.n_correlators));
+}
+// Adds what this rank has found to that of all others, and all of it to the caller's numbers. Throws where it is not
+// finite, before these are written.
+void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
+
+void look_at(CallArguments &, const char *name, const milcgpu_quarks *);
+// n colour vectors on the device, to read and to write.
+class Quarks {
+  public:
+    // Loads them, where they are the host's. in_place: results go there, too.
+    Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what, bool in_place = false);
+    // Room for results that go to `to`: the vectors themselves, or, where these are being read or are the host's,
+    // others.
+    Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
+    void begin(); // once no rank refuses the call: results that are made in place are empty until they are delivered
+    const FullVectors &vectors() const { return vectors_; }
+    // To where they belong: `made` or, where not given, what is here. Throws before the host is written to where there
+    // is NaN or infinity.
+    void deliver(const FullVectors &made);
+    void deliver() { deliver(vectors_); }
+    void changes(); // vectors on the device are empty until they are delivered, and the host's no longer checked
+    SpinorField allocate(int parity, const char *owner) const; // as many vectors
+
+  private:
+    void look_at(const milcgpu_quarks *, const char *what, bool written, const char *owner);
+    milcgpu_meson_links &links_;
+    int n_;
+    std::vector<HostField> host_;
+    milcgpu_vectors *device_ = nullptr;
+    int first_ = 0;
+    bool in_place_ = false;
+    SpinorField own_[2];
+    FullVectors vectors_;
+};
+
+struct Busy {
+    milcgpu_meson_links &links;
+    explicit Busy(milcgpu_meson_links &of) : links(of) {
+        links.busy = true;
+        links.uses_nothing();
+    }
+    Busy(const Busy &) = delete;
+    ~Busy() {
+        links.busy = false;
+        links.uses_nothing();
+    }
+};
+
+inline void need_links(const milcgpu_meson_links &links) {
+    if (!links.loaded)
+        refuse("there are no links: load them first (milcgpu_meson_links_load)");
+}
+
+// body(links) returns what makes the text of what it did; with its context's device current and its errors as a status.
+// All ranks call it together; what one rank may refuse alone is inside same_on_all_ranks().
+template <class Body>
+milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
+    return guarded(links != nullptr ? links->context : nullptr, function, [&] {
+        require(links, function, "links");
+        const double start = wall_seconds();
+        const Busy in_use(*links);
+        const auto done = body(*links); // outputs are written now: nothing may fail behind it
+        links->context->log(2, [&] {
+            return format("%s, %s: %.3f ms", done().c_str(), name(links->precision), (wall_seconds() - start) * 1e3);
+        });
+        return Status::ok;
+    });
+}
+
+} // namespace milcgpu

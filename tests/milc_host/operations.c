@@ -1,0 +1,708 @@
+/* What a program does with its links, fields, momenta and eigenvectors, for twin.c: one table. What an operation needs
+ * and lacks it makes, or is skipped; what it draws comes from its own seed. So each can be left out of a sequence. */
+#define _DEFAULT_SOURCE /* usleep */
+#include "../generic_ks/generic_ks_includes.h"
+#include "../include/fermion_links.h"
+#include "../include/imp_ferm_links.h"
+#include "checks.h"
+#include "plugin.h"
+#include "twin.h"
+#include <math.h>
+#include <quark_action.h>
+#include <string.h>
+#include <unistd.h>
+
+void new_lattice(const char *seed);                                    /* trajectory.c */
+double rational(field_offset member, su3_vector **x, su3_vector *sum); /* updates.c */
+void site_force(Real eps);                                             /* orders.c */
+void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
+
+/* ---- the program's fields ---------------------------------------------------------------------------------------- */
+
+enum { sources = 3, solutions = 3, terms = 3, most_own = 2 };
+typedef struct {
+    fn_links_t *fn[MAX_NAIK], *deps;
+    hisq_auxiliary_t *aux;
+} own_links;
+static struct {
+    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory;
+    su3_vector *source[sources], *solution[solutions];
+    su3_vector *x[terms], *sum; /* of rational functions; in a trajectory the device may have x alone */
+    fermion_links_t other;      /* beside fn_links */
+    fn_links_t *held;           /* links of an eps_naik of fn_links; NULL: none */
+    su3_matrix *copy;           /* of the gauge field */
+    own_links own[most_own];    /* made of it */
+} the;
+
+static int always(void) { return the.begun; }
+static int outside(void) { return the.begun && !in_trajectory; }
+static int never(void) { return 0; }
+static int at_start(void) { return !in_trajectory; }
+static int is_hisq(void) { return FERM_ACTION == HISQ; }
+
+static uint64_t key_of(size_t i, size_t k) {
+    const site *const s = &lattice[i];
+    return k + 128 * (s->x + 64 * (s->y + 64 * (s->z + 64 * (uint64_t)s->t)));
+}
+static void fill_with_noise(void *first, size_t pitch, uint64_t seed) {
+    size_t i, k;
+    for (i = 0; i < sites_on_node; i++)
+        for (k = 0; k < 6; k++)
+            ((Real *)((char *)first + i * pitch))[k] = noise_of(seed + key_of(i, k));
+}
+static su3_vector *new_field(void) { return (su3_vector *)calloc(sites_on_node, sizeof(su3_vector)); }
+static su3_vector *new_noise(void) {
+    su3_vector *f = new_field();
+    fill_with_noise(f, sizeof *f, draw());
+    return f;
+}
+
+/* ---- what is compared -------------------------------------------------------------------------------------------- */
+
+/* Rounding, and what residuals of solves leave. */
+static const double exact = MILC_PRECISION == 1 ? 1e-3 : 1e-8, rough = 1e-3;
+
+/* Its norm, and a sum with random weights, to which every number counts. */
+static void say_field(const void *first, size_t pitch, size_t reals, int parity, double tolerance) {
+    double sums[2] = {0, 0};
+    size_t i, k;
+    for (i = 0; i < sites_on_node; i++)
+        for (k = 0; k < reals && (lattice[i].parity & parity); k++) {
+            const double x = ((const Real *)((const char *)first + i * pitch))[k];
+            sums[0] += noise_of(key_of(i, k)) * x;
+            sums[1] += x * x;
+        }
+    g_vecdoublesum(sums, 2);
+    say(sums[0] / sqrt(sums[1] + 1e-300), tolerance);
+    say(sqrt(sums[1]), tolerance);
+}
+static void say_vector(const su3_vector *f, int parity) { say_field(f, sizeof *f, 6, parity, exact); }
+static void say_links(const su3_matrix *links) { say_field(links, 4 * sizeof *links, 72, EVENANDODD, exact); }
+
+/* ---- the gauge field and the momenta ----------------------------------------------------------------------------- */
+
+static void load_gauge(void) {
+    char name[16];
+    snprintf(name, sizeof name, "%d", any(1000));
+    new_lattice(name);
+}
+static void links_updated(void) { update_u(0.05); }
+static void gauge_force(void) { imp_gauge_force_ks(0.02, F_OFFSET(mom)); }
+static void save_links(void) {
+    gauge_field_copy(F_OFFSET(link[0]), F_OFFSET(old_link[0]));
+    the.has_saved = 1;
+}
+static int has_saved(void) { return the.begun && the.has_saved; }
+static void reject(void) {
+    gauge_field_copy(F_OFFSET(old_link[0]), F_OFFSET(link[0]));
+    invalidate_fermion_links(fn_links);
+}
+static void actions(void) { say(d_action_rhmc(NULL, NULL) / volume, exact); }
+static void plaquette(void) {
+    double space, time;
+    d_plaquette(&space, &time);
+    say(space, exact);
+    say(time, exact);
+}
+static void read_gauge(void) {
+    rephase(OFF);
+    say_field(lattice[0].link, sizeof(site), 72, EVENANDODD, exact);
+    rephase(ON);
+}
+/* Nothing of MILC's reads the momenta in the sites: they are asked for. */
+static void read_momenta(void) {
+    int mu;
+    milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "the twin");
+    for (mu = 0; mu < 4; mu++) /* without the padding */
+        say_field(&lattice[0].mom[mu], sizeof(site), 9, EVENANDODD, exact);
+}
+
+/* ---- plain stores, which nobody announces ------------------------------------------------------------------------ */
+
+/* A site of the whole lattice and its neighbour in x, which the same rank has; 0: another rank than this. */
+static int two_sites(size_t *i, size_t *j) {
+    const int s = any((int)volume), x = s % nx, y = s / nx % ny, z = s / nx / ny % nz, t = s / nx / ny / nz;
+    if (node_number(x, y, z, t) != this_node)
+        return 0;
+    *i = node_index(x, y, z, t);
+    *j = node_index(x ^ 1, y, z, t);
+    return 1;
+}
+static void exchange(void *a, void *b, size_t bytes) {
+    char kept[sizeof(su3_matrix)];
+    memcpy(kept, a, bytes);
+    memmove(a, b, bytes);
+    memcpy(b, kept, bytes);
+}
+static void edit_links(su3_matrix *first, size_t pitch) {
+    size_t i, j, k;
+    const int kind = any(4), d = any(4), e = any(4);
+    su3_matrix *a, *b;
+    if (!two_sites(&i, &j))
+        return;
+    a = (su3_matrix *)((char *)first + i * pitch), b = (su3_matrix *)((char *)first + j * pitch);
+    if (kind == 0)
+        exchange(&a[d], &b[d], sizeof *a);
+    else if (kind == 1)
+        exchange(&a[d], &a[e], sizeof *a);
+    else if (kind == 2)
+        a[d] = b[e];
+    else
+        for (k = 0; k < 18; k++)
+            ((Real *)&a[d])[k] *= -1;
+}
+static void edit_vector(su3_vector *f) {
+    size_t i, j;
+    const int kind = any(4), k = any(6), l = any(6);
+    Real *a, *b;
+    if (!two_sites(&i, &j))
+        return;
+    a = (Real *)&f[i], b = (Real *)&f[j];
+    if (kind == 0)
+        exchange(a, b, 6 * sizeof *a);
+    else if (kind == 1)
+        exchange(&a[k], &a[l], sizeof *a);
+    else if (kind == 2)
+        a[k] *= -1;
+    else
+        a[k] = b[l] + 0.25;
+}
+static void give_sum_back(void);
+/* The host has the newest first. Links that a trajectory has made must be filled: where a routine of MILC's writes the
+ * gauge field, the glue sees to that, and without a word the run ends in words. */
+static void write_gauge(void) {
+    fermion_links_t *const all[2] = {fn_links, &the.other};
+    int k;
+    for (k = 0; k < 2 && the.was_in_trajectory; k++)
+        if (all[k]->fn[0] != NULL)
+            get_fatlinks(LINKS_OF(all[k], 0));
+    give_sum_back();
+    rephase(OFF);
+    rephase(ON);
+    edit_links(lattice[0].link, sizeof(site));
+}
+static void write_momenta(void) {
+    size_t i, j;
+    milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "the twin");
+    if (two_sites(&i, &j))
+        exchange(&lattice[i].mom[1], &lattice[j].mom[2], sizeof lattice[i].mom[1]);
+}
+static void write_member(void) {
+    size_t i, j;
+    if (two_sites(&i, &j))
+        exchange(&lattice[i].phi, &lattice[j].phi, sizeof lattice[i].phi);
+}
+
+/* ---- fermion links ----------------------------------------------------------------------------------------------- */
+
+static fermion_links_t *one_of_two(void) { return any(3) ? fn_links : &the.other; }
+
+/* Links that there are, or those of fn_links, made where there are none. give_back() afterwards. */
+static fn_links_t *take_links(int *taken) {
+    const int choice = any(8), k = any(most_own), set = is_hisq() ? any(2) : 0;
+    fermion_links_t *fl = one_of_two();
+    *taken = 0;
+    if (choice <= 1 && the.held != NULL)
+        return the.held;
+    if (choice <= 3 && the.own[k].fn[0] != NULL)
+        return the.own[k].fn[SETS(&fn_links->aph) > 1 ? set : 0];
+    *taken = 1;
+    if (fl->fn[0] == NULL)
+        restore_fermion_links_from_site(fl = fn_links, MILC_PRECISION);
+    return LINKS_OF(fl, set);
+}
+static void give_back(fn_links_t *fn, int taken) {
+    if (taken)
+        GIVE_BACK(fn);
+}
+
+static void make_links(void) { restore_fermion_links_from_site(one_of_two(), MILC_PRECISION); }
+static void drop_links(void) { invalidate_fermion_links(one_of_two()); }
+static void give_sum_back(void) {
+    if (the.held != NULL)
+        GIVE_BACK(the.held);
+    the.held = NULL;
+}
+static void hold_sum(void) {
+#ifdef MILC_HOST_NEWER
+    if (is_hisq() && fn_links->fn[0] != NULL) {
+        give_sum_back();
+        the.held = get_fm_links(fn_links, 1);
+    }
+#endif
+}
+static void read_links(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    say_links(get_fatlinks(fn));
+    say_links(get_lnglinks(fn));
+    give_back(fn, taken);
+}
+static void write_links(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    edit_links(any(2) ? get_fatlinks(fn) : get_lnglinks(fn), 4 * sizeof(su3_matrix));
+    give_back(fn, taken);
+}
+static void twist(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    fn->phase->bdry_phase[TUP] = any(4) != 0;
+    boundary_twist_fn(fn, any(2));
+    give_back(fn, taken);
+}
+static void copy_gauge(void) {
+    free(the.copy);
+    the.copy = create_G_from_site();
+}
+static int has_copy(void) { return outside() && the.copy != NULL; }
+static void write_copy(void) { edit_links(the.copy, 4 * sizeof(su3_matrix)); }
+static void destroy_own(own_links *own) {
+    if (own->fn[0] == NULL)
+        return;
+    if (is_hisq())
+        destroy_hisq_links_milc(&fn_links->aph, own->aux, ALL_SETS(own->fn), own->deps);
+    else
+        destroy_fn_links(own->fn[0]);
+    memset(own, 0, sizeof *own);
+}
+static void make_own_links(void) {
+    own_links *const own = &the.own[any(most_own)];
+    const int back = any(2);
+    info_t info = {0};
+    destroy_own(own);
+    if (!is_hisq()) {
+        own->fn[0] = create_fn_links();
+        load_fn_links_cpu(&info, own->fn[0], &fn_links->ap, the.copy, back);
+        return;
+    }
+    create_hisq_links_milc(&info, own->fn, &own->deps, &own->aux, &fn_links->aph, the.copy, 0, back);
+    if (the.without_auxiliary) {
+        destroy_hisq_auxiliary_t(own->aux);
+        own->aux = NULL;
+    }
+}
+static void drop_own_links(void) { destroy_own(&the.own[any(most_own)]); }
+static void fat_or_long_alone(void) {
+    su3_matrix *made = create_G();
+    info_t info = {0};
+    (any(2) ? load_fatlinks_cpu : load_lnglinks)(&info, made, &fn_links->ap.p, the.copy);
+    say_links(made);
+    destroy_G(made);
+}
+static int has_auxiliary(void) { return the.begun && is_hisq() && !the.without_auxiliary; }
+static void read_auxiliary(void) {
+    fermion_links_t *const fl = one_of_two();
+    hisq_auxiliary_t *aux;
+    restore_fermion_links_from_site(fl, MILC_PRECISION);
+    aux = get_hisq_auxiliary(fl);
+    say_links(aux->U_link);
+    say_links(aux->V_link);
+    say_links(aux->W_unitlink);
+}
+
+/* ---- solves and D ------------------------------------------------------------------------------------------------ */
+
+static const Real masses[3] = {0.25, 0.3, 0.5};
+static quark_invert_control asked(int parity) {
+    quark_invert_control qic = control(parity);
+    qic.resid = MILC_PRECISION == 1 ? 1e-5 : 1e-11;
+    return qic;
+}
+static int one_parity(void) { return any(2) ? EVEN : ODD; }
+static su3_vector *a_source(void) {
+    su3_vector **const f = &the.source[any(sources)], *made = *f == NULL ? new_noise() : NULL;
+    return made != NULL ? *f = made : *f;
+}
+static su3_vector *a_solution(void) {
+    su3_vector **const f = &the.solution[any(solutions)];
+    return *f != NULL ? *f : (*f = new_field());
+}
+static void write_source(void) {
+    su3_vector *src = a_source();
+    if (!is_twin || getenv("MILC_TWIN_FAULT") == NULL)
+        edit_vector(src);
+}
+static void free_fields(void) {
+    const int k = any(sources), l = any(solutions);
+    free(the.source[k]), free(the.solution[l]);
+    the.source[k] = the.solution[l] = NULL;
+}
+static void solve(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = a_source(), *x = a_solution();
+    quark_invert_control qic = asked(one_parity());
+    ks_congrad_parity_cpu(src, x, &qic, masses[any(3)], fn);
+    say_vector(x, qic.parity);
+    give_back(fn, taken);
+}
+static void solve_block(void) {
+    int taken, k;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src[2] = {new_noise(), new_noise()}, *x[2] = {new_field(), new_field()};
+    quark_invert_control qic = asked(one_parity());
+    ks_congrad_block_parity_cpu(2, src, x, &qic, masses[any(3)], fn);
+    for (k = 0; k < 2; k++) {
+        say_vector(x[k], qic.parity);
+        free(src[k]), free(x[k]);
+    }
+    give_back(fn, taken);
+}
+static void solve_masses(void) {
+    int taken, k;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = a_source(), *x[3];
+    const int parity = one_parity();
+    ks_param ksp[3];
+    quark_invert_control qic[3];
+    memset(ksp, 0, sizeof ksp);
+    for (k = 0; k < 3; k++) {
+        x[k] = new_field();
+        ksp[k].offset = 4 * masses[k] * masses[k];
+        qic[k] = asked(parity);
+    }
+    ks_multicg_offset_field_cpu(src, x, ksp, 3, qic, fn);
+    for (k = 0; k < 3; k++) {
+        say_vector(x[k], parity);
+        free(x[k]);
+    }
+    give_back(fn, taken);
+}
+static void solve_sites(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    quark_invert_control qic = asked(EVENANDODD);
+    ks_congrad_site(F_OFFSET(phi), F_OFFSET(xxx), &qic, masses[any(3)], fn);
+    say_field(&lattice[0].xxx, sizeof(site), 6, EVENANDODD, exact);
+    give_back(fn, taken);
+}
+#ifdef MILC_HOST_MASTER
+static void invert(void) {}
+#else
+static void invert(void) {
+    const enum inv_type types[3] = {UMLTYPE, CGTYPE, CGZTYPE};
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = a_source(), *x = a_solution();
+    quark_invert_control qic = asked(EVENANDODD);
+    qic.inv_type = types[any(3)];
+    qic.deflate = any(2) && !is_twin; /* the solution is the same */
+    mat_invert_field(src, x, &qic, masses[any(3)], fn);
+    say_vector(x, EVENANDODD);
+    give_back(fn, taken);
+}
+#endif
+static void invert_masses(void) {
+    int taken, k;
+    fn_links_t *fn = take_links(&taken), *all[3] = {fn, fn, fn};
+    su3_vector *src = a_source(), *x[3];
+    ks_param ksp[3];
+    quark_invert_control qic[3];
+    memset(ksp, 0, sizeof ksp);
+    for (k = 0; k < 3; k++) {
+        x[k] = new_field();
+        ksp[k].mass = masses[k];
+        qic[k] = asked(EVENANDODD);
+        qic[k].inv_type = UMLTYPE;
+    }
+    mat_invert_multi(src, x, ksp, 3, qic, FIRST_AS_MULTI(all));
+    for (k = 0; k < 3; k++) {
+        say_vector(x[k], EVENANDODD);
+        free(x[k]);
+    }
+    give_back(fn, taken);
+}
+static void apply_d(void) {
+    const int parities[3] = {EVEN, ODD, EVENANDODD};
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = a_source(), *x = new_field();
+    dslash_fn_field(src, x, parities[any(3)], fn);
+    say_vector(x, EVENANDODD);
+    free(x);
+    give_back(fn, taken);
+}
+static void adjoint(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *x = copy(a_source());
+    ks_dirac_adj_op_inplace(x, 0.3, EVENANDODD, fn);
+    say_vector(x, EVENANDODD);
+    free(x);
+    give_back(fn, taken);
+}
+
+/* ---- rational functions and forces ------------------------------------------------------------------------------- */
+
+static void rational_function(void) {
+    rational(any(2) ? F_OFFSET(phi) : F_OFFSET(g_rand), the.x, the.sum);
+    say_vector(the.sum, EVEN);
+    the.has_x = 1;
+}
+/* MILC's forces are of links of the gauge field as it is. */
+static void make_links_of_now(void) {
+    invalidate_fermion_links(fn_links);
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+}
+static int can_force(void) { return the.begun && the.has_x && (has_auxiliary() || !is_hisq()); }
+static void force(void) {
+    Real residues[terms] = {1, -0.3, 1.5};
+    int t;
+    make_links_of_now();
+    for (t = 0; t < terms; t++) {
+        fn_links_t *fn = LINKS_OF(fn_links, is_hisq() && t == terms - 1);
+        dslash_fn_field(the.x[t], the.x[t], ODD, fn);
+        GIVE_BACK(fn);
+    }
+    eo_fermion_force_multi(0.02, residues, the.x, terms, MILC_PRECISION, fn_links);
+}
+static int can_site_force(void) { return the.begun && (has_auxiliary() || !is_hisq()); }
+static void force_of_sites(void) {
+    make_links_of_now();
+    site_force(0.02);
+}
+static void both_forces(void) { update_h(0.02); }
+
+/* ---- eigenvectors -------------------------------------------------------------------------------------------------
+ * Their phases are the solver's choice. The twin takes the library's when these are read; it checks that they are
+ * eigenvectors of the links that there were, and makes the part on odd sites with the links of that time. */
+
+handed_over *published;
+static struct {
+    int there, has_odd;
+    fn_links_t of, odd; /* the twin's copies of links */
+} eigen;
+
+static void keep_links(fn_links_t *to, fn_links_t *from) {
+    const size_t bytes = 4 * sites_on_node * sizeof(su3_matrix);
+    if (!is_twin)
+        return;
+    to->fat = (su3_matrix *)realloc(to->fat, bytes);
+    to->lng = (su3_matrix *)realloc(to->lng, bytes);
+    memcpy(to->fat, get_fatlinks(from), bytes);
+    memcpy(to->lng, get_lnglinks(from), bytes);
+}
+static void free_vectors(void) {
+    int k;
+    for (k = 0; eigVec != NULL && k < vectors; k++)
+        free(eigVec[k]);
+    free(eigVec), free(eigVal);
+    eigVec = NULL, eigVal = NULL;
+    param.eigen_param.Nvecs = 0;
+    eigen.there = eigen.has_odd = 0;
+}
+static void eigensolve(void) {
+    const int afresh = any(2) || eigVec == NULL; /* MILC's programs always begin so */
+    int k, n = vectors;
+    size_t i;
+    fn_links_t *fn;
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    if (eigVec == NULL) {
+        eigVec = (su3_vector **)malloc(vectors * sizeof *eigVec);
+        eigVal = (eigenvalue *)malloc(vectors * sizeof *eigVal);
+        for (k = 0; k < vectors; k++)
+            eigVec[k] = new_field();
+    }
+    param.eigen_param = (ks_eigen_param){vectors, 0, MILC_PRECISION == 1 ? 1e-8 : 1e-10, 0.3, 100, 10, 20, EVEN};
+    if (afresh)
+        reload_ks_eigen(FRESH, NULL, &n, eigVal, eigVec, NULL, 1);
+    fn = LINKS_OF(fn_links, 0);
+    keep_links(&eigen.of, fn);
+    GIVE_BACK(fn);
+    eigen.there = 1, eigen.has_odd = 0;
+    if (!is_twin)
+        ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
+    for (i = 0; is_twin && i < even_sites_on_node; i++) /* start vectors */
+        for (k = 0; k < 3 * vectors; k++)
+            complex_gaussian_rand_no(&lattice[i].site_prn);
+}
+static int has_vectors(void) { return the.begun && eigen.there; }
+static void odd_part(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    keep_links(&eigen.odd, fn);
+    if (!is_twin)
+        CONSTRUCT_OTHER(eigVec, eigVal, &param.eigen_param, fn);
+    eigen.has_odd = 1;
+    give_back(fn, taken);
+}
+static int has_odd_part(void) { return has_vectors() && eigen.has_odd; }
+
+static double *numbers_of(int k, size_t i) {
+    const site *const s = &lattice[i];
+    return published->vector[k][s->x + nx * (s->y + ny * (s->z + nz * s->t))];
+}
+static void publish(void) { /* each rank its sites */
+    size_t i, c;
+    int k;
+    for (k = 0; k < vectors; k++) {
+        published->value[k] = eigVal[k];
+        for (i = 0; i < even_sites_on_node; i++)
+            for (c = 0; c < 6; c++)
+                numbers_of(k, i)[c] = ((const Real *)&eigVec[k][i])[c];
+    }
+    wait_for_all_ranks();
+    __atomic_store_n(&published->step, this_step, __ATOMIC_RELEASE);
+    for (k = 0; k < vectors; k++)
+        say(1, 0);
+}
+static double norm(const su3_vector *f, int parity) {
+    const Real *const x = (const Real *)(f + (parity == ODD ? even_sites_on_node : 0));
+    double sum = 0;
+    size_t k;
+    for (k = 0; k < 6 * even_sites_on_node; k++)
+        sum += x[k] * x[k];
+    return sqrt(sum);
+}
+static void take_published(void) {
+    su3_vector *d = new_field();
+    size_t i, c;
+    int k;
+    while (__atomic_load_n(&published->step, __ATOMIC_ACQUIRE) < this_step)
+        usleep(20);
+    for (k = 0; k < vectors; k++) {
+        Real *const v = (Real *)eigVec[k], *const dd = (Real *)d;
+        const size_t half = 6 * even_sites_on_node;
+        double size;
+        eigVal[k] = published->value[k];
+        for (i = 0; i < even_sites_on_node; i++)
+            for (c = 0; c < 6; c++)
+                v[6 * i + c] = numbers_of(k, i)[c];
+        __real_dslash_fn_field(eigVec[k], d, ODD, &eigen.of);
+        __real_dslash_fn_field(d, d, EVEN, &eigen.of);
+        for (c = 0; c < half; c++)
+            dd[c] += eigVal[k] * v[c];
+        say(norm(d, EVEN) < 1e-3 && fabs(norm(eigVec[k], EVEN) - 1) < 1e-3, 0);
+        __real_dslash_fn_field(eigVec[k], eigVec[k], ODD, &eigen.odd);
+        size = norm(eigVec[k], ODD);
+        for (c = half; c < 2 * half; c++)
+            v[c] /= size;
+    }
+    free(d);
+}
+static void read_vectors(void) {
+    double chirality;
+    int k;
+    if (is_twin)
+        take_published();
+    else {
+        measure_chirality(eigVec[0], &chirality, EVEN);
+        publish();
+    }
+    for (k = 0; k < vectors; k++)
+        say_field(eigVec[k], sizeof *eigVec[k], 6, EVENANDODD, rough);
+}
+
+/* ---- a sequence -------------------------------------------------------------------------------------------------- */
+
+/* What was there goes, and the library may keep what it likes of it. */
+static void begin(void) {
+    size_t i;
+    int k;
+    give_sum_back();
+    for (k = 0; k < most_own; k++)
+        destroy_own(&the.own[k]);
+    invalidate_fermion_links(fn_links);
+    invalidate_fermion_links(&the.other);
+    for (k = 0; k < sources; k++)
+        free(the.source[k]), the.source[k] = NULL;
+    for (k = 0; k < solutions; k++)
+        free(the.solution[k]), the.solution[k] = NULL;
+    free(the.copy);
+    the.copy = NULL;
+    free_vectors();
+    the.has_saved = the.has_x = the.was_in_trajectory = 0;
+    the.begun = 1;
+    for (i = 0; i < sites_on_node; i++)
+        lattice[i].site_prn.state = key_of(i, 0);
+    fill_with_noise(&lattice[0].phi, sizeof(site), 1);
+    fill_with_noise(&lattice[0].g_rand, sizeof(site), 2);
+    fill_with_noise(&lattice[0].xxx, sizeof(site), 3);
+    load_gauge();
+    ranmom();
+}
+static void without_auxiliary_links(void) {
+    the.without_auxiliary = fn_links->no_aux = the.other.no_aux = 1;
+    fermion_links_want_aux(0);
+}
+
+/* Links of one link and three: which copy is the newest does not depend on the paths, and MILC's own sums of the longer
+ * ones take most of the time. */
+static void short_paths(ks_component_paths *paths) {
+    asqtad_coeffs_t *const c = &paths->act_path_coeff;
+    c->five_staple = c->seven_staple = c->lepage = 0;
+}
+void begin_program(void) {
+    int k;
+    fill_action(&fn_links->ap, &fn_links->aph);
+    short_paths(&fn_links->ap.p), short_paths(&fn_links->aph.p1), short_paths(&fn_links->aph.p2);
+    the.other = *fn_links;
+    for (k = 0; k < terms; k++)
+        the.x[k] = new_field();
+    the.sum = new_field();
+}
+void leave_trajectory(void) {
+    the.has_x = 0;
+    the.was_in_trajectory = 1;
+}
+
+const operation operations[] = {
+    /* for the driver */
+    {"begin", 0, at_start, begin},
+    {"without_auxiliary_links", 0, at_start, without_auxiliary_links},
+    {"enter_trajectory", 4, never, begin},
+    {"leave_trajectory", 2, never, begin},
+    /* the gauge field and the momenta */
+    {"load_gauge", 2, always, load_gauge},
+    {"update_u", 5, always, links_updated},
+    {"gauge_force", 3, always, gauge_force},
+    {"ranmom", 1, always, ranmom},
+    {"reunitarize", 2, always, reunitarize_ks},
+    {"save_links", 2, always, save_links},
+    {"reject", 2, has_saved, reject},
+    {"actions", 2, always, actions},
+    {"plaquette", 2, always, plaquette},
+    {"read_gauge", 2, always, read_gauge},
+    {"read_momenta", 2, always, read_momenta},
+    /* plain stores */
+    {"write_gauge", 3, outside, write_gauge},
+    {"write_momenta", 1, outside, write_momenta},
+    {"write_member", 2, always, write_member},
+    {"write_source", 4, always, write_source},
+    {"write_links", 3, outside, write_links},
+    {"write_copy", 2, has_copy, write_copy},
+    /* fermion links */
+    {"make_links", 6, always, make_links},
+    {"drop_links", 4, always, drop_links},
+    {"hold_sum", 3, always, hold_sum},
+    {"give_sum_back", 2, always, give_sum_back},
+    {"read_links", 3, always, read_links},
+    {"twist", 5, outside, twist},
+    {"copy_gauge", 3, outside, copy_gauge},
+    {"make_own_links", 5, has_copy, make_own_links},
+    {"drop_own_links", 3, outside, drop_own_links},
+    {"fat_or_long_alone", 1, has_copy, fat_or_long_alone},
+    {"read_auxiliary", 1, has_auxiliary, read_auxiliary},
+    /* solves and D */
+    {"solve", 8, always, solve},
+    {"solve_block", 2, always, solve_block},
+    {"solve_masses", 3, outside, solve_masses},
+    {"solve_sites", 2, always, solve_sites},
+    {"invert", 5, always, invert},
+    {"invert_masses", 2, outside, invert_masses},
+    {"apply_d", 5, always, apply_d},
+    {"adjoint", 2, always, adjoint},
+    {"free_fields", 3, always, free_fields},
+    /* rational functions and forces */
+    {"rational", 4, always, rational_function},
+    {"force", 4, can_force, force},
+    {"force_of_sites", 1, can_site_force, force_of_sites},
+    {"both_forces", 1, can_site_force, both_forces},
+    /* eigenvectors */
+    {"eigensolve", 2, outside, eigensolve},
+    {"odd_part", 3, has_vectors, odd_part},
+    {"read_vectors", 4, has_odd_part, read_vectors},
+    {"free_vectors", 1, outside, free_vectors},
+};
+const int n_operations = sizeof operations / sizeof *operations;

@@ -1,0 +1,21 @@
+// Fields filled and copied by all threads.
+#include "milc_glue/host/host_memory.h"
+#include "tests/support.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace milcgpu;
+
+TEST_CASE("fields are filled and copied to the last byte and no further", "[host_fields][sanitize]") {
+    constexpr size_t large_page = size_t(2) << 20;
+    for (const size_t bytes : {size_t(0), size_t(1), large_page - 1, large_page, 3 * large_page + 17}) {
+        std::vector<unsigned char> from(bytes + 1), to(bytes + 1, 9);
+        std::iota(from.begin(), from.end(), 0);
+        copy_bytes(to.data(), from.data(), bytes);
+        CHECK(std::equal(from.begin(), from.end() - 1, to.begin()));
+        CHECK(to[bytes] == 9);
+        fill_bytes(to.data(), 5, bytes);
+        CHECK(std::count(to.begin(), to.end() - 1, 5) == long(bytes));
+        CHECK(to[bytes] == 9);
+    }
+}

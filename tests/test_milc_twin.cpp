@@ -1,0 +1,56 @@
+// The library beside a twin that keeps nothing: random sequences of a program's calls by the library, on ranks and
+// under allocators that hand out old addresses or never do, and by MILC's originals alone (tests/milc_host/twin.c).
+// MILCGPU_TWIN=20000 asks for so many sequences. What a failure prints runs its few steps again.
+#include "tests/milc_host_support.h"
+#include <algorithm>
+
+using namespace tests::milc_host;
+
+namespace {
+
+struct Start {
+    const char *program, *ranks, *addresses, *words; // words: of MILCGPU_TEST
+    int share;                                       // of all sequences, in 20
+};
+// Ranks take turns on the processors, so they have fewer.
+constexpr Start starts[] = {
+    {"hisq-newer-P2", "1", "again", "", 5},    {"hisq-newer-P2", "1", "never", "nan", 3},
+    {"hisq-P2", "1", "again", "nan", 3},       {"hisq-P2", "1", "again", "cut=t", 2},
+    {"asqtad-P1", "1", "again", "nan", 2},     {"hisq-newer-P2", "2", "odd", "share_gpu", 2},
+    {"hisq-P2", "2", "again", "share_gpu", 1}, {"hisq-newer-P2", "4", "odd", "share_gpu", 2},
+};
+
+long asked() {
+    const char *const number = std::getenv("MILCGPU_TWIN");
+    return number != nullptr ? std::atol(number) : long_tests() ? 2000 : 60;
+}
+
+} // namespace
+
+TEST_CASE("milc_twin: what the library keeps and defers never shows in a number", "[milc_host][twin]") {
+    for (const std::string &backend : backend_settings()) {
+        long first = 1;
+        for (const Start &start : starts) {
+            const long n = std::max(asked() * start.share / 20, 1L);
+            const std::string words = *start.words != 0 ? std::string(" MILCGPU_TEST=") + start.words : "";
+            const Run r =
+                run(start.program,
+                    backend + words + " MILC_TWIN_RANKS=" + start.ranks + " MILC_TWIN_ADDRESSES=" + start.addresses,
+                    milcgpu::format("twin %ld %ld", n, first));
+            INFO(backend << words << " " << start.program << ", ranks " << start.ranks << ", addresses "
+                         << start.addresses << "\n"
+                         << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says(milcgpu::format("%ld sequences, 0 differ", n)));
+            first += n;
+        }
+    }
+}
+
+TEST_CASE("milc_twin: a difference is found, and the steps that it takes", "[milc_host][twin]") {
+    const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILC_TWIN_FAULT=1", "twin 25");
+    INFO(r.output);
+    CHECK(r.status != 0);
+    CHECK((r.says("\n3 steps are enough") || r.says("\n4 steps are enough")));
+    CHECK(r.says("again by: program twin steps begin:"));
+}
