@@ -193,7 +193,7 @@ struct Changes {
 
 } // namespace
 
-TEST_CASE("a source that changes on the device is loaded and solved for again, and CORRUPTED the second time",
+TEST_CASE("a source that changes on the device is loaded and solved again; the second change gives CORRUPTED",
           "[faults][all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
@@ -306,7 +306,8 @@ TEST_CASE("calls inside a progress callback are refused, and its exceptions do n
     }
 }
 
-TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside and exceptions", "[errors][all_solves]") {
+TEST_CASE("callbacks of flow, gauge fixing, message lines and lists: calls inside them, and exceptions",
+          "[errors][all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
         Nested nested{w};

@@ -262,7 +262,7 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
     }
 }
 
-TEST_CASE("BiCGstab: NaN never passes, a breakdown is said, limits are checked", "[operators]") {
+TEST_CASE("BiCGstab: NaN never passes, a breakdown is reported, limits are checked", "[operators]") {
     for (const Backend backend : backends()) {
         WilsonSolves bench({4, 4, 4, 4}, backend, 0.14);
         const WilsonField b = reference::random_wilson_field(bench.lattice, 11),

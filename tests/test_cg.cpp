@@ -104,7 +104,7 @@ TEST_CASE("conjugate gradient takes the steps of the textbook's, and gives its s
     }
 }
 
-TEST_CASE("on light masses half precision gives way to single, unless told otherwise", "[cg]") {
+TEST_CASE("on light masses single precision replaces half, unless the caller forbids it", "[cg]") {
     const reference::Lattice lattice{{4, 4, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 45);
     const auto b = random_fermion(lattice, 46);
@@ -264,7 +264,7 @@ TEST_CASE("the same solve is bitwise the same twice and however many threads wor
     }
 }
 
-TEST_CASE("four solvers are kept, the ones used last; a solve made anew gives the same", "[cg][api]") {
+TEST_CASE("the four solvers that were used last are kept; a new solver gives the same solution", "[cg][api]") {
     const reference::Lattice lattice{{4, 4, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 63);
     const auto b = random_fermion(lattice, 64);
@@ -300,7 +300,7 @@ TEST_CASE("four solvers are kept, the ones used last; a solve made anew gives th
     }
 }
 
-TEST_CASE("no memory for the descent of a light mass: the solve goes without", "[cg][errors]") {
+TEST_CASE("without memory for the descent of a light mass the solve runs without it", "[cg][errors]") {
     const reference::Lattice lattice{{4, 4, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 45);
     const auto b = random_fermion(lattice, 46);
@@ -325,7 +325,7 @@ TEST_CASE("no memory for the descent of a light mass: the solve goes without", "
     }
 }
 
-TEST_CASE("the plan of a solve is what it takes, with links loaded again meanwhile", "[cg][api]") {
+TEST_CASE("the plan of a solve equals the memory that it takes, also if links are reloaded in between", "[cg][api]") {
     const reference::Lattice lattice{{8, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 65);
     const auto b = random_fermion(lattice, 66);

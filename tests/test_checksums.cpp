@@ -93,7 +93,7 @@ template <class Check> void each_precision(const Geometry &geometry, const Check
 
 } // namespace
 
-TEST_CASE("a residual takes the checksums that a pass of its own takes", "[checksums][faults][sanitize]") {
+TEST_CASE("a residual computes the checksums that a separate pass computes", "[checksums][faults][sanitize]") {
     for (const Geometry &geometry :
          {Geometry({4, 6, 2, 10}), Geometry({6, 6, 6, 6}), Geometry({2, 2, 2, 2}), Geometry({2, 4, 6, 4})})
         each_precision(geometry, [&](Looked &looked) {
@@ -134,7 +134,7 @@ TEST_CASE("a residual and a pass see each bit that flips in a link, and in which
     });
 }
 
-TEST_CASE("what lies behind the last link counts nothing, and links that are loaded again clear it", "[checksums]") {
+TEST_CASE("padding behind the last link does not count, and a reload of links clears it", "[checksums]") {
     each_precision(Geometry({2, 4, 6, 4}), [](Looked &looked) {
         const LinkField &fat = *looked.links.full().fat;
         const unsigned char *const end = fat.block(0, 0) + fat.block_bytes(); // the last 16 bytes are padding

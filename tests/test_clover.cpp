@@ -173,7 +173,7 @@ TEST_CASE("unit links give exactly 1, a boundary sign drops out, and R goes with
     }
 }
 
-TEST_CASE("the product with a field in every precision, in place too; a closed gate", "[operators]") {
+TEST_CASE("the product with a field in every precision, also in place; a closed gate", "[operators]") {
     const double measured[] = {2.2e-16, 9.2e-8, 7e-6};
     for (const Backend backend : backends())
         for (const auto &shape : shapes) {

@@ -141,7 +141,8 @@ TEST_CASE("solves with clover term by BiCGstab and by conjugate gradient: true r
     }
 }
 
-TEST_CASE("what solves with a clover term refuse, with the solution untouched; flipped bits", "[operators][errors]") {
+TEST_CASE("solves with a clover term refuse bad input and leave the solution untouched; flipped bits",
+          "[operators][errors]") {
     const reference::Lattice lattice{{4, 2, 2, 4}};
     WilsonField b = reference::random_wilson_field(lattice, 10), guess = reference::random_wilson_field(lattice, 11);
     for (const Backend backend : backends()) {

@@ -44,7 +44,7 @@ std::vector<std::string> all(int size, const std::string &text) { return std::ve
 
 } // namespace
 
-TEST_CASE("agreement: one rank has its own answer, whatever it is", "[ranks][plugin]") {
+TEST_CASE("agreement: on one rank the answer is the rank's own", "[ranks][plugin]") {
     Collective collective;
     CHECK(collective(-3) == -3);
     CHECK(collective(true));
@@ -80,7 +80,7 @@ TEST_CASE("agreement: the most careful answer, on all ranks", "[ranks][plugin]")
     }
 }
 
-TEST_CASE("agreement: words are those of the lowest rank that has some, with its name", "[ranks][plugin]") {
+TEST_CASE("agreement: the message is from the lowest rank that has one, with the rank's number", "[ranks][plugin]") {
     const auto of = [](const std::function<std::string(int)> &words) {
         return texts_of(agreeing(4, [&](Collective &collective, Ending &ending) {
             ending.text = collective.words(words(collective.rank()));
@@ -91,7 +91,7 @@ TEST_CASE("agreement: words are those of the lowest rank that has some, with its
     CHECK(of([](int rank) { return rank > 1 ? format("no %d", rank) : ""; }) == all(4, "rank 2 of 4: no 2"));
 }
 
-TEST_CASE("agreement: the worst status, with the words of the rank that has it", "[ranks][plugin]") {
+TEST_CASE("agreement: the worst status, with the message of the rank that has it", "[ranks][plugin]") {
     const auto of = [](const std::function<milcgpu_status(int)> &status) {
         return texts_of(agreeing(3, [&](Collective &collective, Ending &ending) {
             set_last_error("milcgpu_staggered_solve", format("words of %d", collective.rank()).c_str());
@@ -108,7 +108,7 @@ TEST_CASE("agreement: the worst status, with the words of the rank that has it",
                         milcgpu_status_name(MILCGPU_DEVICE_LOST))));
 }
 
-TEST_CASE("agreement: a rank that gives up takes all out of the call, and the next call is as ever",
+TEST_CASE("agreement: if one rank gives up, all leave the call, and the next call works",
           "[ranks][plugin]") {
     const auto endings = agreeing(3, [](Collective &collective, Ending &ending) {
         try {
@@ -129,7 +129,7 @@ TEST_CASE("agreement: a rank that gives up takes all out of the call, and the ne
     CHECK(texts_of(endings) == std::vector<std::string>{heard, heard, ", 2"});
 }
 
-TEST_CASE("agreement: ranks in different calls are told so, and cannot go on", "[ranks][plugin]") {
+TEST_CASE("agreement: ranks in different calls get an error that says so, and cannot go on", "[ranks][plugin]") {
     const auto endings = agreeing(2, [](Collective &collective, Ending &ending) {
         if (collective.rank() == 1)
             collective.begin_call();
@@ -142,7 +142,7 @@ TEST_CASE("agreement: ranks in different calls are told so, and cannot go on", "
     CHECK(texts_of(endings) == all(2, "the ranks are no longer in the same call. All must end, broken"));
 }
 
-TEST_CASE("agreement: a rank may be late at the head of a call, not inside of it", "[ranks][plugin]") {
+TEST_CASE("agreement: a rank may be late at the start of a call, but not inside it", "[ranks][plugin]") {
     static constexpr double limit = 0.5, late = 1.5;
     const auto endings = agreeing(
         2,
@@ -221,7 +221,7 @@ std::vector<std::string> with_links(int size, bool looks_at_all,
 
 } // namespace
 
-TEST_CASE("links on ranks: all take the same set, also where only some have other links", "[ranks][link_cache]") {
+TEST_CASE("links on ranks: all take the same set, also if only some ranks have other links", "[ranks][link_cache]") {
     for (const bool looks_at_all : {false, true}) {
         // The second set differs on rank 1 alone, as with a twisted boundary: rank 0 must not take the first for it.
         const auto twisted = with_links(3, looks_at_all, [](RankLinks &links, std::string &text) {
@@ -266,7 +266,7 @@ TEST_CASE("links on ranks: new links in old addresses on one rank only go to one
     CHECK(reused == all(2, "0 1 1 "));
 }
 
-TEST_CASE("links on ranks: a sum is of the links that its parts are now, where old ones had the address on one rank",
+TEST_CASE("links on ranks: a sum uses the current links of its parts, also if old links had the address on one rank",
           "[ranks][link_cache]") {
     const auto sums = with_links(2, true, [](RankLinks &links, std::string &text) {
         text += links.ready(0); // stays, as what rank 0 had in these addresses
@@ -300,7 +300,7 @@ TEST_CASE("links on ranks: a sum is of the links that its parts are now, where o
     CHECK(sums == all(2, "0 right"));
 }
 
-TEST_CASE("links on ranks: no memory on one rank is none on all, and a set goes on all", "[ranks][link_cache]") {
+TEST_CASE("links on ranks: if memory is short on one rank, all ranks drop a set", "[ranks][link_cache]") {
     const auto short_of = with_links(3, false, [](RankLinks &links, std::string &text) {
         for (double &x : links.fat[1])
             x += 0.5;
@@ -431,7 +431,7 @@ TEST_CASE("a cut that leaves the stencil its reach, with the smallest faces, X l
     CHECK(refusal_of_cut(milc).empty());
 }
 
-TEST_CASE("the table at exit is that of all ranks, with the slowest of each routine", "[ranks][plugin]") {
+TEST_CASE("the table at exit sums over all ranks and has the slowest rank of each routine", "[ranks][plugin]") {
     std::vector<Ledger> ranks(3);
     for (int rank = 0; rank < 3; ++rank) {
         RoutineAccount &a = ranks[rank][MILCGPU_KS_CONGRAD];

@@ -6,7 +6,7 @@
 
 using namespace tests;
 
-TEST_CASE("compare mode: NaN is beyond tolerance, wherever it is", "[plugin][compared]") {
+TEST_CASE("compare mode: NaN is beyond tolerance, wherever it stands", "[plugin][compared]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
         Milc milc;

@@ -141,7 +141,8 @@ TEST_CASE("links with phases and sign in are those without", "[measurements]") {
         for (const Origin &origin : origins) {
             auto host = reference::links_to_milc<double>(small, reference::phased_links(small, u, origin, true));
             const milcgpu_field field = Session<double>::field(host);
-            const milcgpu_meson_links_spec spec{sizeof spec, 1, MILCGPU_SIGNS_IN, {origin[0], origin[1], origin[2], origin[3]}};
+            const milcgpu_meson_links_spec spec{
+                sizeof spec, 1, MILCGPU_SIGNS_IN, {origin[0], origin[1], origin[2], origin[3]}};
             m.must(milcgpu_meson_links_load(m.links, &spec, &field));
             CHECK(reference::relative_difference(m.spin_taste(index, origins[0], psi), wanted) == 0);
             CHECK(reference::relative_difference(m.shift(2, MILCGPU_FORWARD, nullptr, psi), bare) == 0);
@@ -195,7 +196,7 @@ TEST_CASE("local operators and their contractions need no links, all others do",
     }
 }
 
-TEST_CASE("what measurements refuse, by name, and leave as it was", "[measurements][sanitize]") {
+TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "[measurements][sanitize]") {
     const auto says = [](const char *what) {
         return std::string(milcgpu_last_error()).find(what) != std::string::npos;
     };

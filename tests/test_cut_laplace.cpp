@@ -193,7 +193,7 @@ TEST_CASE("Laplace solves over ranks: iterations and solutions of one rank, the 
     }
 }
 
-TEST_CASE("Laplace over ranks: what one rank cannot do fails on all, and one bad source is its own affair",
+TEST_CASE("Laplace over ranks: a failure of one rank fails on all, and a bad source does not affect the others",
           "[ranks][cut][operators][laplace][errors]") {
     const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     const Inputs inputs(cut.whole);

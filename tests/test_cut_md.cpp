@@ -1,5 +1,5 @@
-// Molecular dynamics on lattices that are cut, over ranks (threads here) and emulated on one: fields bit for bit what
-// they are on a lattice that is whole, sums within rounding and the same on all ranks.
+// Molecular dynamics on lattices that are cut: vectors on the device that a force takes twice, and how far around a box
+// each step reads. test_calls.cpp compares the calls with those of a whole lattice.
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/links/gauge.h"
@@ -12,7 +12,7 @@ using namespace tests;
 
 namespace {
 
-constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45, 0}; // all of one size, so that none hides behind another
+constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45, 0}; // none is far smaller than the others
 constexpr int terms = 3;
 
 // A gauge field with phases, rough enough that some links go by singular values, momenta, and vectors on both parities.
@@ -69,125 +69,7 @@ struct Handle {
     }
 };
 
-// All that molecular dynamics makes: fields of the whole lattice, and numbers that all ranks have alike.
-struct CutForces {
-    std::vector<double> by_gauge, by_plaquettes, by_asqtad, by_hisq, updated, unitary, fat, lng;
-    std::vector<double> numbers;
-    uint64_t by_singular_values = 0, filtered = 0; // of all ranks
-};
-
-CutForces made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
-    CutForces made;
-    const size_t volume = state.momenta.size() / 40;
-    for (std::vector<double> *field : {&made.by_gauge, &made.by_plaquettes, &made.by_asqtad, &made.by_hisq})
-        field->resize(40 * volume);
-    for (std::vector<double> *field : {&made.updated, &made.unitary, &made.fat, &made.lng})
-        field->resize(72 * volume);
-    std::vector<std::vector<double>> numbers(cut.ranks());
-    std::vector<std::array<uint64_t, 2>> counts(cut.ranks());
-    const auto endings = on_cut(state.fields, cut, backend, [&](Here &here, Ending &) {
-        Handle h(here, state);
-        std::vector<double> &n = numbers[here.rank()];
-        const auto number = [&](const auto &...call) {
-            double value = 0;
-            (demand(call(&value)), ...);
-            n.push_back(value);
-        };
-        const auto put = [&](std::vector<double> &whole, const std::vector<double> &own) {
-            Fields::put(whole, own, here.places, own.size() / here.places.size());
-        };
-        std::vector<double> room(h.links.size());
-        const milcgpu_field to = field_of(room);
-        milcgpu_force_report report;
-
-        h.load();
-        n.resize(8);
-        demand(milcgpu_gauge_plaquettes(h.gauge, &n[0], &n[1]));
-        demand(milcgpu_gauge_polyakov_loop(h.gauge, &n[2], &n[3]));
-        // A rectangle in y and t, and a bent loop; both begin back.
-        const int lengths[2] = {6, 6}, steps[12] = {4, 4, 6, 3, 3, 1, 7, 5, 3, 0, 2, 4};
-        demand(milcgpu_gauge_loop_traces(h.gauge, MILCGPU_SIGNS_IN, 2, lengths, steps, &n[4]));
-        number([&](double *value) { return milcgpu_gauge_action(h.gauge, &rough_loops, value); });
-        number([&](double *value) { return milcgpu_momenta_action(h.gauge, value); });
-        demand(milcgpu_momenta_add_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
-        put(made.by_gauge, h.saved_momenta());
-        h.load();
-        const milcgpu_loops plaquettes_alone{1, 0, 0, 0};
-        demand(milcgpu_momenta_add_gauge_force(h.gauge, &plaquettes_alone, 5.5, 0.01, nullptr));
-        put(made.by_plaquettes, h.saved_momenta());
-        h.load();
-        demand(h.force(false, report));
-        put(made.by_asqtad, h.saved_momenta());
-        h.load();
-        demand(h.force(true, report));
-        put(made.by_hisq, h.saved_momenta());
-        counts[here.rank()] = {report.svd_links, report.filtered_links};
-
-        demand(milcgpu_gauge_update(h.gauge, 0.1, 4, nullptr));
-        demand(milcgpu_gauge_save(h.gauge, &to));
-        put(made.updated, room);
-        milcgpu_reunitarize_report unitary{sizeof unitary, 0, 0, 0, 0};
-        demand(milcgpu_gauge_reunitarize(h.gauge, 0.5, &unitary));
-        n.insert(n.end(), {double(unitary.failed), unitary.largest_deviation, unitary.mean_square_deviation});
-        demand(milcgpu_gauge_save(h.gauge, &to));
-        put(made.unitary, room);
-
-        milcgpu_fatlink_spec how;
-        milcgpu_hisq_defaults(&how, sizeof how);
-        std::vector<double> fat(h.links.size()), lng(h.links.size());
-        const milcgpu_field fat_field = field_of(fat), lng_field = field_of(lng);
-        const milcgpu_fatlink_set set{-0.1, &fat_field, &lng_field, nullptr};
-        demand(milcgpu_gauge_make_links(h.gauge, &how, &set, 1, nullptr, nullptr));
-        put(made.fat, fat), put(made.lng, lng);
-    });
-    well = all_well(endings);
-    made.numbers = numbers[0];
-    for (int rank = 0; rank < cut.ranks() && well; ++rank) {
-        well = same_bits(numbers[rank], numbers[0]);
-        made.by_singular_values += counts[rank][0], made.filtered += counts[rank][1];
-    }
-    return made;
-}
-
-void check_same(const CutForces &many, const CutForces &one) {
-    CHECK(same_bits(many.by_gauge, one.by_gauge));
-    CHECK(same_bits(many.by_plaquettes, one.by_plaquettes));
-    CHECK(same_bits(many.by_asqtad, one.by_asqtad));
-    CHECK(same_bits(many.by_hisq, one.by_hisq));
-    CHECK(same_bits(many.updated, one.updated));
-    CHECK(same_bits(many.unitary, one.unitary));
-    CHECK(same_bits(many.fat, one.fat));
-    CHECK(same_bits(many.lng, one.lng));
-    CHECK(many.by_singular_values == one.by_singular_values);
-    CHECK(many.filtered == one.filtered);
-    REQUIRE(many.numbers.size() == one.numbers.size());
-    for (size_t k = 0; k < one.numbers.size(); ++k) {
-        CAPTURE(k);
-        CHECK(std::abs(many.numbers[k] - one.numbers[k]) <= 1e-14 * std::abs(one.numbers[k]));
-    }
-}
-
 } // namespace
-
-TEST_CASE("forces, updates and links of a trajectory over ranks have the bits of one rank", "[ranks][cut][md]") {
-    const std::vector<Cut> cuts = {{{10, 6, 4, 2}, {2, 2, 1, 1}, 4}, // 5 and 3 sites, and a cut that is emulated
-                                   {{6, 6, 6, 6}, {2, 2, 2, 2}, 0},  // odd in all directions
-                                   {{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
-                                   {{4, 4, 4, 8}, {1, 1, 1, 2}, 0}};
-    for (const Backend backend : backends())
-        for (const Cut &cut : sampled(cuts, 2)) {
-            CAPTURE(text_of(cut), name(backend));
-            const State state(cut.whole);
-            bool well = false;
-            const CutForces one = made_on(state, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
-            REQUIRE(well);
-            CHECK(one.by_singular_values > 0);
-            CHECK(one.filtered > 0);
-            const CutForces many = made_on(state, cut, backend, well);
-            CHECK(well);
-            check_same(many, one);
-        }
-}
 
 TEST_CASE("a force takes the same vectors on the device twice, over ranks and on emulated cuts", "[ranks][cut][md]") {
     const State state({4, 4, 4, 8});
@@ -217,22 +99,6 @@ TEST_CASE("a force takes the same vectors on the device twice, over ranks and on
                 }
             })));
         }
-}
-
-TEST_CASE("forces, updates and links of a trajectory on emulated cuts", "[cut][md]") {
-    const Extents whole{4, 6, 4, 4};
-    const State state(whole);
-    for (const Backend backend : backends()) {
-        bool well = false;
-        const CutForces one = made_on(state, {whole, {1, 1, 1, 1}, 0}, backend, well);
-        REQUIRE(well);
-        for (const int mask : sampled<int>({15, 1, 2, 4, 8, 5, 10}, 3)) {
-            CAPTURE(name(backend), mask);
-            const CutForces many = made_on(state, {whole, {1, 1, 1, 1}, mask}, backend, well);
-            CHECK(well);
-            check_same(many, one);
-        }
-    }
 }
 
 namespace {
@@ -424,7 +290,7 @@ TEST_CASE("ranks: a bit that flips in a resident field of one rank ends the next
     CHECK(wrong == std::vector<std::string>(2));
 }
 
-TEST_CASE("ranks: where memory ends on one rank, wherever in a call that is, all leave it with links and momenta as "
+TEST_CASE("ranks: if memory is short on one rank, anywhere in a call, all leave the call with links and momenta as "
           "they were",
           "[ranks][cut][md][faults]") {
     const State state(two_ranks.whole);
@@ -455,29 +321,6 @@ TEST_CASE("ranks: where memory ends on one rank, wherever in a call that is, all
     CHECK(wrong == std::vector<std::string>(2));
     CHECK(failures[0] == failures[1]);
     CHECK(failures[0] > 40);
-}
-
-TEST_CASE("ranks: numbers that differ among the ranks are refused by name", "[ranks][cut][md][faults]") {
-    const State state(two_ranks.whole);
-    std::vector<std::string> said(2);
-    const auto endings = on_cut(state.fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
-        Handle h(here, state);
-        h.load();
-        milcgpu_force_report report;
-        const double eps = here.rank() == 1 ? 0.02 : 0.03;
-        const milcgpu_loops loops{1, here.rank() * 0.5, 0, 0};
-        double value;
-        for (const milcgpu_status status :
-             {h.force(true, report, eps), milcgpu_momenta_add_gauge_force(h.gauge, &loops, 5, 0.01, nullptr),
-              milcgpu_gauge_action(h.gauge, &loops, &value), milcgpu_gauge_update(h.gauge, eps, 8, nullptr)})
-            said[here.rank()] += format("%d ", status);
-        said[here.rank()] += milcgpu_last_error();
-    });
-    CHECK(all_well(endings));
-    for (const std::string &words : said)
-        CHECK(words == format("%d %d %d %d milcgpu_gauge_update: eps is 0.02 on rank 1 of 2 and 0.029999999999999999 "
-                              "on rank 0: all ranks must ask for the same",
-                              MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT));
 }
 
 TEST_CASE("ranks: with MILCGPU_TEST=check_halo links of a margin that arrive changed end a force on all",

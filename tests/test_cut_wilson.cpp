@@ -217,7 +217,7 @@ TEST_CASE("Wilson over ranks: several sources at once are those of one rank, and
         }
 }
 
-TEST_CASE("Wilson over ranks: several masses, and what one rank cannot do fails on all",
+TEST_CASE("Wilson over ranks: several masses, and a failure of one rank fails on all",
           "[ranks][cut][operators][clover][errors]") {
     const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, whole{cut.whole, {1, 1, 1, 1}, 0};
     const WilsonInputs inputs(cut.whole);

@@ -322,7 +322,7 @@ TEST_CASE("Few fields against vectors in half on few sites", "[dense][eigen][rac
             check_few_fields(backend, Geometry({4, 4, 4, 4}), shape);
 }
 
-TEST_CASE("Two rotations in one go are what they are one after the other", "[dense][sanitize]") {
+TEST_CASE("Two rotations in one launch equal two in a row", "[dense][sanitize]") {
     for (const Backend backend : backends())
         for (const Precision precision : precisions)
             for (const int n : {1, 3, 4, 8, 9, 12, 16}) {
@@ -365,7 +365,7 @@ TEST_CASE("Two rotations in one go are what they are one after the other", "[den
             }
 }
 
-TEST_CASE("Dense algebra on more sites than are worked on at once", "[dense]") {
+TEST_CASE("Dense algebra on more sites than one pass takes", "[dense]") {
     // Without gaps between the stripes of a field, and with some.
     // On a GPU: the host has 64 slices of sites, whatever their number.
     for (const Backend backend : backends())
@@ -438,7 +438,7 @@ TEST_CASE("Gram matrices and rotations have the same bits each time", "[dense]")
             }
 }
 
-TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
+TEST_CASE("Dense algebra refuses sizes that it does not have", "[dense]") {
     Device device(Backend::host, 0);
     const Fields x(device, Precision::single, odd_box, 0, 40, 1), half(device, Precision::half, odd_box, 0, 2, 1),
         odd(device, Precision::single, odd_box, 1, 2, 1);

@@ -395,7 +395,7 @@ TEST_CASE("the two sets of 16 give the same numbers, but for one sign", "[operat
     }
 }
 
-TEST_CASE("contractions know the norm, plane waves and no gauge", "[operators]") {
+TEST_CASE("contractions: the norm, plane waves, gauge invariance", "[operators]") {
     const reference::Lattice lattice{{4, 2, 6, 4}};
     const size_t times = lattice.n[3];
     const MomentumFactor at_rest{{0, 0, 0}, {'B', 'B', 'B'}, {0, 0, 0, 0}};
@@ -671,7 +671,7 @@ TEST_CASE("ranks that contract Dirac fields must agree on what they ask for", "[
     }
 }
 
-TEST_CASE("what contractions of Dirac fields refuse, by name, and leave as it was", "[operators][sanitize]") {
+TEST_CASE("contractions of Dirac fields refuse bad input by name and leave outputs untouched", "[operators][sanitize]") {
     for (const Backend backend : backends()) {
         Dirac<double> d(small, backend);
         milcgpu_context *const context = d.session.context;
@@ -754,7 +754,7 @@ TEST_CASE("what contractions of Dirac fields refuse, by name, and leave as it wa
         changed([&] { term.in = 16; }, "spec.terms[0].in is 16");
         changed([&] { term.momentum = 1; }, "momentum 1 of 1");
         changed([&] { term.correlator = -1; }, "spec.terms[0].correlator is -1");
-        changed([&] { term.phase = 4; }, "spec.terms[0].phase is 4: must be 0 to 3");
+        changed([&] { term.phase = 4; }, "spec.terms[0].phase is 4");
         changed([&] { term.factor = NAN; }, "spec.terms[0].factor is nan");
         changed([&] { n = 0; }, "n is 0");
         term.out = -1; // not looked at where the sink is open

@@ -167,7 +167,7 @@ TEST_CASE("Lanczos on nearly free links, whose levels have split", "[eigen]") {
         }
 }
 
-TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller basis, then fewer vectors", "[eigen]") {
+TEST_CASE("Lanczos takes the memory that it plans; if memory is short, a smaller basis, then fewer vectors", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         milcgpu::Device &device = modes.device();
@@ -213,7 +213,7 @@ TEST_CASE("Lanczos takes the memory that it plans; where it is short, a smaller 
     }
 }
 
-TEST_CASE("Lanczos begins with vectors that are there: fewer applications, and the same eigenvalues", "[eigen]") {
+TEST_CASE("Lanczos starts from given vectors: fewer applications, and the same eigenvalues", "[eigen]") {
     LONG_TEST;
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
@@ -330,7 +330,7 @@ TEST_CASE("solutions in single precision are deflated with residuals in double",
     }
 }
 
-TEST_CASE("half precision iterates where it serves the modes that are left, for relative residuals, too", "[eigen]") {
+TEST_CASE("half precision iterates if it serves the remaining modes, also for relative residuals", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         LanczosReport report;
@@ -414,7 +414,7 @@ TEST_CASE("a deflation with exact vectors solves their part, at any shift", "[ei
     }
 }
 
-TEST_CASE("a vector that is none is found out, and costs nothing but its deflation", "[eigen]") {
+TEST_CASE("a vector that is no eigenvector is noticed, and costs only its deflation", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3), other(backend, 4);
         LanczosReport report;

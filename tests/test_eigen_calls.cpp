@@ -203,7 +203,7 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
     }
 }
 
-TEST_CASE("eigenvectors of twisted links, or of another eps_naik, are found out or do no harm", "[eigen]") {
+TEST_CASE("eigenvectors of twisted links, or of another eps_naik, are noticed or do no harm", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         Session<double> &session = modes.session;
@@ -271,7 +271,8 @@ TEST_CASE("plans count what a deflation takes; solves of vectors on the device a
     }
 }
 
-TEST_CASE("a flipped bit that raises no residual: solutions hold, and one of the next calls says so", "[eigen]") {
+TEST_CASE("a flipped bit that raises no residual: solutions stay right, and one of the next calls reports it",
+          "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         Session<double> &session = modes.session;

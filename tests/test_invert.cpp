@@ -232,7 +232,7 @@ TEST_CASE("sums of vectors over ranks: the bits of one rank, and what fails on o
             CHECK(all_ended(sums_on(two, backend, twist, many), status, what));
             CHECK(std::count(many.begin(), many.end(), -7.0) == static_cast<long>(many.size()));
         };
-        fails(Twist::weight, Status::bad_argument, "a weight");
+        fails(Twist::weight, Status::bad_argument, "weights[");
         fails(Twist::count, Status::bad_argument, "count");
         fails(Twist::place, Status::bad_argument, "to");
         fails(Twist::nan, Status::nan_or_inf, "sum of vectors");
@@ -255,7 +255,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         CHECK(minus(v[0], v[0], {nullptr, 0}) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus({nullptr, 0}, v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[3]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vectors 3 to 3: this set has vectors 0 to 2"));
+        CHECK(says("vectors 3 to 3"));
         CHECK(minus(v[0], v[0], v[0]) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("it is x, too"));
         CHECK(minus(v[2], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);

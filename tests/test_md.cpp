@@ -368,10 +368,10 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         const double nan = std::nan("");
         const milcgpu_loops bad{1, nan, 0, 0};
         refused(milcgpu_gauge_update(g, nan, 8, nullptr), "eps is nan");
-        refused(milcgpu_gauge_update(g, 0.1, 0, nullptr), "order is 0: must be 1 to 16");
+        refused(milcgpu_gauge_update(g, 0.1, 0, nullptr), "order is 0");
         refused(milcgpu_gauge_update(g, 0.1, 17, nullptr), "order is 17");
         refused(milcgpu_momenta_add_gauge_force(g, &d.loops, INFINITY, 0.1, nullptr), "beta is inf");
-        refused(milcgpu_momenta_add_gauge_force(g, &bad, 5, 0.1, nullptr), "loops.rectangle is nan: must be finite");
+        refused(milcgpu_momenta_add_gauge_force(g, &bad, 5, 0.1, nullptr), "loops.rectangle is nan");
         refused(milcgpu_momenta_add_gauge_force(g, nullptr, 5, 0.1, nullptr), "loops is NULL");
         refused(milcgpu_gauge_action(g, &bad, &value), "loops");
         refused(milcgpu_gauge_action(g, &d.loops, nullptr), "action is NULL");
@@ -383,8 +383,8 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         double trace[2] = {-7, -7};
         refused(milcgpu_gauge_loop_traces(g, 0, 1, &length, open, trace),
                 "loop 0 is not closed: it ends -1 sites along x");
-        refused(milcgpu_gauge_loop_traces(g, 0, 1, &length, other_step, trace), "steps[2] is 8: must be 0 to 7");
-        refused(milcgpu_gauge_loop_traces(g, 0, 1, &too_long, plaquette, trace), "lengths[0] is 129: must be 1 to 128");
+        refused(milcgpu_gauge_loop_traces(g, 0, 1, &length, other_step, trace), "steps[2] is 8");
+        refused(milcgpu_gauge_loop_traces(g, 0, 1, &too_long, plaquette, trace), "lengths[0] is 129");
         refused(milcgpu_gauge_loop_traces(g, 1, 1, &length, plaquette, trace), "signs says which links these are");
         refused(milcgpu_gauge_loop_traces(g, 0, 0, &length, plaquette, trace), "n is 0");
         CHECK(trace[0] == -7);
@@ -490,7 +490,7 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         CHECK(milcgpu_vectors_dslash(v, 1, d.session.links, MILCGPU_ODD) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_staggered_multi_mass_vectors(d.session.links, &solve, &source, v, 1, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        CHECK(d.says("vectors 1 to 3: this set has vectors 0 to 2"));
+        CHECK(d.says("vectors 1 to 3"));
         REQUIRE(milcgpu_staggered_multi_mass_vectors(d.session.links, &solve, &source, v, 0, nullptr) == MILCGPU_OK);
         CHECK(milcgpu_momenta_add_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(d.says("vector 0 is empty on odd sites"));

@@ -220,7 +220,7 @@ TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]")
     tests::check_pictures(folder.path.string() + "/demo_energy.csv", {"demo_energy"});
 }
 
-TEST_CASE("programs: what cannot be done on ranks ends all of them, said once", "[ranks][mpi]") {
+TEST_CASE("programs: a failure on ranks ends all of them, with one message", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Run all = run("solve --lattice /nowhere/lat", "1 1 1 2", 2);
     INFO(all.output);
@@ -411,7 +411,7 @@ TEST_CASE("programs: a log has no progress line in it that is written over", "[p
     CHECK(solve.count("  step ") == 0); // none in the first minute
 }
 
-TEST_CASE("programs: what an option cannot be is said before any work", "[programs]") {
+TEST_CASE("programs: a bad value of an option is refused before any work", "[programs]") {
     NEED_MPIRUN;
     const auto refused = [](const std::string &words, const std::string &why) {
         const Run r = run(words);
@@ -481,7 +481,7 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     refused("gemm_ladder --size 255", "--size: '255' must be a whole number from 256 ");
 }
 
-TEST_CASE("programs: files that cannot be lattices, and memory that is not there, are said before any work",
+TEST_CASE("programs: files that are no lattices, and memory that is short, are refused before any work",
           "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
@@ -598,7 +598,7 @@ TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong se
     CHECK(solve("MILCGPU_BACKEND=gpu", " --backend host").status == 0); // an option counts more
 }
 
-TEST_CASE("programs: a table is whole or not there, and pipes take it as it comes", "[programs]") {
+TEST_CASE("programs: a table file is whole or absent, and pipes get rows at once", "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string csv = folder.path.string() + "/csv",
@@ -702,7 +702,7 @@ TEST_CASE("programs: nothing is said to agree with a reference that was left out
     }
 }
 
-TEST_CASE("programs: the ladder of matrix products does not end well without a GPU", "[programs]") {
+TEST_CASE("programs: the ladder of matrix products fails without a GPU", "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
     const Run r =

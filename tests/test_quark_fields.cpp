@@ -50,7 +50,7 @@ std::vector<double> loaded_anew(const reference::Lattice &lattice, const char *b
 
 } // namespace
 
-TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and a bit more is another content",
+TEST_CASE("quark fields: a content crosses the bus once, wherever it lies, and one other bit makes another content",
           "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends())
         for (const reference::Lattice &lattice : {shapes[0], shapes[1]}) {
@@ -217,7 +217,7 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
     }
 }
 
-TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measurements][plugin][quark_fields]") {
+TEST_CASE("quark fields of a lattice that is gone are dropped", "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};

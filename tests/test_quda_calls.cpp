@@ -40,7 +40,7 @@ TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it"
     CHECK(totals[0] == totals[1]);
 }
 
-TEST_CASE("quda_calls: what is not built is named by the linker", "[quda_calls]") {
+TEST_CASE("quda_calls: the linker names what is not built", "[quda_calls]") {
     const std::vector<std::string> names = {"qudaExactCurrent", "qudaProject",      "qudaGetDeflationSpace",
                                             "qudaInvertMG",     "qudaInvertMsrcMG", "qudaMultigridCreate",
                                             "qudaAsqtadForce",  "qudaComputeOprod"};

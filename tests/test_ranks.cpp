@@ -151,7 +151,7 @@ TEST_CASE("ranks: long messages go in pieces", "[ranks][sanitize]") {
     CHECK(room.largest() == 100);
 }
 
-TEST_CASE("ranks: messages that cannot be are refused", "[ranks][sanitize]") {
+TEST_CASE("ranks: impossible messages are refused", "[ranks][sanitize]") {
     int word = 0, other = 0;
     const auto refusal = [&](const std::vector<Message> &messages) {
         Ranks one;
@@ -183,7 +183,7 @@ TEST_CASE("ranks: messages that cannot be are refused", "[ranks][sanitize]") {
     CHECK_THROWS_AS(Ranks(0, 2, nullptr), Error);
 }
 
-TEST_CASE("ranks: what fails on one rank fails on all, in its words", "[ranks][smoke][sanitize]") {
+TEST_CASE("ranks: a failure on one rank fails on all, with the rank's message", "[ranks][smoke][sanitize]") {
     const auto agreed = [](int size, const std::function<void(int)> &work) {
         std::atomic<int> went_on{0};
         auto endings = on_ranks(size, [&](Ranks &ranks) {
@@ -237,7 +237,7 @@ TEST_CASE("ranks: what fails on one rank fails on all, in its words", "[ranks][s
     CHECK_THROWS_AS(one.collective("a test", [] { throw std::bad_alloc(); }), std::bad_alloc);
 }
 
-TEST_CASE("ranks: a rank that does not come is named, and nothing hangs", "[ranks][smoke][sanitize]") {
+TEST_CASE("ranks: a rank that is missing is named, and nothing hangs", "[ranks][smoke][sanitize]") {
     for (const bool looks_only : {false, true}) {
         constexpr int size = 4, lazy = 2;
         Mailroom room(size);
@@ -294,7 +294,7 @@ TEST_CASE("ranks: a rank that does not come is named, and nothing hangs", "[rank
             CHECK(calls_after[rank] == 0);
             const bool beside = rank != 0; // it waits for the lazy one; rank 0 for those that wait for it
             CHECK((endings[rank].text.find(beside ? "the halo of a test" : "the sum of a test") == 0));
-            CHECK(endings[rank].text.find(format("rank %d of 4: waited 0.3 s for messages with ", rank)) !=
+            CHECK(endings[rank].text.find(format("rank %d of 4: waited 0.3 s", rank)) !=
                   std::string::npos);
             CHECK((endings[rank].text.find("rank 2") != std::string::npos));
             CHECK(endings[rank].text.find("MILCGPU_TIMEOUT") != std::string::npos);
@@ -304,7 +304,7 @@ TEST_CASE("ranks: a rank that does not come is named, and nothing hangs", "[rank
     }
 }
 
-TEST_CASE("ranks: message passing that fails is an error in words, and the end", "[ranks][sanitize]") {
+TEST_CASE("ranks: a failure of the message passing is an error with a message, and final", "[ranks][sanitize]") {
     for (const bool in_start : {true, false}) {
         Mailroom room(3);
         in_start ? room.fail_start(1, 42) : room.fail_test(1, 42);
@@ -337,7 +337,7 @@ TEST_CASE("ranks: message passing that fails is an error in words, and the end",
     }
 }
 
-TEST_CASE("ranks: messages that are given up keep their memory while they are on their way", "[ranks][sanitize]") {
+TEST_CASE("ranks: abandoned messages keep their memory until they arrive", "[ranks][sanitize]") {
     Mailroom room(2);
     const auto of_0 = room.table(0), of_1 = room.table(1);
     std::weak_ptr<int> sent_by_0, kept;

@@ -66,7 +66,7 @@ struct Keeper : Evictable {
 
 } // namespace
 
-TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the next solve works",
+TEST_CASE("ranks: if one rank fails, all fail with a message that names it; the next solve works",
           "[ranks][faults][sanitize]") {
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); }),
                     Status::no_memory, "rank 1 of 2: "));
@@ -84,7 +84,7 @@ TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the 
                     Status::no_memory, "rank 0 of 2: "));
 }
 
-TEST_CASE("ranks: memory that ends on one rank in a solve of a very light mass ends, or is missed, on all",
+TEST_CASE("ranks: if memory is short on one rank in a solve of a very light mass, all fail or all go on without it",
           "[ranks][faults]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     std::vector<std::string> did(2);
@@ -113,7 +113,7 @@ TEST_CASE("ranks: memory that ends on one rank in a solve of a very light mass e
     CHECK(without[0] > 0);
 }
 
-TEST_CASE("ranks: memory that is short on one rank: what is idle goes on all, and is made again by all",
+TEST_CASE("ranks: if memory is short on one rank, all free what is idle, and all make it again",
           "[ranks][faults]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     std::vector<std::vector<double>> before(2), after(2);
@@ -200,7 +200,7 @@ TEST_CASE("ranks: links that change on the device of one rank end the solve on a
                     Status::corrupted, "rank 1 of 2: the device no longer holds what was loaded: fat links"));
 }
 
-TEST_CASE("ranks: a device that is lost on one rank, and a rank that does not come, end the call on the others",
+TEST_CASE("ranks: a lost device on one rank, or a missing rank, ends the call on the others",
           "[ranks][faults]") {
     const Environment environment{{"MILCGPU_TIMEOUT", "0.5"}};
     const Fields fields = fields_on(two_ranks.whole, false);
@@ -258,7 +258,7 @@ TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ran
     }
 }
 
-TEST_CASE("ranks: a source on one rank alone, and none at all", "[ranks][sanitize]") {
+TEST_CASE("ranks: a source that is zero on all ranks but one, and on all", "[ranks][sanitize]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     for (const bool none : {false, true}) {
         std::vector<double> norms(2), residuals(2), sizes(2);

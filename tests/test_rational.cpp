@@ -53,7 +53,7 @@ TEST_CASE("rational functions: the error is what they say, and the smallest that
             }
 }
 
-TEST_CASE("rational functions: what cannot be had is refused", "[rational]") {
+TEST_CASE("rational functions: an accuracy out of reach is refused", "[rational]") {
     for (const double power : {0.0, 1.0, -1.5})
         CHECK_THROWS_AS(rational_power(power, 4, 0.1, 10), std::runtime_error);
     CHECK_THROWS_AS(rational_power(-0.5, 0, 0.1, 10), std::runtime_error);

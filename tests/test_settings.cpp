@@ -88,7 +88,7 @@ static std::string words_of(const Setting &setting) {
                                        : setting.allowed;
 }
 
-TEST_CASE("settings: a value that is none is refused by name, and what was set is listed", "[plugin]") {
+TEST_CASE("settings: a bad value is refused by name, and what was set is listed", "[plugin]") {
     Milc milc;
     const auto refusal = [&](const char *name, const char *value) {
         const Environment environment{{name, value}};
@@ -183,7 +183,7 @@ TEST_CASE("settings: MILCGPU_AUTO=0 stands for words of MILCGPU_TEST, and the wo
     CHECK(milcgpu_plugin_gathers() == 0);
 }
 
-TEST_CASE("a name of the environment that is not known is named at the start, with the nearest that is", "[plugin]") {
+TEST_CASE("an unknown name of the environment is reported at the start, with the nearest known one", "[plugin]") {
     CHECK(unknown_names().empty());
     for (const std::string &name : known_names()) {
         const Environment environment{{name.c_str(), ""}};

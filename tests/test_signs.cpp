@@ -1,5 +1,5 @@
-// Gauge fields with staggered phases and without: every call that takes one is told which they are, and refuses links
-// that are clearly of the other kind.
+// Gauge fields with staggered phases and without, which calls are told apart by `signs`: what results do not depend on,
+// how the signs are judged, and over all ranks. test_calls.cpp tries every call with links of the other kind.
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_wilson.h"
@@ -16,44 +16,29 @@ using reference::Gauge;
 namespace {
 
 const reference::Lattice lattice{{2, 4, 4, 6}};
-constexpr int judged = 3 * 2 * 4 * 4 * 6; // links along x, y and z; the phases turn half of them
 
 Gauge with_phases(Gauge links, const reference::Lattice &on = lattice) {
     reference::apply_phases(on, links);
     return links;
 }
 
-template <class Real> struct Handle {
-    Session<Real> session;
+struct Handle {
+    Session<double> session;
     milcgpu_gauge *gauge = nullptr;
-    milcgpu_vectors *vectors = nullptr;
-    std::vector<Real> host, x;
+    std::vector<double> host, x;
     Handle(Backend backend, const Gauge &links)
-        : session(lattice, backend, 0, 0), x(6 * size_t(lattice.volume()), Real(0.5)) {
-        REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
-        REQUIRE(milcgpu_vectors_create(session.context, Session<Real>::precision, 1, &vectors) == MILCGPU_OK);
-        const milcgpu_field from = Session<Real>::field(x);
-        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-            REQUIRE(milcgpu_vectors_load(vectors, 0, parity, &from) == MILCGPU_OK);
+        : session(lattice, backend, 0, 0), x(6 * size_t(lattice.volume()), 0.5) {
+        REQUIRE(milcgpu_gauge_create(session.context, Session<double>::precision, &gauge) == MILCGPU_OK);
         load(links);
     }
-    ~Handle() {
-        milcgpu_vectors_destroy(vectors);
-        milcgpu_gauge_destroy(gauge);
-    }
+    ~Handle() { milcgpu_gauge_destroy(gauge); }
     void load(const Gauge &links) {
-        host = reference::links_to_milc<Real>(lattice, links);
-        const milcgpu_field field = Session<Real>::field(host);
-        std::vector<Real> zero(40 * size_t(lattice.volume()));
-        const milcgpu_field momenta = Session<Real>::field(zero);
+        host = reference::links_to_milc<double>(lattice, links);
+        const milcgpu_field field = Session<double>::field(host);
+        std::vector<double> zero(40 * size_t(lattice.volume()));
+        const milcgpu_field momenta = Session<double>::field(zero);
         REQUIRE(milcgpu_gauge_load(gauge, &field, -1) == MILCGPU_OK);
         REQUIRE(milcgpu_momenta_load(gauge, &momenta) == MILCGPU_OK);
-    }
-    std::vector<Real> saved() {
-        std::vector<Real> links(host.size());
-        const milcgpu_field to = Session<Real>::field(links);
-        REQUIRE(milcgpu_gauge_save(gauge, &to) == MILCGPU_OK);
-        return links;
     }
     double action(int signs) {
         const milcgpu_loops loops{1, -0.3, 0.2, signs};
@@ -64,7 +49,7 @@ template <class Real> struct Handle {
 };
 
 // One bit of the links on the device.
-template <class Real> void flip(Handle<Real> &h) {
+void flip(Handle &h) {
     milcgpu::Device &device = *h.session.context->device;
     uint64_t word;
     device.copy_to_host(&word, h.gauge->u.block(0, 1), sizeof word);
@@ -74,128 +59,13 @@ template <class Real> void flip(Handle<Real> &h) {
 
 bool says(const std::string &what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
 
-struct Call {
-    const char *name;
-    bool says_which; // signs is an argument; else the call takes links with phases
-    std::function<milcgpu_status(int signs)> run;
-};
-
-// The calls whose results depend on the phases, but for those that load links themselves.
-template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
-    const auto fermion_force = [&h](bool of_vectors) {
-        milcgpu_fatlink_spec how;
-        milcgpu_hisq_defaults(&how, sizeof how);
-        const double residue = 1;
-        const milcgpu_force_spec spec{sizeof spec, &how, 0.1, 1, &residue, 0, nullptr, 0};
-        const milcgpu_field x = Session<Real>::field(h.x);
-        return of_vectors ? milcgpu_momenta_add_force_of_vectors(h.gauge, &spec, h.vectors, nullptr)
-                          : milcgpu_momenta_add_fermion_force(h.gauge, &spec, &x, nullptr);
-    };
-    return {
-        {"gauge_links", false,
-         [&h](int) {
-             milcgpu_fatlink_spec how;
-             milcgpu_hisq_defaults(&how, sizeof how);
-             const milcgpu_fatlink_set set{0, nullptr, nullptr, &h.session.links};
-             return milcgpu_gauge_make_links(h.gauge, &how, &set, 1, nullptr, nullptr);
-         }},
-        {"fermion_force", false, [=](int) { return fermion_force(false); }},
-        {"force_of_vectors", false, [=](int) { return fermion_force(true); }},
-        {"gauge_action", true,
-         [&](int out) {
-             const milcgpu_loops loops{1, -0.05, 0, out};
-             return milcgpu_gauge_action(h.gauge, &loops, &number);
-         }},
-        {"gauge_force", true,
-         [&h](int out) {
-             const milcgpu_loops loops{1, -0.05, 0, out};
-             return milcgpu_momenta_add_gauge_force(h.gauge, &loops, 6, 0.1, nullptr);
-         }},
-        {"measure", true,
-         [&](int out) {
-             milcgpu_observables of{};
-             const milcgpu_status status = milcgpu_gauge_measure(h.gauge, out, &of);
-             number = status == MILCGPU_OK ? of.plaquette_s : number;
-             return status;
-         }},
-        {"gradient_flow", true,
-         [&h](int out) {
-             milcgpu_flow_spec spec;
-             milcgpu_flow_defaults(&spec, sizeof spec);
-             spec.stop = spec.step = 0.01, spec.signs = out;
-             return milcgpu_gauge_flow(h.gauge, &spec, nullptr, nullptr, nullptr);
-         }},
-        {"stout", true,
-         [&h](int out) {
-             const milcgpu_stout_spec spec{sizeof spec, 0.1, 1, 4, out};
-             return milcgpu_gauge_stout_smear(h.gauge, &spec, nullptr);
-         }},
-        {"gauge_fix", true,
-         [&h](int out) {
-             auto spec = sized<milcgpu_gauge_fix_spec>();
-             spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1, spec.signs = out;
-             return milcgpu_gauge_fix(h.gauge, &spec, nullptr);
-         }},
-        {"ape_smear", true,
-         [&h](int out) {
-             const milcgpu_ape_spec spec{sizeof spec, 0.1, 1, 0, 0, 0, out};
-             return milcgpu_gauge_ape_smear(h.gauge, &spec, nullptr, nullptr);
-         }},
-        {"hyp_smear", true,
-         [&h](int out) {
-             const milcgpu_hyp_spec spec{sizeof spec, 0.75, 0.6, 0.3, 1, 4, 0, out};
-             return milcgpu_gauge_hyp_smear(h.gauge, &spec, nullptr);
-         }},
-    };
-}
-
-template <class Real> void walk(Backend backend, const Gauge &bare) {
-    for (const bool phased : {true, false}) {
-        Handle<Real> h(backend, phased ? with_phases(bare) : bare);
-        const std::string found = milcgpu::format(
-            "%s. Of %d links along x, y and z, %d have a determinant of the wrong sign, the first is that of x y z t = "
-            "1 1 0 0, direction Y. ",
-            phased ? "these carry them" : "these have none", judged, judged / 2);
-        double number = -7;
-        for (const Call &call : calls(h, number)) {
-            CAPTURE(name(backend), call.name, phased);
-            if (call.says_which || !phased) {
-                number = -7;
-                const uint64_t links = milcgpu_gauge_version(h.gauge), momenta = milcgpu_momenta_version(h.gauge);
-                CHECK(call.run(phased) == MILCGPU_BAD_ARGUMENT);
-                CHECK(says(found));
-                CHECK(says("signs"));
-                CHECK(number == -7);
-                CHECK(milcgpu_gauge_version(h.gauge) == links);
-                CHECK(milcgpu_momenta_version(h.gauge) == momenta);
-                CHECK(h.saved() == h.host);
-            }
-            if (call.says_which || phased) {
-                const milcgpu_status status = call.run(!phased);
-                CAPTURE(milcgpu_last_error());
-                CHECK(status == MILCGPU_OK);
-                h.load(phased ? with_phases(bare) : bare);
-            }
-        }
-    }
-}
-
 } // namespace
 
-TEST_CASE("unit and random links without phases, and with them: refused in words where the call is told otherwise",
-          "[md][measurements][signs][sanitize]") {
-    for (const Backend backend : backends()) {
-        walk<double>(backend, Gauge(4 * size_t(lattice.volume()), reference::identity()));
-        walk<double>(backend, reference::random_gauge(lattice, 7));
-        walk<float>(backend, reference::random_gauge(lattice, 8));
-    }
-}
-
-TEST_CASE("gauge action, force and reunitarization do not depend on phases, where they are said", "[md][signs]") {
+TEST_CASE("gauge action, force and reunitarization do not depend on phases if the caller declares them", "[md][signs]") {
     for (const Backend backend : backends()) {
         const Gauge unit(4 * size_t(lattice.volume()), reference::identity()),
             bare = reference::random_gauge(lattice, 7);
-        Handle<double> in(backend, with_phases(unit)), out(backend, unit);
+        Handle in(backend, with_phases(unit)), out(backend, unit);
         CHECK(in.action(0) == 0);
         CHECK(out.action(1) == 0);
         in.load(with_phases(bare)), out.load(bare);
@@ -203,7 +73,7 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases, wher
         const milcgpu_loops loops[2] = {{1, -0.3, 0.2, 0}, {1, -0.3, 0.2, 1}};
         std::vector<double> made[2];
         for (const int k : {0, 1}) {
-            Handle<double> &h = k == 0 ? in : out;
+            Handle &h = k == 0 ? in : out;
             REQUIRE(milcgpu_momenta_add_gauge_force(h.gauge, &loops[k], 6, 0.1, nullptr) == MILCGPU_OK);
             made[k].resize(40 * size_t(lattice.volume()));
             const milcgpu_field to = Session<double>::field(made[k]);
@@ -310,7 +180,7 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
           "[mesons][wilson][signs][faults]") {
     const Gauge bare = reference::random_gauge(lattice, 8);
     for (const Backend backend : backends()) {
-        Handle<double> h(backend, with_phases(bare)), other(backend, bare);
+        Handle h(backend, with_phases(bare)), other(backend, bare);
         const milcgpu_field phased = Session<double>::field(h.host);
         std::vector<double> boundary =
             reference::links_to_milc<double>(lattice, reference::antiperiodic_in_time(lattice, bare));
@@ -408,7 +278,7 @@ TEST_CASE("links of neither kind are taken as the call says; a few other signs h
     };
     const auto x_of = [](int site, int mu) { return lattice.coordinates(site)[mu]; };
     for (const Backend backend : backends()) {
-        Handle<double> h(backend, bare);
+        Handle h(backend, bare);
         const milcgpu_loops in{1, 0, 0, 0}, out{1, 0, 0, 1};
         double action;
         const auto takes = [&](const Gauge &links, milcgpu_status with, milcgpu_status without) {

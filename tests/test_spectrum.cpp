@@ -282,7 +282,7 @@ TEST_CASE("programs: spectrum has the correlators of MILC's ks_spectrum_hisq", "
     CHECK(corner.run.count("Coulomb gauge after 23 steps, mean trace 0.894048") == 1);
 }
 
-TEST_CASE("programs: smeared correlators do not know the gauge, those of a wall do", "[measurements]") {
+TEST_CASE("programs: smeared correlators do not depend on the gauge, correlators of a wall do", "[measurements]") {
     NEED_MPIRUN;
     const std::string words = "--size 4 4 2 6 --sweeps 3 --masses 0.2 --not-fixed --tolerance 1e-12 ";
     const Spectrum one = spectrum(words), other = spectrum(words + "--transform 7");
@@ -336,7 +336,7 @@ TEST_CASE("programs: spectrum on ranks has the correlators of one", "[measuremen
     }
 }
 
-TEST_CASE("programs: spectrum refuses in words", "[measurements]") {
+TEST_CASE("programs: spectrum refuses bad input with a message", "[measurements]") {
     NEED_MPIRUN;
     const auto refused = [](const std::string &options, int status, const std::string &why,
                             const std::string &lattice = "--size 4 4 4 4 --sweeps 0 ") {

@@ -8,7 +8,7 @@
 using namespace milcgpu;
 using namespace tests;
 
-TEST_CASE("a wait inside a kernel gives up, is named, and the device goes on", "[faults][waits]") {
+TEST_CASE("a wait inside a kernel times out, is named, and the device stays usable", "[faults][waits]") {
     if (Device::gpu_count() == 0)
         SKIP_TEST("no GPU: the host backend never waits");
     const reference::Lattice lattice{{4, 4, 4, 6}};

@@ -647,7 +647,7 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
     }
 }
 
-TEST_CASE("what calls for Wilson fermions refuse, in words, with outputs untouched", "[operators][errors]") {
+TEST_CASE("calls for Wilson fermions refuse bad input with a message, outputs untouched", "[operators][errors]") {
     const reference::Lattice lattice{{4, 2, 2, 4}};
     const WilsonField b = random_wilson(lattice, 71);
     for (const Backend backend : backends()) {

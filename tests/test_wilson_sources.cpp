@@ -317,7 +317,7 @@ TEST_CASE("solves for several Wilson sources: true residuals by the reference, s
         }
 }
 
-TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit: the others do not see them",
+TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit do not affect the others",
           "[operators][wilson_sources][errors]") {
     const reference::Lattice lattice{{4, 2, 4, 4}};
     std::vector<WilsonField> b;

@@ -105,7 +105,7 @@ inline void need_some_links(milcgpu_gauge &gauge, const SaidSigns &said) {
 inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
 
 // Runs body(gauge) with its context's device current, and turns its errors into a status. On several ranks all ranks
-// call it, and whatever one rank may refuse alone is inside Device::collective().
+// call it, and whatever one rank may refuse alone is inside same_on_all_ranks() or Device::collective().
 template <class Body>
 milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body, const char *what = "gauge") {
     return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {

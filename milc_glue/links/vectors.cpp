@@ -234,7 +234,9 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
                 if (!std::isfinite(weights[k]))
                     throw Error(Status::nan_or_inf,
                                 format("weights[%d] is %g: must be a finite number", k, weights[k]));
-                call.of_entries.push_back({"a weight", weights[k]});
+                Name name("weights");
+                name.index[0] = k;
+                call.of_entries.push_back({name, weights[k]});
             }
             host = host_field(to, 6, "to");
         });

@@ -162,6 +162,7 @@ struct ReadAndMade {
             made.emplace(links, to, *read, "to");
             call("n", n), look_at(call, "from", from), look_at(call, "to", to);
         });
+        made->begin();
     }
     void apply(milcgpu_meson_links &links, const Neighbours &what) {
         const AroundVectors around(links.device(), links.halo(), links.box, read->vectors(),

@@ -119,6 +119,7 @@ class Quarks {
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what, bool in_place = false);
     // Memory for results that go to `to`: the vectors themselves, or others if these are being read or are the host's.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
+    void begin(); // once no rank refuses the call: results that are made in place are empty until they are delivered
     const FullVectors &vectors() const { return vectors_; }
     // Copies results to their destination: `made`, or by default the vectors here. Throws if there is NaN or infinity,
     // before it writes to the host.
@@ -135,6 +136,7 @@ class Quarks {
     std::vector<HostField> host_;
     milcgpu_vectors *device_ = nullptr;
     int first_ = 0;
+    bool in_place_ = false;
     SpinorField own_[2];
     FullVectors vectors_;
 };
@@ -159,7 +161,7 @@ inline void need_links(const milcgpu_meson_links &links) {
 
 // Runs body(links) with its context's device current, and turns its errors into a status. body returns a function that
 // makes the text for the log. On several ranks all ranks call it, and whatever one rank may refuse alone is inside
-// Device::collective().
+// same_on_all_ranks() or Device::collective().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {

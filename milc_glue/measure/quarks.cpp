@@ -37,7 +37,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quark
         vectors_ = {own_[0], own_[1]};
         return;
     }
-    changes();
+    in_place_ = true;
 }
 
 SpinorField Quarks::allocate(int parity, const char *owner) const {
@@ -67,6 +67,11 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, bool writte
         require_apart(occupied(*links_.context, what, true, host_));
     own_[0] = allocate(0, owner), own_[1] = allocate(1, owner);
     vectors_ = {own_[0], own_[1]};
+}
+
+void Quarks::begin() {
+    if (in_place_)
+        changes();
 }
 
 void Quarks::changes() {

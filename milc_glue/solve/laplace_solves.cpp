@@ -1,5 +1,5 @@
 // The C interface to the gauge Laplace operator of links of a measurement. What one rank may refuse alone is inside
-// Device::collective().
+// same_on_all_ranks() or Device::collective().
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
@@ -347,10 +347,10 @@ extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, cons
         Places read, made;
         same_on_all_ranks(*l.context, function, [&](CallArguments &call) {
             need_links(l);
+            call("matrix", matrix, from_to(0, 1, "MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)"));
             full = call.copy_of("spec", spec, [whole](milcgpu_laplace_spec &given) {
                 given.kappa = whole ? given.kappa : 1; // the caller's is not read
             });
-            call("matrix", matrix, from_to(0, 1, "MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)"));
             if (whole)
                 check_laplace(full.directions, full.kappa);
             what = laplace_spec(full.what, full.directions, "spec.what");

@@ -158,7 +158,7 @@ namespace {
 
 using Write = decltype(MassesOfCall::write);
 
-// An entry. write_to(): what takes the solutions; it refuses what it cannot take.
+// An entry. write_to(spec, call): what takes the solutions; it refuses what it cannot take.
 template <class WriteTo>
 milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milcgpu_multi_mass_spec *given,
                           const milcgpu_field *source, milcgpu_multi_mass_report *report, const WriteTo &write_to) {
@@ -176,7 +176,7 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
             call.a = checked_multi_mass(spec);
             require_sizes(report, 1);
             filled.links_version = resident(*links).generation();
-            call.write = write_to(spec);
+            call.write = write_to(spec, arguments);
             from = host_field(source, 6, "source");
             check_version(spec.links_version, *links->links);
         });
@@ -200,7 +200,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, con
                                                        const milcgpu_field *source, const milcgpu_field *solutions,
                                                        milcgpu_multi_mass_report *report) {
     return multi_mass(
-        "milcgpu_staggered_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full) {
+        "milcgpu_staggered_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full, CallArguments &) {
             std::vector<HostField> fields;
             if (full.n_shifts > 0)
                 require(solutions, "milcgpu_staggered_multi_mass", "solutions");
@@ -219,11 +219,11 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                                                                const milcgpu_field *source, milcgpu_vectors *to,
                                                                int first, milcgpu_multi_mass_report *report) {
     return multi_mass("milcgpu_staggered_multi_mass_vectors", links, spec, source, report,
-                      [&](const milcgpu_multi_mass_spec &full) {
+                      [&](const milcgpu_multi_mass_spec &full, CallArguments &call) {
                           require(to, "milcgpu_staggered_multi_mass_vectors", "to");
                           if (to->context != links->context)
                               refuse("to: vectors of another context than the links");
-                          need_vectors(*to, first, full.n_shifts, "first");
+                          need_vectors(*to, call("first", first), full.n_shifts, "first");
                           return Write([to, first, filled = std::vector<int>(), parity = parity_index(full.parity)](
                                            int i, const SpinorBlock &x, bool last) mutable {
                               begin_filling(*to, first + i, 1, parity); // until all are there

@@ -105,7 +105,7 @@ Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, 
     return status;
 }
 
-// places(): where sources and solutions are; it refuses what it cannot take.
+// places_of(call): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
 Status solve_staggered(const SourcesCall &of, milcgpu_links &links, const milcgpu_solve_spec *given,
                        std::vector<milcgpu_solve_report> &reports, const PlacesOf &places_of) {
@@ -119,7 +119,7 @@ Status solve_staggered(const SourcesCall &of, milcgpu_links &links, const milcgp
         check_together(of.together, of.n);
         if (!of.numbered)
             check_one_source(spec);
-        places = places_of();
+        places = places_of(call);
         task.a = checked_sources(spec, of.n, task.each);
         if (of.numbered) // solutions may be written while other sources are still read
             require_apart(occupied(context, "sources", false, places.sources, task.a.parity),
@@ -127,7 +127,8 @@ Status solve_staggered(const SourcesCall &of, milcgpu_links &links, const milcgp
         check_version(spec.links_version, *links.links);
         reports = empty_reports(of.n);
         if (of.numbered)
-            call.of_entries = numbers_of(task.each);
+            for (const RankNumber &number : numbers_of(task.each))
+                call.of_entries.push_back(number);
     });
     if (spec.eigenvectors != nullptr) // on all ranks
         same_on_all_ranks(context, of.function, [&](CallArguments &call) {
@@ -154,7 +155,7 @@ milcgpu_status solve_sources(const SourcesCall &of, milcgpu_links *links, const 
                              const Place &place) {
     return with_links(links, of.function, [&](milcgpu_context &) {
         std::vector<milcgpu_solve_report> filled;
-        const auto places_of = [&] {
+        const auto places_of = [&]([[maybe_unused]] CallArguments &call) {
             Places places;
             if (of.n > 0) {
                 require(sources, of.function, "sources");
@@ -165,6 +166,8 @@ milcgpu_status solve_sources(const SourcesCall &of, milcgpu_links *links, const 
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
             }
             require_sizes(reports, of.n);
+            if constexpr (std::is_same_v<Given, milcgpu_vector>)
+                call.entries("sources", sources, of.n), call.entries("solutions", solutions, of.n);
             return places;
         };
         const Status status = solve_staggered(of, *links, spec, filled, places_of);
@@ -181,7 +184,7 @@ extern "C" milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const mi
     constexpr const char *function = "milcgpu_staggered_solve";
     std::vector<milcgpu_solve_report> filled;
     const milcgpu_status status = with_links(links, function, [&](milcgpu_context &) {
-        const auto places_of = [&] {
+        const auto places_of = [&](CallArguments &) {
             require_sizes(report, 1);
             return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
         };
