@@ -1,7 +1,7 @@
 #!/bin/sh
 # sh docs/layers.sh, or `make layers`: draws the layers of the code from its includes, for docs/design.md. Each folder is
 # above all folders whose headers it includes. A circle of folders is an error. MILC's compiler sees no paths: there
-# plugin.h is the interface of plugin/, and milcgpu*.h are headers of api/.
+# plugin.h is the interface of routines/ (residency/ takes its names alone), and milcgpu*.h are headers of api/.
 find milc_glue reorder gpu_kernels -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' | xargs awk '
 function folder_of(file, part, n) {
     n = split(file, part, "/")
@@ -21,7 +21,7 @@ FNR == 1 { here = folder_of(FILENAME); folders[here] }
 /^ *# *include "/ {
     split($0, word, "\"")
     header = word[2]
-    if (header == "plugin.h" || header == "milc_glue/api/plugin.h") there = "milc_glue/plugin"
+    if (header == "plugin.h" || header == "milc_glue/api/plugin.h") there = "milc_glue/" (here == "milc_glue/residency" ? "api" : "routines")
     else if (header ~ /^milcgpu.*\.h$/) there = "milc_glue/api"
     else if (header ~ /^(milc_glue|reorder|gpu_kernels)\//) there = folder_of(header)
     else next

@@ -9,7 +9,7 @@ echo "functions from MILC's call to the kernel: $(grep -cE '^\| [0-9]+ \| `' doc
 # A routine with a row of its own, offloaded like most: HYP smearing.
 places=$({
   grep -hE 'load_hyp_links|HYP_SMEAR|milcgpu_plugin_hyp_smear\(' $glue/use_gpu/routines.def $glue/api/plugin.h $glue/quda_compat/*.cpp
-  grep -hE '^int milcgpu_plugin_hyp_smear' $glue/plugin/*.cpp
+  grep -hE '^int milcgpu_plugin_hyp_smear' $glue/routines/*.cpp
   grep -h '__wrap_load_hyp_links' $glue/use_gpu/*.c
 } | wc -l)
 echo "an offloaded routine: $places places, $(find tests/milc_host/hyp -name '*.[ch]' | wc -l) files of the stand-in MILC"
@@ -18,7 +18,7 @@ operator=$(find gpu_kernels/laplace gpu_kernels/operators/laplace* $glue/solve/l
 # shellcheck disable=SC2086
 echo "an operator that is solved, Laplace: $(cat $operator | wc -l) lines"
 
-echo "stores of vectors between calls: $(grep -lE '^class (ResidentVectors|QuarkFields|KnownSolutions) ' $glue/plugin/*.h | wc -l) classes"
+echo "stores of vectors between calls: $(grep -lE '^class (ResidentVectors|QuarkFields|KnownSolutions) ' $glue/residency/*.h | wc -l) classes"
 
 # Sources that see a header, by way of others, too.
 find gpu_kernels reorder $glue tests examples -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' | xargs awk '

@@ -1,7 +1,7 @@
 # The libraries: libmilcgpu of gpu_kernels, reorder and milc_glue, and libquda for MILC's own GPU switches.
 
 lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') \
-                   $(wildcard reorder/*.cu $(addsuffix /*.cpp,reorder $(addprefix milc_glue/,api solve links measure host plugin))))
+                   $(wildcard reorder/*.cu $(addsuffix /*.cpp,reorder $(addprefix milc_glue/,api solve links measure host residency routines))))
 # The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
 quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 

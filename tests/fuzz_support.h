@@ -1,5 +1,6 @@
-// The readers of files under input that nobody has thought of. tests/test_fuzz.cpp changes files by a fixed sequence;
-// where there is clang, tests/fuzz/fuzz.cpp has libFuzzer change them by what the readers have done. No Catch in it.
+// The readers of files under input that nobody has thought of. tests/faults/test_fuzz.cpp changes files by a fixed
+// sequence; where there is clang, tests/fuzz/fuzz.cpp has libFuzzer change them by what the readers have done. No Catch
+// in it.
 #pragma once
 #include <functional>
 #include <random>

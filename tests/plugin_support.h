@@ -1,7 +1,7 @@
 // A MILC for tests of the plugin (milc_glue/api/plugin.h) in this process: fields on a small lattice, calls with them,
 // and what is said on stderr. One plugin a process: every test starts it anew.
 #pragma once
-#include "milc_glue/plugin/solve.h"
+#include "milc_glue/routines/solve.h"
 #include "tests/environment.h"
 #include "tests/support.h"
 #include <algorithm>

@@ -8,11 +8,12 @@ export LONG
 in_quotes = '$(subst ','\'',$(1))'
 for_catch  = $(if $(findstring ",$(TESTS)),$(call in_quotes,$(subst "\$(comma)","$(comma)",$(subst $(comma),\$(comma),$(TESTS)))),$(TESTS))
 # If TESTS is one tag, as [smoke], or the name of one test in quotation marks, only the files that have it are compiled.
+test_files    := $(wildcard tests/*/test_*.cpp)
 tag           := $(shell echo $(call in_quotes,$(TESTS)) | grep -x '\[[a-z_]*\]')
-tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp),$(if $(findstring ",$(TESTS)),$(shell grep -lF $(call in_quotes,$(TESTS)) tests/*.cpp)))
+tagged        := $(if $(tag),$(shell grep -lF '$(tag)' $(test_files)),$(if $(findstring ",$(TESTS)),$(shell grep -lF $(call in_quotes,$(TESTS)) $(test_files))))
 main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
-test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
-tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
+test_sources  := $(main_of_tests) $(or $(tagged),$(test_files))
+tests_of       = $(filter $(foreach name,$(1),%/test_$(name).cpp),$(test_sources))
 # Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
 host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
@@ -20,7 +21,7 @@ library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),
 # The tests of each file run in a process of their own, by a target check-NAME, as many at once as make has jobs; those
 # that TESTS names run in one process of each program. The files that take longest start first.
 long_first     := programs milc_host milc_programs flips_calls planted_edits install md eigen eigen_calls cut_md
-names_of        = $(patsubst tests/test_%.cpp,%,$(1))
+names_of        = $(patsubst test_%,%,$(basename $(notdir $(1))))
 names           = $(filter $(long_first),$(call names_of,$(1))) $(filter-out $(long_first),$(call names_of,$(1)))
 runs_of         = $(if $(TESTS),$(if $(2),$(1)),$(call names,$(2)))
 program_runs   := $(call runs_of,program_tests,$(starting_tests))
@@ -66,7 +67,7 @@ test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
 # They are told where MPI's programs are.
-program_tests := $(call objects,tests/test_programs.cpp tests/test_spectrum.cpp)
+program_tests := $(call objects,tests/programs/test_programs.cpp tests/programs/test_spectrum.cpp)
 $(program_tests): $(O)/mpi_flags
 
 # Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
@@ -77,10 +78,10 @@ seldom     := $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000
 test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE $(seldom)
 $(test_objects): private last_flags := $(test_flags)
 $(call objects,$(host_tests)): private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
-$(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
+$(call objects,$(call tests_of,mpi_ranks)): private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
 $(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
-$(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
-$(O)/obj/tests/test_fuzz.cpp.o: private last_flags := $(test_flags) -DMILCGPU_FUZZ='"$(abspath $(O))/fuzz"'
+$(call objects,$(call tests_of,faults)): private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
+$(call objects,$(call tests_of,fuzz)): private last_flags := $(test_flags) -DMILCGPU_FUZZ='"$(abspath $(O))/fuzz"'
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all $(seldom)
 ifneq ($(first),)
 with_first := $(filter-out $(call objects,tests/main.cpp tests/failing_new.cpp),$(test_objects))

@@ -350,7 +350,7 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
                              milcgpu_plugin_link_fields b);
 
 /* ---- values that MILC has requested and that are made later: a table of fields that are not filled, in
- * plugin/deferred.h. All ranks make the same calls. */
+ * residency/deferred.h. All ranks make the same calls. */
 enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
        MILCGPU_SOLUTIONS = 4,
        MILCGPU_FERMION_LINKS = 8,

@@ -1,6 +1,6 @@
 // The plugin for MILC on ranks: one a process, as in a job.
 #include "milc_glue/api/start_context.h"
-#include "milc_glue/plugin/state.h"
+#include "milc_glue/routines/state.h"
 #include "tests/mpi_ranks/parts.h"
 #include "tests/sized.h"
 #include <csignal>

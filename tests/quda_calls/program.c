@@ -1,5 +1,5 @@
 /* The calls of MILC's own GPU switches, as a MILC makes them that has deflation (2025 and later; -DSINCE_2025: its
- * get_fm_links takes an index), and as one before. tests/test_quda_compat.cpp compiles it in both ways, and reads what
+ * get_fm_links takes an index), and as one before. tests/quda/test_quda_compat.cpp compiles it in both ways, and reads what
  * it says. */
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,59 @@
+#include "milc_glue/residency/residency.h"
+#include <utility>
+
+namespace milcgpu {
+
+void Residency::open(MilcSide &milc, milcgpu_context *context, bool looks_at_all, bool stays) {
+    const int real = milc.real();
+    links = std::make_unique<LinkCache>(milc.collective, context, milc.sites, real, looks_at_all, deferred);
+    gauge = std::make_unique<GaugeOwner>(milc.collective, context, real, milc.sites);
+    kept_gauge = std::make_unique<KeptGauge>(context, real, stays);
+    meson_links = std::make_unique<MesonLinksCache>(milc.collective, context, real, *kept_gauge);
+    wilson = std::make_unique<WilsonLinks>(milc.collective, context, real, *kept_gauge);
+    eigenvectors = std::make_unique<EigenStore>(milc.collective, context, real, deferred);
+    quarks = std::make_unique<QuarkFields>(context, real, milc.sites, stays);
+}
+
+std::vector<std::function<bool()>> Residency::ways_to_free() {
+    return {
+        [this] { return quarks != nullptr && quarks->drop_oldest(); },
+        [this] { return kept_gauge != nullptr && kept_gauge->drop_if_idle(); },
+        [this] { return !measuring && meson_links != nullptr && meson_links->drop_all(); },
+    };
+}
+
+void Residency::drop_all() {
+    vectors.drop();
+    gauge.reset();
+    meson_links.reset();
+    wilson.reset();
+    kept_gauge.reset();
+    eigenvectors_lost = eigenvectors_lost || (eigenvectors != nullptr && eigenvectors->newest_on_device());
+    eigenvectors.reset();
+    quarks.reset();
+    links.reset();
+    deferred.drop_without_maker();
+    known.clear();
+    made_of_.clear();
+}
+
+void Residency::drop_reloadable() {
+    links->drop_all();
+    kept_gauge->drop();
+    meson_links->drop_all();
+    wilson->drop();
+    eigenvectors->drop_all_but_newest();
+}
+
+void Residency::lattice_changed() {
+    known.clear();
+    if (quarks != nullptr)
+        quarks->drop_all();
+}
+
+bool Residency::links_made(int way, uint64_t content) {
+    const auto [at, first] = made_of_.try_emplace(way, content);
+    return !first && std::exchange(at->second, content) != content;
+}
+
+} // namespace milcgpu

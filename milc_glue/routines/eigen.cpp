@@ -1,0 +1,484 @@
+// Eigenvectors of MILC's links: computing them, loading them from MILC's fields or a file, copying them there, and
+// choosing those that deflate a solve.
+#include "milc_glue/api/context.h"
+#include "milc_glue/routines/report_for_milc.h"
+#include "milc_glue/routines/solve.h"
+#include "milc_glue/solve/eigen_handle.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+using namespace milcgpu;
+
+namespace {
+
+using Set = EigenStore::Set;
+
+// For |B v - l v| / (the largest l): single precision reaches it.
+constexpr double least_tolerance = 1e-6;
+
+// MILC's Ritz ends when an eigenvalue changes by less than its tolerance in one sweep. The error of an eigenvalue is
+// |B v - l v|^2 divided by the distance to the next one. So Lanczos asks for a |B v - l v| of half the root of the
+// tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20. Single
+// precision does not get below `least`.
+double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
+    constexpr double factor = 0.5 / 20, least = 2e-6, most = 1e-3;
+    const double asked = std::fabs(call.tolerance);
+    return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
+}
+
+// The |B v - l v| that MILC's tolerance stands for: the error of an eigenvalue is about the square of it, and the
+// largest eigenvalue is about 20.
+double asked_residual(const milcgpu_plugin_eigen_call &call) {
+    const double asked = std::fabs(call.tolerance);
+    return call.of_eigenvalues != 0 ? std::sqrt(asked) : 20 * asked;
+}
+
+// True if vectors in single, whose residuals MILC prints, fit. They take 24 bytes per site; half takes 16 and deflates
+// as well.
+bool fits(Plugin &p, milcgpu_eigen_spec spec) {
+    constexpr double of_free = 0.9;
+    size_t bytes = 0;
+    spec.precision = MILCGPU_SINGLE;
+    const bool here = milcgpu_eigenvectors_plan(p.context, &spec, &bytes) == MILCGPU_OK &&
+                      static_cast<double>(bytes) < of_free * static_cast<double>(p.context->device->free_bytes());
+    return !p.collective(!here);
+}
+
+const char *sites_of(int parity) { return parity == MILCGPU_EVEN ? "even" : "odd"; }
+int other_than(int parity) { return MILCGPU_EVEN + MILCGPU_ODD - parity; }
+
+uint64_t bytes_of(const Plugin &p, int parity, int count) {
+    return static_cast<uint64_t>(count) * p.sites_of(parity) * p.bytes_of(6);
+}
+
+void progress(void *lines, int done, int of) {
+    static_cast<ProgressLines *>(lines)->log([&] { return format("%d of %d Lanczos vectors", done, of); });
+}
+
+bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
+
+// For whom vectors are computed, and what happens if that fails; nullptr: MILC's own routine computes them. kept: only
+// this library knows them. Then a line logs them, they count as a call, and if memory is short some is freed for them.
+struct Maker {
+    const char *name, *otherwise;
+    bool kept;
+};
+const Maker for_milc{nullptr, nullptr, false},
+    of_fields{"MILC's eigenvectors", "Solves go on without deflation", false},
+    of_other_parity{routine_name(MILCGPU_EIGENSOLVE), "Solves there go on without deflation", false},
+    of_links{routine_name(MILCGPU_EIGENSOLVE), "These links have no eigenvectors", true};
+
+// Keeps what make() makes; nullptr after a line in the log if it fails. If the links have changed on the device, the
+// next call loads them again. content: of the links that the set is found by.
+template <class Make>
+Set *made_by(Plugin &p, LinkSet &links, uint64_t content, int parity, bool exact, const Maker &maker,
+             const Make &make) {
+    const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
+    milcgpu_eigenvectors *handle = nullptr;
+    const auto attempt = [&] {
+        const milcgpu_status status = p.collective(make(handle));
+        if (status != MILCGPU_OK)
+            milcgpu_eigenvectors_destroy(std::exchange(handle, nullptr));
+        return status;
+    };
+    const milcgpu_status status = maker.kept ? with_room(p, MILCGPU_EIGENSOLVE, &links, attempt) : attempt();
+    Set *const made = status == MILCGPU_CORRUPTED ? nullptr : &p.eigenvectors->keep(content, parity, exact, handle);
+    if (status == MILCGPU_OK) {
+        p.ledger[MILCGPU_EIGENSOLVE].calls += maker.kept;
+        return made;
+    }
+    if (made == nullptr)
+        links.mirror.forget_copy();
+    if (maker.otherwise == nullptr) {
+        p.report_failure(MILCGPU_EIGENSOLVE, status);
+    } else {
+        p.log_failure(MILCGPU_EIGENSOLVE, format("%s: %s. %s", maker.name, reason().c_str(), maker.otherwise));
+        p.end_context_after(status);
+    }
+    return nullptr;
+}
+
+Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted, const Maker &maker,
+             milcgpu_eigen_report &report) {
+    report = {};
+    report.struct_size = sizeof report;
+    milcgpu_eigen_spec spec{};
+    milcgpu_eigen_defaults(&spec, sizeof spec);
+    spec.parity = parity;
+    spec.count = wanted.count;
+    spec.precision = wanted.precision;
+    spec.tolerance = wanted.tolerance > 0 ? std::max(wanted.tolerance, least_tolerance) : 0;
+    if (!maker.kept)
+        spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
+    ProgressLines lines(p, MILCGPU_EIGENSOLVE);
+    spec.progress = progress;
+    spec.user = &lines;
+    size_t bytes = 0;
+    milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
+    p.eigenvectors->make_room(bytes, links);
+    const bool exact = wanted.tolerance > 0;
+    Set *const made = made_by(p, links, links.content(), parity, exact, maker, [&](milcgpu_eigenvectors *&handle) {
+        milcgpu_status status = p.collective(milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report));
+        if (status == MILCGPU_NO_MEMORY && !maker.kept) {
+            p.log(1, format("%s: %s. Trying again in 16 bytes a site and vector, without the other sets of links",
+                            routine_name(MILCGPU_EIGENSOLVE), reason().c_str()));
+            while (p.links->drop_oldest(&links))
+                continue;
+            spec.precision = MILCGPU_HALF;
+            status = milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report);
+        }
+        return status;
+    });
+    if (made == nullptr)
+        return nullptr;
+    p.ledger[MILCGPU_EIGENSOLVE].flops += report.gflops * 1e9 * report.seconds;
+    if (!maker.kept)
+        return made;
+    std::vector<double> values(report.count);
+    milcgpu_eigenvectors_values(made->handle, values.data(), nullptr);
+    p.log(1,
+          format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s. %s", routine_name(MILCGPU_EIGENSOLVE),
+                 report.count, sites_of(parity), values.front(), values.back(), report.seconds, report.message));
+    static const char *said = nullptr;
+    if (wanted.note != nullptr && std::exchange(said, wanted.note) != wanted.note)
+        p.log(1, wanted.note);
+    return made;
+}
+
+// Loads the vectors of MILC's fields. content: as above.
+Set *take(Plugin &p, LinkSet &links, uint64_t content, int parity, const milcgpu_plugin_eigenvectors &wanted,
+          void *const *vectors, const Maker &maker) {
+    Set *const made = made_by(p, links, content, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
+        milcgpu_status status =
+            p.collective(milcgpu_eigenvectors_create(links.handle, parity, wanted.precision, wanted.count, &handle));
+        for (int k = 0; k < wanted.count && status == MILCGPU_OK; ++k) {
+            const milcgpu_field from{vectors[k], p.real(), 0};
+            status = p.collective(milcgpu_eigenvectors_load(handle, links.handle, k, &from));
+        }
+        return status;
+    });
+    if (made != nullptr)
+        p.ledger[MILCGPU_EIGENSOLVE].to_device += bytes_of(p, parity, wanted.count);
+    return made;
+}
+
+// Computes D of the vectors of the other parity, which were requested last, with these links or with others.
+Set *turn(Plugin &p, LinkSet &links, int parity, const Set &other, const Maker &maker,
+          milcgpu_links *by_others = nullptr) {
+    milcgpu_links *const by = by_others != nullptr ? by_others : links.handle;
+    Set *const made = made_by(p, links, other.content, parity, false, maker, [&](milcgpu_eigenvectors *&handle) {
+        return other_parity_of(other.handle, by, &handle);
+    });
+    if (made == nullptr)
+        p.links->forget_copy(by); // they may have been emptied
+    if (made != nullptr && maker.kept)
+        p.log(1, format("%s: %d eigenvectors on %s sites, by D of the others", routine_name(MILCGPU_EIGENSOLVE),
+                        made->count(), sites_of(parity)));
+    return made;
+}
+
+bool is_named(const char *path) { return path != nullptr && path[0] != 0; }
+
+// Reads a file and keeps its vectors, on the file's parity; nullptr after a line in the log if that fails.
+Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) {
+    milcgpu_eigenvectors *handle = nullptr;
+    const milcgpu_status status = with_room(p, MILCGPU_EIGENSOLVE, &links, [&] {
+        return milcgpu_eigenvectors_read(links.handle, wanted.read_from, wanted.precision, wanted.count, &handle);
+    });
+    if (status != MILCGPU_OK) {
+        p.log(0, format("%s: %s: %s. The eigenvectors are computed", routine_name(MILCGPU_EIGENSOLVE), wanted.read_from,
+                        reason().c_str()));
+        p.end_context_after(status);
+        return nullptr;
+    }
+    const int parity = handle->set->parity() == 0 ? MILCGPU_EVEN : MILCGPU_ODD;
+    p.log(1, format("%s: %d eigenvectors on %s sites, from %s", routine_name(MILCGPU_EIGENSOLVE),
+                    milcgpu_eigenvectors_count(handle), sites_of(parity), wanted.read_from));
+    return &p.eigenvectors->keep(links.content(), parity, false, handle);
+}
+
+// The file that these vectors must be written to; nullptr: no file, a file for other links, or written already. Links
+// that were once named without a file never get one: MILC of 2025 leaves the twist of one set of propagators in the
+// links of the next, and says that there is none.
+Plugin::EigenFile *due_file(Plugin &p, const LinkSet &links, int parity, const milcgpu_plugin_eigenvectors &wanted) {
+    if (!is_named(wanted.write_to))
+        return nullptr;
+    std::vector<Plugin::EigenFile> &files = p.eigen_files;
+    auto file = std::find_if(files.begin(), files.end(), [&](const auto &one) { return one.name == wanted.write_to; });
+    if (file == files.end())
+        file = files.insert(file, {wanted.write_to, {}, {}, false});
+    const uint64_t content = links.content();
+    const auto is_among = [&](const std::vector<uint64_t> &contents) {
+        uint64_t bits = 0;
+        for (size_t k = 0; k < std::min<size_t>(contents.size(), 64); ++k)
+            bits |= static_cast<uint64_t>(contents[k] == content) << k;
+        return p.collective.on_all_ranks(bits) != 0;
+    };
+    if (file->done)
+        return nullptr;
+    if (file->of.empty() && !is_among(file->not_of))
+        (wanted.saved != 0 ? file->of : file->not_of).push_back(content);
+    return parity == MILCGPU_EVEN && is_among(file->of) ? &*file : nullptr;
+}
+
+void write(Plugin &p, const Set &set, Plugin::EigenFile &file) {
+    file.done = true;
+    const milcgpu_status status =
+        p.collective(milcgpu_eigenvectors_write(set.handle, file.name.c_str(), p.real(), nullptr));
+    const bool good = status == MILCGPU_OK;
+    const std::string begin = good ? "the eigenvectors are in " : reason() + ". They are not in ";
+    p.log(good, format("%s: %s%s%s", routine_name(MILCGPU_EIGENSOLVE), begin.c_str(), file.name.c_str(),
+                       good ? ", those of the links without a twist and with eps_naik 0" : ""));
+}
+
+// exact: to the tolerance, and not as D of the other parity's vectors. Vectors for a file are always exact.
+Set *made_for(Plugin &p, LinkSet &links, int parity, milcgpu_plugin_eigenvectors wanted, bool exact) {
+    Plugin::EigenFile *const due = due_file(p, links, parity, wanted);
+    exact = exact || due != nullptr;
+    if (!exact)
+        wanted.tolerance = 0;
+    const int other_parity = other_than(parity);
+    Set *made = nullptr, *other = exact ? nullptr : p.eigenvectors->of(links, other_parity);
+    if (is_named(wanted.read_from) && !has(other, 1)) {
+        read(p, links, wanted);
+        if (p.context == nullptr)
+            return nullptr;
+        made = p.eigenvectors->of(links, parity), other = p.eigenvectors->of(links, other_parity);
+    }
+    milcgpu_eigen_report report;
+    if (!has(made, 1))
+        made = has(other, 1) ? turn(p, links, parity, *other, of_links)
+                             : compute(p, links, parity, wanted, of_links, report);
+    if (made != nullptr && due != nullptr)
+        write(p, *made, *due);
+    else if (made != nullptr && is_named(wanted.write_to) && !has(other, 1))
+        p.log(1, format("%s: they are not written into %s, which is for the first links without a twist and with "
+                        "eps_naik 0 that name it",
+                        routine_name(MILCGPU_EIGENSOLVE), wanted.write_to));
+    return made;
+}
+
+// For a solve that asks for no vectors, for example on odd sites after MILC's own deflation: D of the other parity's
+// vectors. nullptr: there are none, or memory is short.
+Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
+    Set *const other = p.eigenvectors->of(links, other_than(parity));
+    if (!has(other, 1))
+        return nullptr;
+    const size_t bytes = Eigenvectors::bytes(p.context->geometry, other->handle->set->precision(), other->count());
+    if (p.collective(static_cast<int>(p.context->device->free_bytes() / 2 < bytes)) != 0)
+        return nullptr;
+    return turn(p, links, parity, *other, of_links);
+}
+
+// Runs an entry: work(links) with the links on the device.
+template <class Work> int with_links(const void *fat, const void *lng, const Work &work) {
+    return done_by(MILCGPU_EIGENSOLVE, [&] {
+        Plugin &p = plugin();
+        if (p.context == nullptr)
+            return false;
+        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, fat, lng);
+        return links != nullptr && work(p, *links);
+    });
+}
+
+} // namespace
+
+Set *milcgpu::eigenvectors_of(Plugin &p, RoutineAccount &account, LinkSet &links,
+                              const milcgpu_plugin_solve_call &call) {
+    const bool due = call.eigenvectors != nullptr && due_file(p, links, call.parity, *call.eigenvectors) != nullptr;
+    if (call.deflate == MILCGPU_UNDEFLATED)
+        return nullptr;
+    const bool of_milcs = call.deflate == MILCGPU_DEFLATED_BY_MILCS;
+    Set *set = of_milcs ? p.eigenvectors->of_fields(call.parity) : p.eigenvectors->of(links, call.parity);
+    const double begin = wall_seconds();
+    if ((set == nullptr || (due && has(set, 1))) && call.eigenvectors != nullptr && call.eigenvectors->count > 0) {
+        const double shift = 4 * call.mass * call.mass, last = p.eigenvectors->last_value(call.parity);
+        if (!due && last > 0 && shift >= last)
+            return nullptr;
+        set = made_for(p, links, call.parity, *call.eigenvectors, false);
+    } else if (set == nullptr && !of_milcs) {
+        set = turned_where_there_is_room(p, links, call.parity);
+    }
+    account.seconds -= wall_seconds() - begin;
+    return has(set, 1) ? set : nullptr;
+}
+
+extern "C" {
+
+int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
+                              milcgpu_eigen_report *given_report) {
+    const ReportForMilc<milcgpu_eigen_report> report(given_report);
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+        p.eigenvectors->drop_all();
+        p.eigenvectors_lost = false;
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = call->count;
+        wanted.tolerance = lanczos_tolerance(*call);
+        const Set *const set = compute(p, links, call->parity, wanted, for_milc, *report);
+        if (set == nullptr) {
+            report->count = 0;
+            return false;
+        }
+        p.eigenvectors->mirror(*set, call->vectors, false);
+        milcgpu_eigenvectors_values(set->handle, values, residuals);
+        for (int k = 0; p.poisons() && k < report->count; ++k) {
+            const HostRecords field = p.parity_of({call->vectors[k], p.real(), 0}, call->parity);
+            std::memset(const_cast<void *>(field.data), 0xFF, field.count * field.bytes);
+        }
+        if (report->count < call->count) {
+            p.log(0, format("%s: %d of %d eigenvectors. %s", routine_name(MILCGPU_EIGENSOLVE), report->count,
+                            call->count, report->message));
+            return false;
+        }
+        const double reached = *std::max_element(residuals, residuals + report->count), asked = asked_residual(*call);
+        if (reached > asked)
+            p.log(1,
+                  format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which single precision "
+                         "does not reach",
+                         routine_name(MILCGPU_EIGENSOLVE), reached, std::fabs(call->tolerance), asked));
+        ++p.ledger[MILCGPU_EIGENSOLVE].calls;
+        return true;
+    });
+}
+
+int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
+    return done_by(MILCGPU_EIGENSOLVE, [&] {
+        Plugin &p = plugin();
+        if (p.context == nullptr || p.eigenvectors_lost)
+            return false;
+        if (p.eigenvectors->has(call->vectors, call->count, call->parity))
+            return true;
+        if (p.eigenvectors->newest_on_device() && p.eigenvectors->is_at(call->vectors))
+            return false; // a bit has flipped in them, and a line has said so
+        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
+        if (links == nullptr)
+            return false;
+        p.eigenvectors->drop_all();
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = call->count;
+        const Set *const set = take(p, *links, links->content(), call->parity, wanted, call->vectors, of_fields);
+        if (set != nullptr)
+            p.eigenvectors->mirror(*set, call->vectors, true);
+        return set != nullptr;
+    });
+}
+
+int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call) {
+    return done_by(MILCGPU_EIGENSOLVE, [&] {
+        Plugin &p = plugin();
+        if (p.context == nullptr)
+            return false;
+        p.eigenvectors->forget_other_parity();
+        if (!p.eigenvectors->newest_on_device() || !p.eigenvectors->has(call->vectors, call->count, call->parity))
+            return false;
+        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
+        if (links != nullptr)
+            p.eigenvectors->make_other_parity_by(LinkCache::hold(*links));
+        return links != nullptr;
+    });
+}
+
+int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call) {
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+        EigenStore &store = *p.eigenvectors;
+        const int parity = other_than(call->parity);
+        const Set *set = store.of_fields(parity), *const own = store.of_fields(call->parity);
+        milcgpu_links *const made_by = store.links_of_other_parity();
+        milcgpu_plugin_eigenvectors wanted{};
+        wanted.count = call->count;
+        if (set == nullptr && has(own, 1) && made_by != nullptr)
+            set = turn(p, links, parity, *own, of_other_parity, made_by);
+        else if (set == nullptr && has(own, 1) && !store.newest_on_device())
+            set = take(p, links, own->content, parity, wanted, call->vectors, of_other_parity);
+        return has(set, 1);
+    });
+}
+
+int milcgpu_plugin_eigen_on_device(void *const *vectors) {
+    const Plugin &p = plugin();
+    return p.eigenvectors != nullptr && p.eigenvectors->newest_on_device() && p.eigenvectors->is_at(vectors);
+}
+
+int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
+                               double *norms) {
+    return with_links(call->fat, call->lng, [&](Plugin &p, const LinkSet &links) {
+        const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
+        const Set *const set = p.eigenvectors->mirrored();
+        milcgpu_links *const made_by = p.eigenvectors->links_of_other_parity();
+        if (set == nullptr || (call->parity != set->parity && made_by == nullptr))
+            return false; // MILC's fields have that part
+        const milcgpu_status status = p.collective(look_at_eigenvectors(
+            set->handle, links.handle, made_by, call->parity, call->count, values, residuals, norms));
+        if (status != MILCGPU_OK)
+            p.report_failure(MILCGPU_EIGENSOLVE, status);
+        return status == MILCGPU_OK;
+    });
+}
+
+int milcgpu_plugin_eigen_need(void) {
+    return common_answer_of("eigenvectors", "They are lost", 0, [&] {
+        Plugin &p = plugin();
+        if (p.eigenvectors_lost)
+            p.log_failure(MILCGPU_EIGENSOLVE, "eigenvectors were on the GPU alone, and are lost");
+        if (p.eigenvectors_lost || p.eigenvectors == nullptr || !p.eigenvectors->newest_on_device())
+            return !p.eigenvectors_lost;
+        const Set &set = *p.eigenvectors->mirrored();
+        p.ledger[MILCGPU_EIGENSOLVE].to_host +=
+            bytes_of(p, set.parity, set.count()) +
+            (p.eigenvectors->links_of_other_parity() != nullptr ? bytes_of(p, other_than(set.parity), set.count()) : 0);
+        const std::string why = p.eigenvectors->to_host();
+        p.eigenvectors_lost = !why.empty();
+        if (p.eigenvectors_lost)
+            p.log(0, "eigenvectors are on the GPU and lost: " + why);
+        return !p.eigenvectors_lost;
+    });
+}
+
+int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
+                                    const milcgpu_plugin_eigenvectors *wanted, double *values, void *const *vectors) {
+    return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
+        Set *set = p.eigenvectors->of(links, parity);
+        const bool exact = values != nullptr || vectors != nullptr;
+        if (!has(set, wanted->count) || (exact && !set->exact) || due_file(p, links, parity, *wanted) != nullptr)
+            set = made_for(p, links, parity, *wanted, exact);
+        if (set == nullptr)
+            return false;
+        if (exact && !has(set, wanted->count)) {
+            p.log_failure(MILCGPU_EIGENSOLVE, format("%s: there are %d eigenvectors of the %d that were asked for",
+                                                     routine_name(MILCGPU_EIGENSOLVE), set->count(), wanted->count));
+            return false;
+        }
+        if (vectors != nullptr) {
+            const milcgpu_status status = p.eigenvectors->save(*set, wanted->count, vectors);
+            if (status != MILCGPU_OK) {
+                p.report_failure(MILCGPU_EIGENSOLVE, status);
+                return false;
+            }
+            p.ledger[MILCGPU_EIGENSOLVE].to_host += bytes_of(p, parity, wanted->count);
+        }
+        if (values != nullptr) {
+            std::vector<double> all(set->count());
+            milcgpu_eigenvectors_values(set->handle, all.data(), nullptr);
+            std::copy_n(all.begin(), wanted->count, values);
+        }
+        return true;
+    });
+}
+
+int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
+                                    const milcgpu_plugin_eigenvectors *wanted, void *const *vectors) {
+    return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
+        return take(p, links, links.content(), parity, *wanted, vectors, of_links) != nullptr;
+    });
+}
+
+void milcgpu_plugin_eigenvectors_drop(void) {
+    Plugin &p = plugin();
+    p.eigenvectors_lost = false;
+    if (p.eigenvectors != nullptr)
+        p.eigenvectors->drop_all();
+}
+
+} // extern "C"

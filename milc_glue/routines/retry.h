@@ -1,0 +1,68 @@
+// Retries a solve after an error: with links loaded again, or in another precision.
+#pragma once
+#include "milc_glue/routines/state.h"
+#include <functional>
+#include <utility>
+
+namespace milcgpu {
+
+// mixed: milcgpu_mixed
+inline const Policy *policy_for(const Plugin &p, int mixed) {
+    if (p.precision_is_set() || mixed == MILCGPU_MIXED_AUTO)
+        return p.policy;
+    const int sloppy = mixed == MILCGPU_MIXED_HALF     ? MILCGPU_HALF
+                       : mixed == MILCGPU_MIXED_SINGLE ? MILCGPU_SINGLE
+                                                       : p.real();
+    const Policy *asked = policy_of(p.real(), sloppy);
+    return asked != nullptr ? asked : p.policy;
+}
+
+class Retry {
+  public:
+    Retry(Plugin &plugin, milcgpu_routine routine, int mixed)
+        : p_(plugin), routine_(routine), ladder_(plugin.collective, policy_for(plugin, mixed), plugin.in_double()) {}
+    const Policy &policy() const { return ladder_.policy(); }
+    // True if a solve with this status is done. PRECISION_FLOOR is done if MILC's fields are in single: MILC's own
+    // routine would end there, too. In double it is never done.
+    bool is_answer(int status) const {
+        return status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
+               (status == MILCGPU_PRECISION_FLOOR && !p_.in_double());
+    }
+    // After a status that is no answer. True: a line was logged, and the caller tries again, with policy(). If the
+    // links had changed on the device, drop_links() was called. False: milcgpu_last_error() has the reason. bytes: what
+    // a policy needs on the device.
+    bool again(int status, const std::function<void()> &drop_links,
+               const std::function<size_t(const Policy &)> &bytes) {
+        const std::string why = reason();
+        if (status == MILCGPU_CORRUPTED) {
+            drop_links();
+            if (!reloaded_)
+                p_.log(0, format("%s: %s. The links are loaded again", routine_name(routine_), why.c_str()));
+            return !std::exchange(reloaded_, true);
+        }
+        if (!ladder_.next(status, bytes))
+            return false;
+        // If MILC asks for more than single precision has, every solve comes here: one line is enough.
+        const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
+        const std::string text =
+            format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
+        again ? p_.log(2, text) : p_.log_failure(routine_, text);
+        ++p_.ledger[routine_].safer;
+        return true;
+    }
+
+  private:
+    Plugin &p_;
+    milcgpu_routine routine_;
+    Ladder ladder_;
+    bool reloaded_ = false; // links were loaded again in this call
+};
+
+// Adds a solve's report to its row of the table.
+template <class Report> void add(RoutineAccount &account, const Report &report) {
+    account.flops += report.gflops * 1e9 * report.solver_seconds;
+    account.to_device += report.bytes_to_device;
+    account.to_host += report.bytes_to_host;
+}
+
+} // namespace milcgpu

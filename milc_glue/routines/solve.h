@@ -1,0 +1,61 @@
+// Calls of the library's solver, and what is done after an error.
+#pragma once
+#include "milc_glue/routines/state.h"
+#include <functional>
+#include <string>
+
+namespace milcgpu {
+
+milcgpu_solve_spec solve_spec(const Plugin &plugin, const Policy &policy, const milcgpu_plugin_solve_call &call);
+
+enum class Outcome {
+    done,
+    failed,       // after a line in the log
+    from_start,   // links, or what was made of them, have changed: the caller makes everything of them again
+    out_of_memory // for sources on the device, after a line in the log
+};
+
+// Runs `once` for n sources until it succeeds, reloading links, raising precision or freeing memory as its status
+// demands. reports: n of them. on_device: the sources were made of links with the content `made_of`, so a solve cannot
+// continue with other links; sources in the host's fields fit any links. links: the first to try; nullptr: they are
+// looked up.
+struct SolveOfSources {
+    const milcgpu_plugin_solve_call &call;
+    int n;
+    milcgpu_solve_report *reports;
+    const std::function<milcgpu_status(milcgpu_links *, const milcgpu_solve_spec &, milcgpu_solve_report *)> &once;
+    bool on_device;
+    uint64_t made_of;
+    LinkSet *links;
+};
+Outcome solve_until_done(Plugin &, RoutineAccount &, const SolveOfSources &);
+
+// Log lines of a call that takes long: at most one every ten seconds.
+class ProgressLines {
+  public:
+    ProgressLines(const Plugin &plugin, milcgpu_routine routine) : plugin_(plugin), routine_(routine) {}
+    double seconds() const { return wall_seconds() - since_; }
+    // line(): its text, behind the name of the routine.
+    template <class Line> void log(const Line &line) {
+        const double now = wall_seconds();
+        if (now - logged_at_ < 10)
+            return;
+        logged_at_ = now;
+        plugin_.log(1, std::string(routine_name(routine_)) + ": " + line());
+    }
+
+  private:
+    const Plugin &plugin_;
+    milcgpu_routine routine_;
+    double since_ = wall_seconds(), logged_at_ = since_;
+};
+
+// Runs work(). As long as memory is short, it drops sets of links and runs work() again, and then eigenvectors of links
+// other than those requested last.
+milcgpu_status with_room(Plugin &, milcgpu_routine, const LinkSet *links, const std::function<milcgpu_status()> &work);
+
+// The eigenvectors that deflate this solve; nullptr: none. It computes them if the call wants them; the seconds of that
+// do not count for the solve.
+EigenStore::Set *eigenvectors_of(Plugin &, RoutineAccount &, LinkSet &, const milcgpu_plugin_solve_call &);
+
+} // namespace milcgpu

@@ -1,0 +1,444 @@
+// Start and exit: what is offloaded, and the tables that say so.
+#include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/wake.h"
+#include "milc_glue/api/sized.h"
+#include "milc_glue/api/start_context.h"
+#include "milc_glue/api/test_hooks.h"
+#include "milc_glue/host/host_memory.h"
+#include "milc_glue/host/whole_file.h"
+#include "milc_glue/routines/rank_start.h"
+#include "milc_glue/routines/solve.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <omp.h>
+#include <optional>
+#include <thread>
+#include <utility>
+
+using namespace milcgpu;
+
+namespace {
+
+const double loaded_at = wall_seconds(); // the library is loaded as the program starts
+
+// True if MILC's program has solves that are offloaded; the gradient flow has none.
+bool has_solves(const milcgpu_milc &milc) {
+    bool any = false;
+    for (int r = 0; r <= MILCGPU_KS_MULTICG; ++r)
+        any = any || milc.not_offloaded[r] == nullptr;
+    return any;
+}
+
+// The part of a routine that stays MILC's own, if the device does the rest.
+const char *rest_of(milcgpu_routine routine) {
+    return routine == MILCGPU_SPIN_TASTE  ? "; local operators: MILC's own"
+           : routine == MILCGPU_PLAQUETTE ? "; of links that MILC has: MILC's own"
+                                          : "";
+}
+
+std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
+    const std::string device = milcgpu_context_device_name(p.context);
+    const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
+    const std::string wilson_dslash =
+        p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is no slower here";
+    const std::string dslash = wilson_dslash + (milc.keeps_solutions == 0 || p.settings.asks_for("copy_back")
+                                                    ? ""
+                                                    : ", but for solutions that a trajectory keeps on the device");
+    std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
+        const auto routine = static_cast<milcgpu_routine>(r);
+        if (!has_solves(milc) && milc.not_offloaded[r] != nullptr)
+            continue;
+        const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS ||
+                             routine == MILCGPU_RANDOM_MOMENTA || routine == MILCGPU_RANDOM_SOURCE;
+        const char *left = milc.not_offloaded[r] != nullptr                      ? milc.not_offloaded[r]
+                           : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash.c_str()
+                           : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? wilson_dslash.c_str()
+                                                                                 : nullptr;
+        text += format(
+            "%-24s %-13s %s\n", routine_name(routine),
+            left != nullptr                                                                                     ? "-"
+            : routine <= MILCGPU_KS_MULTICG || routine == MILCGPU_MAT_INVERT || routine == MILCGPU_CLOVER_SOLVE ? solves
+            : p.in_double() && routine != MILCGPU_EIGENSOLVE ? "double"
+                                                             : "single",
+            left != nullptr ? left
+            : on_host       ? "all threads of the host"
+                            : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
+    }
+    return text;
+}
+
+void print_start(Plugin &p, const milcgpu_milc &milc) {
+    p.log(1, format("%s, PRECISION %d, with milcgpu %s", milc.milc, milc.precision, MILCGPU_VERSION));
+    if (!p.settings.given().empty())
+        p.log(1, "settings: " + p.settings.given());
+    p.log(2, "all settings (allowed):\n" + p.settings.list());
+    const auto origin = [&](const char *name) {
+        return p.settings.is(name, "auto") ? format("automatic, %s sets it", name) : std::string(name);
+    };
+    const std::string compared = p.compare == 0 ? ""
+                                 : p.compare == 1
+                                     ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
+                                     : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)";
+    if (has_solves(milc))
+        p.log(1, format("precision of solves: %s (%s), long links of the sloppy part in %d reals (%s)%s",
+                        p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say",
+                        origin("MILCGPU_PRECISION").c_str(), p.reconstruct, origin("MILCGPU_RECONSTRUCT").c_str(),
+                        compared.c_str()));
+    else if (p.compare != 0)
+        p.log(1, compared.substr(2));
+    p.log(1, routine_table(p, milc));
+    if (p.collective.size() > 1)
+        p.log(1, rank_table(p));
+    if (!has_solves(milc))
+        return;
+    milcgpu_plugin_solve_call call{};
+    call.parity = MILCGPU_EVEN;
+    call.tolerance = 1e-6;
+    call.max_iterations = call.max_restarts = 1;
+    const milcgpu_solve_spec spec = solve_spec(p, *p.policy, call);
+    char plan[1000] = "";
+    if (milcgpu_memory_plan(p.context, p.real(), &spec, plan, sizeof plan, nullptr) == MILCGPU_OK)
+        p.log(1, std::string("memory of one set of links and a solve:\n") + plan);
+}
+
+// Before the start, which logs a setting that is refused.
+std::optional<Settings> settings_if_good() {
+    try {
+        return Settings::of_environment();
+    } catch (const Error &) {
+        return {};
+    }
+}
+
+// Whether all threads do work of MILC's own routines: milcgpu_plugin_begin() was called, and no setting is against it.
+bool all_threads_work = false;
+
+// Started by milcgpu_plugin_wake(). The process does not exit before it ends. If OpenMP has a thread for each core,
+// MILC's loops have one less meanwhile: all threads would wait for the one that shares its core.
+std::thread waking;
+int threads_then = 0; // MILC's number of threads; 0: not changed
+void spare_a_thread() {
+    const int threads = omp_get_max_threads();
+    if (threads < omp_get_num_procs() || threads < 3)
+        return;
+    threads_then = threads;
+    omp_set_num_threads(threads - 1);
+}
+void wait_until_awake() {
+    if (waking.joinable())
+        waking.join();
+    if (threads_then != 0 && omp_get_max_threads() == threads_then - 1)
+        omp_set_num_threads(threads_then);
+    threads_then = 0;
+}
+
+bool tables_are_due = false;
+
+// What the door said at the start, for a table after a retreat to the host.
+struct Door {
+    milcgpu_milc milc;
+    std::string name, device;
+} door;
+
+// Rank 0 calls use(file, its name) for MILCGPU_TABLE. Returns false, after a line in the log, if the file cannot be
+// written.
+template <class Use> bool with_table_file(const Use &use) {
+    const Plugin &p = plugin();
+    const std::string name = p.settings["MILCGPU_TABLE"];
+    if (name == "0" || p.rank != 0)
+        return true;
+    try {
+        WholeFile file;
+        file.open(name, 0, true); // a pipe would block
+        use(file, name);
+        return true;
+    } catch (const std::exception &error) {
+        p.log(0, format("MILCGPU_TABLE: %s. The table at exit comes on stderr", error.what()));
+        return false;
+    }
+}
+
+void write_table(const std::vector<Ledger> &of_ranks, double run_seconds, WholeFile &file, const std::string &name) {
+    char date[20] = "";
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
+    const TableKind kind = name.back() == 'v' ? TableKind::csv : TableKind::json;
+    const std::string text = table_file_of(of_ranks, run_seconds, kind, door.device, date);
+    file.write(text.data(), text.size());
+    file.finish();
+}
+
+void print_tables(const std::vector<Ledger> &of_ranks) {
+    Plugin &p = plugin();
+    tables_are_due = false;
+    p.end_failures();
+    p.say_unwritten(true);
+    const double run_seconds = wall_seconds() - loaded_at;
+    const bool written =
+        with_table_file([&](auto &file, auto &name) { write_table(of_ranks, run_seconds, file, name); });
+    p.log(written ? 1 : 0, table_of(of_ranks, run_seconds));
+    if (p.gauge != nullptr)
+        p.log(1, p.gauge->table());
+    const std::string comparison = p.ledger.comparison();
+    if (!comparison.empty())
+        p.log(1, "comparison with MILC's own routines:\n" + comparison);
+}
+
+// For a MILC that has not announced its end; messages no longer pass.
+void print_exit() {
+    answer_of("the tables at exit", "They are left out", 0, [] {
+        if (tables_are_due)
+            print_tables({plugin().ledger});
+        return 0;
+    });
+}
+
+// Prints the tables at the start; those at exit are due from then on.
+void begin_tables(Plugin &p) {
+    print_start(p, door.milc);
+    door.device = milcgpu_context_device_name(p.context);
+    with_table_file([](auto &, auto &) {}); // logs a file that cannot be written before the work begins
+    tables_are_due = true;
+    static const int registered = std::atexit(print_exit);
+    static_cast<void>(registered);
+}
+
+// MAJOR.MINOR: the version of the interface between glue and library.
+std::string interface_of(const std::string &version) { return version.substr(0, version.rfind('.')); }
+
+bool are_known(const milcgpu_report_sizes &of) {
+    return is_size_of<milcgpu_solve_report>(of.solve) && is_size_of<milcgpu_multi_mass_report>(of.multi_mass) &&
+           is_size_of<milcgpu_fatlink_report>(of.fatlink) && is_size_of<milcgpu_force_report>(of.force) &&
+           is_size_of<milcgpu_reunitarize_report>(of.reunitarize) &&
+           is_size_of<milcgpu_gauge_fix_report>(of.gauge_fix) && is_size_of<milcgpu_flow_report>(of.flow) &&
+           is_size_of<milcgpu_eigen_report>(of.eigen);
+}
+
+// Why MILC cannot be served; empty if it can.
+std::string refusal_of_glue(const milcgpu_milc &milc) {
+    if (milc.struct_size != sizeof milc || !are_known(milc.report_sizes) ||
+        interface_of(milc.header_version) != interface_of(MILCGPU_VERSION))
+        return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s%s: "
+                      "build MILC again with the milcgpu that it is to run with",
+                      milc.header_version, MILCGPU_VERSION,
+                      std::strcmp(milc.header_version, MILCGPU_VERSION) == 0 ? ", but from other sources" : "");
+    return "";
+}
+std::string refusal(const milcgpu_milc &milc) {
+    if (milc.ranks != 1 && milc.messages == nullptr)
+        return format("%d ranks, and no mpi.h was found when MILC was built: milcgpu cannot pass messages", milc.ranks);
+    if (milc.site_map == nullptr)
+        return "MILC's site order could not be read (node_index and the sites' coordinates disagree, or an extent of "
+               "the whole lattice is odd)";
+    return refusal_of_cut(milc);
+}
+
+int refused(const Plugin &p, const std::string &why) {
+    p.log(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
+    return 0;
+}
+
+// All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results, or-ed.
+int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
+    constexpr size_t piece = 2048;
+    int results = 0;
+#pragma omp parallel for reduction(| : results) if (n > piece)
+    for (size_t from = 0; from < n; from += piece)
+        results |= part(what, from, std::min(from + piece, n));
+    return results;
+}
+
+} // namespace
+
+extern "C" {
+
+void milcgpu_plugin_begin(void) {
+    answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [] {
+        const std::optional<Settings> settings = settings_if_good();
+        if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") && !all_threads_work) {
+            keep_freed_memory();
+            all_threads_work = true;
+        }
+        return 0;
+    });
+}
+
+int milcgpu_plugin_fill(void *to, int byte, size_t bytes) {
+    if (!all_threads_work)
+        return 0;
+    fill_bytes(to, byte, bytes);
+    return 1;
+}
+int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
+    if (!all_threads_work)
+        return 0;
+    copy_bytes(to, from, bytes);
+    return 1;
+}
+
+int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
+    return all_threads_work ? in_pieces(n, part, what) : -1;
+}
+
+int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
+                                          void *what) {
+    Plugin &p = plugin();
+    if (!p.active())
+        return 0;
+    RoutineAccount &account = p.ledger[routine];
+    const Stopwatch watch(account.seconds);
+    in_pieces(n, part, what);
+    ++account.calls;
+    return 1;
+}
+
+void milcgpu_plugin_wake(void) {
+    answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
+        const std::optional<Settings> settings = settings_if_good();
+        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") || waking.joinable())
+            return 0;
+        const int ordinal = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : 0;
+        waking = std::thread([ordinal] { wake(ordinal); });
+        spare_a_thread();
+        std::atexit(wait_until_awake);
+        return 0;
+    });
+}
+
+int milcgpu_plugin_start(const milcgpu_milc *milc) {
+    wait_until_awake();
+    Plugin &p = plugin();
+    const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
+    const int started = common_answer_of("start", after, -1, [&] {
+        p.close();
+        p.site_map.clear();
+        p.eigen_files.clear();
+        p.rank = milc->rank;
+        p.own_routines = milc->own_routines != 0;
+        const std::string mismatch = refusal_of_glue(*milc);
+        if (!mismatch.empty())
+            return refused(p, mismatch);
+        p.report_sizes = milc->report_sizes;
+        join_ranks(p, *milc);
+        const std::string bad_setting = p.collective.words(take_settings(p));
+        if (!bad_setting.empty())
+            return refused(p, bad_setting);
+        p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
+        if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
+            return 0;
+        const std::string why = p.collective.words(refusal(*milc));
+        if (!why.empty())
+            return refused(p, why);
+        p.compare = !p.own_routines                              ? 0
+                    : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
+                                                                 : p.settings.is_on("MILCGPU_COMPARE");
+        take_lattice(p, *milc);
+        door.milc = *milc;
+        door.name = milc->milc;
+        door.milc.milc = door.name.c_str();
+        if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats to the host next: the map stays
+            return refused(p, reason());
+        begin_tables(p);
+        return 1;
+    });
+    if (started <= 0)
+        p.close();
+    return started;
+}
+
+void milcgpu_plugin_exit(void) {
+    if (!tables_are_due)
+        return;
+    common_answer_of("the tables at exit", "They are left out", 0, [] {
+        Plugin &p = plugin();
+        print_tables(p.collective.gathered(p.ledger));
+        if (p.collective.size() > 1)
+            p.drop();
+        return 0;
+    });
+}
+
+int milcgpu_plugin_agreed(int mine) {
+    return common_answer_of("a decision", "The careful way is taken", 1, [&] { return plugin().collective(mine); });
+}
+
+int milcgpu_plugin_retreat(void) {
+    Plugin &p = plugin();
+    return common_answer_of("host backend", "It could not be done", 0, [&] {
+        int backend = MILCGPU_CUDA;
+        if (p.context != nullptr)
+            milcgpu_context_backend(p.context, &backend);
+        if (backend == MILCGPU_HOST) // memory is short now; the next call may find some
+            return false;
+        p.close();
+        if (p.retreated || p.site_map.empty())
+            return false;
+        if (!p.open(MILCGPU_HOST)) // memory is short; a later call may find some
+            return false;
+        p.retreated = true;
+        p.log(0, "the host backend does this call and all that follow");
+        if (!tables_are_due)
+            begin_tables(p);
+        return true;
+    });
+}
+
+int milcgpu_plugin_active(void) { return plugin().active(); }
+int milcgpu_plugin_takes_dslash(void) {
+    const Plugin &p = plugin();
+    return p.active() && (p.takes_dslash || p.vectors.active());
+}
+int milcgpu_plugin_gathers(void) {
+    Plugin &p = plugin();
+    const bool yes = p.active() && !p.settings.asks_for("no_gather");
+    if (yes && !std::exchange(p.said_gathers, true))
+        p.log(1, "all colours of a set of propagators, and random sources of a condensate, are solved for in one call "
+                 "(MILCGPU_AUTO=0: one after the other)");
+    return yes;
+}
+int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
+    Plugin &p = plugin();
+    // A solve takes steps in proportion to 1 / mass, or fewer for masses below the spectrum. Solved together, all
+    // masses take the steps of the lightest, on either parity.
+    constexpr double parities = 2;
+    const double lightest = *std::min_element(masses, masses + n);
+    double steps = 0; // in units of the steps of the lightest mass
+    for (int i = 0; i < n; ++i)
+        steps += lightest / masses[i];
+    const bool yes = p.active() && !p.settings.asks_for("no_gather") && lightest > 0 && steps <= parities;
+    if (yes && !std::exchange(p.said_mass_by_mass, true))
+        p.log(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_AUTO=0: "
+                 "together, on both parities)");
+    return yes;
+}
+int milcgpu_plugin_compare(void) { return plugin().compare; }
+
+void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
+    Plugin &p = plugin();
+    p.originals += entering != 0 ? 1 : -1;
+    if (entering != 0 && p.originals == 1)
+        p.original_since = wall_seconds();
+    if (entering == 0 && p.originals == 0) {
+        ++p.ledger[routine].cpu_calls;
+        p.ledger[routine].cpu_seconds += wall_seconds() - p.original_since;
+    }
+}
+
+void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
+    answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
+        Plugin &p = plugin();
+        if (*text != 0 && door.milc.not_offloaded[routine] == nullptr && // else in the table
+            p.reasons_said.insert({routine, text}).second)
+            p.log(1, format("%s: %s", routine_name(routine), text));
+        return 0;
+    });
+}
+
+double milcgpu_plugin_seconds(void) { return wall_seconds(); }
+void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
+
+} // extern "C"

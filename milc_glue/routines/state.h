@@ -1,0 +1,169 @@
+// The state of the plugin, one in each process: MILC's side, what stays on the device, the settings, the context, the
+// log. And how an entry of the plugin runs.
+#pragma once
+#include "gpu_kernels/machine/backend/device.h"
+#include "milc_glue/api/forks.h"
+#include "milc_glue/api/settings.h"
+#include "milc_glue/residency/ledger.h"
+#include "milc_glue/residency/milc_side.h"
+#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/reason.h"
+#include "milc_glue/residency/residency.h"
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace milcgpu {
+
+struct Plugin : MilcSide, Residency {
+    milcgpu_context *context = nullptr; // NULL: MILC works by itself
+
+    std::set<std::pair<milcgpu_routine, std::string>> reasons_said; // by milcgpu_plugin_says_once()
+
+    // Settings, and what follows from them for this lattice and backend.
+    Settings settings;
+    const Policy *policy = nullptr; // of solves that ask for none; of all solves if MILCGPU_PRECISION is set
+    int verbosity = 1, compare = 0, reconstruct = 18;
+    int watch_threads = 0; // they look at links while a GPU solves
+    bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
+         said_mass_by_mass = false;
+
+    // Files that eigenvectors are to be written to (milcgpu_plugin_eigenvectors).
+    struct EigenFile {
+        std::string name;
+        std::vector<uint64_t> of, not_of; // contents of links on this rank: of is empty until they come, then one
+        bool done;
+    };
+    std::vector<EigenFile> eigen_files;
+    double step_logged = 0; // of a flow, too long: the last that a line has named
+    Ledger ledger;
+    int originals = 0; // depth of calls of MILC's originals
+    double original_since = 0;
+
+    bool active() const { return context != nullptr && links != nullptr && originals == 0; }
+    bool poisons() const { return settings.asks_for("nan"); }
+    bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
+
+    // Runs work() on each rank and returns the worst status of all ranks. If memory of a device is short, it frees idle
+    // memory and runs work() again, as long as a rank has some.
+    milcgpu_status with_idle_given_back(const std::function<milcgpu_status()> &work);
+    void log(int level, const std::string &text) const; // one or several lines on stderr
+    int device_number() const;
+    bool open(int backend); // false: milcgpu_last_error() says why
+    void close();
+    void drop(); // close() without a copy of what only the device has
+    // Called before the gauge field is written.
+    void lattice_changed();
+    void links_made(int way, uint64_t content) {
+        if (Residency::links_made(way, content))
+            lattice_changed();
+    }
+    void say_unwritten(bool all); // logs eigen_files that stay unwritten: all, or those whose links have not come
+    void lose_solutions(const std::string &why); // logs that solutions are lost, unless `why` is empty
+    // The device's links with the content of these; nullptr after a line in the log if they could not be loaded.
+    // sample: the caller looks at the rest of the host's links (LinkWatch) before it returns a result.
+    LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng,
+                       Mirror::Look look = Mirror::Look::whole) {
+        return links_at_head(routine, fat, lng, look).set;
+    }
+    // The same at the head of a call, with the call's other questions to all ranks in one gather (two if links are
+    // loaded). content: LinkSet::content() of the links that something was made of. also: a local condition.
+    struct LinksAtHead {
+        LinkSet *set;
+        bool same_content, also; // on all ranks
+    };
+    LinksAtHead links_at_head(milcgpu_routine routine, const void *fat, const void *lng, Mirror::Look look,
+                              const uint64_t *content = nullptr, bool also = true);
+    // True if the context cannot be used after this status.
+    bool ends_context(int status) const {
+        return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||
+               (status == MILCGPU_TIMED_OUT && collective.size() > 1);
+    }
+    // Closes the context if so. If ranks have lost one another, no other context is opened.
+    void end_context_after(int status);
+    // Logs milcgpu_last_error() and what happens next, after an error that ends the call.
+    void report_failure(milcgpu_routine routine, int status);
+    // Logs an error in this routine. The same line is logged once while calls of the routine fail; when a call
+    // succeeds, or the device's work ends, a line says how often it was skipped.
+    void log_failure(milcgpu_routine routine, const std::string &text);
+    void end_failures(milcgpu_routine routine) noexcept;
+    void end_failures() noexcept; // of all routines
+    struct Failures {
+        std::vector<std::string> said;
+        long more = 0;
+    };
+    std::array<Failures, MILCGPU_ROUTINES> failures{};
+};
+
+Plugin &plugin();
+
+// Prints what was thrown, on one line. Call it in the handler. Allocates nothing.
+void say_thrown(const char *where, const char *after) noexcept;
+
+// Runs the work of an entry. If the work throws, a line says what, and the answer is `otherwise`. In a forked child the
+// answer is `otherwise`, without a line: there MILC's own routines do all the work.
+template <class Work, class Answer>
+Answer answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
+    if (is_forked_child())
+        return otherwise;
+    try {
+        return static_cast<Answer>(work());
+    } catch (...) {
+        say_thrown(where, after);
+        return otherwise;
+    }
+}
+
+// In the handler of an exception, for an entry that all ranks have called: prints a line and tells the other ranks. If
+// these cannot be reached, it ends all ranks by end_all.
+void leave_call(const char *where, const char *after) noexcept;
+
+// answer_of() for an entry that all ranks call together.
+template <class Work, class Answer>
+Answer common_answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
+    if (is_forked_child())
+        return otherwise;
+    plugin().collective.begin_call();
+    try {
+        return static_cast<Answer>(work());
+    } catch (...) {
+        leave_call(where, after);
+        return otherwise;
+    }
+}
+
+// Runs an entry that does a routine's work. Returns 1, or 0 if MILC's own routine is to do it.
+template <class Work> int done_by(milcgpu_routine routine, const Work &work) noexcept {
+    return common_answer_of(routine_name(routine),
+                            plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0,
+                            [&] {
+                                const bool done = work();
+                                if (done)
+                                    plugin().end_failures(routine);
+                                return done;
+                            });
+}
+
+// Returns the status of attempt(). If memory is short, it drops the links that are kept and attempts it once more.
+template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routine, const Attempt &attempt) {
+    Plugin &p = plugin();
+    const milcgpu_status status = attempt();
+    if (status != MILCGPU_NO_MEMORY)
+        return status;
+    p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
+    p.drop_reloadable();
+    return attempt();
+}
+
+class Stopwatch {
+  public:
+    explicit Stopwatch(double &sum) : sum_(sum), since_(wall_seconds()) {}
+    ~Stopwatch() { sum_ += wall_seconds() - since_; }
+
+  private:
+    double &sum_;
+    double since_;
+};
+
+} // namespace milcgpu

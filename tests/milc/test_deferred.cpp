@@ -1,0 +1,232 @@
+// The table of what is still to be made (milc_glue/residency/deferred.h): by hand, and against a model by random steps.
+#include "milc_glue/residency/deferred.h"
+#include "tests/plugin_support.h"
+#include <set>
+
+using namespace tests;
+
+namespace {
+
+// Values are names; `text` says what was made and dropped, in order.
+struct Table {
+    DeferredValues values;
+    std::string text;
+    std::map<std::string, char> fields; // a name's address is the field's
+    const void *at(const std::string &name) { return &fields.try_emplace(name).first->second; }
+    std::string name_of(const void *field) const {
+        for (const auto &[name, byte] : fields)
+            if (&byte == field)
+                return name;
+        return "?";
+    }
+    void defer(
+        const std::vector<std::string> &names, const std::vector<std::string> &inputs,
+        const std::function<void()> &also = [] {}, int kind = MILCGPU_FERMION_LINKS) {
+        const auto maker = std::make_shared<DeferredValues::Maker>();
+        maker->make = [this, names, also](const DeferredValues::Value &) {
+            also();
+            for (const std::string &name : names)
+                text += name + " ";
+        };
+        maker->drop = [this](const void *field) { text += "-" + name_of(field) + " "; };
+        maker->end = [this] { text += ". "; };
+        std::vector<const void *> of;
+        std::vector<DeferredValues::Input> made_of;
+        for (const std::string &name : names)
+            of.push_back(at(name));
+        for (const std::string &name : inputs)
+            made_of.push_back({at(name), 0});
+        values.add(kind, of, made_of, maker);
+    }
+    std::string said() { return std::exchange(text, {}); }
+};
+
+} // namespace
+
+TEST_CASE("deferred: a change of an input makes what depends on it, once, and before the change", "[deferred]") {
+    Table t;
+    t.defer({"a", "b"}, {"gauge"});
+    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(t.at("a")); });
+    CHECK(t.values.hand_out(t.at("a"))); // the sum comes first, which needs a and with it b
+    CHECK(t.said() == "a b . sum . ");
+    CHECK(t.values.empty());
+    CHECK_FALSE(t.values.before_change(t.at("gauge")));
+    t.defer({"a", "b"}, {"gauge"});
+    t.defer(
+        {"copy"}, {"gauge"}, [] {}, MILCGPU_GAUGE_COPY);
+    t.defer({"other"}, {"elsewhere"});
+    CHECK(t.values.before_change(t.at("gauge")));
+    CHECK(t.said() == "a b . copy . ");
+    CHECK(t.values.fulfil(MILCGPU_FERMION_LINKS));
+    CHECK(t.said() == "other . ");
+}
+
+TEST_CASE("deferred: what MILC frees is not made, its siblings and others are", "[deferred]") {
+    Table t;
+    t.defer({"a", "b"}, {});
+    t.defer({"c"}, {});
+    t.values.drop(MILCGPU_FERMION_LINKS, t.at("a"));
+    CHECK(t.said() == "-a ");
+    CHECK(t.values.find(MILCGPU_FERMION_LINKS, t.at("a")) == nullptr);
+    CHECK(t.values.find(MILCGPU_FERMION_LINKS, t.at("b")) != nullptr);
+    CHECK_FALSE(t.values.fulfil(MILCGPU_FERMION_LINKS, t.at("a")));
+    t.values.drop(MILCGPU_FERMION_LINKS, t.at("b"));
+    CHECK(t.said() == "-b . "); // the maker goes with the last of its fields
+    t.defer({"c"}, {});         // another one in the same address
+    CHECK(t.said() == ". ");
+    t.defer(
+        {"c"}, {}, [] {}, MILCGPU_ZEROS); // of another kind: both
+    CHECK(t.values.fulfil(DeferredValues::any_kind, t.at("c")));
+    CHECK(t.said() == "c . c . ");
+}
+
+TEST_CASE("deferred: to fill a field is no change of it, and a value without a maker waits for its owner",
+          "[deferred]") {
+    Table t;
+    t.defer({"a"}, {}, [&] { CHECK_FALSE(t.values.before_change(t.at("a"))); });
+    t.defer({"sum"}, {"a"});
+    CHECK(t.values.fulfil(MILCGPU_FERMION_LINKS, t.at("a")));
+    CHECK(t.said() == "a . ");
+    t.values.add({MILCGPU_FERMION_LINKS, {t.at("by hand")}, {{t.at("a"), 0}}});
+    CHECK(t.values.before_change(t.at("a")));
+    CHECK(t.said() == "sum . ");
+    CHECK_FALSE(t.values.fulfil(MILCGPU_FERMION_LINKS));
+    t.values.drop_without_maker();
+    CHECK(t.values.empty());
+}
+
+TEST_CASE("deferred: by random steps every field that is read is what it was when it was asked for", "[deferred]") {
+    reference::Rng rng{17};
+    constexpr int fields = 6;
+    for (int sequence = 0; sequence < 300; ++sequence) {
+        DeferredValues table;
+        std::array<long, fields> there{}, wanted{}; // what the fields hold, and what MILC is to see
+        const auto at = [&](int k) { return static_cast<const void *>(&there[k]); };
+        for (int step = 0; step < 40; ++step) {
+            const int k = static_cast<int>(rng() % fields), a = static_cast<int>(rng() % fields),
+                      b = static_cast<int>(rng() % fields);
+            switch (rng() % 4) {
+            case 0: // written in place
+                table.hand_out(at(k));
+                there[k] = wanted[k] = static_cast<long>(rng() % 1000);
+                break;
+            case 1: // read
+                table.fulfil(DeferredValues::any_kind, at(k));
+                CHECK(there[k] == wanted[k]);
+                break;
+            case 2: // freed, and another one there
+                table.before_change(at(k));
+                table.drop(DeferredValues::any_kind, at(k));
+                there[k] = wanted[k] = -step;
+                break;
+            default: { // a sum of two others, later
+                if (k == a || k == b)
+                    break;
+                table.before_change(at(k));
+                const auto maker = std::make_shared<DeferredValues::Maker>();
+                maker->make = [&, k, a, b](const DeferredValues::Value &) {
+                    for (const int part : {a, b})
+                        table.fulfil(DeferredValues::any_kind, at(part));
+                    there[k] = there[a] + there[b];
+                };
+                table.drop(DeferredValues::any_kind, at(k));
+                wanted[k] = wanted[a] + wanted[b];
+                there[k] = -1000;
+                table.add(MILCGPU_FERMION_LINKS, {at(k)}, {{at(a), 0}, {at(b), 0}}, maker);
+            }
+            }
+        }
+        table.fulfil(DeferredValues::any_kind);
+        CHECK(there == wanted);
+    }
+}
+
+TEST_CASE("deferred: what writes the gauge field makes the links that are deferred of it, with no word of the glue's",
+          "[deferred][plugin]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
+        Milc milc(reference::Lattice{{2, 2, 2, 4}});
+        REQUIRE(milc.start() == 1);
+        std::vector<double> momenta(static_cast<size_t>(40) * milc.lattice.volume(), 0.0), gauge = milc.fat;
+        for (size_t k = 0; k < gauge.size(); ++k) // unit links
+            gauge[k] = k % 18 == 0 || k % 18 == 8 || k % 18 == 16 ? 1 : 0;
+        const milcgpu_plugin_lattice sites{Milc::field(gauge), Milc::field(momenta)};
+        static int made, held;
+        made = held = 0;
+        const void *const field = milc.fat.data(), *const gauge_field = nullptr;
+        const auto defer = [&] {
+            const milcgpu_plugin_deferral links = {MILCGPU_FERMION_LINKS,
+                                                   1,
+                                                   1,
+                                                   &field,
+                                                   &gauge_field,
+                                                   [](void *, void *) {
+                                                       ++made;
+                                                       held += milcgpu_plugin_inputs_hold();
+                                                   },
+                                                   nullptr,
+                                                   nullptr};
+            REQUIRE(milcgpu_plugin_defer(&links) == 1);
+        };
+        REQUIRE(milcgpu_plugin_load_links(&sites) == 1);
+        defer();
+        REQUIRE(milcgpu_plugin_plaquettes(&sites, &momenta[0], &momenta[1]) == 1); // reads it
+        momenta.assign(momenta.size(), 0.0);
+        CHECK(made == 0);
+        REQUIRE(milcgpu_plugin_update_links(&sites, 0.1, 6) == 1);
+        CHECK(made == 1);
+        defer();
+        milcgpu_plugin_host_writes(MILCGPU_MOMENTA);
+        CHECK(made == 1);
+        milcgpu_plugin_host_writes(MILCGPU_LINKS);
+        CHECK(made == 2);
+        CHECK(held == 2);
+        // Several fields of one maker, by any of them.
+        const void *const two[2] = {milc.fat.data(), milc.lng.data()};
+        const milcgpu_plugin_deferral both = {MILCGPU_FERMION_LINKS,          2,       0,      two, nullptr,
+                                              [](void *, void *) { ++made; }, nullptr, nullptr};
+        REQUIRE(milcgpu_plugin_defer(&both) == 1);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 1);
+        CHECK(milcgpu_plugin_hand_out(two[1]) == 1);
+        CHECK(made == 3);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 0);
+        // Nobody announces it: the mirror sees it, and the value knows.
+        REQUIRE(milcgpu_plugin_host_needs(MILCGPU_LINKS, "a test") == 1);
+        defer();
+        gauge[72 + 1] += 1e-9;
+        REQUIRE(milcgpu_plugin_load_links(&sites) == 1);
+        CHECK(milcgpu_plugin_fulfil(MILCGPU_FERMION_LINKS, nullptr) == 1);
+        CHECK(made == 4);
+        CHECK(held == 2);
+    }
+}
+
+TEST_CASE("deferred: a solution on the device is known for the source that it was made of, and for no other",
+          "[deferred][plugin]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Masses masses(milc, {0.3, 0.5}, 1e-9);
+        milcgpu_plugin_vectors_begin(2, 0);
+        const milcgpu_plugin_multi_mass_call all = masses.call();
+        REQUIRE(milcgpu_plugin_multi_mass(&all, masses.shifts.data(), &masses.report) == 1);
+        CHECK(std::isnan(masses.x[0][0]));
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 1);
+        milcgpu_plugin_solve_call call = milc.call();
+        call.mass = 0.3;
+        call.solution = masses.fields[0];
+        const long &known = plugin().ledger[MILCGPU_KS_CONGRAD].known;
+        const long before = known;
+        REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+        CHECK(known == before + 1);
+        milc.source[0] += 0.5; // in place, and nobody announces it
+        REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+        CHECK(known == before + 1);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 0);
+        CHECK(std::isfinite(masses.x[0][0]));
+        CHECK(milcgpu_plugin_vectors_end() == 0);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[1].data()) == 0);
+    }
+}
