@@ -591,7 +591,7 @@ TEST_CASE("calls: a bit that flips before a call, or at any launch or copy of it
             CAPTURE(name(backend), call.name(), milcgpu_last_error());
             REQUIRE(clean.status == MILCGPU_OK);
             const bool loose = call.traits & Call::loose;
-            const double rounding = call.traits & Call::solves ? 5e-8 : 1e-12;
+            const double rounding = call.traits & Call::solves ? 1e-8 : 1e-13;
             const auto flip = [&](int at, const std::string &owner, size_t bit) {
                 const FlippedRun r = run_with_flip(call, backend, n, at, owner, bit);
                 if (r.status != MILCGPU_OK) {
@@ -731,7 +731,7 @@ TEST_CASE("calls on lattices that are cut, over ranks and emulated: fields and n
                                   has(all[k].name(), "laplace");
                     const double allowed = all[k].traits & Call::loose                                   ? 5e-2
                                            : all[k].traits & Call::solves || solved || b.name == "links" ? 1e-7
-                                           : rounded                                                     ? 2e-14
+                                           : rounded                                                     ? 1e-14
                                                                                                          : 0;
                     const double off = same_bits(a.numbers, b.numbers) ? 0 : largest_difference(a.numbers, b.numbers);
                     CAPTURE(b.name, off);
