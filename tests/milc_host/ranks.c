@@ -252,9 +252,10 @@ int node_number(int x, int y, int z, int t) {
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* Fields and what is larger come from here, if asked: the last freed block of that size, or one that never was. What is
- * freed becomes NaN. */
-enum { least_bytes = 1024, head_bytes = 64, classes = 4096 };
+/* Fields come from here, if asked: the last freed block of that size, or one that never was. What is freed becomes NaN.
+ * The C library has the rest: what is smaller, and the gigabytes that the library asks for at its start and never
+ * touches. */
+enum { least_bytes = 1024, most_bytes = 64 << 20, head_bytes = 64, classes = 4096 };
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 void __libc_free(void *);
 static enum address_rule rule = as_libc;
@@ -290,7 +291,7 @@ static char **freed_of(size_t bytes) {
 
 void *malloc(size_t bytes) {
     char *p = NULL, **last;
-    if (rule == as_libc || bytes < least_bytes)
+    if (rule == as_libc || bytes < least_bytes || bytes > most_bytes)
         return __libc_malloc(bytes);
     bytes = (bytes + 63) / 64 * 64;
     lock();
@@ -322,7 +323,7 @@ void free(void *p) {
 }
 void *calloc(size_t n, size_t size) {
     void *p;
-    if (rule == as_libc || n * size < least_bytes)
+    if (rule == as_libc || n * size < least_bytes || n * size > most_bytes)
         return __libc_calloc(n, size);
     p = malloc(n * size);
     return p != NULL ? memset(p, 0, n * size) : NULL;
