@@ -36,7 +36,7 @@ void __wrap_stout_step_rk(void) {
     milcgpu_offload(&call, flow(stepsize, &report), milcgpu_original(stout_step_rk)());
 }
 
-static int measure(double *numbers) {
+static int measure_by_device(double *numbers) {
     milcgpu_flow_report report;
     if (!flow(0, &report))
         return 0;
@@ -58,7 +58,8 @@ void __wrap_fmunu_fmunu(double *time, double *space, double *charge) {
     call.outputs = &output;
     call.n_outputs = 1;
     call.compare = compare_measurements;
-    milcgpu_offload(&call, measure(numbers), milcgpu_original(fmunu_fmunu)(&numbers[0], &numbers[1], &numbers[2]));
+    milcgpu_offload(&call, measure_by_device(numbers),
+                    milcgpu_original(fmunu_fmunu)(&numbers[0], &numbers[1], &numbers[2]));
     *time = numbers[0];
     *space = numbers[1];
     *charge = numbers[2];

@@ -48,14 +48,14 @@ void __wrap_update_u(Real eps) {
     milcgpu_offload(&call, update_links(eps), milcgpu_original(update_u)(eps));
 }
 
-static int gauge_force(Real eps) {
+static int gauge_force_by_device(Real eps) {
     const milcgpu_plugin_lattice l = sites();
     const milcgpu_loops plaquette = {1, 0, 0, MILCGPU_SIGNS_OUT};
     return milcgpu_plugin_gauge_force(&l, &plaquette, beta, eps);
 }
 void __wrap_update_h(Real eps) {
     milcgpu_call call = call_on_sites(MILCGPU_GAUGE_FORCE_KS, "update_h", BOTH, MILCGPU_MOMENTA);
-    milcgpu_offload(&call, gauge_force(eps), milcgpu_original(update_h)(eps));
+    milcgpu_offload(&call, gauge_force_by_device(eps), milcgpu_original(update_h)(eps));
 }
 
 /* If a link is no SU(3) matrix, MILC's routine repeats the call and prints its words. */

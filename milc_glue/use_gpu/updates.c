@@ -50,7 +50,7 @@ void __wrap_update_u(Real eps) {
     milcgpu_offload(&call, update_links(&call, eps, order), milcgpu_original(update_u)(eps));
 }
 
-static int gauge_force(const milcgpu_call *call, const milcgpu_loops *loops, Real eps) {
+static int gauge_force_by_device(const milcgpu_call *call, const milcgpu_loops *loops, Real eps) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     const int were_out = milcgpu_put_phases_in();
     const int done = milcgpu_plugin_gauge_force(&sites, loops, COUPLING, eps);
@@ -72,7 +72,7 @@ static void gauge_force_by(void (*original)(Real, field_offset), Real eps, field
     call.why_own = !milcgpu_known_action(&loops) ? MILCGPU_OTHER_LOOPS
                    : mom_off != F_OFFSET(mom)    ? "MILC's own: these momenta are not those of the sites"
                                                  : NULL;
-    milcgpu_offload(&call, gauge_force(&call, &loops, eps), original(eps, mom_off));
+    milcgpu_offload(&call, gauge_force_by_device(&call, &loops, eps), original(eps, mom_off));
 }
 void __wrap_imp_gauge_force_ks(Real eps, field_offset mom_off) {
     gauge_force_by(milcgpu_original(imp_gauge_force_ks), eps, mom_off);
@@ -82,14 +82,14 @@ void __wrap_imp_gauge_force(Real eps, field_offset mom_off) {
 }
 
 /* If a link is no SU(3) matrix, MILC's routine repeats the call and prints its words. */
-static int reunitarize(void) {
+static int reunitarize_by_device(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_reunitarize_report report;
     return milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0);
 }
 void __wrap_reunitarize_ks(void) {
     milcgpu_call call = call_on_sites(MILCGPU_REUNITARIZE, "reunitarize_ks", MILCGPU_LINKS, MILCGPU_LINKS);
-    milcgpu_offload(&call, reunitarize(), milcgpu_original(reunitarize_ks)());
+    milcgpu_offload(&call, reunitarize_by_device(), milcgpu_original(reunitarize_ks)());
 }
 
 /* About the action of a site of a random field. Rounding is compared with the action plus this, because the action may
@@ -119,7 +119,7 @@ static int compare_actions(const milcgpu_call *call) {
                                    ours_and_theirs[1] + ACTION_OF_SITE * volume);
 }
 /* The links on the device have phases in, so those on the host need not change for it. */
-static double gauge_action(int of_phases_in) {
+static double action_by_device(int of_phases_in) {
     milcgpu_loops loops;
     double actions[2] = {0, 0}; /* the device's, MILC's */
     milcgpu_call call = call_on_sites(MILCGPU_GAUGE_ACTION, "imp_gauge_action", MILCGPU_LINKS, 0);
@@ -130,8 +130,8 @@ static double gauge_action(int of_phases_in) {
                ? actions[0]
                : actions[1];
 }
-double __wrap_imp_gauge_action(void) { return gauge_action(0); }
-double milcgpu_gauge_action_phases_in(void) { return gauge_action(1); }
+double __wrap_imp_gauge_action(void) { return action_by_device(0); }
+double milcgpu_gauge_action_phases_in(void) { return action_by_device(1); }
 
 /* On the device if it has the newest links, or if the trajectory's next routine takes them there: otherwise MILC's own
  * costs less than the copy. MILC's links have phases or not, as phases_in says. */
@@ -244,7 +244,7 @@ static int compare_measurement(const milcgpu_call *call) {
     return milcgpu_compare_numbers(call, ours[worst], theirs[worst]);
 }
 
-static int measure(gauge_numbers *all) {
+static int measure_by_device(gauge_numbers *all) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     if (!gauge_measurement(&sites, &all->m))
         return 0;
@@ -266,7 +266,7 @@ void __wrap_g_measure(void) {
                                                : NULL;
     call.compare = compare_measurement;
     call.details = &all;
-    milcgpu_offload(&call, measure(&all), measure_by_milc(&call, &all));
+    milcgpu_offload(&call, measure_by_device(&all), measure_by_milc(&call, &all));
     free(all.m.traces);
 }
 

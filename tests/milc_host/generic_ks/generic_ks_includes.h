@@ -185,6 +185,7 @@ void imp_gauge_force(Real eps, field_offset mom_off);
 void imp_gauge_force_cpu(Real eps, field_offset mom_off);
 void imp_gauge_force_ks(Real eps, field_offset mom_off);
 void reunitarize_cpu(void);
+void reunitarize(void); /* generic.h declares it: no name for the glue */
 void reunitarize_ks(void);
 double imp_gauge_action(void);
 void d_plaquette(double *space, double *time);
