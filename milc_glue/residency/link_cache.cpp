@@ -208,7 +208,7 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
     }
     if ((common & deferred_bit) != 0) {
         const std::optional<LinkSum> sum = deferred(fat, lng)->sum;
-        return sum ? make_sum({fat, lng}, *sum, set, common >> first_addresses & any_set) : MILCGPU_CORRUPTED;
+        return sum ? make_sum({fat, lng}, *sum, set) : MILCGPU_CORRUPTED;
     }
     LinkSet &slot = set_for(fat, lng, common >> first_addresses & any_set);
     const milcgpu_status status = load(slot, fat, lng);
@@ -226,7 +226,7 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
 // Another set may have the addresses of a or b, too, if one rank's allocator has given them to new links. So the sum is
 // made of the sets that ready() has found. a, b and the sum are the newest sets, so none is dropped for another one;
 // only a may go if memory is short for b.
-milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet *&set, uint64_t had_them) {
+milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet *&set) {
     constexpr size_t of_sum = 3;
     LinkSet *one = nullptr, *other = nullptr;
     milcgpu_status status = ready(sum.a.first, sum.a.second, one);
@@ -246,6 +246,8 @@ milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet 
         why_no_sum_ = "links of one eps_naik are a sum, and its parts have been written since it was made";
     if (status != MILCGPU_OK)
         return status;
+    // Asked now: where memory is short, a and b have taken the places of other sets.
+    const uint64_t had_them = collective_.on_all_ranks(with_addresses(links.first, links.second));
     LinkSet &slot = set_for(links.first, links.second, had_them);
     slot.mirror.forget_copy();
     make_writable(slot);

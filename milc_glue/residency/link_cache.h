@@ -104,7 +104,7 @@ class LinkCache {
     const DeferredValues::Value *deferred(const void *fat, const void *lng) const;
     void defer(const Addresses &links, const std::optional<LinkSum> &sum);
     void hold_deferred(LinkSet &set, const void *fat, const void *lng);
-    milcgpu_status make_sum(const Addresses &links, LinkSum sum, LinkSet *&set, uint64_t had_them);
+    milcgpu_status make_sum(const Addresses &links, LinkSum sum, LinkSet *&set);
 
     Collective &collective_;
     milcgpu_context *context_;

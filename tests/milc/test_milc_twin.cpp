@@ -48,6 +48,21 @@ TEST_CASE("milc_twin: what the library keeps and defers never shows in a number"
     }
 }
 
+TEST_CASE("milc_twin: where memory is short for the parts of a sum of links, other sets of links make room",
+          "[milc_host][twin]") {
+    const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=keep MILC_TWIN_ADDRESSES=again",
+                      "twin steps"
+                      " read_momenta:4fdc4b49df75a0f1 rational:4dea6c0cecd60f03 begin:a8a9b007b0be0a62"
+                      " read_links:9a6a6c48500a0bda begin:6996c31df6396cc5 invert:5993bfc9677aff81"
+                      " invert:35bef11703491df6 short_of_memory:ef83cbf6d1ad32e3 invert:5993bfc9677aff81"
+                      " short_of_memory:ef83cbf6d1ad32e3 spin_taste:2d84e09e92c7e4a0 spin_taste:7dd3a0f3daf0b6c2"
+                      " write_links:c796da943125d4fa write_gauge:6f9da866cffeab make_links:5663da7282847836"
+                      " invert:35bef11703491df6");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.says("no difference"));
+}
+
 TEST_CASE("milc_twin: a difference is found, and the steps that it takes", "[milc_host][twin]") {
     const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILC_TWIN_FAULT=1", "twin 25");
     INFO(r.output);
