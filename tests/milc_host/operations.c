@@ -683,6 +683,7 @@ static void take_published(void) {
 static void read_vectors(void) {
     double chirality;
     int k;
+    milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* vectors that the device alone has would be lost: the run ends */
     if (is_twin)
         take_published();
     else {
