@@ -1,4 +1,5 @@
 #include "milc_glue/residency/deferred.h"
+#include "gpu_kernels/machine/error.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -55,14 +56,16 @@ bool DeferredValues::is_being_made(const void *field) const {
     return false;
 }
 
-// Allocates nothing, so that no value is lost where memory is short.
+// Allocates nothing, so that no value is lost if memory is short. A maker may defer other values, but not without end.
 bool DeferredValues::fulfil_all(const Which &which) {
     bool any = false;
-    for (;;) {
+    for (size_t passes = 0, most = 8 * (values_.size() + 1);; ++passes) {
         const auto first = std::find_if(values_.begin(), values_.end(),
                                         [&](const Value &value) { return value.maker != nullptr && which(value); });
         if (first == values_.end())
             return any;
+        if (passes == most)
+            throw Error(Status::corrupted, "deferred fields are deferred again each time that they are made");
         any = true;
         const std::shared_ptr<Maker> maker = first->maker;
         struct Scope {

@@ -61,6 +61,15 @@ TEST_CASE("deferred: a change of an input makes what depends on it, once, and be
     CHECK(t.said() == "other . ");
 }
 
+TEST_CASE("deferred: a value that is deferred again each time that it is made is an error, not a loop", "[deferred]") {
+    Table t;
+    std::function<void()> again = [&] { t.defer({"a"}, {}, again); };
+    again();
+    CHECK_THROWS_AS(t.values.fulfil(MILCGPU_FERMION_LINKS), milcgpu::Error);
+    t.values.drop(MILCGPU_FERMION_LINKS, t.at("a"));
+    CHECK_FALSE(t.values.fulfil(MILCGPU_FERMION_LINKS));
+}
+
 TEST_CASE("deferred: what MILC frees is not made, its siblings and others are", "[deferred]") {
     Table t;
     t.defer({"a", "b"}, {});
