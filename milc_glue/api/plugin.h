@@ -376,10 +376,11 @@ int milcgpu_plugin_defer(const milcgpu_plugin_deferral *deferral);
 /* Whether this field is deferred as one of these kinds; and its `self`, NULL if it is not. */
 int milcgpu_plugin_is_deferred(int kinds, const void *field);
 void *milcgpu_plugin_deferred_self(int kinds, const void *field);
-/* Makes the values of these kinds for this field; NULL: for all. Returns 1 if there were some. */
+/* Makes the values of these kinds for this field; NULL: for all. Returns 1 if there were some. Like the next two it
+ * returns -1 if the values are lost: a line has said why, and MILC must not read the fields. */
 int milcgpu_plugin_fulfil(int kinds, const void *field);
 /* Call it before MILC writes or frees this field: makes the values that depend on it. */
-void milcgpu_plugin_before_change(const void *field);
+int milcgpu_plugin_before_change(const void *field);
 /* The same, and fills the field itself: call it before MILC gets its address to read or write it. */
 int milcgpu_plugin_hand_out(const void *field);
 /* Drops values of these kinds: MILC has freed this field, or overwrites all of it; NULL: all values. */

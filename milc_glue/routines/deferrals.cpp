@@ -61,15 +61,15 @@ void *milcgpu_plugin_deferred_self(int kinds, const void *field) {
 }
 
 int milcgpu_plugin_fulfil(int kinds, const void *field) {
-    return with_table(1, lost, [&](DeferredValues &table) { return table.fulfil(kinds, field); });
+    return with_table(-1, lost, [&](DeferredValues &table) { return table.fulfil(kinds, field); });
 }
 
-void milcgpu_plugin_before_change(const void *field) {
-    with_table(1, lost, [&](DeferredValues &table) { return table.before_change(field); });
+int milcgpu_plugin_before_change(const void *field) {
+    return with_table(-1, lost, [&](DeferredValues &table) { return table.before_change(field); });
 }
 
 int milcgpu_plugin_hand_out(const void *field) {
-    return with_table(1, lost, [&](DeferredValues &table) { return table.hand_out(field); });
+    return with_table(-1, lost, [&](DeferredValues &table) { return table.hand_out(field); });
 }
 
 void milcgpu_plugin_drop_deferred(int kinds, const void *field) {

@@ -110,7 +110,7 @@ void milcgpu_defer(const milcgpu_making_of_links *links) {
     }
 }
 
-int milcgpu_fill_links(void) { return milcgpu_plugin_fulfil(MILCGPU_FERMION_LINKS, NULL); }
+int milcgpu_fill_links(void) { return milcgpu_or_end(milcgpu_plugin_fulfil(MILCGPU_FERMION_LINKS, NULL)); }
 
 /* ---- links of one eps_naik --------------------------------------------------------------------------------------- */
 
@@ -247,22 +247,22 @@ static int keep_fields_of(fn_links_t *fn) { return (void)fn, 0; }
 /* MILC gets the address of these links: they are filled, and links that are made of them, too. */
 static void hand_out(const fn_links_t *fn) {
     if (fn != NULL && fn->fat != NULL && !twisting)
-        milcgpu_plugin_hand_out(fn->fat);
+        milcgpu_or_end(milcgpu_plugin_hand_out(fn->fat));
 }
 
 void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,
                                       const fn_links_t *derivative) {
     if (zero != NULL)
-        milcgpu_plugin_before_change(zero->fat);
+        milcgpu_or_end(milcgpu_plugin_before_change(zero->fat));
     if (derivative != NULL)
-        milcgpu_plugin_before_change(derivative->fat);
+        milcgpu_or_end(milcgpu_plugin_before_change(derivative->fat));
     if (aux != NULL)
         milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, aux->U_link);
 }
 
 void milcgpu_need(int fields, const char *who) {
     if (fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY))
-        milcgpu_plugin_fulfil(fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY), NULL);
+        milcgpu_or_end(milcgpu_plugin_fulfil(fields & (MILCGPU_SOURCE | MILCGPU_GAUGE_COPY), NULL));
     if ((fields & MILCGPU_SOLUTIONS) && !milcgpu_plugin_vectors_need())
         milcgpu_end_of_run();
     if (fields & MILCGPU_FERMION_LINKS)
@@ -277,7 +277,7 @@ static void make_back_to_read(fn_links_t *fn) {
         return;
     hand_out(fn);
     if (fn->fatback == NULL)
-        milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, fn);
+        milcgpu_or_end(milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, fn));
 }
 su3_matrix *__wrap_get_fatlinks(fn_links_t *fn) {
     hand_out(fn);
@@ -307,7 +307,7 @@ static int are_kept(const fn_links_t *fn) {
 void __wrap_destroy_fn_links(fn_links_t *fn) {
     if (fn != NULL && !are_kept(fn) && !keep_fields_of(fn)) {
         if (fn->fat != NULL) {
-            milcgpu_plugin_before_change(fn->fat);
+            milcgpu_or_end(milcgpu_plugin_before_change(fn->fat));
             milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, fn->fat);
         }
         milcgpu_plugin_drop_deferred(MILCGPU_BACKWARD_LINKS, fn);

@@ -58,7 +58,7 @@ static void defer_zeros(su3_vector **vectors, int count) {
 
 /* MILC's fields are filled. 0: what belongs there is lost. */
 static int fill(void) {
-    milcgpu_plugin_fulfil(MILCGPU_ZEROS, NULL);
+    milcgpu_or_end(milcgpu_plugin_fulfil(MILCGPU_ZEROS, NULL));
     return milcgpu_plugin_eigen_need();
 }
 /* Where the present input has none, MILC has freed those of before. */

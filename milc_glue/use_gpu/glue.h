@@ -216,6 +216,7 @@ int milcgpu_describe_box(milcgpu_milc *milc);
 void milcgpu_stop_all_ranks(void);
 /* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */
 void milcgpu_end_of_run(void);
+int milcgpu_or_end(int made); /* ends the run if made is -1: values that MILC is about to read are lost */
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */
 void milcgpu_judge(int good);
 

@@ -117,6 +117,12 @@ void milcgpu_end_of_run(void) {
     milcgpu_stop_all_ranks();
 }
 
+int milcgpu_or_end(int made) {
+    if (made < 0)
+        milcgpu_end_of_run();
+    return made;
+}
+
 void milcgpu_end_without(const char *routine) {
     if (this_node == 0)
         fprintf(stderr,

@@ -73,7 +73,7 @@ static int defers(const su3_matrix *links) {
 int milcgpu_gauge_is_deferred(const su3_matrix *links) { return milcgpu_plugin_is_deferred(MILCGPU_GAUGE_COPY, links); }
 void milcgpu_fill_gauge(su3_matrix *links) {
     if (links != NULL)
-        milcgpu_plugin_fulfil(MILCGPU_GAUGE_COPY, links);
+        milcgpu_or_end(milcgpu_plugin_fulfil(MILCGPU_GAUGE_COPY, links));
 }
 
 void milcgpu_begin_fermion_links(void) { state.making_links++; }

@@ -199,6 +199,20 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
         CHECK(milcgpu_plugin_hand_out(two[1]) == 1);
         CHECK(made == 3);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 0);
+        // A value that is lost: MILC must not read the field.
+        static milcgpu_plugin_deferral again{};
+        again = {MILCGPU_BACKWARD_LINKS,
+                 1,
+                 0,
+                 two,
+                 nullptr,
+                 [](void *, void *) { milcgpu_plugin_defer(&again); },
+                 nullptr,
+                 nullptr};
+        REQUIRE(milcgpu_plugin_defer(&again) == 1);
+        CHECK(milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, two[0]) == -1);
+        milcgpu_plugin_drop_deferred(MILCGPU_BACKWARD_LINKS, two[0]);
+        CHECK(milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, two[0]) == 0);
         // Nobody announces it: the mirror sees it, and the value knows.
         REQUIRE(milcgpu_plugin_host_needs(MILCGPU_LINKS, "a test") == 1);
         defer();
