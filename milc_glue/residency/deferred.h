@@ -86,9 +86,11 @@ class DeferredValues {
     bool fulfil(int kinds, const void *field = nullptr);
     // Makes the values that have this input.
     bool before_change(const void *input);
-    bool hand_out(const void *field) {
+    // Only these kinds: MILC frees some fields without a word, such as eigenvectors, and another field may have the
+    // address of one.
+    bool hand_out(int kinds, const void *field) {
         const bool others = before_change(field);
-        return fulfil(any_kind, field) || others;
+        return fulfil(kinds, field) || others;
     }
 
     // The field is gone, or MILC or the device writes all of it; nullptr: all of these kinds.

@@ -46,8 +46,8 @@ struct Table {
 TEST_CASE("deferred: a change of an input makes what depends on it, once, and before the change", "[deferred]") {
     Table t;
     t.defer({"a", "b"}, {"gauge"});
-    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(t.at("a")); });
-    CHECK(t.values.hand_out(t.at("a"))); // the sum comes first, which needs a and with it b
+    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("a")); });
+    CHECK(t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("a"))); // the sum comes first, which needs a and with it b
     CHECK(t.said() == "a b . sum . ");
     CHECK(t.values.empty());
     CHECK_FALSE(t.values.before_change(t.at("gauge")));
@@ -87,6 +87,12 @@ TEST_CASE("deferred: what MILC frees is not made, its siblings and others are", 
         {"c"}, {}, [] {}, MILCGPU_ZEROS); // of another kind: both
     CHECK(t.values.fulfil(DeferredValues::any_kind, t.at("c")));
     CHECK(t.said() == "c . c . ");
+    t.defer(
+        {"vector"}, {}, [] {}, MILCGPU_EIGENVECTORS); // MILC has freed it without a word, and links are there
+    CHECK_FALSE(t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("vector")));
+    CHECK(t.said().empty());
+    t.values.drop(MILCGPU_EIGENVECTORS);
+    CHECK(t.said() == "-vector . ");
 }
 
 TEST_CASE("deferred: to fill a field is no change of it, and a value without a maker waits for its owner",
@@ -116,7 +122,7 @@ TEST_CASE("deferred: by random steps every field that is read is what it was whe
                       b = static_cast<int>(rng() % fields);
             switch (rng() % 4) {
             case 0: // written in place
-                table.hand_out(at(k));
+                table.hand_out(MILCGPU_FERMION_LINKS, at(k));
                 there[k] = wanted[k] = static_cast<long>(rng() % 1000);
                 break;
             case 1: // read
@@ -196,7 +202,7 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
                                               [](void *, void *) { ++made; }, nullptr, nullptr};
         REQUIRE(milcgpu_plugin_defer(&both) == 1);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 1);
-        CHECK(milcgpu_plugin_hand_out(two[1]) == 1);
+        CHECK(milcgpu_plugin_hand_out(MILCGPU_FERMION_LINKS, two[1]) == 1);
         CHECK(made == 3);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 0);
         // A value that is lost: MILC must not read the field.

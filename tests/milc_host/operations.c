@@ -167,14 +167,29 @@ static void edit_links(su3_matrix *first, size_t pitch) {
         for (k = 0; k < 18; k++)
             ((Real *)&a[d])[k] *= -1;
 }
+/* Four numbers change their signs, and the sums over both sites and over both components stay. */
+static void negate_rectangle(Real *a, Real *b) {
+    const int first = any(36);
+    int n, c;
+    for (n = 0; n < 36; n++) {
+        const int k = (first + n) / 6 % 6, l = (first + n) % 6;
+        if (k != l && a[k] == -a[l] && b[k] == -b[l] && a[k] == -b[k]) {
+            for (c = 0; c < 2; c++)
+                a[c ? k : l] *= -1, b[c ? k : l] *= -1;
+            return;
+        }
+    }
+}
 static void edit_vector(su3_vector *f) {
     size_t i, j;
-    const int kind = any(4), k = any(6), l = any(6);
+    const int kind = any(6), k = any(6), l = any(6);
     Real *a, *b;
     if (!two_sites(&i, &j))
         return;
     a = (Real *)&f[i], b = (Real *)&f[j];
-    if (kind == 0)
+    if (kind >= 4)
+        negate_rectangle(a, b);
+    else if (kind == 0)
         exchange(a, b, 6 * sizeof *a);
     else if (kind == 1)
         exchange(&a[k], &a[l], sizeof *a);
@@ -449,11 +464,11 @@ static void adjoint(void) {
     give_back(fn, taken);
 }
 
-/* The next allocation on a device fails: of every rank, or of one. */
+/* The next allocations on a device fail: of every rank, or of one. */
 static void short_of_memory(void) {
-    const int whose = any(2 * ranks);
+    const int whose = any(2 * ranks), how_many = 1 + any(4);
     if (!is_twin && (whose >= ranks || whose == this_node))
-        milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+        milcgpu_plugin_fail_allocations(how_many);
 }
 
 /* ---- measurements: of lattices with more than two sites in each direction ---------------------------------------- */
@@ -750,71 +765,71 @@ void leave_trajectory(void) {
 
 const operation operations[] = {
     /* for the driver */
-    {"begin", 0, at_start, begin},
-    {"without_auxiliary_links", 0, at_start, without_auxiliary_links},
-    {"enter_trajectory", 4, never, begin},
-    {"leave_trajectory", 2, never, begin},
+    {"begin", '-', 0, at_start, begin},
+    {"without_auxiliary_links", '-', 0, at_start, without_auxiliary_links},
+    {"enter_trajectory", 'g', 4, never, begin},
+    {"leave_trajectory", 'g', 2, never, begin},
     /* the gauge field and the momenta */
-    {"load_gauge", 2, always, load_gauge},
-    {"update_u", 5, always, links_updated},
-    {"gauge_force", 3, always, gauge_force},
-    {"ranmom", 1, always, ranmom},
-    {"reunitarize", 2, always, reunitarize_ks},
-    {"save_links", 2, always, save_links},
-    {"reject", 2, has_saved, reject},
-    {"actions", 2, always, actions},
-    {"plaquette", 2, always, plaquette},
-    {"read_gauge", 2, always, read_gauge},
-    {"read_momenta", 2, always, read_momenta},
+    {"load_gauge", 'g', 2, always, load_gauge},
+    {"update_u", 'g', 5, always, links_updated},
+    {"gauge_force", 'g', 3, always, gauge_force},
+    {"ranmom", 'g', 1, always, ranmom},
+    {"reunitarize", 'g', 2, always, reunitarize_ks},
+    {"save_links", 'g', 2, always, save_links},
+    {"reject", 'g', 2, has_saved, reject},
+    {"actions", 'g', 2, always, actions},
+    {"plaquette", 'g', 2, always, plaquette},
+    {"read_gauge", 'g', 2, always, read_gauge},
+    {"read_momenta", 'g', 2, always, read_momenta},
     /* plain stores */
-    {"write_gauge", 3, outside, write_gauge},
-    {"write_momenta", 1, outside, write_momenta},
-    {"write_member", 2, always, write_member},
-    {"write_source", 4, always, write_source},
-    {"write_links", 3, outside, write_links},
-    {"write_copy", 2, has_copy, write_copy},
+    {"write_gauge", 'w', 3, outside, write_gauge},
+    {"write_momenta", 'w', 1, outside, write_momenta},
+    {"write_member", 'w', 2, always, write_member},
+    {"write_source", 'w', 4, always, write_source},
+    {"write_links", 'w', 3, outside, write_links},
+    {"write_copy", 'w', 2, has_copy, write_copy},
     /* fermion links */
-    {"make_links", 6, always, make_links},
-    {"drop_links", 4, always, drop_links},
-    {"hold_sum", 3, always, hold_sum},
-    {"give_sum_back", 2, always, give_sum_back},
-    {"read_links", 3, always, read_links},
-    {"twist", 5, outside, twist},
-    {"copy_gauge", 3, outside, copy_gauge},
-    {"make_own_links", 5, has_copy, make_own_links},
-    {"drop_own_links", 3, outside, drop_own_links},
-    {"fat_or_long_alone", 1, has_copy, fat_or_long_alone},
-    {"read_auxiliary", 1, has_auxiliary, read_auxiliary},
+    {"make_links", 'l', 6, always, make_links},
+    {"drop_links", 'l', 4, always, drop_links},
+    {"hold_sum", 'l', 3, always, hold_sum},
+    {"give_sum_back", 'l', 2, always, give_sum_back},
+    {"read_links", 'l', 3, always, read_links},
+    {"twist", 'l', 5, outside, twist},
+    {"copy_gauge", 'l', 3, outside, copy_gauge},
+    {"make_own_links", 'l', 5, has_copy, make_own_links},
+    {"drop_own_links", 'l', 3, outside, drop_own_links},
+    {"fat_or_long_alone", 'l', 1, has_copy, fat_or_long_alone},
+    {"read_auxiliary", 'l', 1, has_auxiliary, read_auxiliary},
     /* solves and D */
-    {"solve", 8, always, solve},
-    {"solve_block", 2, always, solve_block},
-    {"solve_masses", 3, outside, solve_masses},
-    {"solve_sites", 2, always, solve_sites},
-    {"invert", 5, always, invert},
-    {"invert_masses", 2, outside, invert_masses},
-    {"apply_d", 5, always, apply_d},
-    {"adjoint", 2, always, adjoint},
-    {"free_fields", 3, always, free_fields},
-    {"short_of_memory", 2, always, short_of_memory},
+    {"solve", 's', 8, always, solve},
+    {"solve_block", 's', 2, always, solve_block},
+    {"solve_masses", 's', 3, outside, solve_masses},
+    {"solve_sites", 's', 2, always, solve_sites},
+    {"invert", 's', 5, always, invert},
+    {"invert_masses", 's', 2, outside, invert_masses},
+    {"apply_d", 's', 5, always, apply_d},
+    {"adjoint", 's', 2, always, adjoint},
+    {"free_fields", 's', 3, always, free_fields},
+    {"short_of_memory", 's', 2, always, short_of_memory},
 #ifndef MILC_HOST_MASTER
     /* measurements */
-    {"make_ape_links", 6, measures, make_ape_links},
-    {"write_ape_links", 5, has_ape_links, write_ape_links},
-    {"fix_gauge", 2, measures, fix_gauge},
-    {"spin_taste", 8, has_ape_links, spin_taste},
-    {"shift", 5, has_ape_links, shift},
-    {"smear", 6, has_ape_links, smear},
-    {"contract", 6, has_ape_links, contract},
+    {"make_ape_links", 'm', 6, measures, make_ape_links},
+    {"write_ape_links", 'm', 5, has_ape_links, write_ape_links},
+    {"fix_gauge", 'm', 2, measures, fix_gauge},
+    {"spin_taste", 'm', 8, has_ape_links, spin_taste},
+    {"shift", 'm', 5, has_ape_links, shift},
+    {"smear", 'm', 6, has_ape_links, smear},
+    {"contract", 'm', 6, has_ape_links, contract},
 #endif
     /* rational functions and forces */
-    {"rational", 4, always, rational_function},
-    {"force", 4, can_force, force},
-    {"force_of_sites", 1, can_site_force, force_of_sites},
-    {"both_forces", 1, can_site_force, both_forces},
+    {"rational", 'f', 4, always, rational_function},
+    {"force", 'f', 4, can_force, force},
+    {"force_of_sites", 'f', 1, can_site_force, force_of_sites},
+    {"both_forces", 'f', 1, can_site_force, both_forces},
     /* eigenvectors */
-    {"eigensolve", 4, outside, eigensolve},
-    {"odd_part", 6, has_vectors, odd_part},
-    {"read_vectors", 6, has_odd_part, read_vectors},
-    {"free_vectors", 1, outside, free_vectors},
+    {"eigensolve", 'e', 4, outside, eigensolve},
+    {"odd_part", 'e', 6, has_vectors, odd_part},
+    {"read_vectors", 'e', 6, has_odd_part, read_vectors},
+    {"free_vectors", 'e', 1, outside, free_vectors},
 };
 const int n_operations = sizeof operations / sizeof *operations;

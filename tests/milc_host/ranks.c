@@ -252,10 +252,11 @@ int node_number(int x, int y, int z, int t) {
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* Fields come from here, if asked: the last freed block of that size, or one that never was. What is freed becomes NaN.
- * The C library has the rest: what is smaller, and the gigabytes that the library asks for at its start and never
- * touches. */
-enum { least_bytes = 1024, most_bytes = 64 << 20, head_bytes = 64, classes = 4096 };
+/* Fields come from here, if asked: the last freed block, with what it held, so that old content is read in silence; or
+ * one that never was, while what is freed becomes NaN. Sizes are rounded up so far that fields of different kinds get
+ * the same addresses. The C library has the rest: what is smaller, and the gigabytes that the library asks for at its
+ * start and never touches. */
+enum { least_bytes = 1024, most_bytes = 64 << 20, head_bytes = 64, classes = 4096, class_bytes = 32 << 10 };
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 void __libc_free(void *);
 static enum address_rule rule = as_libc;
@@ -282,7 +283,7 @@ void use_addresses(enum address_rule asked) {
 static int is_of_arena(const void *p) { return (const char *)p >= arena && (const char *)p < arena_end; }
 static size_t *bytes_of(void *p) { return (size_t *)((char *)p - head_bytes); }
 static char **freed_of(size_t bytes) {
-    size_t k = bytes / 16 % classes;
+    size_t k = bytes / class_bytes % classes;
     while (freed[k].bytes != 0 && freed[k].bytes != bytes)
         k = (k + 1) % classes;
     freed[k].bytes = bytes;
@@ -293,7 +294,7 @@ void *malloc(size_t bytes) {
     char *p = NULL, **last;
     if (rule == as_libc || bytes < least_bytes || bytes > most_bytes)
         return __libc_malloc(bytes);
-    bytes = (bytes + 63) / 64 * 64;
+    bytes = (bytes + class_bytes - 1) / class_bytes * class_bytes;
     lock();
     last = freed_of(bytes);
     if (rule == reuse_last && *last != NULL) {
@@ -312,9 +313,10 @@ void free(void *p) {
         __libc_free(p);
         return;
     }
-    memset(p, 0xFF, *bytes_of(p));
     lock();
-    if (rule == reuse_last) {
+    if (rule == reuse_never) {
+        memset(p, 0xFF, *bytes_of(p));
+    } else {
         char **const last = freed_of(*bytes_of(p));
         memcpy(p, last, sizeof *last);
         *last = (char *)p;

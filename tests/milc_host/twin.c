@@ -231,18 +231,24 @@ static verdict run_script(void) {
     return v;
 }
 
-/* Each has some of the operations alone, and some of those often: else what takes three of them in a row hardly comes.
- * One step in three is one of before again, with all that it draws: the same links, source and mass. */
+/* One sequence in four has all operations, some of them often and some not at all; the others have a few of one to
+ * three themes: else what takes four of them in a row hardly comes. Every other step is one of before again, with all
+ * that it draws: the same links, source and mass. */
 static void add_sequence(uint64_t seed) {
+    static const char all_themes[] = "gwlsmfe";
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
-    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8);
+    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8), of_all = mixed(++drawn) % 4 == 0;
     int weights[n_operations], k, all = 0;
+    char themes[4] = "";
+    for (k = 0; k < 3; k++)
+        themes[k] = all_themes[mixed(++drawn) % (sizeof all_themes - 1)];
     for (k = 0; k < n_operations; k++)
-        all += weights[k] = operations[k].weight * (int[]){0, 0, 1, 4}[mixed(++drawn) % 4];
+        all += weights[k] = operations[k].weight * (of_all || strchr(themes, operations[k].theme) != NULL) *
+                            (int[]){0, of_all, 1, 4}[mixed(++drawn) % 4];
     script.steps[script.n++] = (step){BEGIN, mixed(++drawn)};
     while (script.n < first + n && all > 0) {
         int at = mixed(++drawn) % all;
-        if (script.n > first + 1 && mixed(++drawn) % 3 == 0) {
+        if (script.n > first + 1 && mixed(++drawn) % 2 == 0) {
             script.steps[script.n] = script.steps[first + 1 + mixed(++drawn) % (script.n - first - 1)];
             script.n++;
             continue;

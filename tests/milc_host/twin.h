@@ -5,6 +5,7 @@
 
 typedef struct {
     const char *name;
+    char theme;       /* the section of the table */
     int weight;       /* how often it is drawn */
     int (*can)(void); /* 0: the step is skipped, by the library and its twin alike */
     void (*run)(void);
