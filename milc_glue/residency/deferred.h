@@ -82,7 +82,8 @@ class DeferredValues {
         return const_cast<DeferredValues *>(this)->find(kinds, field);
     }
 
-    // Makes the values of these kinds: of this field; nullptr: all. Returns true if there were some.
+    // Makes the values of these kinds: of this field; nullptr: all. Returns true if there were some. If a maker throws,
+    // its values are still to be made.
     bool fulfil(int kinds, const void *field = nullptr);
     // Makes the values that have this input.
     bool before_change(const void *input);

@@ -99,8 +99,12 @@ void ResidentVectors::copy_to_host(const void *field, int parities) const {
     const int index = find(field);
     const milcgpu_field to{const_cast<void *>(field), real_, 0};
     for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-        if ((parities & parity) != 0 && milcgpu_vectors_save(handle_, index, parity, &to) != MILCGPU_OK)
-            throw Error(Status::device_lost, format("solutions are on the GPU and lost: %s", milcgpu_last_error()));
+        if ((parities & parity) != 0)
+            if (const milcgpu_status status = milcgpu_vectors_save(handle_, index, parity, &to); status != MILCGPU_OK)
+                throw Error(static_cast<Status>(status),
+                            format("solutions are on the GPU and %s: %s",
+                                   status == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied",
+                                   milcgpu_last_error()));
 }
 
 } // namespace milcgpu

@@ -466,7 +466,7 @@ static void adjoint(void) {
 
 /* The next allocations on a device fail: of every rank, or of one. */
 static void short_of_memory(void) {
-    const int whose = any(2 * ranks), how_many = 1 + any(4);
+    const int whose = any(2 * ranks), how_many = 1 + any(2);
     if (!is_twin && (whose >= ranks || whose == this_node))
         milcgpu_plugin_fail_allocations(how_many);
 }
@@ -698,7 +698,6 @@ static void take_published(void) {
 static void read_vectors(void) {
     double chirality;
     int k;
-    milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* vectors that the device alone has would be lost: the run ends */
     if (is_twin)
         take_published();
     else {

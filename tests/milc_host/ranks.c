@@ -4,9 +4,13 @@
 #include "generic_ks/generic_ks_includes.h"
 #include "plugin.h"
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { tables = 2, ring_bytes = 1 << 20, board_bytes = 1 << 20, most_sums = 1024 };
 typedef struct {
@@ -14,7 +18,8 @@ typedef struct {
     char bytes[ring_bytes];
 } ring;
 struct run_memory {
-    int arrived, turn; /* of a barrier */
+    int arrived, turn;     /* of a barrier */
+    int bells[most_ranks]; /* rung if a message for this rank has come, or one of its own was read */
     char board[board_bytes];
     double sums[most_ranks][most_sums];
     ring rings[tables][most_ranks][most_ranks]; /* from, to */
@@ -23,16 +28,26 @@ static run_memory *shared;
 
 const size_t bytes_of_run_memory = sizeof(run_memory);
 
+/* Sleeps, because ranks may be more than processors: until the word is no longer this value, or a millisecond. */
+static void wait_for(int *word, int value) {
+    const struct timespec longest = {0, 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &longest, NULL, 0);
+}
+static void ring_bell(int *word) {
+    __atomic_add_fetch(word, 1, __ATOMIC_ACQ_REL);
+    syscall(SYS_futex, word, FUTEX_WAKE, most_ranks, NULL, NULL, 0);
+}
+
 void wait_for_all_ranks(void) {
     if (ranks == 1)
         return;
     const int turn = __atomic_load_n(&shared->turn, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&shared->arrived, 1, __ATOMIC_ACQ_REL) == ranks) {
         shared->arrived = 0;
-        __atomic_store_n(&shared->turn, turn + 1, __ATOMIC_RELEASE);
+        ring_bell(&shared->turn);
     }
     while (__atomic_load_n(&shared->turn, __ATOMIC_ACQUIRE) == turn)
-        sched_yield();
+        wait_for(&shared->turn, turn);
 }
 
 static int is_here(size_t s) {
@@ -134,6 +149,7 @@ static void send_what_fits(post *p, int peer) {
         through_ring(r, &at, head, sizeof head, 1);
         through_ring(r, &at, h->at, h->bytes, 1);
         __atomic_store_n(&r->written, at, __ATOMIC_RELEASE);
+        ring_bell(&shared->bells[peer]);
         p->sends[peer] = h->next;
         h->is_done = 1;
     }
@@ -153,6 +169,7 @@ static int receive_what_came(post *p, int peer) {
             return 99; /* the two ranks disagree */
         through_ring(r, &at, h->at, head[1], 0);
         __atomic_store_n(&r->read, at, __ATOMIC_RELEASE);
+        ring_bell(&shared->bells[peer]);
         h->is_done = 1;
     }
     return 0;
@@ -187,6 +204,7 @@ static int start_messages(void *user, int count, const milcgpu_message *messages
 static int test_messages(void *user, void *of, int *done) {
     post *const p = (post *)user;
     handle *const h = (handle *)of;
+    int *const bell = &shared->bells[this_node], rung = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
     int peer, k, code = 0;
     for (peer = 0; peer < ranks && code == 0; peer++) {
         send_what_fits(p, peer);
@@ -198,7 +216,8 @@ static int test_messages(void *user, void *of, int *done) {
         for (k = 0; k < h->count; k++)
             free(h->halves[k]);
         free(h);
-    }
+    } else if (code == 0)
+        wait_for(bell, rung);
     return code;
 }
 static void end_here(void *user, const char *why) {
