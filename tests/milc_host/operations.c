@@ -26,7 +26,7 @@ typedef struct {
     hisq_auxiliary_t *aux;
 } own_links;
 static struct {
-    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory;
+    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory, mostly;
     su3_vector *source[sources], *solution[solutions];
     su3_vector *x[terms], *sum; /* of rational functions; in a trajectory the device may have x alone */
     fermion_links_t other;      /* beside fn_links */
@@ -133,15 +133,15 @@ static void read_momenta(void) {
 
 /* ---- plain stores, which nobody announces ------------------------------------------------------------------------ */
 
-/* A site of the whole lattice and one beside it, of the same or the other parity, which the same rank has; 0: another
- * rank than this. */
+/* A site of the whole lattice and another one, which the same rank has: any on one rank, else one beside it, of the
+ * same or the other parity. 0: another rank than this. */
 static int two_sites(size_t *i, size_t *j) {
     const int s = any((int)volume), x = s % nx, y = s / nx % ny, z = s / nx / ny % nz, t = s / nx / ny / nz;
-    const int same_parity = any(2);
+    const int same_parity = any(2), other = any((int)volume);
     if (node_number(x, y, z, t) != this_node)
         return 0;
     *i = node_index(x, y, z, t);
-    *j = node_index(x ^ 1, same_parity ? y ^ 1 : y, z, t);
+    *j = one_rank ? (size_t)other : (size_t)node_index(x ^ 1, same_parity ? y ^ 1 : y, z, t);
     return 1;
 }
 static void exchange(void *a, void *b, size_t bytes) {
@@ -167,29 +167,14 @@ static void edit_links(su3_matrix *first, size_t pitch) {
         for (k = 0; k < 18; k++)
             ((Real *)&a[d])[k] *= -1;
 }
-/* Four numbers change their signs, and the sums over both sites and over both components stay. */
-static void negate_rectangle(Real *a, Real *b) {
-    const int first = any(36);
-    int n, c;
-    for (n = 0; n < 36; n++) {
-        const int k = (first + n) / 6 % 6, l = (first + n) % 6;
-        if (k != l && a[k] == -a[l] && b[k] == -b[l] && a[k] == -b[k]) {
-            for (c = 0; c < 2; c++)
-                a[c ? k : l] *= -1, b[c ? k : l] *= -1;
-            return;
-        }
-    }
-}
 static void edit_vector(su3_vector *f) {
     size_t i, j;
-    const int kind = any(6), k = any(6), l = any(6);
+    const int kind = any(4), k = any(6), l = any(6);
     Real *a, *b;
     if (!two_sites(&i, &j))
         return;
     a = (Real *)&f[i], b = (Real *)&f[j];
-    if (kind >= 4)
-        negate_rectangle(a, b);
-    else if (kind == 0)
+    if (kind == 0)
         exchange(a, b, 6 * sizeof *a);
     else if (kind == 1)
         exchange(&a[k], &a[l], sizeof *a);
@@ -226,12 +211,15 @@ static void write_member(void) {
 
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 
-static fermion_links_t *one_of_two(void) { return any(3) ? fn_links : &the.other; }
+static fermion_links_t *one_of_two(void) { return any(2) ? fn_links : &the.other; }
 
-/* Links that there are, or those of fn_links, made where there are none. give_back() afterwards. */
+/* Links that there are, or those of fn_links, made where there are none. give_back() afterwards. In some sequences they
+ * are mostly the same: what was noted of links shows only if these are changed, used and read. */
 static fn_links_t *take_links(int *taken) {
-    const int choice = any(8), k = any(most_own), set = is_hisq() ? any(2) : 0;
-    fermion_links_t *fl = one_of_two();
+    const int drawn = (int)(draw() % 1024), mostly = any(4) != 0 && the.mostly >= 0;
+    const int which = mostly ? the.mostly : drawn;
+    const int choice = which % 8, k = which / 8 % most_own, set = is_hisq() ? which / 16 % 2 : 0;
+    fermion_links_t *fl = which / 32 % 2 ? fn_links : &the.other;
     *taken = 0;
     if (choice <= 2 && the.held != NULL)
         return the.held;
@@ -256,17 +244,22 @@ static void give_sum_back(void) {
 }
 static void hold_sum(void) {
 #ifdef MILC_HOST_NEWER
-    if (is_hisq() && fn_links->fn[0] != NULL) {
+    if (is_hisq()) {
         give_sum_back();
+        if (fn_links->fn[0] == NULL)
+            restore_fermion_links_from_site(fn_links, MILC_PRECISION);
         the.held = get_fm_links(fn_links, 1);
     }
 #endif
 }
+static void say_both(fn_links_t *fn) {
+    say_links(get_fatlinks(fn));
+    say_links(get_lnglinks(fn));
+}
 static void read_links(void) {
     int taken;
     fn_links_t *fn = take_links(&taken);
-    say_links(get_fatlinks(fn));
-    say_links(get_lnglinks(fn));
+    say_both(fn);
     give_back(fn, taken);
 }
 static void write_links(void) {
@@ -286,8 +279,12 @@ static void copy_gauge(void) {
     free(the.copy);
     the.copy = create_G_from_site();
 }
-static int has_copy(void) { return outside() && the.copy != NULL; }
-static void write_copy(void) { edit_links(the.copy, 4 * sizeof(su3_matrix)); }
+static su3_matrix *a_copy(void) {
+    if (the.copy == NULL)
+        copy_gauge();
+    return the.copy;
+}
+static void write_copy(void) { edit_links(a_copy(), 4 * sizeof(su3_matrix)); }
 static void destroy_own(own_links *own) {
     if (own->fn[0] == NULL)
         return;
@@ -304,10 +301,10 @@ static void make_own_links(void) {
     destroy_own(own);
     if (!is_hisq()) {
         own->fn[0] = create_fn_links();
-        load_fn_links_cpu(&info, own->fn[0], &fn_links->ap, the.copy, back);
+        load_fn_links_cpu(&info, own->fn[0], &fn_links->ap, a_copy(), back);
         return;
     }
-    create_hisq_links_milc(&info, own->fn, &own->deps, &own->aux, &fn_links->aph, the.copy, 0, back);
+    create_hisq_links_milc(&info, own->fn, &own->deps, &own->aux, &fn_links->aph, a_copy(), 0, back);
     if (the.without_auxiliary) {
         destroy_hisq_auxiliary_t(own->aux);
         own->aux = NULL;
@@ -317,7 +314,7 @@ static void drop_own_links(void) { destroy_own(&the.own[any(most_own)]); }
 static void fat_or_long_alone(void) {
     su3_matrix *made = create_G();
     info_t info = {0};
-    (any(2) ? load_fatlinks_cpu : load_lnglinks)(&info, made, &fn_links->ap.p, the.copy);
+    (any(2) ? load_fatlinks_cpu : load_lnglinks)(&info, made, &fn_links->ap.p, a_copy());
     say_links(made);
     destroy_G(made);
 }
@@ -444,14 +441,39 @@ static void invert_masses(void) {
     }
     give_back(fn, taken);
 }
+static void say_dslash(su3_vector *src, int parity, fn_links_t *fn) {
+    su3_vector *x = new_field();
+    dslash_fn_field(src, x, parity, fn);
+    say_vector(x, EVENANDODD);
+    free(x);
+}
 static void apply_d(void) {
     const int parities[3] = {EVEN, ODD, EVENANDODD};
     int taken;
     fn_links_t *fn = take_links(&taken);
-    su3_vector *src = a_source(), *x = new_field();
-    dslash_fn_field(src, x, parities[any(3)], fn);
-    say_vector(x, EVENANDODD);
-    free(x);
+    su3_vector *src = a_source();
+    say_dslash(src, parities[any(3)], fn);
+    give_back(fn, taken);
+}
+/* A source of signs, two of whose sites change places before each use: a poor hash does not see all of these edits. */
+static void exchanged_sites(void) {
+    int taken, n;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = new_field();
+    const uint64_t seed = draw();
+    size_t i, j;
+    for (i = 0; i < sites_on_node; i++)
+        for (j = 0; j < 6; j++)
+            ((Real *)&src[i])[j] = noise_of(seed + key_of(i, j)) > 0 ? 0.5 : -0.5;
+    for (n = 0; n < 32; n++) {
+        su3_vector *x = copy(src);
+        ks_dirac_adj_op_inplace(x, 0.3, EVENANDODD, fn);
+        say_vector(x, EVENANDODD);
+        free(x);
+        if (two_sites(&i, &j))
+            exchange(&src[i], &src[j], sizeof *src);
+    }
+    free(src);
     give_back(fn, taken);
 }
 static void adjoint(void) {
@@ -558,10 +580,12 @@ static void make_links_of_now(void) {
     invalidate_fermion_links(fn_links);
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
 }
-static int can_force(void) { return the.begun && the.has_x && (has_auxiliary() || !is_hisq()); }
+static int can_force(void) { return the.begun && (has_auxiliary() || !is_hisq()); }
 static void force(void) {
     Real residues[terms] = {1, -0.3, 1.5};
     int t;
+    if (!the.has_x)
+        rational_function();
     make_links_of_now();
     for (t = 0; t < terms; t++) {
         fn_links_t *fn = LINKS_OF(fn_links, is_hisq() && t == terms - 1);
@@ -570,7 +594,6 @@ static void force(void) {
     }
     eo_fermion_force_multi(0.02, residues, the.x, terms, MILC_PRECISION, fn_links);
 }
-static int can_site_force(void) { return the.begun && (has_auxiliary() || !is_hisq()); }
 static void force_of_sites(void) {
     make_links_of_now();
     site_force(0.02);
@@ -631,17 +654,18 @@ static void eigensolve(void) {
         for (k = 0; k < 3 * vectors; k++)
             complex_gaussian_rand_no(&lattice[i].site_prn);
 }
-static int has_vectors(void) { return the.begun && eigen.there; }
 static void odd_part(void) {
     int taken;
-    fn_links_t *fn = take_links(&taken);
+    fn_links_t *fn;
+    if (!eigen.there)
+        eigensolve();
+    fn = take_links(&taken);
     keep_links(&eigen.odd, fn);
     if (!is_twin)
         CONSTRUCT_OTHER(eigVec, eigVal, &param.eigen_param, fn);
     eigen.has_odd = 1;
     give_back(fn, taken);
 }
-static int has_odd_part(void) { return has_vectors() && eigen.has_odd; }
 
 static double *numbers_of(int k, size_t i) {
     const site *const s = &lattice[i];
@@ -650,6 +674,9 @@ static double *numbers_of(int k, size_t i) {
 static void publish(void) { /* each rank its sites */
     size_t i, c;
     int k;
+    while (__atomic_load_n(&published->taken, __ATOMIC_ACQUIRE) < published->step)
+        usleep(20);
+    wait_for_all_ranks();
     for (k = 0; k < vectors; k++) {
         published->value[k] = eigVal[k];
         for (i = 0; i < even_sites_on_node; i++)
@@ -693,11 +720,14 @@ static void take_published(void) {
         for (c = half; c < 2 * half; c++)
             v[c] /= size;
     }
+    __atomic_store_n(&published->taken, this_step, __ATOMIC_RELEASE);
     free(d);
 }
 static void read_vectors(void) {
     double chirality;
     int k;
+    if (!eigen.has_odd)
+        odd_part();
     if (is_twin)
         take_published();
     else {
@@ -710,10 +740,39 @@ static void read_vectors(void) {
 
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
+/* All that is there, which need not be read in the sequence itself. */
+static void read_all(void) {
+    fermion_links_t *const links[2] = {fn_links, &the.other};
+    const int sets = is_hisq() ? 2 : 1;
+    int k, set;
+    for (k = 0; k < sources; k++)
+        if (the.source[k] != NULL && fn_links->fn[0] != NULL) {
+            fn_links_t *const fn = LINKS_OF(fn_links, 0);
+            say_dslash(the.source[k], EVENANDODD, fn);
+            GIVE_BACK(fn);
+        }
+    if (eigen.has_odd)
+        read_vectors();
+    for (k = 0; k < 2; k++)
+        for (set = 0; set < sets && links[k]->fn[0] != NULL; set++) {
+            fn_links_t *const fn = LINKS_OF(links[k], set);
+            say_both(fn);
+            GIVE_BACK(fn);
+        }
+    if (the.held != NULL)
+        say_both(the.held);
+    for (k = 0; k < most_own; k++)
+        if (the.own[k].fn[0] != NULL)
+            say_both(the.own[k].fn[0]);
+    read_gauge();
+    read_momenta();
+}
 /* What was there goes, and the library may keep what it likes of it. */
 static void begin(void) {
     size_t i;
     int k;
+    if (the.begun && any(4))
+        read_all();
     give_sum_back();
     for (k = 0; k < most_own; k++)
         destroy_own(&the.own[k]);
@@ -729,6 +788,7 @@ static void begin(void) {
     free_vectors();
     the.has_saved = the.has_x = the.was_in_trajectory = 0;
     the.begun = 1;
+    the.mostly = any(3) != 0 ? any(1024) : -1;
     for (i = 0; i < sites_on_node; i++)
         lattice[i].site_prn.state = key_of(i, 0);
     fill_with_noise(&lattice[0].phi, sizeof(site), 1);
@@ -786,7 +846,7 @@ const operation operations[] = {
     {"write_member", 'w', 2, always, write_member},
     {"write_source", 'w', 4, always, write_source},
     {"write_links", 'w', 3, outside, write_links},
-    {"write_copy", 'w', 2, has_copy, write_copy},
+    {"write_copy", 'w', 2, outside, write_copy},
     /* fermion links */
     {"make_links", 'l', 6, always, make_links},
     {"drop_links", 'l', 4, always, drop_links},
@@ -795,9 +855,9 @@ const operation operations[] = {
     {"read_links", 'l', 3, always, read_links},
     {"twist", 'l', 5, outside, twist},
     {"copy_gauge", 'l', 3, outside, copy_gauge},
-    {"make_own_links", 'l', 5, has_copy, make_own_links},
+    {"make_own_links", 'l', 5, outside, make_own_links},
     {"drop_own_links", 'l', 3, outside, drop_own_links},
-    {"fat_or_long_alone", 'l', 1, has_copy, fat_or_long_alone},
+    {"fat_or_long_alone", 'l', 1, outside, fat_or_long_alone},
     {"read_auxiliary", 'l', 1, has_auxiliary, read_auxiliary},
     /* solves and D */
     {"solve", 's', 8, always, solve},
@@ -808,6 +868,7 @@ const operation operations[] = {
     {"invert_masses", 's', 2, outside, invert_masses},
     {"apply_d", 's', 5, always, apply_d},
     {"adjoint", 's', 2, always, adjoint},
+    {"exchanged_sites", 's', 1, always, exchanged_sites},
     {"free_fields", 's', 3, always, free_fields},
     {"short_of_memory", 's', 2, always, short_of_memory},
 #ifndef MILC_HOST_MASTER
@@ -823,12 +884,12 @@ const operation operations[] = {
     /* rational functions and forces */
     {"rational", 'f', 4, always, rational_function},
     {"force", 'f', 4, can_force, force},
-    {"force_of_sites", 'f', 1, can_site_force, force_of_sites},
-    {"both_forces", 'f', 1, can_site_force, both_forces},
+    {"force_of_sites", 'f', 1, can_force, force_of_sites},
+    {"both_forces", 'f', 1, can_force, both_forces},
     /* eigenvectors */
-    {"eigensolve", 'e', 4, outside, eigensolve},
-    {"odd_part", 'e', 6, has_vectors, odd_part},
-    {"read_vectors", 'e', 6, has_odd_part, read_vectors},
+    {"eigensolve", 'e', 2, outside, eigensolve},
+    {"odd_part", 'e', 4, outside, odd_part},
+    {"read_vectors", 'e', 2, outside, read_vectors},
     {"free_vectors", 'e', 1, outside, free_vectors},
 };
 const int n_operations = sizeof operations / sizeof *operations;

@@ -14,8 +14,9 @@ extern const operation operations[];
 extern const int n_operations;
 enum { BEGIN, WITHOUT_AUXILIARY, ENTER, LEAVE }; /* the first ones, which the driver knows */
 
-/* Whether this process is the twin; whether update() runs; the number of the step that runs. */
-extern int is_twin, in_trajectory, this_step;
+/* Whether this process is the twin; whether the library has one rank; whether update() runs; the number of the step
+ * that runs. */
+extern int is_twin, one_rank, in_trajectory, this_step;
 void begin_program(void); /* after make_lattice() */
 void leave_trajectory(void);
 
@@ -30,7 +31,7 @@ void say(double value, double tolerance);
 /* What the library's process hands to its twin: eigenvectors. */
 enum { vectors = 4, most_sites = 512 };
 typedef struct {
-    int step; /* that has published them */
+    int step, taken; /* that has published them; that has taken them */
     double value[vectors], vector[vectors][most_sites][6];
 } handed_over;
 extern handed_over *published;
