@@ -21,9 +21,9 @@ $(O)/obj/$(1)/standard.h.gch: $(4) $(O)/flags
 endef
 ifeq ($(findstring ccache,$(CXX)),)
 by_cxx := $(if $(filter cuda,$(variant)),$(call objects,%.cpp),%)
-$(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(filter-out $(light_helpers) $(O)/obj/examples/arguments.cpp.o,$(aside_objects))))
+$(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(filter-out $(light_helpers) $(O)/obj/examples/lib/arguments.cpp.o,$(aside_objects))))
 $(eval $(call precompiled,milc_glue,$(light),$(calling) $(filter-out $(bench_objects),$(light_objects))))
-$(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench.h))
+$(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench/bench.h))
 endif
 
 # Progress of the build. Files that are recompiled after a change are printed without numbers.
@@ -32,7 +32,7 @@ testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
 testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
-                $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+                $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(foreach program,$(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)),$(call object_of_program,$(program))))
 $(if $(flags_differ)$(dry_run),,$(shell ls $(to_compile) >$(O)/compiled 2>/dev/null))
 say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'

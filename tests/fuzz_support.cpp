@@ -1,5 +1,5 @@
 #include "tests/fuzz_support.h"
-#include "examples/csv.h"
+#include "examples/lib/csv.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/host/gauge_file.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/lime.h"

@@ -1,5 +1,5 @@
 // Rational functions for RHMC: as good as they say, and better than any other with so few poles.
-#include "examples/rational.h"
+#include "examples/lib/rational.h"
 #include "tests/catch.h"
 #include <cmath>
 #include <stdexcept>
