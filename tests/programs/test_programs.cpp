@@ -180,13 +180,13 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(sweep.status == 0);
     CHECK(sweep.count("\nrun 3 of 3: four threads a site\n") == 1);
     CHECK(sweep.count("\ndense: skipped, its operations have more than one launch\n") == 1);
-    CHECK(sweep.count(" launch shapes gain more than the noise over those of the tables\n") == 1);
-    refused("--sweep --csv " + csv, "--sweep tries blocks of its own and writes no table");
+    CHECK(sweep.count(" launch shapes beat the tables' shapes ") == 1);
+    refused("--sweep --csv " + csv, "--sweep chooses its own blocks and writes no table: omit --csv");
 
     refused("--compare /nowhere/csv", "--compare: /nowhere/csv is not a table of this program");
-    refused("--compare /dev/zero", "--compare: /dev/zero is no table");
+    refused("--compare /dev/zero", "--compare: /dev/zero is not a table of this program");
     std::ofstream(old) << "kind,what\n";
-    refused("--compare " + old, "--compare: " + old + " is no table");
+    refused("--compare " + old, "--compare: " + old + " is not a table of this program");
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us,sites,card,date\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
