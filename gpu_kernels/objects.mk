@@ -7,8 +7,8 @@ $(O)/flags: $(if $(flags_differ),FORCE)
 	@mkdir -p $(@D); : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
 
 # The headers of the standard library that most sources include, precompiled for each of two levels of optimization:
-# reading them takes as long as compiling many a file. For the parts of bench they include bench.h. Not used by nvcc, nor
-# with ccache, which by default does not cache files that use precompiled headers.
+# reading them takes as long as compiling a typical file. For the parts of bench they include bench.h. nvcc does not use
+# them, nor does ccache, which by default does not cache files with precompiled headers.
 # $(call precompiled,FOLDER,FLAGS,OBJECTS,HEADERS)
 define precompiled
 $(3): $(O)/obj/$(1)/standard.h.gch
@@ -55,7 +55,7 @@ row_flags = $(if $(1),-DMILCGPU_ROWS=$(1:_cut=)_rows -DMILCGPU_WHERE=$(if $(filt
 $(foreach part,$(row_parts),$(eval $(call objects,$(part)): $(call source_of,$(part)) $(O)/flags; $$(compile_kernels)))
 $(call objects,$(row_parts)): private last_flags = $(call row_flags,$(call part_of,$(patsubst $(O)/obj/%.o,%,$@)))
 
-# An object a source or a part of one; flags of single files are left out.
+# An entry for each source or part of a source, without the flags of single files.
 to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
 in_json  = "$(subst ",\",$(1))"
 command  = {"directory": "$(CURDIR)", "file": "$(source_of)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) $(call row_flags,$(part_of)) -c $(source_of))}
