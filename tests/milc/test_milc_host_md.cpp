@@ -6,7 +6,7 @@ using namespace tests::milc_host;
 
 namespace {
 
-// Largest difference of two runs' numbers, which are all of the size of 1; infinite where there is one more in one.
+// The largest difference of two runs' numbers, all of which are about 1; infinite if their counts differ.
 double worst_difference(const Run &a, const Run &b) {
     std::istringstream ours(a.numbers()), theirs(b.numbers());
     std::string x, y;
@@ -22,10 +22,10 @@ double worst_difference(const Run &a, const Run &b) {
     return theirs >> y ? INFINITY : worst;
 }
 
-// Of the lattice. Megabytes are counted on one of more sites.
+// The size of the lattice. Tests that count megabytes need more sites.
 const std::string few = "MILC_HOST_FEW_SITES=1 ", more;
 
-// MILC's own routines alone.
+// The numbers of MILC's own routines.
 const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
                           const std::string &sites = few) {
     const std::string off = sites + "MILCGPU_OFF=1";
@@ -86,23 +86,22 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.copies("reload_lattice, the gauge field") == 1);
             CHECK(resident.copies("rephase, the gauge field") == 1); // of a measurement, none of the actions
             CHECK(resident.copies("update_u, the gauge field") == 0);
-            // Fermion links: of the two measurements, none of the trajectory. Those that nobody reads come back only
-            // where MILC applies D.
+            // Fermion links of the two measurements, not of the trajectory. Links that nobody reads are copied only if
+            // MILC applies D.
             const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
             CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
-            // The gauge field goes to the device once for each time that the host has made it; momenta, too, those of
-            // the actions by the first action.
+            // The gauge field is loaded once for each time that the host wrote it; so are momenta, by the first action.
             for (const char *reader : {"d_plaquette", "imp_gauge_action", "eo_fermion_force"})
                 CHECK(resident.line_of(reader).to == 0);
             const double real = 256e-6 * (std::string(program).back() == '2' ? 8 : 4); // MB of one a site
             CHECK(resident.line_of("hmom_action").to == Approx(40 * real).margin(0.051));
-            // HISQ links are made again once, of MILC's copy.
+            // HISQ links are made again once, from MILC's copy.
             CHECK(resident.line_of(links).to == Approx(program[0] == 'h' ? 72 * real : 0).margin(0.051));
             if (program[0] == 'h') {
                 const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash", "", more);
                 CHECK(resident.megabytes_from(links) == Approx(2. / 3 * without.megabytes_from(links)).margin(0.051));
             }
-            // Back links, fat and long, are made where a measurement reads them.
+            // Fat and long back links are made if a measurement reads them.
             CHECK(resident.calls("load_fn_backlinks").first == 4);
             // MILC's own sums of links read them, too.
             CHECK(copied.calls("load_fn_backlinks").first == (std::string(program) == "hisq-newer-P2" ? 12 : 4));
