@@ -111,8 +111,7 @@ TEST_CASE("compare mode allows what MILC's relative residual, its limit and near
         less.swap(milc.x);
         call.solution = Milc::field(milc.x);
         CHECK_FALSE(judged(3, 6, less, 6));
-        // V = diag(1, 1, s): the analytic way amplifies rounding by 1 / s^2, singular values amplify V's rounding by 1
-        // / s.
+        // V = diag(1, 1, s): the analytic way multiplies the rounding of V by 1 / s^2, singular values by 1 / s alone.
         milcgpu_fatlink_spec spec;
         milcgpu_hisq_defaults(&spec, sizeof spec);
         for (const auto &[s, only, allowed] :
