@@ -461,7 +461,7 @@ const std::vector<Call> &calls() {
         DEFAULTS(milcgpu_hisq_defaults), DEFAULTS(milcgpu_solve_defaults), DEFAULTS(milcgpu_multi_mass_defaults),
         DEFAULTS(milcgpu_fatlink_defaults), DEFAULTS(milcgpu_force_defaults), DEFAULTS(milcgpu_eigen_defaults),
         DEFAULTS(milcgpu_gauge_fix_defaults), DEFAULTS(milcgpu_ape_defaults), DEFAULTS(milcgpu_hyp_defaults),
-        DEFAULTS(milcgpu_flow_defaults), DEFAULTS(milcgpu_stout_defaults), DEFAULTS(milcgpu_meson_links_defaults),
+        DEFAULTS(milcgpu_nersc_defaults), DEFAULTS(milcgpu_flow_defaults), DEFAULTS(milcgpu_stout_defaults), DEFAULTS(milcgpu_meson_links_defaults),
         DEFAULTS(milcgpu_meson_defaults), DEFAULTS(milcgpu_dirac_defaults), DEFAULTS(milcgpu_dirac_meson_defaults),
         DEFAULTS(milcgpu_laplace_defaults), DEFAULTS(milcgpu_laplace_solve_defaults), DEFAULTS(milcgpu_wilson_defaults),
         // milcgpu_md.h
