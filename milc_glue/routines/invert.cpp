@@ -1,4 +1,5 @@
 // M x = b from the host's field to the host's field: the device does what MILC does around its solves of M^dag M.
+#include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/solve.h"
 #include <vector>
@@ -178,13 +179,10 @@ extern "C" {
 
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *given_even,
                           milcgpu_solve_report *given_odd) {
-    return done_by(call->solve.routine, [&] {
+    return offloaded(call->solve.routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const ReportForMilc<milcgpu_solve_report> even(given_even, call->n), odd(given_odd, call->n);
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->solve.routine];
-        const Stopwatch watch(account.seconds);
         if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
-            return false; // MILC then does one iteration: nothing to gain
+            return left_to_milc; // MILC then does one iteration: nothing to gain
         for (int k = 0; k < call->n; ++k) {
             p.vectors.to_host(call->sources[k].data);
             p.vectors.to_host(call->solutions[k].data);
@@ -192,23 +190,18 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
         constexpr int most_starts = 3; // links may be edited once, and a bit may flip once
         for (int start = 0; start < most_starts; ++start) {
             const Outcome outcome = Inversion(p, account, *call).run(even, odd);
-            if (outcome == Outcome::done)
-                account.calls += call->n;
             if (outcome != Outcome::from_start)
-                return outcome == Outcome::done;
+                return outcome == Outcome::done ? Done(MILCGPU_OK, call->n) : left_to_milc;
         }
         p.log(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
                         "to be failing",
                         routine_name(call->solve.routine), most_starts));
-        return false;
+        return left_to_milc;
     });
 }
 
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x) {
-    return done_by(MILCGPU_MAT_INVERT, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_MAT_INVERT, [&](Plugin &p, RoutineAccount &account) -> Done {
         const int index = p.vectors.find(x.data);
         const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr,
                                           p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
@@ -217,7 +210,7 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
             p.vectors.to_host(x.data);
         const LinkSet *const links = head.set;
         if (links == nullptr)
-            return false;
+            return left_to_milc;
         std::shared_ptr<QuarkField> read, made;
         milcgpu_status status = p.with_idle_given_back([&] {
             const milcgpu_status had = resident ? MILCGPU_OK : p.quarks->with_content(x.data, read, account.to_device);
@@ -231,16 +224,11 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
                 status = p.collective(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
         if (status == MILCGPU_OK)
             status = p.collective(p.quarks->deliver(made, x, account.to_host));
-        if (status != MILCGPU_OK) {
-            if (status == MILCGPU_CORRUPTED)
-                p.quarks->drop_all();
-            p.report_failure(MILCGPU_MAT_INVERT, status);
-            return false;
-        }
-        if (resident)
+        if (status == MILCGPU_CORRUPTED)
+            p.quarks->drop_all();
+        else if (status == MILCGPU_OK && resident)
             p.vectors.holds_no_more(index, both);
-        ++account.calls;
-        return true;
+        return status;
     });
 }
 

@@ -2,6 +2,7 @@
 #include "milc_glue/routines/solve.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/residency/link_watch.h"
+#include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/retry.h"
 #include "milc_glue/solve/memory_plan.h"
@@ -84,7 +85,7 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
 }
 
 // Solves n calls that differ in source and solution. links: their set; nullptr: it is looked up.
-bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
+Done solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
                milcgpu_solve_report *reports, LinkSet *links) {
     std::vector<milcgpu_field> sources, solutions;
     for (int k = 0; k < n; ++k) {
@@ -97,10 +98,8 @@ bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_s
                       : milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
                                                         solutions.data(), of_sources);
     };
-    if (solve_until_done(p, account, {*calls, n, reports, once, false, 0, links}) != Outcome::done)
-        return false;
-    account.calls += n;
-    return true;
+    const Outcome outcome = solve_until_done(p, account, {*calls, n, reports, once, false, 0, links});
+    return outcome == Outcome::done ? Done(MILCGPU_OK, n) : left_to_milc;
 }
 
 } // namespace
@@ -211,39 +210,32 @@ extern "C" {
 
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
-    return done_by(call->routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(call->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
-            return false; // MILC then does one iteration: nothing to gain
+            return left_to_milc; // MILC then does one iteration: nothing to gain
         const KnownSolution *const k = known_for(p, *call);
         const auto head = p.links_at_head(call->routine, call->fat, call->lng,
                                           k != nullptr ? Mirror::Look::whole : look_before(*call),
                                           k != nullptr ? &k->links : nullptr);
         if (head.set == nullptr)
-            return false;
+            return left_to_milc;
         if (head.same_content) {
-            ++account.calls;
             ++account.known;
             report->iterations = k->zero_source ? 0 : std::max(1, k->report.iterations); // as MILC counts
             report->restarts = k->report.iterations > 1;
             report->true_residual = report->recursion_residual = k->report.true_residual;
             report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
-            return true;
+            return MILCGPU_OK;
         }
         return solve_all(p, account, 1, call, report, head.set);
     });
 }
 
 int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *given_reports) {
-    return done_by(calls->routine, [&] {
+    return offloaded(calls->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[calls->routine];
-        const Stopwatch watch(account.seconds);
         if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
-            return false;
+            return left_to_milc;
         return solve_all(p, account, n, calls, reports, nullptr);
     });
 }
@@ -251,14 +243,11 @@ int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, 
 int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
                               milcgpu_multi_mass_report *given_report) {
     const ReportForMilc<milcgpu_multi_mass_report> report(given_report);
-    return done_by(MILCGPU_KS_MULTICG, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_KS_MULTICG, [&](Plugin &p, RoutineAccount &account) -> Done {
         const auto is_asked = [](double tolerance) { return tolerance > 0; };
         if (std::none_of(call->tolerances, call->tolerances + call->n_shifts, is_asked) &&
             std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
-            return false;
+            return left_to_milc;
         p.known.clear();
         std::vector<milcgpu_pole> asked;
         std::vector<HostRecords> solutions;
@@ -287,7 +276,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample)) {
             LinkSet *const links = found;
             if (links == nullptr)
-                return false;
+                return left_to_milc;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
             SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG}, looks,
                                     target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
@@ -315,46 +304,39 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 continue;
             }
             if (retry.is_answer(status)) {
-                ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
                 p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
                                  report->source_norm == 0, resident >= 0, shifts);
-                return true;
+                return MILCGPU_OK;
             }
             if (!retry.again(
                     status, [&] { links->mirror.forget_copy(); },
                     [&](const Policy &policy) {
                         const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
                         return bytes_of(p, other);
-                    })) {
-                p.report_failure(MILCGPU_KS_MULTICG, status);
-                return false;
-            }
+                    }))
+                return status;
         }
     });
 }
 
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination) {
-    return done_by(MILCGPU_DSLASH, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_DSLASH];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_DSLASH, [&](Plugin &p, RoutineAccount &account) -> Done {
         const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
         const bool resident =
             p.vectors.active() && index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
         const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, Mirror::Look::whole, nullptr, resident);
         LinkSet *links = head.set;
         if (links == nullptr)
-            return false;
+            return left_to_milc;
         if (head.also) {
             p.vectors.holds_no_more(index, parity); // if D fails its destination may be empty
             if (p.collective(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
                 p.vectors.now_holds(index, parity, p.poisons());
-                ++account.calls;
                 account.flops += 1146.0 * p.sites_of(parity);
-                return true;
+                return MILCGPU_OK;
             }
             p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), reason().c_str()));
         }
@@ -367,15 +349,13 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         if (status != MILCGPU_OK) {
             if (status == MILCGPU_CORRUPTED)
                 links->mirror.forget_copy();
-            p.report_failure(MILCGPU_DSLASH, status);
-            return false;
+            return status;
         }
         const uint64_t bytes = static_cast<uint64_t>(p.sites_of(parity)) * 6 * (p.in_double() ? 8 : 4);
-        ++account.calls;
         account.flops += 1146.0 * p.sites_of(parity);
         account.to_device += bytes;
         account.to_host += bytes;
-        return true;
+        return status;
     });
 }
 
