@@ -134,16 +134,13 @@ class Inversion {
     Outcome solve(int parity, milcgpu_solve_report *reports) {
         milcgpu_plugin_solve_call call = call_.solve;
         call.parity = parity;
-        std::vector<milcgpu_vector> sources, solutions;
-        for (int k = 0; k < call_.n; ++k)
-            sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k)), solutions.push_back(solution(k));
-        const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            return milcgpu_staggered_solve_vectors(links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
-                                                   solutions.data(), of_sources);
-        };
-        for (int k = 0; k < call_.n; ++k)
+        SourcesOnDevice on_device{{}, {}, MILCGPU_TOGETHER_AUTO, made_of_};
+        for (int k = 0; k < call_.n; ++k) {
+            on_device.sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k));
+            on_device.solutions.push_back(solution(k));
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
-        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_, nullptr});
+        }
+        const Outcome outcome = solve_until_done(p_, account_, call_.n, &call, reports, &on_device);
         if (outcome == Outcome::from_start) // a bit may have flipped in a source
             p_.quarks->drop_all();
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;

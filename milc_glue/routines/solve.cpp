@@ -84,24 +84,6 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
     return spec;
 }
 
-// Solves n calls that differ in source and solution. links: their set; nullptr: it is looked up.
-Done solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
-               milcgpu_solve_report *reports, LinkSet *links) {
-    std::vector<milcgpu_field> sources, solutions;
-    for (int k = 0; k < n; ++k) {
-        p.vectors.to_host(calls[k].source.data);
-        p.vectors.to_host(calls[k].solution.data);
-        sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
-    }
-    const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-        return n == 1 ? milcgpu_staggered_solve(links, &spec, sources.data(), solutions.data(), of_sources)
-                      : milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
-                                                        solutions.data(), of_sources);
-    };
-    const Outcome outcome = solve_until_done(p, account, {*calls, n, reports, once, false, 0, links});
-    return outcome == Outcome::done ? Done(MILCGPU_OK, n) : left_to_milc;
-}
-
 } // namespace
 
 milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, const milcgpu_plugin_solve_call &call) {
@@ -135,20 +117,26 @@ milcgpu_status milcgpu::with_room(Plugin &p, milcgpu_routine routine, const Link
     return status;
 }
 
-Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
-    milcgpu_plugin_solve_call call = what.call;
+Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
+                                  milcgpu_solve_report *reports, const SourcesOnDevice *on_device, LinkSet *given) {
+    milcgpu_plugin_solve_call call = *calls;
+    std::vector<milcgpu_field> sources, solutions;
+    for (int k = 0; on_device == nullptr && k < n; ++k) {
+        p.vectors.to_host(calls[k].source.data);
+        p.vectors.to_host(calls[k].solution.data);
+        sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
+    }
     Retry retry(p, call.routine, call.mixed);
-    std::vector<int> iterations(what.n, 0);
-    LinkSet *given = what.links;
+    std::vector<int> iterations(n, 0);
     while (p.context != nullptr) {
         LinkSet *links = std::exchange(given, nullptr);
         if (links == nullptr) {
             const auto head = p.links_at_head(call.routine, call.fat, call.lng, look_before(call),
-                                              what.on_device ? &what.made_of : nullptr);
+                                              on_device != nullptr ? &on_device->made_of : nullptr);
             links = head.set;
             if (links == nullptr)
                 return Outcome::failed;
-            if (what.on_device && !head.same_content)
+            if (on_device != nullptr && !head.same_content)
                 return Outcome::from_start;
         }
         EigenStore::Set *const vectors = eigenvectors_of(p, account, *links, call);
@@ -162,16 +150,22 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         spec.user = &under_way;
         if (vectors != nullptr)
             spec.eigenvectors = vectors->handle;
-        const milcgpu_status status =
-            with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
-        if (kept && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
-            p.log(1, format("%s: %s", routine_name(call.routine), what.reports[0].message));
-        for (int k = 0; k < what.n; ++k) {
-            iterations[k] += what.reports[k].iterations;
-            add(account, what.reports[k]);
+        const milcgpu_status status = with_room(p, call.routine, links, [&] {
+            if (on_device != nullptr)
+                return milcgpu_staggered_solve_vectors(links->handle, &spec, on_device->together, n,
+                                                       on_device->sources.data(), on_device->solutions.data(), reports);
+            return n == 1 ? milcgpu_staggered_solve(links->handle, &spec, sources.data(), solutions.data(), reports)
+                          : milcgpu_staggered_solve_sources(links->handle, &spec, MILCGPU_TOGETHER_AUTO, n,
+                                                            sources.data(), solutions.data(), reports);
+        });
+        if (kept && reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
+            p.log(1, format("%s: %s", routine_name(call.routine), reports[0].message));
+        for (int k = 0; k < n; ++k) {
+            iterations[k] += reports[k].iterations;
+            add(account, reports[k]);
         }
         if (edited(p, call.routine, looks, *links)) {
-            if (what.on_device)
+            if (on_device != nullptr)
                 return Outcome::from_start;
             continue; // the solutions so far are the next guesses
         }
@@ -183,7 +177,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 p.eigenvectors->forget_vectors(*vectors);
             continue;
         }
-        if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
+        if (!done && on_device != nullptr && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
         if (!done && retry.again(
                          status, [&] { links->mirror.forget_copy(); },
@@ -191,7 +185,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                              const milcgpu_solve_spec other = solve_spec(p, policy, call);
                              return bytes_of(p, other);
                          })) {
-            if (what.on_device && status == MILCGPU_CORRUPTED)
+            if (on_device != nullptr && status == MILCGPU_CORRUPTED)
                 return Outcome::from_start;
             continue;
         }
@@ -199,8 +193,8 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             p.report_failure(call.routine, status);
             return Outcome::failed;
         }
-        for (int k = 0; k < what.n; ++k)
-            what.reports[k].iterations = iterations[k];
+        for (int k = 0; k < n; ++k)
+            reports[k].iterations = iterations[k];
         return Outcome::done;
     }
     return Outcome::failed; // the device was lost before
@@ -227,7 +221,8 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
             report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
             return MILCGPU_OK;
         }
-        return solve_all(p, account, 1, call, report, head.set);
+        return solve_until_done(p, account, 1, call, report, nullptr, head.set) == Outcome::done ? MILCGPU_OK
+                                                                                                 : left_to_milc;
     });
 }
 
@@ -236,7 +231,8 @@ int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, 
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
         if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
             return left_to_milc;
-        return solve_all(p, account, n, calls, reports, nullptr);
+        return solve_until_done(p, account, n, calls, reports, nullptr) == Outcome::done ? Done(MILCGPU_OK, n)
+                                                                                         : left_to_milc;
     });
 }
 
@@ -278,7 +274,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (links == nullptr)
                 return left_to_milc;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG}, looks,
+            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG},
+                                    looks,
                                     target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
             milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;
