@@ -4,7 +4,7 @@
 LONG ?= $(if $(gpus),1)
 export LONG
 
-# One word for the shell; TESTS for Catch, which takes a comma in a name with a backslash alone.
+# in_quotes: one word for the shell. for_catch: TESTS for Catch, where a comma in a name needs a backslash.
 in_quotes = '$(subst ','\'',$(1))'
 for_catch  = $(if $(findstring ",$(TESTS)),$(call in_quotes,$(subst "\$(comma)","$(comma)",$(subst $(comma),\$(comma),$(TESTS)))),$(TESTS))
 # If TESTS is one tag, as [smoke], or the name of one test in quotation marks, only the files that have it are compiled.
@@ -31,7 +31,7 @@ test_runs      := $(program_runs) $(host_runs) $(library_runs)
 
 test_objects  := $(call objects,$(test_sources))
 test_main     := $(call objects,$(main_of_tests))
-# What nearly all tests include, compiled once. Not by ccache, which by default keeps nothing that comes after it.
+# What nearly all tests include, compiled once. Not with ccache, which by default does not cache files that use it.
 first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
 
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
@@ -54,26 +54,26 @@ mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
-# clang's libFuzzer on the readers of files, in long runs and where it is; test_fuzz.cpp runs it. What reads is compiled
-# with it, and comes before the library.
+# clang's libFuzzer on the readers of files, in long runs if it is installed; test_fuzz.cpp runs it. The readers are
+# compiled for it, and are linked before the library.
 fuzz_cxx     := $(if $(filter host,$(variant)),$(if $(filter 1,$(LONG)),$(shell echo 'extern "C" int LLVMFuzzerTestOneInput(void *, long) { return 0; }' | \
                   clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o /dev/null 2>/dev/null && echo clang++)))
 fuzz_program := $(if $(fuzz_cxx),$(O)/fuzz)
-fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file lime site_records file_sums whole_file) \
+fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/lib/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file lime site_records file_sums whole_file) \
                   solve/eigen_file.cpp solve/eigen_read_write.cpp api/gauge_files.cpp)
 
-# What the tests that start programs start.
+# The programs that tests start.
 test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
-# They are told where MPI's programs are.
+# These two get the places of the programs and of mpirun.
 program_tests := $(call objects,tests/programs/test_programs.cpp tests/programs/test_spectrum.cpp)
 $(program_tests): $(O)/mpi_flags
 
 # Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
 # themselves need no speed: -Og takes three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
 # sanitizer.
-# A collection of garbage walks all of what is precompiled. Only gcc has these words.
+# gcc's garbage collection walks all precompiled code, so it is made rare. Only gcc has these options.
 seldom     := $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000000 --param=ggc-min-expand=200)
 test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE $(seldom)
 $(test_objects): private last_flags := $(test_flags)
@@ -100,7 +100,7 @@ $(O)/milc_host_tests $(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(catch_libs) $(LDLIBS)
 
-# Which tests are in the programs: linked again when others are asked for.
+# The tests in the programs. The programs are linked again if other tests are chosen.
 $(O)/test_list: FORCE
 	@mkdir -p $(@D); echo '$(test_sources)' | cmp -s - $@ || echo '$(test_sources)' >$@
 
@@ -114,7 +114,7 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $$(nm -u $(O)/libmilcgpu.a | sort -u | \
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
 
-# Looked at in every `make check`: an MPI may have come since the last one.
+# Checked in every `make check`, because an MPI may have been installed since the last one.
 $(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O0 -Wall -Wextra $(if $(sanitizers),-g1 $(sanitizers),-Werror) \
 	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
@@ -126,8 +126,8 @@ $(first_of_hosts).gch: $(wildcard tests/reference/*.h) $(O)/flags
 	@mkdir -p $(@D); printf '#include <%s>\n' algorithm cmath cstdlib cstring vector $(filter %.h,$^) >$(@:.gch=)
 	$(Q)$(lastword $(CXX)) $(originals) -std=c++17 -I. -c -x c++-header $(@:.gch=) -o $@
 
-# What stands for MILC's own routines is compiled once for all programs that have it alike. The words of a program's name
-# that each file takes note of:
+# The stand-ins for MILC's own routines are compiled once for all programs that need the same object. An object depends on
+# these words of a program's name:
 words_of_originals        := P1 P2 newer
 words_of_originals_md     := P1 P2 newer asqtad hisq
 words_of_originals_mesons := P1 P2 master
@@ -142,7 +142,7 @@ $(all_originals): $(O)/milc_host/%.o: $(first_of_hosts).gch $(wildcard tests/mil
 	  $(patsubst P%,-DMILC_PRECISION=%,$(filter P%,$(call words_of,$*))) $(patsubst %,-DMILC_HOST_%,$(filter asqtad hisq,$(call words_of,$*))) \
 	  $(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) tests/milc_host/$(firstword $(call words_of,$*)).cpp -o $@
 
-# By way of the make fragment, as MILC's own make does it.
+# With the make fragment, as in MILC's own make.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(all_originals) $(call objects,$(ref_sources)) \
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/api/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
@@ -168,7 +168,7 @@ $(library_runs:%=check-%): check-%: $(O)/milcgpu_tests $(if $(call tests_of,faul
 # Processes that run at once share the processors.
 threads_each := $(if $(filter 1,$(LONG)),2,1)
 
-# What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
+# The output of a test program is shown if something failed in it. Its counts are checked against its exit status: a run that crashed
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
 run_tests = mkdir -p $(O)/tests; \
