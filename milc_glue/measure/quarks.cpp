@@ -104,7 +104,7 @@ void Quarks::deliver(const FullVectors &made) {
             if (to.data != block[parity][k].data)
                 device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
         }
-    device.collective("the end of a measurement", [&] { // an error is this call's
+    device.collective("the end of a measurement", [&] { // an error belongs to this call
         for (const int parity : {0, 1})
             now_filled(*device_, first_, n_, parity, true);
     });

@@ -92,7 +92,7 @@ void project_each(Device &device, const SpinorBlock &v, bool normalize, const Sp
         std::vector<Number> c = gram_over_ranks(device, v, some);
         for (int j = n - 1; j >= 0; --j)
             for (int s = 0; s < m; ++s) {
-                Number &own = c[j * m + s]; // minus what is taken away; so far <v_j, x>
+                Number &own = c[j * m + s]; // <v_j, x> here; becomes the factor of v_j
                 for (int k = j + 1; k < n; ++k)
                     own = own + g[j * n + k] * c[k * m + s];
                 const double size = normalize ? g[j * n + j].re : 1;

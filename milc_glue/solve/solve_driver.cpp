@@ -17,7 +17,7 @@ void OperatorFamily::make_solver(KeptSolver &s) {
     of.full = s.make(all);
     of.precise = s.precise == all ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
-    // Single precision with the same reals, if half is asked for beside a finer precision.
+    // Single precision with the same reals, if half is requested beside a finer precision.
     if (s.sloppy.spinor == Precision::half && s.precise.spinor != Precision::half)
         of.finer = [make = s.make, reals = s.sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
@@ -61,7 +61,7 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
             ++on_shelf, oldest = entry;
     }
     if (on_shelf >= family.most_kept())
-        solvers.erase(oldest); // its memory first
+        solvers.erase(oldest); // frees its memory first
     made.make = family.maker();
     family.make_solver(made);
     solvers.push_front(std::move(made));
@@ -78,7 +78,7 @@ SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, Operator
 
 namespace {
 
-// Whether half precision is asked for and suffices for the eigenvalues of the solve.
+// Whether half precision is requested and suffices for the eigenvalues of the solve.
 bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
@@ -110,7 +110,7 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
     OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
     if (solver.block && solver.block->sources() >= most && solver.block->spec() == spec)
         return *solver.block;
-    solver.block.reset(); // its memory first
+    solver.block.reset(); // frees its memory first
     const Operator &full = solver.operators.full;
     const Operator A = spec == full->spec() ? full : solver.make(spec);
     make_for_most(most, [&](int scratch) {

@@ -250,6 +250,15 @@ TEST_CASE("deferred: a solution on the device is known for its own source, and f
         CHECK(known == before + 1);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 0);
         CHECK(std::isfinite(masses.x[0][0]));
+        // D there and back: what the device has now is no solution.
+        milc.b = reference::vector_from_milc<double>(milc.lattice, milc.source);
+        REQUIRE(milcgpu_plugin_multi_mass(&all, masses.shifts.data(), &masses.report) == 1);
+        for (const int parity : {MILCGPU_ODD, MILCGPU_EVEN})
+            REQUIRE(milcgpu_plugin_dslash(milc.fat.data(), milc.lng.data(), parity, call.solution, call.solution) == 1);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 1);
+        REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+        CHECK(known == before + 1);
+        CHECK(milc.residual(masses.x[0], call.mass) < 1.01 * call.tolerance);
         CHECK(milcgpu_plugin_vectors_end() == 0);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[1].data()) == 0);
     }

@@ -183,8 +183,8 @@ TEST_CASE("quark fields: a flipped bit, short memory and a lost device lead to r
         CHECK(contraction.correlators == right);
 
         // Memory for only some fields beside links and a solve: the oldest are dropped, and all calls succeed.
-        QuarkFields &quarks = *plugin().quarks;
-        const size_t rest = device.used_bytes() - quarks.count() * bytes;
+        VectorStore &store = plugin().vectors;
+        const size_t rest = device.used_bytes() - store.copies() * bytes;
         device.set_memory_limit(rest + 64 * static_cast<size_t>(bytes));
         std::vector<std::vector<double>> many;
         for (int k = 0; k < 80; ++k)
@@ -193,14 +193,14 @@ TEST_CASE("quark fields: a flipped bit, short memory and a lost device lead to r
             const std::string said = said_by([&] { CHECK(contraction.run(field, field) == bytes); });
             CHECK(said.empty());
         }
-        CHECK(quarks.count() > 30);
-        CHECK(quarks.count() <= 64);
+        CHECK(store.copies() > 30);
+        CHECK(store.copies() <= 64);
         CHECK(contraction.run(many.back(), many.back()) == 0);
         CHECK(contraction.run(many[0], many[0]) == bytes);
-        const size_t before = quarks.count();
+        const size_t before = store.copies();
         const std::string solved = said_by([&] { CHECK(milc.solve() == 1); });
         CHECK(solved.empty()); // no call failed
-        CHECK(quarks.count() + 24 < before);
+        CHECK(store.copies() + 24 < before);
         CHECK(milc.residual(milc.x, 0.4) < 1.01e-8);
         device.set_memory_limit(0);
 
@@ -238,16 +238,16 @@ TEST_CASE("quark fields of a destroyed lattice are dropped", "[measurements][plu
                                          &made) == 1);
         };
         const Device &device = *plugin().context->device;
-        const QuarkFields &quarks = *plugin().quarks;
+        const VectorStore &store = plugin().vectors;
         links_of(gauge);
         std::vector<double> a = field_of(milc, 461), b = field_of(milc, 462);
         REQUIRE(contraction.run(a, b) > 0);
         links_of(gauge); // made again from the same gauge field
-        CHECK(quarks.count() == 2);
+        CHECK(store.copies() == 2);
         CHECK(contraction.run(a, b) == 0);
         const size_t full = device.used_bytes();
         links_of(contraction.links);
-        CHECK(quarks.count() == 0);
+        CHECK(store.copies() == 0);
         CHECK(device.used_bytes() <= full - 2 * 48u * milc.lattice.volume());
         CHECK(contraction.run(a, b) == 2 * 48LL * milc.lattice.volume());
         CHECK(device.used_bytes() == full);
@@ -264,7 +264,7 @@ TEST_CASE("quark fields: each routine loads them by itself if told so, and alway
         std::vector<double> a = field_of(milc, 441);
         REQUIRE(contraction.run(a, a) > 0);
         CHECK(contraction.run(a, a) == 48LL * milc.lattice.volume());
-        CHECK(plugin().quarks->count() == 0);
+        CHECK(plugin().vectors.copies() == 0);
     }
 }
 

@@ -1,6 +1,6 @@
 // MILC's own GPU switches on ranks: the calls of MILC, against the whole lattice on each rank alone.
 #define MPI_COMMS // as MILC's Makefile defines it
-#include "examples/boxes.h"
+#include "examples/lib/boxes.h"
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"

@@ -1,5 +1,5 @@
 // Conjugate gradient through the C interface: all precision pairs, stopping rules, determinism, MILC's samples.
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "tests/support.h"

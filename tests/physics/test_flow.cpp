@@ -1,8 +1,8 @@
 // Gradient flow, stout smearing and their observables through the C interface: against the slow reference, against
 // MILC's wilson_flow, and by identities of physics.
-#include "examples/flow_scales.h"
-#include "examples/heatbath.h"
-#include "examples/lattice_file.h"
+#include "examples/lib/flow_scales.h"
+#include "examples/lib/heatbath.h"
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/fields/asked_fields.h"
 #include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "milc_glue/api/milcgpu_flow.h"

@@ -1,6 +1,6 @@
 // Forces of the fermions, piece by piece and as a whole: against derivatives taken path by path, against finite
 // differences and against MILC's own sample.
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "reorder/link_reorder.h"

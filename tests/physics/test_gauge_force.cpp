@@ -1,6 +1,6 @@
 // The gauge sector of molecular dynamics on the device: force and action of the gauge field, momenta, updates of the
 // links, against the slow reference and by identities.
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/gauge/forces/forces.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/gauge_force.h"

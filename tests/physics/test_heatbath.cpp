@@ -13,8 +13,8 @@
 
 #include <omp.h>
 
-#include "examples/arguments.h"
-#include "examples/heatbath.h"
+#include "examples/lib/arguments.h"
+#include "examples/lib/heatbath.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include "tests/ranks_support.h"
 #include "tests/reference/gauge.h"

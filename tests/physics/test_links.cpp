@@ -1,6 +1,6 @@
 // Fat and long links made on the device, asqtad and HISQ, through the C interface; unitarization; bad input.
-#include "examples/heatbath.h"
-#include "examples/lattice_file.h"
+#include "examples/lib/heatbath.h"
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/links/links_handle.h"

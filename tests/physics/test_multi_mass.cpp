@@ -1,5 +1,5 @@
 // Multi-mass conjugate gradient through the C interface.
-#include "examples/heatbath.h"
+#include "examples/lib/heatbath.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include "tests/support.h"

@@ -1,5 +1,5 @@
 // Rational functions for RHMC: they have the error that they report, and no other function with as few poles is better.
-#include "examples/rational.h"
+#include "examples/lib/rational.h"
 #include "tests/catch.h"
 #include <cmath>
 #include <stdexcept>

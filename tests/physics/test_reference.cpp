@@ -6,7 +6,7 @@
 #include <complex>
 #include <cstdlib>
 
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/lattice.h"
 #include "tests/reference/staggered.h"

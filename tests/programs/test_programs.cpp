@@ -1,5 +1,5 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/host/lime.h"
 #include "tests/program_support.h"
@@ -477,12 +477,12 @@ TEST_CASE("programs: a bad value of an option is refused before any work", "[pro
     refused("rhmc --poles 13", "--poles: '13' must be a whole number from 2 to 12");
     refused("flow --integrator euler", "--integrator: 'euler' must be one of luscher, ck, ");
     refused("flow --stop -0.5", "--stop: '-0.5' must be a number from 0 to 1e+06, or -1");
-    refused("flow --stop 1000 --step 0.001 --most-steps 10", "--stop exceeds --most-steps times --step: raise --most-steps or --step");
+    refused("flow --stop 1000 --step 0.001 --most-steps 10",
+            "--stop exceeds --most-steps times --step: raise --most-steps or --step");
     refused("gemm_ladder --size 255", "--size: '255' must be a whole number from 256 ");
 }
 
-TEST_CASE("programs: files that are no lattices, and memory that is short, are refused before any work",
-          "[programs]") {
+TEST_CASE("programs: files that are no lattices, and memory that is short, are refused before any work", "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string path = folder.path.string(), good = path + "/good", bad = path + "/bad", odd = path + "/odd";
