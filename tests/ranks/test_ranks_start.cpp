@@ -207,7 +207,7 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
     two.verify = 1;
     CHECK(text_of([&] {
               require_alike_settings({one, two});
-          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set it on all of them alike");
+          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set the same value on all ranks");
     two.backend = static_cast<int>(Backend::cuda);
     CHECK(has(text_of([&] {
                   require_alike_settings({one, two});
@@ -310,8 +310,8 @@ TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut", "[ranks][error
     const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2}, alone{1, 1, 1, 1};
     for (const char *bad : {"0", "-1", "abc", "1x", "nan", "inf", " "}) {
         const Environment environment{{"MILCGPU_TIMEOUT", bad}};
-        refused(whole, grid,
-                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + " is none of the numbers above 0", {});
+        refused(whole, grid, std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + " is none of the numbers above 0",
+                {});
         refused(whole, alone, std::string("MILCGPU_TIMEOUT=") + bad, {});
     }
     for (const char *good : {"0.5", "60", "1e3", ""}) {
