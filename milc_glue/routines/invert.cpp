@@ -66,7 +66,7 @@ class Inversion {
     }
 
   private:
-    using Fields = std::vector<std::shared_ptr<QuarkField>>;
+    using Fields = std::vector<VectorStore::Vectors>;
     // After a solve: finds the links again; from_start if they are not those that the rest was made of.
     Outcome look_again(const LinkSet *&links) {
         const auto head =
@@ -107,10 +107,10 @@ class Inversion {
     // Guesses that are not used are not copied.
     milcgpu_status load() {
         return each(MILCGPU_OK, [&](int k) {
-            milcgpu_status status = p_.quarks->with_content(call_.sources[k].data, sources_[k], account_.to_device);
+            milcgpu_status status = p_.vectors.with_content(call_.sources[k].data, sources_[k], account_.to_device);
             for (auto *made : {&normals_[k], &solutions_[k]})
                 if (status == MILCGPU_OK)
-                    status = p_.quarks->empty(*made);
+                    status = p_.vectors.empty(*made);
             const int guess = call_.adjoint_last != 0 ? 0 : call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 if (status == MILCGPU_OK && (guess & parity) != 0)
@@ -125,7 +125,7 @@ class Inversion {
 
     milcgpu_status save_all() {
         return each(MILCGPU_OK, [&](int k) {
-            return p_.quarks->deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k],
+            return p_.vectors.deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k],
                                       account_.to_host);
         });
     }
@@ -144,7 +144,7 @@ class Inversion {
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
         const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_, nullptr});
         if (outcome == Outcome::from_start) // a bit may have flipped in a source
-            p_.quarks->drop_all();
+            p_.vectors.drop_copies();
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
     }
 
@@ -154,7 +154,7 @@ class Inversion {
         const char *const name = routine_name(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
             p_.log(0, format("%s: %s. It begins again", name, reason().c_str()));
-            p_.quarks->drop_all();
+            p_.vectors.drop_copies();
             return Outcome::from_start;
         }
         if (status == MILCGPU_NO_MEMORY)
@@ -209,36 +209,35 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
         const Stopwatch watch(account.seconds);
-        const int index = p.vectors.find(x.data);
-        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr,
-                                          p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
+        const int number = p.vectors.held(&x, 1, both);
+        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr, number >= 0);
         const bool resident = head.also;
         if (!resident)
             p.vectors.to_host(x.data);
         const LinkSet *const links = head.set;
         if (links == nullptr)
             return false;
-        std::shared_ptr<QuarkField> read, made;
+        VectorStore::Vectors read, made;
         milcgpu_status status = p.with_idle_given_back([&] {
-            const milcgpu_status had = resident ? MILCGPU_OK : p.quarks->with_content(x.data, read, account.to_device);
-            return had == MILCGPU_OK ? p.quarks->empty(made) : had;
+            const milcgpu_status had = resident ? MILCGPU_OK : p.vectors.with_content(x.data, read, account.to_device);
+            return had == MILCGPU_OK ? p.vectors.empty(made) : had;
         });
-        const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.handle(), index}
+        const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.deferred(), number}
                                     : status == MILCGPU_OK ? read->vector()
                                                            : milcgpu_vector{};
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             if (status == MILCGPU_OK)
                 status = p.collective(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
         if (status == MILCGPU_OK)
-            status = p.collective(p.quarks->deliver(made, x, account.to_host));
+            status = p.collective(p.vectors.deliver(made, x, account.to_host));
         if (status != MILCGPU_OK) {
             if (status == MILCGPU_CORRUPTED)
-                p.quarks->drop_all();
+                p.vectors.drop_copies();
             p.report_failure(MILCGPU_MAT_INVERT, status);
             return false;
         }
         if (resident)
-            p.vectors.holds_no_more(index, both);
+            p.vectors.holds_no_more(x, both);
         ++account.calls;
         return true;
     });

@@ -26,7 +26,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
     if (plugin().links != nullptr)
         begin_new_links(plugin(), call.n, call.fat, call.lng);
     return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
-        p.known.clear();
+        p.vectors.forget_solutions();
         const milcgpu_field gauge_field = p.links->field(call.gauge), vs = p.links->field(call.v),
                             ys = p.links->field(call.y), ws = p.links->field(call.w);
         const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
@@ -85,7 +85,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             p.links->drop_all();
             return status;
         }
-        if (p.quarks->stay()) { // another content of what links are made of, or of these, is another lattice
+        if (p.vectors.keeps_copies()) { // another content of what links are made of, or of these, is another lattice
             const int way = 4 * routine + 2 * (call.spec->hisq != 0);
             if (call.gauge != nullptr) // a part of it is enough
                 p.links_made(way, hash_records(p.link_records(call.gauge), Share::sample));

@@ -56,16 +56,6 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
     return plan.packed + plan.vectors;
 }
 
-// The solution of this call, if a multi-mass call has made it at these addresses and neither source nor solution has
-// changed, as far as this rank knows. The caller compares the links.
-const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
-    if (p.known.empty())
-        return nullptr;
-    const int index = p.vectors.find(call.solution.data);
-    return p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
-                        p.in_double() ? 1e-13 : 1e-6, index >= 0 && p.vectors.holds(index, call.parity));
-}
-
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
                                         const milcgpu_plugin_multi_mass_call &call,
                                         const std::vector<milcgpu_pole> &shifts) {
@@ -217,7 +207,8 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
         const Stopwatch watch(account.seconds);
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
             return false; // MILC then does one iteration: nothing to gain
-        const KnownSolution *const k = known_for(p, *call);
+        // As far as this rank knows.
+        const VectorStore::Solution *const k = p.vectors.solved(*call);
         const auto head = p.links_at_head(call->routine, call->fat, call->lng,
                                           k != nullptr ? Mirror::Look::whole : look_before(*call),
                                           k != nullptr ? &k->links : nullptr);
@@ -259,15 +250,12 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         if (std::none_of(call->tolerances, call->tolerances + call->n_shifts, is_asked) &&
             std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
             return false;
-        p.known.clear();
+        p.vectors.forget_solutions();
         std::vector<milcgpu_pole> asked;
-        std::vector<HostRecords> solutions;
-        for (int i = 0; i < call->n_shifts; ++i) {
+        for (int i = 0; i < call->n_shifts; ++i)
             asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
-            solutions.push_back(p.parity_of(call->solutions[i], call->parity));
-        }
         // The number of the first solution on the device; -1: solutions are copied to the host.
-        const bool stay = p.vectors.active();
+        const bool stay = p.vectors.defers();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
         const auto head =
             p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample, nullptr, resident >= 0);
@@ -277,11 +265,11 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             p.vectors.end();
             resident = -1;
         }
-        if (stay && !p.vectors.active())
+        if (stay && !p.vectors.defers())
             p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
-            resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
+            resident >= 0 ? p.vectors.holds_no_more(call->solutions[i], call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
         Retry retry(p, MILCGPU_KS_MULTICG, call->mixed);
         for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample)) {
@@ -300,7 +288,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 report->shifts = shifts;
                 return resident >= 0
                            ? milcgpu_staggered_multi_mass_vectors(links->handle, &spec, &call->source,
-                                                                  p.vectors.handle(), resident, report)
+                                                                  p.vectors.deferred(), resident, report)
                            : milcgpu_staggered_multi_mass(links->handle, &spec, &call->source, call->solutions, report);
             });
             add(account, *report);
@@ -310,16 +298,15 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 p.log(1,
                       format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
                 p.vectors.all_to_host();
-                p.vectors.drop();
+                p.vectors.free_deferred();
                 resident = -1;
                 continue;
             }
             if (retry.is_answer(status)) {
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
-                    p.vectors.now_holds(resident + i, call->parity, p.poisons());
-                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
-                                 report->source_norm == 0, resident >= 0, shifts);
+                    p.vectors.now_holds(call->solutions[i], call->parity, p.poisons());
+                p.vectors.remember(*call, links->content(), report->source_norm == 0, shifts);
                 return true;
             }
             if (!retry.again(
@@ -341,17 +328,17 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_DSLASH];
         const Stopwatch watch(account.seconds);
-        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
-        const bool resident =
-            p.vectors.active() && index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
-        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, Mirror::Look::whole, nullptr, resident);
+        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity,
+                  number = source.data == destination.data ? p.vectors.held(&source, 1, other) : -1;
+        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, Mirror::Look::whole, nullptr, number >= 0);
         LinkSet *links = head.set;
         if (links == nullptr)
             return false;
         if (head.also) {
-            p.vectors.holds_no_more(index, parity); // if D fails its destination may be empty
-            if (p.collective(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
-                p.vectors.now_holds(index, parity, p.poisons());
+            p.vectors.holds_no_more(source, parity); // if D fails its destination may be empty
+            if (p.collective(milcgpu_vectors_dslash(p.vectors.deferred(), number, links->handle, parity)) ==
+                MILCGPU_OK) {
+                p.vectors.now_holds(source, parity, p.poisons());
                 ++account.calls;
                 account.flops += 1146.0 * p.sites_of(parity);
                 return true;
