@@ -31,7 +31,7 @@ class NormalOperator {
     virtual int components() const { return 1; } // colour vectors a site
     virtual int sign() const { return 1; }       // of B^dag B
 
-    // out = B in. Of the call, x, z, s, a and alpha are not read.
+    // out = B in. Does not read x, z, s, a and alpha of the call.
     virtual void first_half(Device &, const HalfCall &) const = 0;
     // The second launch, with in = B x, by the epilogue normal, residual or step. The shift is call.a; in a step it is
     // that of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
@@ -71,7 +71,7 @@ class NormalOperator {
     // Flops and compulsory bytes of both launches, the second with this epilogue, for one source.
     virtual double flops(Epilogue) const = 0;
     virtual double bytes(Epilogue) const = 0;
-    // Of these bytes, how often a vector is read or written; the others do not grow with the number of sources.
+    // How often these bytes include a vector, read or written; the other bytes do not grow with the number of sources.
     virtual int passes(Epilogue second) const { return traits(Epilogue::plain).spinors + traits(second).spinors; }
 
   private:
@@ -93,7 +93,7 @@ struct DeferredSums {
     static size_t bytes(const Geometry &); // what they allocate
 };
 
-// That may be held for longer than the call that made it.
+// An operator that may outlive the call that made it.
 using Operator = std::shared_ptr<const NormalOperator>;
 
 } // namespace milcgpu
