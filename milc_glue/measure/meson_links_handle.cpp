@@ -48,7 +48,10 @@ void milcgpu_meson_links::look_at_used() {
         throw;
     }
     device().collective("the check of fat links", look_at_fat);
-    device().collective("the check of quark fields", [&] { loaded_vectors.must_hold(); });
+    device().collective("the check of quark fields", [&] {
+        if (fields)
+            fields->loaded_must_hold();
+    });
 }
 
 std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) const {
