@@ -15,9 +15,9 @@
 namespace milcgpu {
 
 constexpr int most_dense = 128;
-// gram reads up to so many fields once (in single and half precision, more than 16 of x twice, the second time from the
-// cache), and they can be rotated in place. More fields are split into blocks of this size, and a field is read once
-// for each block of the other side.
+// gram reads this many fields once; in single and half precision it reads x twice if x has more than 16 fields, the
+// second time from the cache. This many fields can be rotated in place. More fields are split into blocks of this size,
+// and a field is read once for each block of the other side.
 constexpr int dense_block = 32;
 
 // g[i][j] = <x_i, y_j> = sum over sites and colours of conj(x_i) y_j: N x M numbers. If y is x (data and number of

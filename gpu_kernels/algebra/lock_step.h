@@ -1,6 +1,6 @@
-// Replaces the Gram matrices and rotations of a block (block_steps.h) in lock-step. Each source has its own conjugate
-// gradient, so only diagonals of matrices count. Matrices are n x n, with n the number of sources. All sums are in
-// double. gate: if it is 0 on the device, nothing is done.
+// Sums and steps of several sources in lock-step, in place of the Gram matrices and rotations of block_steps.h. Each
+// source has its own conjugate gradient, so only the diagonals of matrices count. Matrices are n x n, with n the number
+// of sources. All sums are in double. gate: if it is 0 on the device, nothing is done.
 #pragma once
 #include "gpu_kernels/algebra/block_steps.h"
 

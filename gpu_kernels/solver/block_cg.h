@@ -1,9 +1,8 @@
 // Conjugate gradient for several sources at once, A x_k = b_k with one operator. Links are loaded once for all sources.
 //
-//   block      one Krylov space for all sources (algebra/block_steps.h): fewer steps than separate solves, above all
-//   with
-//              many sources and light masses
-//   lock_step  a Krylov space for each source: as many steps as separate solves
+//     block      one Krylov space for all sources (algebra/block_steps.h): fewer steps than separate solves, above all
+//                 with many sources and light masses
+//     lock_step  a Krylov space for each source: as many steps as separate solves
 //
 // If all sources are loose (ladder::is_loose), lock-step iterates each source to its own target and stops there. It
 // makes no reliable updates, because their time would depend on the other sources. If rounding keeps the true residual

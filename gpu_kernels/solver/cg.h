@@ -191,7 +191,7 @@ class CgSolver {
     int steps_left(const CgReport &report) const;
     bool pure() const { return precise_->A->spec() == sloppy_->A->spec(); }
     bool has_updates() const { return !pure() || deflation_ != nullptr; }
-    // Whether the stretch after one that ended like this starts with a new direction.
+    // Whether the next stretch of iterations starts with a new direction. stop: why the last stretch ended.
     bool is_fresh(CgStop stop) const { return !has_updates() || stop == CgStop::iteration_limit; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 

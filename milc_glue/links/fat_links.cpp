@@ -58,9 +58,9 @@ FatLinkArguments checked(CallArguments &call, const milcgpu_context &context, co
         for (int j = 0; j < k; ++j)
             if (sets[k].links != nullptr && sets[j].links != nullptr &&
                 (sets[k].links == sets[j].links || (*sets[k].links != nullptr && *sets[k].links == *sets[j].links)))
-                refuse(format("sets[%d].links is that of sets[%d]: a handle holds one set", k, j));
+                refuse(format("sets[%d].links is also the handle of sets[%d]: a handle holds one set", k, j));
         if (sets[k].fat == nullptr && sets[k].lng == nullptr && sets[k].links == nullptr)
-            refuse(format("sets[%d] wants nothing: fat, lng and links are all NULL", k));
+            refuse(format("sets[%d] requests nothing: fat, lng and links are all NULL", k));
         for (const auto &[field, member] : {std::pair(sets[k].fat, "fat"), {sets[k].lng, "lng"}}) {
             Name name("sets");
             name.index[0] = k, name.parts[name.last = 1] = member;
@@ -161,7 +161,8 @@ class Maker {
         if (out.to.real == Precision::single && !(found.largest < INFINITY))
             throw Error(
                 Status::nan_or_inf,
-                format("%s: an element is too large for the single precision of the field that it is for", out.what));
+                format("%s: an element is too large for single precision, the precision of the field that receives it",
+                       out.what));
     }
 
     bool is_sent(const LinkField &field) const {

@@ -327,7 +327,7 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
                                 places);
             fields->must_hold();
             if (!made.finite(device))
-                throw Error(Status::nan_or_inf, "phi and psi are finite, but not their products: they are too large");
+                throw Error(Status::nan_or_inf, "phi and psi are finite, but so large that their products are not");
             device.copy_rows_to_host(out.data, made.data(), out.pitch_bytes, record * real_bytes(out.real), volume);
         });
         return format("%s of %zu sites", numbers == MILCGPU_OPEN_SPIN ? "open spins" : "16 gamma matrices", volume);

@@ -44,7 +44,7 @@ void look_at_loaded(milcgpu_eigenvectors &, const std::string &name, const Norma
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =
     "the eigenvectors are no longer what was made or loaded: a bit flipped, or "
-    "somebody wrote there. They are empty now";
+    "other code wrote there. They are empty now";
 // Whether `count` vectors from `first` on still have their checksums on all ranks. If not, empties the handle.
 bool are_whole(milcgpu_eigenvectors &, int first, int count);
 // The same after a deflated call: for all vectors if they did harm, else for a few, other ones each time.

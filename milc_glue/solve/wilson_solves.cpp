@@ -249,7 +249,7 @@ milcgpu_status solve_wilson(const SourcesCall &arguments, milcgpu_wilson &w, con
         of = parameters_of(spec);
         call("together", together), call("n", n);
         if (spec.method == MILCGPU_WILSON_BICGSTAB && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
-            refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
+            refuse(format("together is %d, but BiCGstab takes one source at a time: use MILCGPU_WILSON_CG, "
                           "MILCGPU_ONE_BY_ONE (%d) or for MILCGPU_TOGETHER_AUTO (%d)",
                           together, MILCGPU_ONE_BY_ONE, MILCGPU_TOGETHER_AUTO));
         if (!numbered)

@@ -49,7 +49,7 @@ struct Prepared {
     int given_back() const {
         int lines = 0;
         for (const std::string &line : session.messages)
-            lines += line.find("given back") != std::string::npos;
+            lines += line.find("memory is short: ") != std::string::npos;
         return lines;
     }
 };

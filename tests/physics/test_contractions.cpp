@@ -221,7 +221,7 @@ TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "
         const auto op = [&](int index, const int *about = nullptr) {
             return milcgpu_quarks_spin_taste(m.links, nullptr, index, about, 1, &from, &to);
         };
-        refused(op(milcgpu_spin_taste_index("rhots"), origin), "rhots has a name in MILC and no definition");
+        refused(op(milcgpu_spin_taste_index("rhots"), origin), "rhots has a name in MILC, but no definition");
         refused(op(milcgpu_spin_taste_index("rhoxsape"), origin), "operator of two fields");
         refused(op(milcgpu_spin_taste_index("rhoxsffn"), origin), "rhoxsffn takes fat links");
         refused(op(46, origin), "index 46");

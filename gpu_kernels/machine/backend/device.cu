@@ -68,10 +68,11 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
 #if defined(MILCGPU_WITH_CUDA)
     const int count = gpu_count();
     if (ordinal < 0 || ordinal >= count)
-        throw Error(Status::bad_argument,
-                    format("cuda backend: GPU %d asked for, %d visible (check nvidia-smi and CUDA_VISIBLE_DEVICES, or "
-                           "set MILCGPU_BACKEND=host)",
-                           ordinal, count));
+        throw Error(
+            Status::bad_argument,
+            format("cuda backend: GPU %d is requested, and %d visible (check nvidia-smi and CUDA_VISIBLE_DEVICES, or "
+                   "set MILCGPU_BACKEND=host)",
+                   ordinal, count));
     cudaGetLastError(); // see make_current()
     raise(cudaSetDevice(ordinal), "select the GPU");
     cudaDeviceProp properties;
@@ -181,7 +182,7 @@ void Device::find_kernels(int major, int minor, const char *gpu) {
         code == cudaErrorUnsupportedPtxVersion || code == cudaErrorInvalidPtx) {
         cudaGetLastError();
         throw Error(Status::not_built,
-                    format("GPU %d is a %s, sm_%d%d; this library holds kernels for %s. Build it with ARCH=sm_%d%d, or "
+                    format("GPU %d is a %s, sm_%d%d; this library has kernels for %s. Build it with ARCH=sm_%d%d, or "
                            "set MILCGPU_BACKEND=host",
                            ordinal_, gpu, major, minor, MILCGPU_ARCH, major, minor));
     }
