@@ -24,10 +24,4 @@ DeferredSums::DeferredSums(Device &device, const NormalOperator &A)
       step(device, traits(Epilogue::step).sums * slots_of_sum(A.geometry().sites(A.parity())), "sums of an iteration") {
 }
 
-size_t DeferredSums::bytes(const Geometry &geometry) {
-    const size_t slots = slots_of_sum(geometry.most_sites()) * sizeof(double);
-    return Device::allocated_bytes(traits(Epilogue::plain).sums * slots) +
-           Device::allocated_bytes(traits(Epilogue::step).sums * slots);
-}
-
 } // namespace milcgpu

@@ -90,7 +90,6 @@ struct DeferredSums {
     DeviceArray<double> plain, step;
     DeferredSums() = default;
     DeferredSums(Device &, const NormalOperator &);
-    static size_t bytes(const Geometry &); // what they allocate
 };
 
 // That may be held for longer than the call that made it.
