@@ -140,8 +140,11 @@ void BlockCgSolver::step(int k, bool after_update) {
     block_direction(device_, state, sums ? From::sums : From::before, last);
     if (last)
         add_to_solutions(cg_kept_steps, false); // before p[0] changes
-    (lock_step() ? step_in_lock_step : rotate_twice)(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr,
-                                                     p, state->beta, next, &state->active);
+    TwoRotations step;
+    step.x = ap, step.c = state->minus_alpha;
+    step.y = r, step.m = last ? state->basis : nullptr;
+    step.p = p, step.d = state->beta, step.z = next;
+    (lock_step() ? step_in_lock_step : rotate_twice)(device_, step, &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
@@ -363,9 +366,10 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
         if (of_zero)
             device_.copy_on_device(residual_[done].data, b_[first].data, some * b_.block().source_bytes);
         else
-            residual(device_, *full_, limits_.shift, b_.block().from(first).first(some),
-                     x_.block().from(first).first(some), full_between_.block().first(some),
-                     residual_.block().from(done).first(some), nullptr);
+            residual(device_, *full_, limits_.shift,
+                     {b_.block().from(first).first(some), x_.block().from(first).first(some),
+                      full_between_.block().first(some), residual_.block().from(done).first(some)},
+                     nullptr);
     }
     SourceScales how{};
     for (int j = 0; j < count; ++j)

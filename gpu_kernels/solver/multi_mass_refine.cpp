@@ -11,7 +11,7 @@ constexpr const char *owner = "multi-mass vectors";
 } // namespace
 
 double MultiMassSolver::true_residual(int s) {
-    residual(device_, *full_, limits_.shifts[s].offset, source(), x_[s], full_between_, residual_, sum_.data());
+    residual(device_, *full_, limits_.shifts[s].offset, {source(), x_[s], full_between_, residual_}, sum_.data());
     return sum_.to_host()[0];
 }
 

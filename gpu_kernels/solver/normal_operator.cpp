@@ -3,17 +3,17 @@
 
 namespace milcgpu {
 
-void residual(Device &device, const NormalOperator &A, double shift, const SpinorBlock &b, const SpinorBlock &x,
-              const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums) {
+void residual(Device &device, const NormalOperator &A, double shift, const ResidualFields &of, double *sum,
+              uint64_t *checksums) {
     if (checksums != nullptr)
         device.fill_zero(checksums, NormalOperator::most_checksums * sizeof *checksums);
     HalfCall call;
-    call.in = x, call.out = between;
+    call.in = of.x, call.out = of.between;
     call.send_out = true;
     A.first_half(device, call);
-    call.in = between, call.out = out;
+    call.in = of.between, call.out = of.out;
     call.in_sent = true, call.send_out = false;
-    call.x = x, call.z = b;
+    call.x = of.x, call.z = of.b;
     call.a = shift, call.alpha = 1;
     call.sum = sum, call.checksums = checksums;
     A.second_half(device, call, Epilogue::residual);

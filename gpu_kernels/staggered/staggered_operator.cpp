@@ -36,7 +36,7 @@ void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue ep
         D.tiles = halo_->tiles(Tiles::Which::at_cut);
     } else if (halo_ != nullptr) {
         const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
-        D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out, active);
+        D.exchange = halo_->before_dslash(half.in, 1 - parity, {half.in_sent, half.send_out}, active);
     }
     row.launch(device, D, epilogue);
 }

@@ -5,8 +5,8 @@
 namespace milcgpu {
 
 void KnownSolutions::remember(const milcgpu_plugin_multi_mass_call &call, const std::vector<HostRecords> &solutions,
-                              const HostRecords &source, uint64_t links, bool zero_source, bool resident,
-                              const milcgpu_shift_report *shifts) {
+                              const HostRecords &source, uint64_t links, bool resident,
+                              const milcgpu_multi_mass_report &report) {
     known_.clear();
     const auto mirror_of = [&](const HostRecords &field) {
         Mirror mirror(field, Mirror::Look::whole);
@@ -15,9 +15,10 @@ void KnownSolutions::remember(const milcgpu_plugin_multi_mass_call &call, const 
     };
     const Mirror of_source = mirror_of(source);
     for (int i = 0; i < call.n_shifts; ++i)
-        if (shifts[i].status == MILCGPU_OK)
+        if (report.shifts[i].status == MILCGPU_OK)
             known_.push_back({of_source, resident ? Mirror(solutions[i], Mirror::Look::whole) : mirror_of(solutions[i]),
-                              resident, call.parity, 0.5 * std::sqrt(call.offsets[i]), links, zero_source, shifts[i]});
+                              resident, call.parity, 0.5 * std::sqrt(call.offsets[i]), links, report.source_norm == 0,
+                              report.shifts[i]});
 }
 
 const KnownSolution *KnownSolutions::find(const milcgpu_plugin_solve_call &call, const HostRecords &source,

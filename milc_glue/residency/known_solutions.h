@@ -20,8 +20,7 @@ class KnownSolutions {
   public:
     // Keeps the solutions of the last multi-mass call. HostRecords: the sites of the call's parity.
     void remember(const milcgpu_plugin_multi_mass_call &call, const std::vector<HostRecords> &solutions,
-                  const HostRecords &source, uint64_t links, bool zero_source, bool resident,
-                  const milcgpu_shift_report *shifts);
+                  const HostRecords &source, uint64_t links, bool resident, const milcgpu_multi_mass_report &report);
     void clear() { known_.clear(); }
     bool empty() const { return known_.empty(); }
 

@@ -319,7 +319,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
                 p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
-                                 report->source_norm == 0, resident >= 0, shifts);
+                                 resident >= 0, *report);
                 return true;
             }
             if (!retry.again(

@@ -6,7 +6,7 @@
 #include "milc_glue/api/settings.h"
 #include "milc_glue/residency/ledger.h"
 #include "milc_glue/residency/milc_side.h"
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include "milc_glue/residency/reason.h"
 #include "milc_glue/residency/residency.h"
 #include <map>

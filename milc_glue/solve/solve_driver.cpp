@@ -128,7 +128,7 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
     const milcgpu_context &context = family.context;
     const double vectors =
         0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) / context.ranks->size();
-    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
+    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().backend());
 }
 
 void add(const CgReport &of_pass, CgReport &all) {

@@ -2,7 +2,7 @@
  * random numbers, order of solves, and lines. */
 #include "eigen.h"
 #include "mesons.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include <string.h>
 

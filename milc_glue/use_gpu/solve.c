@@ -1,7 +1,7 @@
 /* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_congrad, ks_multicg_offset_field and dslash_fn_field.
  * quark_invert_control is filled, iterations and total_iters are counted, and the timing lines are printed as MILC's
  * CPU routines do it. */
-#include "solve.h"
+#include "solve_call.h"
 #include <math.h>
 #include <string.h>
 

@@ -296,7 +296,7 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
                                  {},
                                  5e-5};
         const HisqDerivative derivative =
-            hisq_derivative(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms, asked);
+            hisq_derivative(on.device, on.geometry, {links, on.up(made.v), on.up(made.w)}, spec, terms, asked);
         add_force(on.device, on.geometry, links, derivative.by_u, 2 * eps, h);
         force.counts = derivative.counts;
     }

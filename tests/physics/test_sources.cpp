@@ -478,11 +478,11 @@ TEST_CASE("a short solve of many sources of a very light mass for the sanitizers
 }
 
 TEST_CASE("few sources are solved one by one where that is faster", "[sources]") {
-    CHECK(!milcgpu::ladder::together_pays(3, 221184, true, true));
-    CHECK(milcgpu::ladder::together_pays(4, 221184, true, true));
-    CHECK(milcgpu::ladder::together_pays(2, 221184, false, true));
-    CHECK(!milcgpu::ladder::together_pays(12, 8192, true, true)); // 8^3 x 32
-    CHECK(milcgpu::ladder::together_pays(12, 8192, true, false));
+    CHECK(!milcgpu::ladder::together_pays(3, 221184, true, Backend::cuda));
+    CHECK(milcgpu::ladder::together_pays(4, 221184, true, Backend::cuda));
+    CHECK(milcgpu::ladder::together_pays(2, 221184, false, Backend::cuda));
+    CHECK(!milcgpu::ladder::together_pays(12, 8192, true, Backend::cuda)); // 8^3 x 32
+    CHECK(milcgpu::ladder::together_pays(12, 8192, true, Backend::host));
     const reference::Lattice lattice{{4, 4, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 67);
     Session<double> session(lattice, Backend::host);

@@ -46,8 +46,11 @@ struct HisqDerivative {
     UnitarizeAdjointCounts counts;
 };
 // v, w: as they were computed from u; v is on the box.
-HisqDerivative hisq_derivative(Device &, const WideBox &, const LinkField &u, const LinkField &v, const LinkField &w,
-                               const HisqForceSpec &, const ForceTerms &, AskedFields &asked, Halo *halo = nullptr);
+struct HisqLevels {
+    const LinkField &u, &v, &w;
+};
+HisqDerivative hisq_derivative(Device &, const WideBox &, const HisqLevels &, const HisqForceSpec &, const ForceTerms &,
+                               AskedFields &asked, Halo *halo = nullptr);
 double hisq_derivative_flops(const HisqForceSpec &, int terms); // a site
 
 } // namespace milcgpu

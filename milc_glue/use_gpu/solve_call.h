@@ -1,6 +1,6 @@
-/* What the files of solves share: solve.c, invert.c; md.c. */
-#ifndef MILCGPU_GLUE_SOLVE_H
-#define MILCGPU_GLUE_SOLVE_H
+/* What the files of solves share: solve.c, invert.c, md.c, currents.c. */
+#ifndef MILCGPU_GLUE_SOLVE_CALL_H
+#define MILCGPU_GLUE_SOLVE_CALL_H
 
 #include "glue.h"
 
