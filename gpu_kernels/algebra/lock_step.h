@@ -3,6 +3,7 @@
 // double. gate: if it is 0 on the device, nothing is done.
 #pragma once
 #include "gpu_kernels/algebra/block_steps.h"
+#include "gpu_kernels/algebra/dense.h"
 
 namespace milcgpu {
 

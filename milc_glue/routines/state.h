@@ -1,7 +1,7 @@
 // The state of the plugin, one in each process: MILC's side, what stays on the device, the settings, the context, the
 // log. And how an entry of the plugin runs.
 #pragma once
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/comm/clock.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/residency/ledger.h"

@@ -2,6 +2,7 @@
 // site, NaN in one field, the same bits again.
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <complex>

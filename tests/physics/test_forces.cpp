@@ -3,6 +3,7 @@
 #include "examples/lattice_file.h"
 #include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/forces/fermion_force.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"

@@ -1,6 +1,7 @@
 // What the host passes on between GPUs that do not reach each other, and memory of the host that ranks share. Here the
 // test does what kernels would do.
 #include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_segment.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
