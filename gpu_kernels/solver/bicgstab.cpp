@@ -7,7 +7,7 @@ namespace milcgpu {
 
 namespace {
 constexpr const char *owner = "BiCGstab vectors";
-constexpr int steps_a_chunk = 4; // iterations between two looks of the host
+constexpr int steps_a_chunk = 4; // iterations between two reads by the host
 } // namespace
 
 BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) : device_(device), of_(operators) {

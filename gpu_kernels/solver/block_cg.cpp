@@ -106,10 +106,10 @@ void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, const P
 
 // A step along the directions level_->p[k], and the next directions. <R', R'> and beta follow from matrices of the step
 // before the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R>
-// and <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and every
-// fourth one <A P, R>, which removes the rounding errors so far: where residuals fall fast, those of eight steps cost
-// up to three more. The last one also takes a new basis. after_update: the directions follow true residuals, which are
-// not orthogonal to the directions before, so this step sums all of them.
+// and <A P, R> from other matrices. To remove the rounding errors so far, the first of cg_kept_steps steps sums <P, P>,
+// <P, R> and <R, R> over the sites, and every fourth step sums <A P, R>: where residuals fall fast, the errors of eight
+// steps cost up to three more steps. The last step also takes a new basis. after_update: the directions follow true
+// residuals, which are not orthogonal to the directions before, so this step sums all of them.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(level_->p[k]), r = some(level_->r), ap = some(level_->ap),
@@ -124,13 +124,13 @@ void BlockCgSolver::step(int k, bool after_update) {
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
-    level_->A->first_half(device_, call);
+    level_->A->apply_half(device_, call, Epilogue::plain);
     aside([&] {
         products(between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
     });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
-    level_->A->second_half(device_, call, Epilogue::normal);
+    level_->A->apply_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
     if (sums)
@@ -394,7 +394,7 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
         CgReport &own = report.sources[k];
         const double rr = all[j], tolerance = limits_.tolerances[k];
         own.true_residual = std::sqrt(rr / source_rr_[k]);
-        own.relative_residual = 1; // not asked for
+        own.relative_residual = 1; // not requested
         if (rr < tolerance * tolerance * source_rr_[k])
             continue;
         if (steps_left(k, report) <= 0) {

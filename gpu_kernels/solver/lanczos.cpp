@@ -9,7 +9,7 @@ using namespace lanczos;
 
 namespace {
 
-// The size of the basis as a multiple of the vectors wanted: with enough memory, and at least.
+// The number of vectors in the basis, as a multiple of the wanted ones: if memory suffices, and the least.
 constexpr double roomy = 1.5, lean = 1.125;
 int whole_blocks(double vectors) { return static_cast<int>(std::ceil(vectors / block)) * block; }
 int largest_basis(int wanted) { return std::max(4 * block, whole_blocks(roomy * wanted + 2 * block)); }
@@ -170,7 +170,7 @@ class Basis {
 };
 static_assert(most_dense % block == 0, "a block lies in one group");
 
-// As in lowest_eigenvectors. All fields are without ghosts but those that A is applied to.
+// As in lowest_eigenvectors. Only fields that A is applied to have ghosts.
 size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored, int wanted, int basis) {
     const int taken = kept_at_restart(wanted, basis);
     size_t rotation = 0;

@@ -45,7 +45,7 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
         CgReport &cg = report.shifts[s].cg;
         cg.source_norm = report.source_norm;
         cg.true_residual = std::sqrt(rr / bb);
-        cg.relative_residual = 1; // not asked for
+        cg.relative_residual = 1; // not requested
         ++cg.iterations;
         settled[s] = rr < target;
         if (settled[s] || !(rr < INFINITY))

@@ -245,7 +245,7 @@ class Maker {
             if (keep_y)
                 y = field(a_.precision, "HISQ links");
             for (LinkField *one : {&v, &y, &made})
-                if (one->bytes() > 0 && (halo_ == nullptr || one != &made)) // its margin is filled otherwise
+                if (one->bytes() > 0 && (halo_ == nullptr || one != &made)) // with a halo, W's margin is filled below
                     one->clear_behind(context_.geometry), one->keep_sum();
         });
         const LinkField &w = kept(std::move(made));
@@ -253,7 +253,7 @@ class Maker {
         timed([&] {
             const LinkField &around = around_.of(links, a_.fat7.reach());
             make_fat(around, a_.fat7, v);
-            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // and asked then
+            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // tested then
             report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w, !v_is_sent);
             if (!v_is_sent)
                 asked_->used_up(v, "HISQ's V");

@@ -119,7 +119,7 @@ class FlowRun {
     double change(double distance) const {
         return std::isfinite(distance) ? std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0) : 0.1;
     }
-    // last: shortened to end at spec.stop. False: the step became shorter than step_ was.
+    // last: the step is shortened to end at spec.stop. Returns false if it became shorter than step_ was.
     bool make_step(bool last) {
         const double asked = step_;
         for (;;) {

@@ -132,7 +132,7 @@ void fermion_force(milcgpu_gauge &gauge, const ForceArguments &a, const ForceVec
                                "that are nearly singular",
                                place_of_link(look.first_bad).c_str()));
     });
-    gauge.momenta_version = 0; // they are empty where something below fails
+    gauge.momenta_version = 0; // they are empty if anything below fails
     add_force(device, geometry, gauge.u, by_u, 2 * a.spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
@@ -352,7 +352,7 @@ milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcg
                         });
                         g.device().timer_start();
                         const LinkField &u = around.of(g.u, c.reach());
-                        g.momenta_version = 0; // they are empty where something below fails
+                        g.momenta_version = 0; // they are empty if anything below fails
                         gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
                         filled.kernel_seconds = g.device().timer_stop_seconds();
                         filled.flops = gauge_force_flops(c) * g.geometry().volume();

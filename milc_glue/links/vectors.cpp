@@ -50,7 +50,7 @@ void milcgpu::begin_filling(milcgpu_vectors &vectors, int first, int count, int 
 }
 
 void milcgpu::now_filled(milcgpu_vectors &vectors, int first, int count, int parity, bool with_sums) {
-    vectors.context->device->synchronize(); // an error is this call's
+    vectors.context->device->synchronize(); // an error belongs to this call
     for (int k = first; k < first + count; ++k) {
         if (with_sums && vectors.context->verify)
             vectors.sums[parity][k] = checksum_of(vectors, k, parity);

@@ -73,7 +73,7 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
     return c;
 }
 
-// One of the two sets of fields, with its margin from the first operator on that needs it.
+// One of the two sets of fields, with a margin once an operator needs it.
 class Source {
   public:
     Source(milcgpu_meson_links &links, const FullVectors &on_box) : links_(links), on_box_(on_box) {}

@@ -69,7 +69,7 @@ MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSol
     kept_solvers(family.context).busy_with_several = true;
     if (kept.multi_mass && kept.shared == a.shared && kept.multi_mass->shifts() >= n)
         return *kept.multi_mass;
-    kept.multi_mass.reset(); // its memory first
+    kept.multi_mass.reset(); // frees its memory first
     kept.block.reset();
     make_masses(family.device(), kept, a);
     return *kept.multi_mass;
@@ -191,19 +191,20 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
 extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                                        const milcgpu_field *source, const milcgpu_field *solutions,
                                                        milcgpu_multi_mass_report *report) {
-    return multi_mass(
-        "milcgpu_staggered_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full, CallArguments &) {
-            std::vector<HostField> fields;
-            if (full.n_shifts > 0)
-                require(solutions, "milcgpu_staggered_multi_mass", "solutions");
-            for (int i = 0; i < full.n_shifts; ++i)
-                fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-            const int on = parity_index(full.parity);
-            require_apart(occupied(*links->context, "solutions", true, fields, on));
-            return Write([context = links->context, fields, parity = on](int i, const SpinorBlock &x, bool) {
-                context->reorder->to_host(x, parity, fields[i]);
-            });
-        });
+    return multi_mass("milcgpu_staggered_multi_mass", links, spec, source, report,
+                      [&](const milcgpu_multi_mass_spec &full, CallArguments &) {
+                          std::vector<HostField> fields;
+                          if (full.n_shifts > 0)
+                              require(solutions, "milcgpu_staggered_multi_mass", "solutions");
+                          for (int i = 0; i < full.n_shifts; ++i)
+                              fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
+                          const int on = parity_index(full.parity);
+                          require_apart(occupied(*links->context, "solutions", true, fields, on));
+                          return Write(
+                              [context = links->context, fields, parity = on](int i, const SpinorBlock &x, bool) {
+                                  context->reorder->to_host(x, parity, fields[i]);
+                              });
+                      });
 }
 
 extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *links,
@@ -218,7 +219,7 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                           need_vectors(*to, call("first", first), full.n_shifts, "first");
                           return Write([to, first, filled = std::vector<int>(), parity = parity_index(full.parity)](
                                            int i, const SpinorBlock &x, bool last) mutable {
-                              begin_filling(*to, first + i, 1, parity); // until all are there
+                              begin_filling(*to, first + i, 1, parity); // until all are written
                               convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
                               filled.push_back(first + i);
                               for (size_t k = 0; last && k < filled.size(); ++k)

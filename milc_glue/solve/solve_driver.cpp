@@ -17,7 +17,7 @@ void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
     of.full = s.make(full);
     of.precise = s.precise == full ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
-    // Single precision with the same reals, if half is asked for beside a finer precision.
+    // Single precision with the same reals, if half is requested beside a finer precision.
     if (s.sloppy.spinor == Precision::half && s.precise.spinor != Precision::half)
         of.finer = [make = s.make, reals = s.sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
@@ -49,7 +49,7 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
             ++on_shelf, oldest = entry;
     }
     if (on_shelf >= family.most_kept())
-        solvers.erase(oldest); // its memory first
+        solvers.erase(oldest); // frees its memory first
     made.make = family.maker();
     family.make_solver(made);
     solvers.push_front(std::move(made));
@@ -66,7 +66,7 @@ SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, Operator
 
 namespace {
 
-// Whether half precision is asked for and suffices for the eigenvalues of the solve.
+// Whether half precision is requested and suffices for the eigenvalues of the solve.
 bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
@@ -98,7 +98,7 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
     const OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
     if (solver.block && solver.block->sources() >= most && solver.block->spec() == spec)
         return *solver.block;
-    solver.block.reset(); // its memory first
+    solver.block.reset(); // frees its memory first
     const Operator &full = solver.operators.full;
     const Operator A = operator_of_several(solver, spec);
     make_for_most(most, [&](int scratch) {
@@ -166,7 +166,20 @@ class GroupSolve {
                 sources_.load(group_, verification);
                 const auto open = [](const SourceOnTheWay &source) { return !source.ended; };
                 while (std::any_of(group_.of.begin(), group_.of.end(), open)) {
-                    group_.alone ? pass_alone(verification) : pass();
+                    if (group_.alone) {
+                        const KeptSolver &solver = group_.solver;
+                        SourceOnTheWay &source = group_.of[0];
+                        const CgLimits limits = limits_alone(verification);
+                        group_.look(0, [&] {
+                            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
+                                                    : solver.cg->solve(limits, task_.progress);
+                            add(last_, source.report);
+                            ++source.passes;
+                        });
+                        all_well_ = !source.ended && last_.status == Status::ok;
+                    } else {
+                        pass_together();
+                    }
                     sources_.complete(group_);
                 }
                 return 0;
@@ -226,24 +239,16 @@ class GroupSolve {
     }
 
   private:
-    void pass_alone(Verification &verification) {
-        KeptSolver &solver = group_.solver;
-        SourceOnTheWay &source = group_.of[0];
+    CgLimits limits_alone(Verification &verification) const {
         CgLimits limits = task_.a.limits;
-        limits.tolerance = source.tolerance;
+        limits.tolerance = group_.of[0].tolerance;
         limits.max_iterations = task_.each.max_iterations[group_.first];
-        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, solver.sloppy.spinor);
+        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, group_.solver.sloppy.spinor);
         limits.checksums = verification.checksums_of_links();
         limits.deflation = deflation_;
-        group_.look(0, [&] {
-            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
-                                    : solver.cg->solve(limits, task_.progress);
-            add(last_, source.report);
-            ++source.passes;
-        });
-        all_well_ = !source.ended && last_.status == Status::ok;
+        return limits;
     }
-    void pass() {
+    void pass_together() {
         BlockCgSolver &solver = *group_.solver.block;
         const CgLimits &asked = task_.a.limits;
         SourcesLimits limits;

@@ -28,8 +28,8 @@ class EvenOdd {
     WilsonVectors &source() { return b_; }
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
 
-    // r = b_p + kappa D_pq R_q^-1 b_q, whose norm, or that of b, source_norm() is from then on.
-    // measure_all: the residual to become small is b - M x on all sites, relative to b; else that on the sites of M.
+    // r = b_p + kappa D_pq R_q^-1 b_q. From then on source_norm() is the norm of r or of b.
+    // measure_all: the solve reduces b - M x on all sites, relative to b; else the residual on the sites of M.
     void make_source(bool measure_all) {
         const int p = M_.parity();
         divide(1 - p, b_.on[1 - p], x_.on[1 - p]);
@@ -103,14 +103,14 @@ class EvenOdd {
     double source_norm_ = 0, norm_on_p_ = 0;
 };
 
-// Where b - M x is not small enough after a pass, the next one is to be more exact; so many at the most.
+// If b - M x is still too large after a pass, the next pass is more exact; at most this many.
 constexpr int most_passes = 6;
 
 const WilsonMatrix &matrix_of(const KeptSolver &solver) {
     return static_cast<const WilsonNormal &>(*solver.operators.full).matrix();
 }
 
-// The sources of a call, by way of the even-odd system.
+// The sources of a call, solved by the even-odd system.
 class WilsonSources : public SourcesOfCall {
   public:
     WilsonSources(milcgpu_wilson &w, const WilsonParameters &of, const milcgpu_wilson_spec &spec, SolveTask &task,
@@ -169,7 +169,7 @@ class WilsonSources : public SourcesOfCall {
         w_.device().collective("the loading of a guess", [&] { w_.reorder.to_device(guess, parity, group.x[k]); });
         require_finite_vector(w_.device(), group.x[k], parity, ("initial guess" + number).c_str());
     }
-    // From the source of the system to that of what is iterated on.
+    // Makes the source of the iteration from the source of the system.
     void begin(Group &group, int k) {
         EvenOdd &system = system_of(group, k);
         SourceOnTheWay &source = group.of[k];
@@ -194,7 +194,7 @@ class WilsonSources : public SourcesOfCall {
         report.source_norm = system.source_norm();
         report.true_residual = now.residual;
         report.relative_residual = now.relative;
-        // How far both are from what was asked for; below 1 all is well.
+        // How far both residuals are from their tolerances; below 1 both are met.
         const double far = std::fmax(source.wanted > 0 ? now.residual / source.wanted : 0,
                                      relative_ > 0 ? now.relative / relative_ : 0);
         const bool finite = now.residual < INFINITY && now.relative < INFINITY;
@@ -211,7 +211,7 @@ class WilsonSources : public SourcesOfCall {
             source.tolerance *= 0.5 / far;
             source.ended = false;
         }
-        // The pass names residual and tolerance of the system that it iterates on.
+        // The solver's message names residual and tolerance of the system that it iterates on.
         if (source.ended && report.status != Status::ok && is_answer(report.status))
             report.message = why_it_ended_early(report, source.wanted, relative_, group.precise);
     }

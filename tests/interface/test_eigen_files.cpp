@@ -1,5 +1,5 @@
 // Eigenvectors in MILC's files: the same bytes again, on ranks too, and files that do not hold are refused.
-#include "examples/mode_line.h"
+#include "examples/lib/mode_line.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/solve/eigen_file.h"
 #include "milc_glue/solve/eigen_handle.h"

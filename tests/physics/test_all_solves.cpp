@@ -1,5 +1,5 @@
-// What holds for the solves of all families of operators alike: a source that changes on the device, what a progress
-// callback must not do.
+// Rules that the solves of all families of operators share: what a source that changes on the device does, and what a
+// progress callback must not do.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
@@ -80,11 +80,11 @@ struct World {
     }
 };
 
-// A call that solves: of sources, to solutions.
+// A call that solves for `sources` and writes `solutions`.
 struct Family {
     std::string name;
     bool dirac;
-    int marked_site; // where a value of source 1 becomes the marker
+    int marked_site; // where the value of source 1 becomes the marker
     std::function<milcgpu_status(World &, Progress, void *, std::vector<milcgpu_field> &, std::vector<milcgpu_field> &)>
         solve;
 };
@@ -120,7 +120,7 @@ std::vector<Family> families(const World &world) {
                            return milcgpu_staggered_solve_sources(w.session.links, &spec, together, sources, b.data(),
                                                                   x.data(), nullptr);
                        }});
-        // On sites of both parities, in a short run of one way alone.
+        // On a site of each parity; in a short run on one site.
         for (const int site :
              long_tests() || together == MILCGPU_BLOCK ? std::vector<int>{0, odd} : std::vector<int>{0}) {
             const std::string where = way + (site == 0 ? ", even site" : ", odd site");
@@ -180,7 +180,7 @@ bool untouched(const Solved &s) {
     return std::all_of(s.x.begin(), s.x.end(), [](const Words &x) { return x == Words(x.size(), 0.5); });
 }
 
-// Changes the marked value wherever it is on the device, in so many attempts to solve.
+// Changes the marked value wherever it is on the device, in the first `left` attempts to solve.
 struct Changes {
     milcgpu::Device &device;
     int left;
@@ -193,7 +193,7 @@ struct Changes {
 
 } // namespace
 
-TEST_CASE("a source that changes on the device is loaded and solved again; the second change gives CORRUPTED",
+TEST_CASE("a solve loads a source again that changed on the device; a second change gives CORRUPTED",
           "[faults][all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
@@ -212,11 +212,11 @@ TEST_CASE("a source that changes on the device is loaded and solved again; the s
             CHECK(twice.left == 0);
             CHECK(failed.status == MILCGPU_CORRUPTED);
             CHECK(has(failed.error, "changed while it was solved for, twice in a row"));
-            if (!has(family.name, "way 3")) // others of them are solved
+            if (!has(family.name, "way 3")) // way 3 solves the other sources
                 CHECK(untouched(failed));
             CHECK(run(w, family, nullptr, nullptr).x == right.x);
         }
-        // A source that stays on the device has a checksum of its own, and is not loaded again.
+        // A source that stays on the device has its own checksum and is not loaded again.
         Words b = w.colour[1], x(b.size());
         b[2] = marker;
         const milcgpu_field from = w.session.field(b), to = w.session.field(x);
@@ -250,7 +250,7 @@ struct Nested {
             ++calls;
             refused += status == MILCGPU_BAD_ARGUMENT && has(milcgpu_last_error(), "called inside a callback");
         }
-        // Nor does anything end there.
+        // Nor may the callback destroy a handle.
         milcgpu_links_destroy(w.session.links);
         milcgpu_wilson_destroy(w.wilson);
         milcgpu_meson_links_destroy(w.meson);
@@ -261,7 +261,7 @@ struct Nested {
     static void progress(void *user, int, double) { static_cast<Nested *>(user)->call(); }
 };
 
-// Throws from a call on, an exception of either kind.
+// Throws from the given call on: a standard exception, or a value.
 struct Thrower {
     int from, calls = 0;
     bool standard;
@@ -280,7 +280,7 @@ struct Thrower {
 
 } // namespace
 
-TEST_CASE("calls inside a progress callback are refused, and its exceptions do not pass through C",
+TEST_CASE("a progress callback may not call the library, and its exceptions do not pass through C",
           "[errors][all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
@@ -306,7 +306,7 @@ TEST_CASE("calls inside a progress callback are refused, and its exceptions do n
     }
 }
 
-TEST_CASE("callbacks of flow, gauge fixing, message lines and lists: calls inside them, and exceptions",
+TEST_CASE("callbacks of flow, gauge fixing, message lines and lists may not call the library nor throw through C",
           "[errors][all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
@@ -345,7 +345,7 @@ TEST_CASE("callbacks of flow, gauge fixing, message lines and lists: calls insid
         CHECK(fixes(&nested) == MILCGPU_OK);
         CHECK(nested.calls == 4 * 6);
         CHECK(nested.refused == nested.calls);
-        // Lines come when outputs are written: what `message` throws is dropped.
+        // The library writes lines while it writes outputs, so it drops what `message` throws.
         w.session.context->verbosity = 2;
         w.session.context->message = [](void *, const char *) { throw 42; };
         const Family one = families(w)[0];
@@ -355,8 +355,7 @@ TEST_CASE("callbacks of flow, gauge fixing, message lines and lists: calls insid
     }
 }
 
-TEST_CASE("a source 1e-20 of its guess converges in every precision, by each solver that takes a guess",
-          "[all_solves]") {
+TEST_CASE("each solver that takes a guess solves for a source 1e-20 of the guess, in every precision", "[all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
         for (const double size : {1e-20, 1e-40})
@@ -390,9 +389,9 @@ TEST_CASE("a source 1e-20 of its guess converges in every precision, by each sol
     }
 }
 
-// A point source under a large shift is solved in a few steps, until nothing is left of the residual in the precision
-// of the iteration. Then <p, A p> is 0, and the operator is positive all the same.
-TEST_CASE("a solve whose residual falls to 0 in its precision says what it reached", "[all_solves]") {
+// A point source under a large shift is solved in a few steps, until the residual is 0 in the precision of the
+// iteration. Then <p, A p> is 0 although the operator is positive.
+TEST_CASE("a solve whose residual falls to 0 in its precision reports the residual that it reached", "[all_solves]") {
     for (const milcgpu::Backend backend : backends()) {
         World w(backend);
         Words b(w.colour[0].size());
@@ -411,11 +410,13 @@ TEST_CASE("a solve whose residual falls to 0 in its precision says what it reach
                         const milcgpu_status status =
                             milcgpu_staggered_solve(w.session.links, &how, &from, &to, &report);
                         CAPTURE(status, report.true_residual, report.message);
-                        CHECK(status <= MILCGPU_PRECISION_FLOOR); // an answer
+                        // It converged, or stopped at the floor of its precision.
+                        CHECK(status <= MILCGPU_PRECISION_FLOOR);
                         const double floor = precise == MILCGPU_HALF ? 3e-4 : precise == MILCGPU_SINGLE ? 1e-6 : 1e-12;
                         CHECK(report.true_residual < floor);
                         CHECK((status != MILCGPU_OK || tolerance <= 0 || report.true_residual < tolerance));
-                        // As the refinement of several masses, which begins with their solutions.
+                        // As the refinement of several masses does, which begins with the solutions of the shared
+                        // iteration.
                         const milcgpu_pole poles[] = {{offset, tolerance, relative}, {3 * offset, tolerance, relative}};
                         Words y(b.size());
                         const milcgpu_field both[] = {to, w.session.field(y)};

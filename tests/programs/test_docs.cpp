@@ -1,5 +1,5 @@
 // Whether the docs name what there is.
-#include "examples/csv.h"
+#include "examples/lib/csv.h"
 #include "milc_glue/api/milcgpu.h"
 #include "tests/run_support.h"
 #include "tests/source_text.h"
@@ -525,7 +525,7 @@ TEST_CASE("pictures: a line says where gnuplot is missing; one that is not drawn
     const std::string table = folder.path.string() + "/flow.csv";
     std::ofstream(table) << "no table\n";
     const tests::Run broken = tests::draw(table);
-    CHECK(broken.count("no picture: gnuplot failed on examples/flow.gp with " + table + "\n") == 1);
+    CHECK(broken.count("no picture: gnuplot failed on examples/plots/flow.gp with " + table + "\n") == 1);
     CHECK(broken.status == 1);
     // A full disk: files end at 2048 bytes.
     const std::string scaling = folder.path.string() + "/scaling";
@@ -570,7 +570,7 @@ TEST_CASE("pictures: no table and no name of a folder runs a command", "[docs]")
     // Each cell of each table in turn, as a command in all ways.
     for (const auto &file : std::filesystem::directory_iterator("docs")) {
         const std::string name = file.path().stem();
-        if (file.path().extension() != ".csv" || !std::filesystem::exists("examples/" + name + ".gp"))
+        if (file.path().extension() != ".csv" || !std::filesystem::exists("examples/plots/" + name + ".gp"))
             continue;
         std::ifstream lines(file.path());
         std::string text, line;

@@ -101,7 +101,7 @@ void Device::add_over_ranks(double *values, int count) {
 void Device::collective(const char *phase, const std::function<void()> &work) {
     if (ranks_ == nullptr)
         return work();
-    if (in_collective_) // a rank that failed before this point is in the outer one already: all ranks meet there
+    if (in_collective_) // a rank that failed before this point waits in the outer one, where all ranks meet
         return ranks_->collective(phase, work);
     struct Inside {
         bool &now;

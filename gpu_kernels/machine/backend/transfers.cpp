@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t staging_bytes = size_t(4) << 20; // size of each pinned buffer
 constexpr int staging_slots = 6;
-constexpr size_t least_staged = size_t(1) << 17; // bytes; the driver copies fewer as fast
+constexpr size_t least_staged = size_t(1) << 17; // the driver copies fewer bytes as fast
 constexpr size_t letter_bytes = 8192;
 // Most copies to the device in flight without a wait; one more letter is for copies to the host
 constexpr int most_letters = 16;
