@@ -43,9 +43,11 @@ void block_axpy(Device &, const SpinorBlock &x, const Complex<double> *c, const 
 // most_rotated_twice fields each; z must not overlap the others. Sums are in double, and y and z are rounded once.
 // Bytes a site: 5 N spinors; flops a site: 48 N N, or 72 N N. Throws Error(bad_argument).
 constexpr int most_rotated_twice = 16;
-void rotate_twice(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                  const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
-                  const int *gate = nullptr);
+struct TwoRotations {
+    SpinorBlock x, y, p, z;
+    const Complex<double> *c = nullptr, *m = nullptr, *d = nullptr; // m may stay nullptr
+};
+void rotate_twice(Device &, const TwoRotations &, const int *gate = nullptr);
 
 // For deflation: products of N vectors in half precision with M <= most_few fields in single. Throws
 // Error(bad_argument).

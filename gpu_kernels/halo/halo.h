@@ -28,6 +28,12 @@ namespace milcgpu {
 
 struct Pieces;
 
+// A launch of D between others. sent: the previous launch made `in` and sent its ghosts. sends: this launch makes the
+// `in` of the next one.
+struct InARow {
+    bool sent = false, sends = false;
+};
+
 class Halo {
   public:
     // neighbour[mu]: the rank behind [0] and the rank ahead [1], used if mu is cut. Device, ranks and geometry must
@@ -48,9 +54,8 @@ class Halo {
     const std::string &how_messages_travel() const { return how_messages_travel_; }
 
     // Call this before D of `in`, which is on the sites of `parity`, and pass the result to that launch of D. The
-    // ghosts of `in` are in place when this returns, or arrive during the launch. sent: the previous launch made `in`
-    // and sent its ghosts. send_out: the launch makes the `in` of the next D.
-    PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false,
+    // ghosts of `in` are in place when this returns, or arrive during the launch.
+    PeerLaunch before_dslash(const SpinorBlock &in, int parity, const InARow &row = {},
                              const ActiveSources &active = {});
 
     // Sends ghosts to peers, if there are any. The next launch must then be called with `sent`.

@@ -63,10 +63,8 @@ class BlockCgSolver {
 
     std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
-    // Bytes that a solver allocates, its single one not included.
-    static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
-    // Bytes that a solve of staggered fermions adds if it starts in double.
-    static size_t later_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
+    // For plans of memory: allocates what a solve adds if it starts in double.
+    void allocate_changes();
 
   private:
     // Numbers of the sources that iterate together, in the order of their fields.

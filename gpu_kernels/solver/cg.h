@@ -122,12 +122,8 @@ class CgSolver {
     // true residual was computed.
     std::vector<Region> checked_regions(const CgReport &) const;
 
-    // Bytes that a solver of these precisions allocates; `full` is the precision of the links as handed over.
-    // later_bytes: bytes that a solve adds if it leaves half precision or starts in double.
-    static size_t workspace_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                                  Precision full, int components = 1);
-    static size_t later_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                              int components = 1);
+    // For plans of memory: allocates what a solve adds if it leaves half precision or starts in double.
+    void allocate_changes();
 
   private:
     static constexpr const char *owner = "conjugate gradient vectors";

@@ -120,7 +120,6 @@ class Deflation {
     double lowest(double shift) const { return vectors_.highest() + shift; }
     double flops(int sources) const;
     double bytes(int sources) const;
-    static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);
 
   private:
     Device &device_;

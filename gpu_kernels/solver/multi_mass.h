@@ -71,9 +71,8 @@ class MultiMassSolver {
     int shifts() const { return x_.sources(); }
     std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
-    // Bytes that a solver of these stages allocates, without `refiner`.
-    static size_t workspace_bytes(const Geometry &, const std::vector<OperatorSpec> &stages, int shifts,
-                                  bool refines_together);
+    // Allocates what the refinement of several shifts together needs.
+    void allocate_refinement();
 
   private:
     // A precision of the shared iteration: its vectors and its recorded launches.

@@ -81,15 +81,17 @@ class NormalOperator {
 
 // out = b - A x. *sum (device) = |out|^2; several sources only without a sum. between: room for B x. checksums (device;
 // nullptr: not wanted): those of checked_regions(), as the launch has read the data.
-void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
-              const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
+struct ResidualFields {
+    SpinorBlock b, x, between, out;
+};
+void residual(Device &, const NormalOperator &, double shift, const ResidualFields &, double *sum,
+              uint64_t *checksums = nullptr);
 
 // Slots for the sums of the two launches of an iteration. Each sum is deferred to the next launch (reduce.h).
 struct DeferredSums {
     DeviceArray<double> plain, step;
     DeferredSums() = default;
     DeferredSums(Device &, const NormalOperator &);
-    static size_t bytes(const Geometry &); // what they allocate
 };
 
 // An operator that may outlive the call that made it.

@@ -174,8 +174,8 @@ inline OperatorSpec of_several(const OperatorSpec &sloppy) {
 // Whether a block solve of n sources of one mass is faster than n solves. sites: of a parity, on a rank. Example: at
 // 24^3 x 32 and mass 0.01 a source took 281, 199, 151 ms in a block of 2, 3, 4. Alone it took 187 ms in half precision
 // and 302 ms in single. On a GPU about 90 us of a block step do not depend on the number of sites.
-inline bool together_pays(int n, double sites, bool alone_in_half, bool on_gpu) {
-    return n >= (alone_in_half ? 4 : 2) && (!on_gpu || n * sites >= 1 << 18);
+inline bool together_pays(int n, double sites, bool alone_in_half, Backend backend) {
+    return n >= (alone_in_half ? 4 : 2) && (backend == Backend::host || n * sites >= 1 << 18);
 }
 
 // Whether lock-step in half precision, if half serves, is faster for sources that took `steps` steps in one Krylov

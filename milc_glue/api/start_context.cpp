@@ -4,6 +4,7 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/checksum_room.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/sized.h"
 #include <algorithm>

@@ -99,7 +99,7 @@ LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const 
         fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
         report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
     });
-    HisqDerivative made = hisq_derivative(device, box, u, v, w, a.hisq, terms, asked, halo);
+    HisqDerivative made = hisq_derivative(device, box, {u, v, w}, a.hisq, terms, asked, halo);
     report.svd_links += made.counts.by_singular_values;
     report.filtered_links = made.counts.filtered;
     return std::move(made.by_u);

@@ -385,7 +385,7 @@ milcgpu_status milcgpu_quarks_gauss_smear(milcgpu_meson_links *links, int hop, d
             links_in_space(l, hop);
             fields.changes();
             const Scratch scratch = l.halo() == nullptr ? in_place.allocate(l, slice >= 0) : Scratch();
-            const bool in_scratch = smear(l.device(), l.halo(), l.box, l.products, l.u, hop, width, steps, slice,
+            const bool in_scratch = smear(l.device(), l.halo(), l.box, l.products, l.u, {hop, width, steps, slice},
                                           fields.vectors(), scratch.vectors());
             fields.deliver(in_scratch ? scratch.vectors() : fields.vectors());
         }

@@ -16,7 +16,7 @@ using namespace tests;
 
 TEST_CASE("precisions by the size of the lattice", "[plugin]") {
     const auto chosen = [](bool gpu, bool in_double, int sites) {
-        return std::string(automatic_policy(gpu, in_double, sites)->name);
+        return std::string(automatic_policy(gpu, sites, in_double)->name);
     };
     CHECK(chosen(true, true, 65536) == "double-half");
     CHECK(chosen(true, true, 65535) == "double-single");

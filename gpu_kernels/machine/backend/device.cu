@@ -38,6 +38,13 @@ Device::Device(Backend backend, int ordinal, Closed) : LaunchQueue(backend), ord
     parts_below_ = backend == Backend::cuda ? gpu_parts_below : host_parts_below;
 }
 
+Device::Device(CountsOnly) : Device(Backend::host, 0, Closed()) {
+    counts_only_ = true;
+    observer_ = [](const char *what) {
+        throw Error(Status::bad_argument, format("%s: on a device that only counts memory", what));
+    };
+}
+
 LaunchQueue &queue_of(Device &device) { return device; }
 const LaunchQueue &queue_of(const Device &device) { return device; }
 
@@ -218,6 +225,11 @@ void *Device::try_allocate(size_t bytes) {
     void *pointer = nullptr;
     if (memory_limit_ != 0 && used_bytes_ + allocated_bytes(bytes) > memory_limit_)
         return nullptr;
+    if (counts_only_) { // an address behind the last array
+        const auto last = allocations_.rbegin();
+        return last == allocations_.rend() ? reinterpret_cast<void *>(alignment)
+                                           : static_cast<unsigned char *>(last->first) + last->second.bytes;
+    }
     if (!on_gpu()) // exactly so many bytes, so that sanitizers find accesses beyond the end
         return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
 #if defined(MILCGPU_WITH_CUDA)
@@ -277,6 +289,8 @@ void Device::release(void *pointer) noexcept {
 }
 
 void Device::free_now(void *pointer) noexcept {
+    if (counts_only_)
+        return;
     if (!on_gpu())
         std::free(pointer);
 #if defined(MILCGPU_WITH_CUDA)
@@ -416,6 +430,8 @@ void Device::set_block(int threads) {
 }
 
 double *Device::sum_slots(size_t count) {
+    if (counts_only_) // a context allocates them when it starts
+        return nullptr;
     if (sum_slots_.empty() || count > sum_slots_.back().count) {
         sum_slots_.push_back({static_cast<double *>(allocate(count * sizeof(double), "partial sums")), count});
         fill(sum_slots_.back().data, 0xFF, count * sizeof(double));
