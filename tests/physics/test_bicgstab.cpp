@@ -118,15 +118,6 @@ CgLimits limits_of(double tolerance, int max_iterations = 1000) {
     return limits;
 }
 
-Status status_of(const std::function<void()> &work) {
-    try {
-        work();
-    } catch (const Error &error) {
-        return error.status();
-    }
-    return Status::ok;
-}
-
 } // namespace
 
 TEST_CASE("BiCGstab solves with an operator that is not hermitian: D^2 with a complex shift", "[operators]") {
@@ -241,7 +232,7 @@ TEST_CASE("BiCGstab takes guesses and limits, solves a zero source, stops at the
             CHECK(half_way.true_residual > 1e-9);
             const double checked = bench.residual(b, bench.download(solver.solution(), 0), 0);
             CHECK(checked == Approx(half_way.true_residual).epsilon(1e-9));
-            CHECK(half_way.message.find("did not reach") != std::string::npos);
+            CHECK(has(half_way.message, "did not reach"));
             few.max_restarts = 8; // several short stretches
             const CgReport to_the_end = solver.solve(few, {});
             CHECK(to_the_end.status == Status::ok);
@@ -327,7 +318,7 @@ TEST_CASE("BiCGstab stops at NaN, reports a breakdown and checks its limits", "[
         CAPTURE(said.message, said.steps);
         CHECK(said.status == Status::not_converged);
         CHECK(said.breakdowns >= 3);
-        CHECK(said.message.find("breaks down") != std::string::npos);
+        CHECK(has(said.message, "breaks down"));
         CHECK(said.true_residual == 1);
     }
 }

@@ -51,8 +51,6 @@ milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
     return spec;
 }
 
-bool last_error_says(const char *what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
-
 } // namespace
 
 TEST_CASE("gauge fixing takes the steps of the reference, in every gauge, with phases and without", "[measurements]") {
