@@ -73,7 +73,7 @@ TEST_CASE("reference: D_+^dag is D_-, the free propagator is the closed form, an
     const Gauge links = rough_links(lattice);
     const WilsonField psi = random_wilson_field(lattice, 1), phi = random_wilson_field(lattice, 2);
     const WilsonField d_plus = wilson_dslash(lattice, links, psi, 1), d_minus = wilson_dslash(lattice, links, phi, -1);
-    CHECK(std::abs(dot(phi, d_plus) - dot(d_minus, psi)) < 1e-13 * std::sqrt(norm2(phi) * norm2(d_plus)));
+    CHECK(std::abs(dot(phi, d_plus) - dot(d_minus, psi)) < 1e-16 * std::sqrt(norm2(phi) * norm2(d_plus)));
     const SpinMatrix &g5 = gamma_matrix(4);
     CHECK(norm2(g5 * wilson_dslash(lattice, links, g5 * psi, 1) - wilson_dslash(lattice, links, psi, -1)) <
           1e-30 * norm2(d_plus));
@@ -92,7 +92,7 @@ TEST_CASE("reference: D_+^dag is D_-, the free propagator is the closed form, an
         const WilsonField there =
             Number(kappa) * (inverse(r) * on_parity(lattice, wilson_dslash(lattice, links, here, 1), 1 - parity));
         CHECK(norm2(wilson_matrix(lattice, links, r, kappa, here + there, 1) -
-                    wilson_even_odd(lattice, links, r, kappa, psi, 1, parity)) < 1e-29 * norm2(psi));
+                    wilson_even_odd(lattice, links, r, kappa, psi, 1, parity)) < 1e-31 * norm2(psi));
     }
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("on unit links the clover term is exactly 1; it ignores boundary signs
         // Hermitian: <psi, R phi> = <R psi, phi>.
         const WilsonField phi = reference::random_wilson_field(lattice, 5);
         CHECK(std::abs(dot(psi, bench.multiply(r, phi)) - dot(r_psi, phi)) <
-              1e-14 * std::sqrt(norm2(r_psi) * norm2(phi)));
+              1e-16 * std::sqrt(norm2(r_psi) * norm2(phi)));
     }
 }
 

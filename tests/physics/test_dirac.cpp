@@ -420,9 +420,9 @@ TEST_CASE("contractions give the norm, find the momentum of a plane wave and are
         const auto sums = d.slices(MILCGPU_GAMMAS_MILC, {at_rest, k, {{1, 0, 1}, k.parity, k.origin}}, same, wave);
         const double all = slice(lattice) * reference::norm2(phi[0]);
         for (size_t t = 0; t < times; ++t) {
-            CHECK(std::abs(sums[15 * times + t]) <= 1e-14 * all);
-            CHECK(std::abs(sums[(16 + 15) * times + t] - all) <= 1e-14 * all);
-            CHECK(std::abs(sums[(32 + 15) * times + t]) <= 1e-14 * all);
+            CHECK(std::abs(sums[15 * times + t]) <= 1e-15 * all);
+            CHECK(std::abs(sums[(16 + 15) * times + t] - all) <= 1e-15 * all);
+            CHECK(std::abs(sums[(32 + 15) * times + t]) <= 1e-15 * all);
         }
         // The same gauge transformation acts on both fields.
         const auto g = reference::random_transformation(lattice, 11);
