@@ -36,14 +36,14 @@ struct DiracField {
           odd(*context.device, p, context.geometry.without_ghosts(), 1, "Dirac fields", sources, spins) {}
     FullVectors vectors() const { return {even, odd}; }
     // Throws if a site holds NaN or infinity.
-    void load(SpinorReorder &reorder, const HostField &from, const char *what, LoadedVectors &loaded) const {
+    void load(SpinorReorder &reorder, const HostField &from, const char *what, Verification &verification) const {
         for (int k = 0; k < even.sources(); ++k) {
             HostField vector = from;
             vector.data = static_cast<unsigned char *>(from.data) + k * dirac_reals * real_bytes(from.real);
             reorder.to_device(vector, 0, even[k]);
             reorder.to_device(vector, 1, odd[k]);
         }
-        loaded.add(even), loaded.add(odd);
+        verification.loaded(even), verification.loaded(odd);
         for (const auto &[field, parity] : {std::pair(&even, "even"), std::pair(&odd, "odd")})
             for (int k = 0; k < field->sources(); ++k) {
                 const long long bad = first_not_finite(device, (*field)[k]);
@@ -78,26 +78,27 @@ struct HostPair {
 class FieldPair {
   public:
     FieldPair(milcgpu_context &context, Precision p, int sources, bool two)
-        : reorder_(*context.device, context.map, context.geometry, spins), loaded_(context) {
+        : reorder_(*context.device, context.map, context.geometry, spins), context_(context) {
         left_.emplace(context, p, sources);
         if (two)
             right_.emplace(context, p, sources);
     }
     void load(const HostField &phi, const char *left, const HostField &psi, const char *right) {
         two_ = !same(phi, psi);
-        loaded_.forget();
-        left_->load(reorder_, phi, left, loaded_);
+        verification_.emplace(context_);
+        left_->load(reorder_, phi, left, *verification_);
         if (two_)
-            right_->load(reorder_, psi, right, loaded_);
+            right_->load(reorder_, psi, right, *verification_);
     }
     // Call it after the last read, before anything is returned. Throws if the fields are no longer what was loaded.
-    void must_hold() const { loaded_.must_hold(); }
+    void must_hold() const { verification_->loaded_must_hold(); }
     FullVectors phi() const { return left_->vectors(); }
     FullVectors psi() const { return (two_ ? right_ : left_)->vectors(); }
 
   private:
     SpinorReorder reorder_;
-    LoadedVectors loaded_;
+    milcgpu_context &context_;
+    std::optional<Verification> verification_;
     std::optional<DiracField> left_, right_;
     bool two_ = false;
 };

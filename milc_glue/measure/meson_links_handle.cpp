@@ -48,7 +48,10 @@ void milcgpu_meson_links::look_at_used() {
         throw;
     }
     device().collective("a look at fat links", look_at_fat);
-    device().collective("a look at quark fields", [&] { loaded_vectors.must_hold(); });
+    device().collective("a look at quark fields", [&] {
+        if (fields)
+            fields->loaded_must_hold();
+    });
 }
 
 std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) const {

@@ -355,10 +355,10 @@ TEST_CASE("Laplace's even-odd operator is the reference's and agrees with M on a
                         HalfCall half;
                         half.in = in, half.out = between;
                         half.sum = sum.data();
-                        A.first_half(bench.device, half);
+                        A.apply_half(bench.device, half, Epilogue::plain);
                         const double bb = sum.to_host()[0];
                         half.in = between, half.out = out, half.x = in, half.a = LaplaceOperator::shift;
-                        A.second_half(bench.device, half, Epilogue::normal);
+                        A.apply_half(bench.device, half, Epilogue::normal);
                         const Fermion wanted = reference::laplace_even_odd(bench.lattice, bench.u, d, kappa, parity, x);
                         CAPTURE(name(backend), n[0], d, name(precision), parity);
                         const int p = static_cast<int>(precision);
@@ -750,11 +750,11 @@ TEST_CASE("Laplace refuses odd extents along a direction, and a cut lattice with
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
     HalfCall half;
     half.in = in, half.out = between;
-    CHECK(has(thrown_by([&] { A.first_half(bench.device, half); }), "laplace: the extent in T is 5"));
+    CHECK(has(thrown_by([&] { A.apply_half(bench.device, half, Epilogue::plain); }), "laplace: the extent in T is 5"));
     const Geometry cut({4, 4, 2, 6}, {0, 0, 0, 0}, {4, 4, 2, 6}, halo_depth, 8);
     const LinkField u(bench.device, Precision::double_, 18, cut, "test");
     const LaplaceOperator alone(cut, 0, {Precision::double_, Precision::double_, 18}, u, 4, 0.1);
     const SpinorField on_cut = alone.vectors(bench.device, "test"), other = alone.between(bench.device, "test");
     half.in = on_cut, half.out = other;
-    CHECK(has(thrown_by([&] { alone.first_half(bench.device, half); }), "halo"));
+    CHECK(has(thrown_by([&] { alone.apply_half(bench.device, half, Epilogue::plain); }), "halo"));
 }
