@@ -150,10 +150,10 @@ TEST_CASE("milc_host: NaN in the gauge field is logged once a routine, with what
     std::istringstream lines(r.output);
     std::map<std::string, int> said;
     for (std::string line; std::getline(lines, line);)
-        if (line.find("NaN, infinite") != std::string::npos) {
+        if (tests::has(line, "NaN, infinite")) {
             INFO(line);
             CHECK(++said[line] == 1);
-            CHECK(line.find("MILC's own routine does this call") != std::string::npos);
+            CHECK(tests::has(line, "MILC's own routine does this call"));
         }
     for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
         CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);

@@ -155,7 +155,7 @@ TEST_CASE("every precision and reconstruction works with every coarser one, and 
                         CAPTURE(p, reals, s, sloppy_reals, got.report.message, got.report.true_residual);
                         if (s < p) { // the sloppy precision must not exceed the precise one
                             CHECK(got.status == MILCGPU_NOT_BUILT);
-                            CHECK(std::string(got.report.message).find("double/half") != std::string::npos);
+                            CHECK(has(got.report.message, "double/half"));
                             ++refused;
                         } else {
                             CHECK(got.status == MILCGPU_OK);

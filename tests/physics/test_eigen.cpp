@@ -24,7 +24,7 @@ using Number = milcgpu::Complex<double>;
 
 namespace {
 
-constexpr double start_of_rounding = 1e-12;
+constexpr double start_of_rounding = 5e-14;
 
 std::vector<Number> random_hermitian(int m) {
     reference::Rng rng(5);

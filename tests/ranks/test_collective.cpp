@@ -307,7 +307,7 @@ TEST_CASE("links on ranks: if memory is short on one rank, all ranks drop a set"
         text += links.ready(0);
         if (links.collective.rank() == 1)
             milcgpu_fault_inject(links.session.context, MILCGPU_FAULT_ALLOCATION);
-        text += links.ready(1).find("old") == std::string::npos ? "new " : "old ";
+        text += !tests::has(links.ready(1), "old") ? "new " : "old ";
         LinkSet *first = nullptr;
         const LinkSet *kept = links.seen.back();
         links.collective.begin_call();
