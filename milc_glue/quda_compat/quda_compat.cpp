@@ -144,10 +144,8 @@ void nan_on_parity(void *field, int parity, int precision) {
 constexpr const char *note_of_eigenvectors =
     "the size of the Krylov space, the polynomial and its interval follow from the links, so these lines of the input "
     "are not used: Lanczos_*, Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate, tol_restart. "
-    "Residuals "
-    "are as small as deflation needs them; of vectors that MILC or a file gets, as small as eigenval_tolerance, but "
-    "not "
-    "below 1e-6 of the largest eigenvalue";
+    "Residuals are as small as deflation needs them; of vectors that MILC or a file gets, at most eigenval_tolerance "
+    "times the largest eigenvalue";
 
 // Eigenvectors as a call of MILC's wants them.
 milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const QudaInvertArgs_t &of_links) {
