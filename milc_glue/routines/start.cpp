@@ -391,7 +391,7 @@ int milcgpu_plugin_retreat(void) {
 int milcgpu_plugin_active(void) { return plugin().active(); }
 int milcgpu_plugin_takes_dslash(void) {
     const Plugin &p = plugin();
-    return p.active() && (p.takes_dslash || p.vectors.active());
+    return p.active() && (p.takes_dslash || p.vectors.defers());
 }
 int milcgpu_plugin_gathers(void) {
     Plugin &p = plugin();
