@@ -14,7 +14,7 @@
 //   a gauge copy    MILC's copy of the sites   the gauge field                 use_gpu/sites.c
 //   a source        MILC's copy of a member    none: lasts one ks_ratinv       use_gpu/solve.c
 //   zeros           MILC's fresh eigenvectors  none                            use_gpu/eigen.c
-//   solutions       MILC's fields              none: the device has them       resident_vectors.h
+//   solutions       MILC's fields              none: the device has them       vector_store.h
 //   eigenvectors    MILC's fields              links, which the row holds      eigen_store.h
 //
 // The gauge field and the momenta of the sites are no rows: their mirrors (gauge_owner.h) say who has the newest.

@@ -61,8 +61,9 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
             "%-24s %-13s %s\n", routine_name(routine),
             left != nullptr                                                                                     ? "-"
             : routine <= MILCGPU_KS_MULTICG || routine == MILCGPU_MAT_INVERT || routine == MILCGPU_CLOVER_SOLVE ? solves
-            : p.in_double() && routine != MILCGPU_EIGENSOLVE ? "double"
-                                                             : "single",
+            : !p.in_double()                ? "single"
+            : routine == MILCGPU_EIGENSOLVE ? "by tolerance"
+                                            : "double",
             left != nullptr ? left
             : on_host       ? "all threads of the host"
                             : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
@@ -390,7 +391,7 @@ int milcgpu_plugin_retreat(void) {
 int milcgpu_plugin_active(void) { return plugin().active(); }
 int milcgpu_plugin_takes_dslash(void) {
     const Plugin &p = plugin();
-    return p.active() && (p.takes_dslash || p.vectors.active());
+    return p.active() && (p.takes_dslash || p.vectors.defers());
 }
 int milcgpu_plugin_gathers(void) {
     Plugin &p = plugin();

@@ -1,4 +1,4 @@
-// Runs tests/mpi_ranks/program.cpp under every MPI that was there when it was built.
+// Runs tests/mpi_ranks/program.cpp with every MPI that was found when it was built.
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <vector>
@@ -31,7 +31,7 @@ Run run(const Mpi &mpi, int ranks, const std::string &what, const std::string &s
             SKIP_TEST("no mpicxx with mpirun beside it (Debian: libopenmpi-dev openmpi-bin)");                         \
     } while (false)
 
-TEST_CASE("mpi: contexts on ranks, and what refuses them on all", "[ranks][mpi]") {
+TEST_CASE("mpi: contexts start on ranks, and a bad one is refused on all", "[ranks][mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
         for (const int ranks : {2, 4}) {
@@ -39,11 +39,12 @@ TEST_CASE("mpi: contexts on ranks, and what refuses them on all", "[ranks][mpi]"
             INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.count(" checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") == 1);
-            CHECK(r.count("\n") - r.count("\n[") - (r.output.rfind("[", 0) == 0) == 1); // but notes of the MPI: [place]
+            // One line, without the MPI's notes, which begin with [place].
+            CHECK(r.count("\n") - r.count("\n[") - (r.output.rfind("[", 0) == 0) == 1);
         }
 }
 
-TEST_CASE("mpi: memory that is short on one rank while a context is made", "[ranks][mpi]") {
+TEST_CASE("mpi: memory that is short on one rank while a context is made fails on all", "[ranks][mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis()) {
         const Run r = run(mpi, 2, "memory");
@@ -53,7 +54,7 @@ TEST_CASE("mpi: memory that is short on one rank while a context is made", "[ran
     }
 }
 
-TEST_CASE("mpi: gathers, sums, decisions and exchanges", "[ranks][mpi]") {
+TEST_CASE("mpi: gathers, sums, decisions and exchanges are right", "[ranks][mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
         for (const int ranks : {2, 4}) {
@@ -77,7 +78,7 @@ TEST_CASE("mpi: a solve over ranks has the iterations and the solution of one ra
         }
 }
 
-TEST_CASE("mpi: measurements over ranks have the fields of one rank, and the same correlators and solutions",
+TEST_CASE("mpi: measurements over ranks have the fields, correlators and solutions of one rank",
           "[ranks][mpi][measurements][cut]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
@@ -114,12 +115,12 @@ TEST_CASE("mpi: MILC's clover solves and D of Wilson fermions over ranks have th
             CHECK(r.count(std::to_string(16 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
                   1);
             CHECK(r.count("milcgpu: compare bicgilu_cl_field: ") == 3);
-            CHECK(r.count("BEYOND TOLERANCE") == 2); // of one rank alone
+            CHECK(r.count("BEYOND TOLERANCE") == 2); // from one rank alone
             CHECK(r.count("holds NaN or infinity. MILC's own routine does this call") == 1);
         }
 }
 
-TEST_CASE("mpi: what the plugin's ranks ask of each other at the head of a call goes into one gather",
+TEST_CASE("mpi: the ranks of the plugin ask each other by one gather at the head of a call",
           "[ranks][mpi][plugin][agreed]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
@@ -131,7 +132,8 @@ TEST_CASE("mpi: what the plugin's ranks ask of each other at the head of a call 
         }
 }
 
-TEST_CASE("mpi: messages in GPU memory, which the host backend's is for MPI, too", "[ranks][mpi][gpu_mpi]") {
+TEST_CASE("mpi: messages in GPU memory work; the host backend's memory counts as such for MPI",
+          "[ranks][mpi][gpu_mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis()) {
         for (const char *what : {"solve", "measure", "wilson"}) {
@@ -141,14 +143,14 @@ TEST_CASE("mpi: messages in GPU memory, which the host backend's is for MPI, too
             CHECK(r.count(" checks on 2 ranks, 0 wrong\n") == 1);
             CHECK(r.count("from GPU memory into GPU memory (MILCGPU_GPU_MPI=1; a test pattern came whole") == 1);
         }
-        // It is asked first; those of Debian say no, and nothing is tried.
+        // The library asks the MPI first; Debian's MPIs say no, and the library tries nothing.
         const Run own = run(mpi, 2, "solve", "MILCGPU_VERBOSE=1");
         CHECK(own.status == 0);
         CHECK(own.count("into GPU memory") == own.count(": yes; a test pattern"));
     }
 }
 
-TEST_CASE("mpi: two nodes, which are network namespaces: node-local ranks, and a solve over TCP", "[ranks][mpi]") {
+TEST_CASE("mpi: two nodes (network namespaces) have node-local ranks, and solve over TCP", "[ranks][mpi]") {
     NEED_MPI;
     const std::string before = tests::run("", "", "ip netns list").output;
     for (const Mpi &mpi : mpis()) {
@@ -165,7 +167,7 @@ TEST_CASE("mpi: two nodes, which are network namespaces: node-local ranks, and a
     CHECK(tests::run("", "", "ip netns list").output == before);
 }
 
-TEST_CASE("mpi: a rank that stops is named by all others, and the job ends", "[ranks][mpi]") {
+TEST_CASE("mpi: all others name a rank that stops, and the job ends", "[ranks][mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
         for (const int ranks : {2, 4}) {
@@ -190,7 +192,7 @@ TEST_CASE("mpi: a rank that is killed ends the job", "[ranks][mpi]") {
         }
 }
 
-TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voice and the settings of rank 0",
+TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, and rank 0 logs and has the settings",
           "[ranks][mpi][plugin]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
@@ -226,7 +228,7 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voi
         }
 }
 
-TEST_CASE("mpi: MILC's own GPU switches on ranks have the numbers of one rank", "[ranks][mpi][quda]") {
+TEST_CASE("mpi: MILC's own GPU switches over ranks have the numbers of one rank", "[ranks][mpi][quda]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
         for (const int ranks : {2, 4}) {
@@ -238,11 +240,11 @@ TEST_CASE("mpi: MILC's own GPU switches on ranks have the numbers of one rank", 
         }
 }
 
-TEST_CASE("mpi: where a rank of MILC's job is lost, the plugin ends all of them, in words", "[ranks][mpi][plugin]") {
+TEST_CASE("mpi: if a rank of MILC's job is lost, the plugin ends all of them with a message", "[ranks][mpi][plugin]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
         for (const int ranks : {2}) {
-            const Run r = run(mpi, ranks, "lost", "MILCGPU_TIMEOUT=0.05"); // at the head of a call 60 times that
+            const Run r = run(mpi, ranks, "lost", "MILCGPU_TIMEOUT=0.05"); // 60 times as long at the head of a call
             INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             CHECK(r.status != 0);
             CHECK(r.count("ended: a decision: answers of all ranks, rank ") >= 1);
