@@ -21,10 +21,13 @@ static complex_number *part(su3_vector *f, int parity) { return f->c + begin_of(
 static double _Complex dot(su3_vector *a, su3_vector *b, int parity) {
     const complex_number *x = part(a, parity), *y = part(b, parity);
     double _Complex sum = 0;
+    double sums[2];
     size_t k;
     for (k = 0; k < 3 * even_sites_on_node; k++)
         sum += (x[k].real - I * x[k].imag) * (y[k].real + I * y[k].imag);
-    return sum;
+    sums[0] = creal(sum), sums[1] = cimag(sum);
+    g_vecdoublesum(sums, 2);
+    return sums[0] + I * sums[1];
 }
 /* y = factor y + a x */
 static void add(double factor, su3_vector *to, double _Complex a, su3_vector *from, int parity) {
