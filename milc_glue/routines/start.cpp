@@ -441,5 +441,9 @@ void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }
 void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
+void milcgpu_plugin_fail_allocations(int n) {
+    if (plugin().context != nullptr)
+        plugin().context->device->inject(Fault::allocation, -n);
+}
 
 } // extern "C"

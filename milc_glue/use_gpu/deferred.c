@@ -248,7 +248,7 @@ static int keep_fields_of(fn_links_t *fn) { return (void)fn, 0; }
 /* MILC gets the address of these links, so they are filled, and so are links that are made of them. */
 static void hand_out(const fn_links_t *fn) {
     if (fn != NULL && fn->fat != NULL && !twisting)
-        milcgpu_or_end(milcgpu_plugin_hand_out(fn->fat));
+        milcgpu_or_end(milcgpu_plugin_hand_out(MILCGPU_FERMION_LINKS, fn->fat));
 }
 
 void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,
