@@ -255,7 +255,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         CHECK(minus(v[0], v[0], {nullptr, 0}) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus({nullptr, 0}, v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[3]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vectors 3 to 3"));
+        CHECK(says("vectors 3 to 3: this set has vectors 0 to 2"));
         CHECK(minus(v[0], v[0], v[0]) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("it is x, too"));
         CHECK(minus(v[2], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
