@@ -1,6 +1,6 @@
 // What the tests of the library share: backends of this machine, random fields, links that a reconstruction must hold.
 #pragma once
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch_queue.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/api/test_hooks.h"
 #include "tests/catch.h"

@@ -224,7 +224,7 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     refused(with(88, 0), "byte 88: there are 0 vectors");
     refused(with(88, vectors + 1), "the file should have 18580 bytes, or 37012 in double, for 6 vectors");
     refused(with(88, 5000000), "byte 88: there are 5000000 vectors, and a parity of this lattice has 384");
-    refused(std::string("\x45\x67\x89\xab\0\1", 6) + whole.substr(6), "byte 0: the file is of QIO (LIME), and ");
+    refused(std::string("\x45\x67\x89\xab\0\1", 6) + whole.substr(6), "byte 0: the file is a QIO file (LIME), and ");
     refused(whole.substr(0, whole.size() - 1), "it is truncated or damaged");
     refused(whole + "x", "it is truncated or damaged");
     refused(with(values + 8, double(NAN)), "byte 100: l of vector 1 is NaN or infinity", MILCGPU_NAN_OR_INF);
@@ -246,8 +246,8 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     }
     write_bytes(made.path, whole);
     Handle read;
-    CHECK(made.read(read, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
-    CHECK(has(milcgpu_last_error(), "must be MILCGPU_SINGLE (2) or"));
+    CHECK(made.read(read, 4) == MILCGPU_BAD_ARGUMENT);
+    CHECK(has(milcgpu_last_error(), "must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or"));
     CHECK(made.read(read, 0, -1) == MILCGPU_BAD_ARGUMENT);
     // Other links.
     const AsqtadLinks other = asqtad_links(made.session.lattice, 6);

@@ -262,7 +262,7 @@ TEST_CASE("vectors refuse bad input and find a flipped bit", "[measurements][inv
         CHECK(minus(v[0], v[2], v[1]) == MILCGPU_BAD_ARGUMENT);
         CHECK(last_error_says("vector 2 is empty on even sites"));
         CHECK(minus(v[0], elsewhere[0], v[1]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(last_error_says("y: vectors"));
+        CHECK(last_error_says("y: the vectors"));
         CHECK(minus(v[0], v[0], v[1], NAN) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[1], 1, 3) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_vectors_minus_dslash(nullptr, 1, 1, 1, v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);

@@ -48,7 +48,7 @@ Run right_trajectory(const std::string &program, const std::string &environment,
 } // namespace
 
 TEST_CASE("milc_host: a line reports where MILC's own force differs", "[milc_host]") {
-    const std::string line = "adds the force of the set before it once more", on_host = few + "MILCGPU_BACKEND=host ";
+    const std::string line = "adds the force of the set before it a second time", on_host = few + "MILCGPU_BACKEND=host ";
     for (const auto &[setting, lines] : {std::pair("MILC_HOST_EMPTY_SET=1", 1), std::pair("MILCGPU_COMPARE=0", 0)}) {
         const Run r = run("hisq-P2", on_host + setting, "trajectory");
         INFO(setting << "\n" << r.output);

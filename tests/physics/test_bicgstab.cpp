@@ -1,6 +1,7 @@
 // BiCGstab: an operator that is not hermitian, made of staggered D^2 and a complex shift; then Wilson fermions.
 #include "examples/lib/heatbath.h"
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "gpu_kernels/wilson/wilson_operator.h"

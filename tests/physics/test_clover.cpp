@@ -1,5 +1,6 @@
 // The clover term on the device: made, inverted, stored and applied, against the reference.
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "tests/clover_support.h"
 #include <cstring>
 

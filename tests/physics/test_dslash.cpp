@@ -1,5 +1,6 @@
 // Every row of the dslash table against the reference operator, on every backend.
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/launch_types.h"
 #include "gpu_kernels/solver/cg.h"
 #include "gpu_kernels/staggered/staggered_operator.h"

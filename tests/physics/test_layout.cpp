@@ -2,6 +2,7 @@
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/geometry/sites_and_parts.h"
 #include "reorder/resident_links.h"
 #include "tests/support.h"

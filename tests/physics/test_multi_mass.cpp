@@ -414,31 +414,3 @@ TEST_CASE("multi-mass solves have the same bits twice and for any number of thre
         }
     }
 }
-
-TEST_CASE("the plan of a multi-mass solve is the memory that it takes, also if links are loaded again in between",
-          "[multi_mass][api]") {
-    const Thermalized &system = thermalized();
-    const auto shifts = shifts_of(offsets(7), 1e-8);
-    for (const Backend backend : backends())
-        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
-            Session<double> session(system.lattice, backend);
-            milcgpu_multi_mass_spec spec = multi_mass_spec(MILCGPU_DOUBLE, sloppy);
-            spec.n_shifts = static_cast<int>(shifts.size());
-            spec.shifts = shifts.data();
-            char text[2000] = "";
-            size_t planned = 0;
-            REQUIRE(milcgpu_multi_mass_plan(session.context, MILCGPU_DOUBLE, &spec, text, sizeof text, &planned) ==
-                    MILCGPU_OK);
-            CHECK(has(text, "packed links") == (sloppy != MILCGPU_DOUBLE));
-            for (const double scale : {1.0, 1.01}) {
-                reference::Gauge fat = system.links.fat;
-                fat[0].e[0][0] *= scale;
-                REQUIRE(session.load(fat, system.links.lng) == MILCGPU_OK);
-                REQUIRE(solve(session, spec, shifts, system.b_milc).status == MILCGPU_OK);
-            }
-            const size_t taken = session.context->device->peak_bytes();
-            CAPTURE(name(backend), sloppy, planned, taken);
-            CHECK(taken <= planned + 65536); // sums, scalars, and padding of some 100 vectors
-            CHECK(planned <= 1.15 * taken);
-        }
-}

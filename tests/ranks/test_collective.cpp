@@ -2,7 +2,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/residency/gauge_owner.h"
 #include "milc_glue/residency/link_cache.h"
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include "milc_glue/routines/rank_start.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"

@@ -199,7 +199,7 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
     two.verify = 1;
     CHECK(text_of([&] {
               require_alike_settings({one, two});
-          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set it on all of them alike");
+          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set the same value on all ranks");
     two.backend = static_cast<int>(Backend::cuda);
     CHECK(has(text_of([&] {
                   require_alike_settings({one, two});

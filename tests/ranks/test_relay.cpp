@@ -1,6 +1,7 @@
 // The host's relay between GPUs that cannot access each other, and host memory that ranks share. The test does the work
 // of the kernels.
 #include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_segment.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
