@@ -28,7 +28,31 @@ struct Lattice {
 };
 
 extern Lattice lattice;
-extern QudaHisqParams_t hisq_parameters; // the last ones given
+
+// What calls leave for later ones.
+struct State {
+    int precision = 0;                       // of MILC's fields; 0: not started
+    QudaHisqParams_t hisq{1, 0, 0, 0, 5e-5}; // the last ones given
+    struct {
+        const void *links[2]{};    // fat, long: of the next eigensolve
+        bool twisted = false;      // the links of the next call
+        bool size_was_logged[2]{}; // of the arguments of solves, and of loading vectors
+    } eigen;
+    struct {
+        void *links = nullptr; // MILC's
+        int precision = 0;
+    } flow;
+    struct {                     // from qudaMomLoad on: the device's, and this memory of the host's for them
+        void *scratch = nullptr; // nullptr: momenta in the sites count, else they do not
+        bool lost = false;       // momenta, or a force that could not be added, until the next qudaMomLoad
+    } momenta;
+    struct {
+        const void *smeared_with = nullptr; // links whose two-link products the next call may take; nullptr: none
+        int origin[4]{};                    // of the next spin-taste operator
+        bool has_origin = false, absence_was_logged = false;
+    } measurement;
+};
+extern State state;
 
 constexpr int most_starts = 5; // of one solve. MILC's limit is that of all iterations together
 
