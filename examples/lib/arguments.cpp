@@ -139,6 +139,11 @@ void Arguments::add_words(const std::string &flag, const std::string &placeholde
             check.says));
 }
 
+void Arguments::add_file(std::string &value, const std::string &help) {
+    add_words("file", "FILE", help, file_name(), "", 1, [&value](const Words &words) { value = words[0]; });
+    app_->get_option("file")->required();
+}
+
 void Arguments::add_size(std::array<int, 4> &size, const std::string &help, bool or_zero) {
     const Check even{"even and at least 2", [](const std::string &word) {
                          int extent;

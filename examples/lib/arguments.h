@@ -96,6 +96,9 @@ class Arguments {
         }
     }
 
+    // A file that the user names without an option, and must name.
+    void add_file(std::string &value, const std::string &help);
+
     // --size, extents of a lattice: each even and at least 2, the volume at most most_sites. or_zero: all may also be
     // 0.
     void add_size(std::array<int, 4> &size, const std::string &help, bool or_zero = false);

@@ -5,15 +5,6 @@
 
 namespace examples {
 
-namespace {
-
-void must(milcgpu_status status) {
-    if (status != MILCGPU_OK)
-        throw std::runtime_error(milcgpu_last_error());
-}
-
-} // namespace
-
 Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const EigenChoice &choice) {
     if (choice.count == 0 && choice.from.empty())
         return;

@@ -6,11 +6,6 @@ namespace examples {
 
 namespace {
 
-void must(milcgpu_status status) {
-    if (status != MILCGPU_OK)
-        throw std::runtime_error(milcgpu_last_error());
-}
-
 using Progress = std::function<void(const char *, int, double)>;
 void fixing_goes_on(void *user, int step, double, double change) {
     (*static_cast<Progress *>(user))("gauge fixing", step, change);

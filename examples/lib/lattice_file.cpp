@@ -68,6 +68,8 @@ double milc_gauge_bytes(const Lattice &lattice) { return milcgpu::gauge_file_byt
 void UnitaryLinks::add(const reference::Matrix &u, const std::array<int, 4> &x, int dir) {
     const double p = frobenius_norm(u * adjoint(u) - reference::identity()), d = std::abs(det(u) - 1.0);
     all_++;
+    worst_product_ = p <= worst_product_ || std::isnan(worst_product_) ? worst_product_ : p;
+    worst_determinant_ = d <= worst_determinant_ || std::isnan(worst_determinant_) ? worst_determinant_ : d;
     if (p <= most && d <= most) // false for NaN
         return;
     if (count_++ == 0)

@@ -21,7 +21,7 @@ struct FermionFile {
     reference::Fermion vectors;
 };
 
-// MILC's version 5 or SciDAC, by the first word of the file; the checksums are verified.
+// MILC's version 5, SciDAC or NERSC, by the first word of the file; the checksums are verified.
 GaugeFile read_gauge(const std::string &path);
 
 // MILC version 5 in the machine's byte order, float32, sites lexicographic. The time stamp (at most 63 characters) is
@@ -39,15 +39,19 @@ FermionFile read_scidac_fermion(const std::string &path);
 class UnitaryLinks {
   public:
     void add(const reference::Matrix &u, const std::array<int, 4> &x, int dir);
-    void
-    check(const std::string &path) const; // throws if a link is not; the message names the first one and their number
+    // Throws if a link is not; the message names the first one and their number.
+    void check(const std::string &path) const;
+    // The largest Frobenius norm of U U^dag - 1, and the largest |det U - 1|; NaN if a link has NaN.
+    double worst_product() const { return worst_product_; }
+    double worst_determinant() const { return worst_determinant_; }
+    static constexpr double most = 1e-4; // MILC's own limit
 
   private:
-    static constexpr double most = 1e-4; // MILC's own limit
     std::array<int, 4> first_{};
     int dir_ = 0;
     std::size_t count_ = 0, all_ = 0;
     double product_ = 0, determinant_ = 0; // errors of the first such link
+    double worst_product_ = 0, worst_determinant_ = 0;
 };
 
 } // namespace examples

@@ -84,31 +84,17 @@ reference::Lattice lattice_of(const Job &ranks, const std::string &file) {
     return {ranks.of_first(extents)};
 }
 
-namespace {
-
 void must(milcgpu_status status) {
     if (status != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
 }
 
-// A context for calls that need no device.
-class HostContext {
-  public:
-    HostContext(const Job &ranks, const reference::Lattice &lattice) {
-        const milcgpu_layout layout = ranks.layout(lattice);
-        milcgpu_options options = options_for(MILCGPU_HOST);
-        options.verbosity = 0;
-        must(milcgpu_context_create(&layout, &options, &context_));
-    }
-    ~HostContext() { milcgpu_context_destroy(context_); }
-    HostContext(const HostContext &) = delete;
-    operator milcgpu_context *() const { return context_; }
-
-  private:
-    milcgpu_context *context_ = nullptr;
-};
-
-} // namespace
+HostContext::HostContext(const Job &ranks, const reference::Lattice &lattice) {
+    const milcgpu_layout layout = ranks.layout(lattice);
+    milcgpu_options options = options_for(MILCGPU_HOST);
+    options.verbosity = 0;
+    must(milcgpu_context_create(&layout, &options, &context_));
+}
 
 std::vector<double> read_box(const Job &ranks, const reference::Lattice &lattice, const std::string &file) {
     const milcgpu_layout box = ranks.layout(lattice);
@@ -131,9 +117,14 @@ std::vector<double> read_box(const Job &ranks, const reference::Lattice &lattice
     return links;
 }
 
-void write_box(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, const std::string &file) {
+void write_box(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, const std::string &file,
+               const std::string &format) {
     const milcgpu_field from = field_of(own);
-    must(milcgpu_gauge_file_write(HostContext(ranks, lattice), file.c_str(), &from, nullptr, nullptr));
+    const HostContext context(ranks, lattice);
+    milcgpu_nersc_spec nersc;
+    milcgpu_nersc_defaults(&nersc, sizeof nersc);
+    must(format == "nersc" ? milcgpu_gauge_file_write_nersc(context, file.c_str(), &from, &nersc, nullptr)
+                           : milcgpu_gauge_file_write(context, file.c_str(), &from, nullptr, nullptr));
 }
 
 void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site) {

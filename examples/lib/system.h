@@ -47,21 +47,36 @@ reference::PlaquetteParts plaquettes(const Job &ranks, const reference::Lattice 
 template <class Settings>
 void add_gauge_field(Arguments &arguments, Settings &s, const std::string &seed,
                      const std::string &beta = "coupling 6/g^2 of this field") {
-    arguments.add("lattice", "FILE", s.lattice_file,
-                  "gauge field (MILC version 5 or SciDAC); without a file the program makes one by heat bath",
-                  file_name());
+    arguments.add(
+        "lattice", "FILE", s.lattice_file,
+        "gauge field (MILC version 5, SciDAC, ILDG or NERSC); without a file the program makes one by heat bath",
+        file_name());
     arguments.add_size(s.size, "extents of a field that the program makes");
     arguments.add("beta", "B", s.beta, beta, above(0, 1e6));
     arguments.add("sweeps", "N", s.sweeps, "heat-bath sweeps of this field", whole(0));
     arguments.add("seed", "N", s.seed, "seed of the " + seed);
     arguments.exclude("size", "lattice"), arguments.exclude("sweeps", "lattice");
 }
+// A context for calls that need no device.
+class HostContext {
+  public:
+    HostContext(const Job &ranks, const reference::Lattice &lattice);
+    ~HostContext() { milcgpu_context_destroy(context_); }
+    HostContext(const HostContext &) = delete;
+    operator milcgpu_context *() const { return context_; }
+
+  private:
+    milcgpu_context *context_ = nullptr;
+};
+// Throws std::runtime_error with the library's message if a call failed.
+void must(milcgpu_status status);
 // The extents of a file, on all ranks.
 reference::Lattice lattice_of(const Job &ranks, const std::string &file);
 // This rank's box of the file, made unitary again in double. Each rank reads its own box.
 std::vector<double> read_box(const Job &ranks, const reference::Lattice &lattice, const std::string &file);
-// A file of version 5.
-void write_box(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, const std::string &file);
+// format: milc (version 5) or nersc, both in single precision.
+void write_box(const Job &ranks, const reference::Lattice &lattice, std::vector<double> own, const std::string &file,
+               const std::string &format = "milc");
 // Throws as read_or_make_gauge() does if a program cannot work on the lattice.
 void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site);
 

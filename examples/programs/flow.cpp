@@ -16,6 +16,8 @@
 
 namespace {
 
+using examples::must;
+
 struct Settings {
     std::string lattice_file, csv, out, backend = "auto", action = "wilson", integrator = "luscher",
                                         precision = "double";
@@ -54,11 +56,6 @@ template <size_t count> examples::Check name_of(const Named (&known)[count]) {
 }
 template <size_t count> int number_of(const std::string &word, const Named (&known)[count]) {
     return std::find_if(known, known + count, [&](const Named &one) { return word == one.name; })->number;
-}
-
-void must(milcgpu_status status) {
-    if (status != MILCGPU_OK)
-        throw std::runtime_error(milcgpu_last_error());
 }
 
 // Prints and stores the measurements along the flow.

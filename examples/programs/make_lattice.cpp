@@ -1,4 +1,4 @@
-// make_lattice: a thermalized quenched SU(3) gauge field, written as a MILC version-5 file.
+// make_lattice: a thermalized quenched SU(3) gauge field, written as a file of MILC's version 5 or of NERSC's format.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Settings {
     int sweeps = 60;
     int overrelax = 4;
     std::uint64_t seed = 1;
-    std::string out;
+    std::string out, format = "milc";
 };
 
 void make(const Settings &settings, const examples::Job &ranks) {
@@ -43,7 +43,7 @@ void make(const Settings &settings, const examples::Job &ranks) {
     const auto [space, time] = examples::plaquettes(ranks, lattice, box);
     std::printf("final plaquette %.8f (space-space %.8f, space-time %.8f)\n", (space + time) / 2, space, time);
     if (!settings.out.empty()) {
-        examples::write_box(ranks, lattice, box.own(), settings.out);
+        examples::write_box(ranks, lattice, box.own(), settings.out, settings.format);
         std::printf("written: %s\n", milcgpu::quoted_name(settings.out).c_str());
     }
 }
@@ -60,8 +60,10 @@ int main(int argc, char **argv) {
     arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each heat-bath sweep",
                   examples::whole(0));
     arguments.add("seed", "S", settings.seed, "the same seed gives the same field");
-    arguments.add("out", "FILE", settings.out,
-                  "file to write (MILC version 5); without it only the plaquette is printed", examples::file_name());
+    arguments.add("out", "FILE", settings.out, "file to write; without it only the plaquette is printed",
+                  examples::file_name());
+    arguments.add("format", "NAME", settings.format, "of the file: MILC's version 5, or NERSC's archive format",
+                  examples::one_of({"milc", "nersc"}));
     examples::Job::add_grid(arguments, settings.grid);
     return examples::run_on_ranks([&](examples::Job &ranks) {
         if (!arguments.parse(argc, argv))

@@ -17,6 +17,8 @@
 
 namespace {
 
+using examples::must;
+
 struct Settings {
     std::string lattice_file, csv, history, backend = "auto", action = "hisq";
     std::array<int, 4> size = {4, 4, 4, 4}, grid = {1, 1, 1, 1};
@@ -24,11 +26,6 @@ struct Settings {
     int flavours = 2, trajectories = 5, warm = 3, steps = 8, poles = 8, sweeps = 10;
     unsigned long seed = 1;
 };
-
-void must(milcgpu_status status) {
-    if (status != MILCGPU_OK)
-        throw std::runtime_error(milcgpu_last_error());
-}
 
 enum Part { links, solves, fermion_force, gauge_force, updates, actions, parts };
 const char *const part_names[parts] = {"links", "solves", "fermion force", "gauge force", "updates", "actions"};

@@ -29,8 +29,7 @@ class LaplaceOperator : public NormalOperator {
     double kappa() const { return kappa_; }
 
     int sign() const override { return -1; }
-    void first_half(Device &, const HalfCall &) const override;
-    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void apply_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;

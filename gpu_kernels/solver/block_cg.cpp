@@ -136,13 +136,13 @@ void BlockCgSolver::step(int k, bool after_update) {
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
-    level_->A->first_half(device_, call);
+    level_->A->apply_half(device_, call, Epilogue::plain);
     aside([&] {
         products(between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
     });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
-    level_->A->second_half(device_, call, Epilogue::normal);
+    level_->A->apply_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
     if (sums)

@@ -165,7 +165,6 @@ class CgSolver {
 
     // The parts of an iteration.
     void bring_up(int steps, bool stopped);
-    ChunkLoop &chunks();
     Direction direction() const { return {direction_, sloppy_->copy}; }
     SpinorBlock direction_to_apply() const { return sloppy_->copy ? sloppy_->copy : direction_; }
     CgState begin_state(int iteration_limit, double target) const;

@@ -95,10 +95,10 @@ Eigenvectors::Looked Eigenvectors::look(int k, const NormalOperator &A) const {
     convert_spinor(device_, (*this)[k], s.v, 1, s.sums.data());
     HalfCall call;
     call.in = s.v, call.out = s.between;
-    A.first_half(device_, call);
+    A.apply_half(device_, call, Epilogue::plain);
     call.in = s.between, call.out = s.av, call.x = s.v;
     call.sum = s.sums.data() + 1;
-    A.second_half(device_, call, Epilogue::normal);
+    A.apply_half(device_, call, Epilogue::normal);
     std::vector<double> sums = s.sums.to_host();
     Looked seen{sums[1] / sums[0], 0};
     scaled_difference(device_, 1, seen.value, s.v, s.av);

@@ -33,7 +33,7 @@ class Applier {
         half(in);
         HalfCall call;
         call.in = between_.block().first(in.sources), call.out = out, call.x = in;
-        A_.second_half(device_, call, Epilogue::normal);
+        A_.apply_half(device_, call, Epilogue::normal);
     }
     // out = z - alpha (a + A) in; z may be out.
     void residual(double alpha, double a, const SpinorBlock &z, const SpinorBlock &in, const SpinorBlock &out) {
@@ -41,7 +41,7 @@ class Applier {
         HalfCall call;
         call.in = between_.block().first(in.sources), call.out = out, call.x = in, call.z = z;
         call.a = a, call.alpha = alpha;
-        A_.second_half(device_, call, Epilogue::residual);
+        A_.apply_half(device_, call, Epilogue::residual);
     }
     // first: y = T_1 x. next: T_{k+1}, written over T_{k-1} in `before`, from that and T_k in y, k >= 1. The argument
     // of the polynomial is (hi + a - 2 A) / (hi - a). Fields hold T_k times s_k = 1, 1, -1, -1, ..: so the recursion
@@ -72,7 +72,7 @@ class Applier {
     void half(const SpinorBlock &in) {
         HalfCall call;
         call.in = in, call.out = between_.block().first(in.sources);
-        A_.first_half(device_, call);
+        A_.apply_half(device_, call, Epilogue::plain);
         applications += in.sources;
     }
     Device &device_;

@@ -10,13 +10,13 @@ void residual(Device &device, const NormalOperator &A, double shift, const Spino
     HalfCall call;
     call.in = x, call.out = between;
     call.send_out = true;
-    A.first_half(device, call);
+    A.apply_half(device, call, Epilogue::plain);
     call.in = between, call.out = out;
     call.in_sent = true, call.send_out = false;
     call.x = x, call.z = b;
     call.a = shift, call.alpha = 1;
     call.sum = sum, call.checksums = checksums;
-    A.second_half(device, call, Epilogue::residual);
+    A.apply_half(device, call, Epilogue::residual);
 }
 
 DeferredSums::DeferredSums(Device &device, const NormalOperator &A)

@@ -31,13 +31,12 @@ class NormalOperator {
     virtual int components() const { return 1; } // colour vectors a site
     virtual int sign() const { return 1; }       // of B^dag B
 
-    // out = B in. Of the call, x, z, s, a and alpha are not read.
-    virtual void first_half(Device &, const HalfCall &) const = 0;
-    // The second launch, with in = B x, by the epilogue normal, residual or step. The shift is call.a; in a step it is
-    // that of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
-    virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
+    // One of the two launches. Epilogue::plain is the first: out = B in; x, z, s, a and alpha of the call are not read.
+    // The epilogues normal, residual and step are the second, with in = B x. The shift is call.a; in a step it is the
+    // shift of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
+    virtual void apply_half(Device &, const HalfCall &, Epilogue) const = 0;
 
-    // Only if the neighbours' GPUs are reached directly. send: sends the ghosts of x, before a first_half with in_sent.
+    // Only if the neighbours' GPUs are reached directly. send: sends the ghosts of x, before a first half with in_sent.
     // send_out: lets another launch send the ghosts of a vector that it computes, in place of send().
     virtual void send(Device &, const SpinorBlock &) const {}
     virtual SendOut send_out() const { return {}; }

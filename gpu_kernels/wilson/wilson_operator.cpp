@@ -108,14 +108,11 @@ double WilsonMatrix::bytes(const WilsonEnd &end) const {
     return launch({WilsonForm::hop, Epilogue::plain, false}, 1 - parity()) + launch(end, parity());
 }
 
-void WilsonNormal::first_half(Device &device, const HalfCall &half) const {
-    matrix_->hop_to_middle(device, half, 1, true);
-    matrix_->return_from_middle(device, half, half.in, Epilogue::plain, 1);
-}
-
-void WilsonNormal::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    matrix_->hop_to_middle(device, half, -1, false);
-    matrix_->return_from_middle(device, half, half.in, epilogue, -1);
+void WilsonNormal::apply_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
+    const bool first = epilogue == Epilogue::plain;
+    const int sign = first ? 1 : -1;
+    matrix_->hop_to_middle(device, half, sign, first);
+    matrix_->return_from_middle(device, half, half.in, epilogue, sign);
 }
 
 double WilsonNormal::flops(Epilogue second) const {

@@ -63,8 +63,7 @@ class WilsonNormal : public NormalOperator {
     explicit WilsonNormal(std::shared_ptr<const WilsonMatrix> matrix)
         : NormalOperator(matrix->geometry(), matrix->parity(), matrix->spec()), matrix_(std::move(matrix)) {}
     int components() const override { return matrix_->components(); }
-    void first_half(Device &, const HalfCall &) const override;
-    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void apply_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &device, const char *owner, int sources = 1) const override {
         matrix_->allocate(device, sources);
         return vectors(device, owner, sources);

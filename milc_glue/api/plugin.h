@@ -20,48 +20,49 @@
 extern "C" {
 #endif
 
-/* MILC's routines that the plugin does: each is a row of its tables, with the name that they print. */
+/* MILC's routines that the plugin does: each is a row of its tables, with the name that they print. BOTH: also through
+ * MILC's own GPU switches (quda_compat); LINKED: only by replacement at link time (use_gpu). */
 #define MILCGPU_ROUTINE_ROWS(ROW)                                                                                      \
-    ROW(KS_CONGRAD, "ks_congrad_parity")                                                                               \
-    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity")                                                                   \
-    ROW(KS_CONGRAD_SITE, "ks_congrad_site")                                                                            \
-    ROW(KS_MULTICG, "ks_multicg_offset_field")                                                                         \
-    ROW(LOAD_FN_LINKS, "load_fn_links")                                                                                \
-    ROW(LOAD_FATLINKS, "load_fatlinks")                                                                                \
-    ROW(LOAD_LNGLINKS, "load_lnglinks")                                                                                \
-    ROW(HISQ_LINKS, "create_hisq_links_milc")                                                                          \
-    ROW(BACK_LINKS, "load_fn_backlinks")                                                                               \
-    ROW(DSLASH, "dslash_fn_field")                                                                                     \
-    ROW(GATHER_LINKS, "create_G_from_site")                                                                            \
-    ROW(UPDATE_U, "update_u")                                                                                          \
-    ROW(GAUGE_FORCE_KS, "imp_gauge_force")                                                                             \
-    ROW(FERMION_FORCE, "eo_fermion_force")                                                                             \
-    ROW(REUNITARIZE, "reunitarize_ks")                                                                                 \
-    ROW(GAUGE_ACTION, "imp_gauge_action")                                                                              \
-    ROW(PLAQUETTE, "d_plaquette")                                                                                      \
-    ROW(GAUGE_MEASURE, "g_measure")                                                                                    \
-    ROW(MOMENTUM_ACTION, "hmom_action")                                                                                \
-    ROW(RANDOM_MOMENTA, "ranmom")                                                                                      \
-    ROW(RANDOM_SOURCE, "grsource_plain_field")                                                                         \
-    ROW(OVERRELAX, "relax")                                                                                            \
-    ROW(HEAT_BATH, "monte")                                                                                            \
-    ROW(MESON_CONT, "ks_meson_cont_mom")                                                                               \
-    ROW(SPIN_TASTE, "spin_taste_op")                                                                                   \
-    ROW(SHIFT_FIELD, "shift_field")                                                                                    \
-    ROW(GAUSS_SMEAR, "gauss_smear_v_field")                                                                            \
-    ROW(LAPLACIAN, "laplacian_v_field")                                                                                \
-    ROW(GAUGE_FIX, "gaugefix")                                                                                         \
-    ROW(APE_SMEAR, "ape_smear_4D")                                                                                     \
-    ROW(MAT_INVERT, "mat_invert")                                                                                      \
-    ROW(GRADIENT_FLOW, "run_gradient_flow")                                                                            \
-    ROW(HYP_SMEAR, "load_hyp_links")                                                                                   \
-    ROW(CLOVER_SOLVE, "bicgilu_cl_field")                                                                              \
-    ROW(WILSON_DSLASH, "dslash_w_field")                                                                               \
-    ROW(DIRAC_MESON, "meson_cont_mom")                                                                                 \
-    ROW(DIRAC_OPEN_MESON, "meson_open_mom")                                                                            \
-    ROW(EIGENSOLVE, "ks_eigensolve")                                                                                   \
-    ROW(MEAS_CURRENT, "f_meas_current")
-#define MILCGPU_ROW_OF(row, name) MILCGPU_##row,
+    ROW(KS_CONGRAD, "ks_congrad_parity", BOTH)                                                                         \
+    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity", BOTH)                                                             \
+    ROW(KS_CONGRAD_SITE, "ks_congrad_site", BOTH)                                                                      \
+    ROW(KS_MULTICG, "ks_multicg_offset_field", BOTH)                                                                   \
+    ROW(LOAD_FN_LINKS, "load_fn_links", BOTH)                                                                          \
+    ROW(LOAD_FATLINKS, "load_fatlinks", BOTH)                                                                          \
+    ROW(LOAD_LNGLINKS, "load_lnglinks", BOTH)                                                                          \
+    ROW(HISQ_LINKS, "create_hisq_links_milc", BOTH)                                                                    \
+    ROW(BACK_LINKS, "load_fn_backlinks", LINKED)                                                                       \
+    ROW(DSLASH, "dslash_fn_field", BOTH)                                                                               \
+    ROW(GATHER_LINKS, "create_G_from_site", LINKED)                                                                    \
+    ROW(UPDATE_U, "update_u", BOTH)                                                                                    \
+    ROW(GAUGE_FORCE_KS, "imp_gauge_force", BOTH)                                                                       \
+    ROW(FERMION_FORCE, "eo_fermion_force", BOTH)                                                                       \
+    ROW(REUNITARIZE, "reunitarize_ks", BOTH)                                                                           \
+    ROW(GAUGE_ACTION, "imp_gauge_action", BOTH)                                                                        \
+    ROW(PLAQUETTE, "d_plaquette", BOTH)                                                                                \
+    ROW(GAUGE_MEASURE, "g_measure", BOTH)                                                                              \
+    ROW(MOMENTUM_ACTION, "hmom_action", BOTH)                                                                          \
+    ROW(RANDOM_MOMENTA, "ranmom", LINKED)                                                                              \
+    ROW(RANDOM_SOURCE, "grsource_plain_field", LINKED)                                                                 \
+    ROW(OVERRELAX, "relax", LINKED)                                                                                    \
+    ROW(HEAT_BATH, "monte", LINKED)                                                                                    \
+    ROW(MESON_CONT, "ks_meson_cont_mom", BOTH)                                                                         \
+    ROW(SPIN_TASTE, "spin_taste_op", BOTH)                                                                             \
+    ROW(SHIFT_FIELD, "shift_field", BOTH)                                                                              \
+    ROW(GAUSS_SMEAR, "gauss_smear_v_field", BOTH)                                                                      \
+    ROW(LAPLACIAN, "laplacian_v_field", LINKED)                                                                        \
+    ROW(GAUGE_FIX, "gaugefix", BOTH)                                                                                   \
+    ROW(APE_SMEAR, "ape_smear_4D", LINKED)                                                                             \
+    ROW(MAT_INVERT, "mat_invert", LINKED)                                                                              \
+    ROW(GRADIENT_FLOW, "run_gradient_flow", BOTH)                                                                      \
+    ROW(HYP_SMEAR, "load_hyp_links", LINKED)                                                                           \
+    ROW(CLOVER_SOLVE, "bicgilu_cl_field", BOTH)                                                                        \
+    ROW(WILSON_DSLASH, "dslash_w_field", LINKED)                                                                       \
+    ROW(DIRAC_MESON, "meson_cont_mom", LINKED)                                                                         \
+    ROW(DIRAC_OPEN_MESON, "meson_open_mom", LINKED)                                                                    \
+    ROW(EIGENSOLVE, "ks_eigensolve", BOTH)                                                                             \
+    ROW(MEAS_CURRENT, "f_meas_current", LINKED)
+#define MILCGPU_ROW_OF(row, name, doors) MILCGPU_##row,
 typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
 #undef MILCGPU_ROW_OF
 

@@ -1,4 +1,5 @@
 // M x = b from the host's field to the host's field: the device does what MILC does around its solves of M^dag M.
+#include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/solve.h"
 #include <vector>
@@ -133,16 +134,13 @@ class Inversion {
     Outcome solve(int parity, milcgpu_solve_report *reports) {
         milcgpu_plugin_solve_call call = call_.solve;
         call.parity = parity;
-        std::vector<milcgpu_vector> sources, solutions;
-        for (int k = 0; k < call_.n; ++k)
-            sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k)), solutions.push_back(solution(k));
-        const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            return milcgpu_staggered_solve_vectors(links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
-                                                   solutions.data(), of_sources);
-        };
-        for (int k = 0; k < call_.n; ++k)
+        SourcesOnDevice on_device{{}, {}, MILCGPU_TOGETHER_AUTO, made_of_};
+        for (int k = 0; k < call_.n; ++k) {
+            on_device.sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k));
+            on_device.solutions.push_back(solution(k));
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
-        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_, nullptr});
+        }
+        const Outcome outcome = solve_until_done(p_, account_, call_.n, &call, reports, &on_device);
         if (outcome == Outcome::from_start) // a bit may have flipped in a source
             p_.vectors.drop_copies();
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
@@ -178,13 +176,10 @@ extern "C" {
 
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *given_even,
                           milcgpu_solve_report *given_odd) {
-    return done_by(call->solve.routine, [&] {
+    return offloaded(call->solve.routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const ReportForMilc<milcgpu_solve_report> even(given_even, call->n), odd(given_odd, call->n);
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->solve.routine];
-        const Stopwatch watch(account.seconds);
         if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
-            return false; // MILC then does one iteration: nothing to gain
+            return left_to_milc; // MILC then does one iteration: nothing to gain
         for (int k = 0; k < call->n; ++k) {
             p.vectors.to_host(call->sources[k].data);
             p.vectors.to_host(call->solutions[k].data);
@@ -192,23 +187,18 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
         constexpr int most_starts = 3; // links may be edited once, and a bit may flip once
         for (int start = 0; start < most_starts; ++start) {
             const Outcome outcome = Inversion(p, account, *call).run(even, odd);
-            if (outcome == Outcome::done)
-                account.calls += call->n;
             if (outcome != Outcome::from_start)
-                return outcome == Outcome::done;
+                return outcome == Outcome::done ? Done(MILCGPU_OK, call->n) : left_to_milc;
         }
         p.log(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
                         "to be failing",
                         routine_name(call->solve.routine), most_starts));
-        return false;
+        return left_to_milc;
     });
 }
 
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x) {
-    return done_by(MILCGPU_MAT_INVERT, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_MAT_INVERT, [&](Plugin &p, RoutineAccount &account) -> Done {
         const int number = p.vectors.held(&x, 1, both);
         const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr, number >= 0);
         const bool resident = head.also;
@@ -216,7 +206,7 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
             p.vectors.to_host(x.data);
         const LinkSet *const links = head.set;
         if (links == nullptr)
-            return false;
+            return left_to_milc;
         VectorStore::Vectors read, made;
         milcgpu_status status = p.with_idle_given_back([&] {
             const milcgpu_status had = resident ? MILCGPU_OK : p.vectors.with_content(x.data, read, account.to_device);
@@ -230,16 +220,11 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
                 status = p.collective(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
         if (status == MILCGPU_OK)
             status = p.collective(p.vectors.deliver(made, x, account.to_host));
-        if (status != MILCGPU_OK) {
-            if (status == MILCGPU_CORRUPTED)
-                p.vectors.drop_copies();
-            p.report_failure(MILCGPU_MAT_INVERT, status);
-            return false;
-        }
-        if (resident)
+        if (status == MILCGPU_CORRUPTED)
+            p.vectors.drop_copies();
+        else if (status == MILCGPU_OK && resident)
             p.vectors.holds_no_more(x, both);
-        ++account.calls;
-        return true;
+        return status;
     });
 }
 

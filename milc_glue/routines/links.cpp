@@ -101,9 +101,10 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
 
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b) {
-    return done_by(MILCGPU_HISQ_LINKS, [&] {
-        plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
-        return plugin().links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr; // made now, of what a and b are
+    return offloaded(MILCGPU_HISQ_LINKS, [&](Plugin &p, RoutineAccount &) -> Done {
+        p.links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
+        // It is made now, of what a and b are.
+        return p.links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr ? uncounted : left_to_milc;
     });
 }
 

@@ -281,16 +281,13 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
             return left_to_milc;
         if (const milcgpu_status status = p.collective(zero_vectors(solutions, call->parity)))
             return status;
-        std::vector<milcgpu_vector> b, x;
+        SourcesOnDevice on_device{
+            {}, {}, call->one_by_one != 0 ? MILCGPU_ONE_BY_ONE : MILCGPU_TOGETHER_AUTO, links->content()};
         for (int k = 0; k < n; ++k) {
-            b.push_back({sources, k}), x.push_back({solutions, k});
+            on_device.sources.push_back({sources, k}), on_device.solutions.push_back({solutions, k});
             reports[k] = {}, reports[k].struct_size = sizeof reports[k];
         }
-        const auto once = [&](milcgpu_links *handle, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            const int together = call->one_by_one != 0 ? MILCGPU_ONE_BY_ONE : MILCGPU_TOGETHER_AUTO;
-            return milcgpu_staggered_solve_vectors(handle, &spec, together, n, b.data(), x.data(), of_sources);
-        };
-        if (solve_until_done(p, account, {*call, n, reports, once, true, links->content(), nullptr}) != Outcome::done)
+        if (solve_until_done(p, account, n, call, reports, &on_device) != Outcome::done)
             return left_to_milc;
         return {MILCGPU_OK, n};
     });

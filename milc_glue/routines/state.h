@@ -150,18 +150,6 @@ Answer common_answer_of(const char *where, const char *after, Answer otherwise, 
     }
 }
 
-// Runs an entry that does a routine's work. Returns 1, or 0 if MILC's own routine is to do it.
-template <class Work> int done_by(milcgpu_routine routine, const Work &work) noexcept {
-    return common_answer_of(routine_name(routine),
-                            plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0,
-                            [&] {
-                                const bool done = work();
-                                if (done)
-                                    plugin().end_failures(routine);
-                                return done;
-                            });
-}
-
 // Returns the status of attempt(). If memory is short, it drops the links that are kept and attempts it once more.
 template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routine, const Attempt &attempt) {
     Plugin &p = plugin();

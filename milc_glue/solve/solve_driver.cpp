@@ -178,7 +178,20 @@ class GroupSolve {
                 sources_.load(group_, verification);
                 const auto open = [](const SourceOnTheWay &source) { return !source.ended; };
                 while (std::any_of(group_.of.begin(), group_.of.end(), open)) {
-                    group_.alone ? pass_alone(verification) : pass();
+                    if (group_.alone) {
+                        const KeptSolver &solver = group_.solver;
+                        SourceOnTheWay &source = group_.of[0];
+                        const CgLimits limits = limits_alone(verification);
+                        group_.look(0, [&] {
+                            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
+                                                    : solver.cg->solve(limits, task_.progress);
+                            add(last_, source.report);
+                            ++source.passes;
+                        });
+                        all_well_ = !source.ended && last_.status == Status::ok;
+                    } else {
+                        pass_together();
+                    }
                     sources_.complete(group_);
                 }
                 return 0;
@@ -238,24 +251,16 @@ class GroupSolve {
     }
 
   private:
-    void pass_alone(Verification &verification) {
-        KeptSolver &solver = group_.solver;
-        SourceOnTheWay &source = group_.of[0];
+    CgLimits limits_alone(Verification &verification) const {
         CgLimits limits = task_.a.limits;
-        limits.tolerance = source.tolerance;
+        limits.tolerance = group_.of[0].tolerance;
         limits.max_iterations = task_.each.max_iterations[group_.first];
-        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, solver.sloppy.spinor);
+        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, group_.solver.sloppy.spinor);
         limits.checksums = verification.checksums_of_links();
         limits.deflation = deflation_;
-        group_.look(0, [&] {
-            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
-                                    : solver.cg->solve(limits, task_.progress);
-            add(last_, source.report);
-            ++source.passes;
-        });
-        all_well_ = !source.ended && last_.status == Status::ok;
+        return limits;
     }
-    void pass() {
+    void pass_together() {
         BlockCgSolver &solver = *group_.solver.block;
         const CgLimits &asked = task_.a.limits;
         SourcesLimits limits;

@@ -1,27 +1,27 @@
-/* What the files of solves share: solve.c, invert.c; md.c. */
+/* What solve.c, invert.c and md.c share for solves. */
 #ifndef MILCGPU_GLUE_SOLVE_H
 #define MILCGPU_GLUE_SOLVE_H
 
 #include "glue.h"
 
-/* What `qic` asks for. Fields of the sites or arrays: the solver does not mind. */
+/* What `qic` requests. Fields may be in the sites or in arrays. */
 milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
                                              const quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn);
 
-/* What MILC's routine leaves behind of a solve: qic, the counter and the line. */
+/* Does what MILC's routine does after a solve: fills qic, counts iterations, prints the line. */
 void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *qic, double seconds);
 
-/* The same of n sources that were asked for alike: of qic, the worst one's. Returns the iterations of all. */
+/* The same for n sources of one request. qic gets the worst source's residuals. Returns the iterations of all. */
 int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds);
 
-/* The same after the solves of one parity, with MILC's words of a zero source. */
+/* The same after the solves of one parity, with MILC's line for a zero source. */
 int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic);
 
-/* `copy` of a member of the sites is deferred: solves with this source read the member, and a solver of MILC's has the
- * copy filled first; until milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL). */
+/* Defers `copy`, a copy of a member of the sites. Solves with this source read the member; MILC's own solvers get the
+ * copy filled first. This lasts until milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL). */
 void milcgpu_defer_source(su3_vector *copy, const su3_vector *member);
 
-/* Whether a solve has a tolerance, as MILC has it: absolute or relative. */
+/* Whether a solve has a tolerance, absolute or relative, as MILC defines them. */
 int milcgpu_has_tolerance(double absolute, double relative);
 
 /* milcgpu_copy_to_compare of a field of colour vectors. */

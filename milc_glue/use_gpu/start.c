@@ -1,5 +1,5 @@
-/* Tells the plugin what MILC this is and how its sites lie, when the first routine is called; and what every wrapper
- * does around MILC's original. */
+/* Starts the plugin at the first offloaded routine: describes this MILC and the layout of its sites. Also what every
+ * wrapper does around MILC's original routine. */
 #include "glue.h"
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct {
     int *map;
 } map_work;
 
-/* 1: MILC contradicts itself. */
+/* 1: MILC's layout contradicts itself */
 static int map_part(void *what, size_t from, size_t to) {
     const map_work *w = (const map_work *)what;
     size_t l;
@@ -100,7 +100,7 @@ milcgpu_running_originals milcgpu_originals;
 
 enum { MOST_NESTED = 8 };
 static struct {
-    double since[MOST_NESTED]; /* when each began, one in another */
+    double since[MOST_NESTED]; /* start times of the running originals, which may be nested */
     int depth;
 } running;
 

@@ -11,6 +11,9 @@ using tests::source_tree;
 
 namespace {
 
+// Lines of routines.def that replace a routine.
+constexpr const char *wrapped_routines = R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM|OFFLOADED)\((?:[A-Z_]+, )?[^,]+, (\w+),)";
+
 void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
 
 // A program without fermions: no quark_action.h, none of MILC's staggered headers.
@@ -89,7 +92,7 @@ TEST_CASE("milc_build: a routine that MILC calls but does not have stops make, a
     REQUIRE(build(folder, p.prefix, defines + "milcgpu_nm=false", target).status == 0);
     const Run own = p.on_links("MILCGPU_OFF=1", "hvy_qpot/su3_hqp_hyp", "3 2 9 0.75 0.6 0.3");
     INFO(own.output);
-    CHECK(own.says("milcgpu: MILC's own load_hyp_links is to be called, but is not in this program: the run ends"));
+    CHECK(own.says("milcgpu: this call needs MILC's own load_hyp_links, which is not in this program: the run ends"));
     CHECK(own.status == 1);
 }
 
@@ -97,7 +100,7 @@ TEST_CASE("milc_build: a routine that MILC calls but does not have stops make, a
 TEST_CASE("milc_build: every weak routine is called through a check that it exists", "[milc]") {
     const fs::path glue = source_tree() / "milc_glue/use_gpu";
     const std::string table = tests::text_of(glue / "routines.def");
-    const auto wrapped = tests::names_in(table, R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM)\([^,]+, (\w+),)"),
+    const auto wrapped = tests::names_in(table, wrapped_routines),
                called = tests::names_in(table, R"(\nMILCGPU_CALLED\([^,]+, (\w+),)");
     CHECK(wrapped.size() > 60);
     CHECK(called.size() > 10);
@@ -226,9 +229,9 @@ TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and eve
         if (text.find("`" + name + "`") == std::string::npos && text.find("`" + without + "`") == std::string::npos)
             missing.insert(name);
     };
-    const auto replaced_ones = tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"),
-                                               R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM)\([^,]+, (\w+),)");
-    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)"\))re");
+    const auto replaced_ones =
+        tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"), wrapped_routines);
+    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)")re");
     CHECK(replaced_ones.size() > 100);
     CHECK(rows.size() > 35);
     for (const std::string &name : replaced_ones)

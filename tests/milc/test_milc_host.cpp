@@ -374,7 +374,7 @@ TEST_CASE("milc_host: links of a measuring program stay on the device until MILC
         for (const char *line : {"made: they wait 1\n", "used: they wait 1\n", "read: they wait 0\n"})
             CHECK(r.says(line));
         CHECK(r.calls("create_hisq_links_milc").second == 0);
-        CHECK(r.says("coordinate_origin is beyond the lattice"));
+        CHECK(r.says("coordinate_origin is outside the lattice"));
         waiting(program, "MILCGPU_AUTO=1", "none");
     }
     for (const char *setting : {"MILCGPU_TEST=copy_back", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"})

@@ -1,5 +1,5 @@
-/* What a program does with its links, fields, momenta and eigenvectors, for twin.c: one table. What an operation needs
- * and lacks it makes, or is skipped; what it draws comes from its own seed. So each can be left out of a sequence. */
+/* For twin.c: one table of what a program does with its links, fields, momenta and eigenvectors. An operation makes
+ * what it needs, or is skipped, and draws from its own seed, so that any operation can be left out of a sequence. */
 #define _DEFAULT_SOURCE /* usleep */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -28,11 +28,11 @@ typedef struct {
 static struct {
     int begun, without_auxiliary, has_saved, has_x, was_in_trajectory;
     su3_vector *source[sources], *solution[solutions];
-    su3_vector *x[terms], *sum; /* of rational functions; in a trajectory the device may have x alone */
-    fermion_links_t other;      /* beside fn_links */
+    su3_vector *x[terms], *sum; /* of rational functions; in a trajectory x may be on the device alone */
+    fermion_links_t other;      /* another set beside fn_links */
     fn_links_t *held;           /* links of an eps_naik of fn_links; NULL: none */
-    su3_matrix *copy;           /* of the gauge field */
-    own_links own[most_own];    /* made of it */
+    su3_matrix *copy;           /* a copy of the gauge field */
+    own_links own[most_own];    /* made from the copy */
 } the;
 
 static int always(void) { return the.begun; }
@@ -52,7 +52,7 @@ static void fill_with_noise(void *first, size_t pitch, uint64_t seed) {
             ((Real *)((char *)first + i * pitch))[k] = noise_of(seed + key_of(i, k));
 }
 static su3_vector *new_field(void) { return (su3_vector *)calloc(sites_on_node, sizeof(su3_vector)); }
-/* Noise; of signs alone, whose low words are zero; or a point. */
+/* Noise; noise of signs, whose low words are zero; or a point. */
 static su3_vector *new_source(void) {
     su3_vector *f = new_field();
     const int kind = any(4), point = any((int)volume);
@@ -73,10 +73,10 @@ static su3_vector *new_source(void) {
 
 /* ---- what is compared -------------------------------------------------------------------------------------------- */
 
-/* Rounding, and what residuals of solves leave. */
+/* Rounding, and differences between solves of equal residual. */
 static const double exact = MILC_PRECISION == 1 ? 1e-3 : 1e-8, rough = 1e-3;
 
-/* Its norm, and a sum with random weights, to which every number counts. */
+/* The norm, and a sum with random weights, to which every number contributes. */
 static void say_field(const void *first, size_t pitch, size_t reals, int parity, double tolerance) {
     double sums[2] = {0, 0};
     size_t i, k;
@@ -123,7 +123,7 @@ static void read_gauge(void) {
     say_field(lattice[0].link, sizeof(site), 72, EVENANDODD, exact);
     rephase(ON);
 }
-/* Nothing of MILC's reads the momenta in the sites: they are asked for. */
+/* No routine of MILC reads the momenta in the sites, so they are requested. */
 static void read_momenta(void) {
     int mu;
     milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "the twin");
@@ -131,10 +131,11 @@ static void read_momenta(void) {
         say_field(&lattice[0].mom[mu], sizeof(site), 9, EVENANDODD, exact);
 }
 
-/* ---- plain stores, which nobody announces ------------------------------------------------------------------------ */
+/* ---- plain stores, without a notice
+ * -------------------------------------------------------------------------------- */
 
-/* A site of the whole lattice and one beside it, of the same or the other parity, which the same rank has; 0: another
- * rank than this. */
+/* A site of the whole lattice and another site of the same rank, of the same or the other parity; 0: another rank
+ * has them. */
 static int two_sites(size_t *i, size_t *j) {
     const int s = any((int)volume), x = s % nx, y = s / nx % ny, z = s / nx / ny % nz, t = s / nx / ny / nz;
     const int same_parity = any(2);
@@ -184,8 +185,8 @@ static void edit_vector(su3_vector *f) {
         a[k] = b[l] + 0.25;
 }
 static void give_sum_back(void);
-/* The host has the newest first. Links that a trajectory has made must be filled: where a routine of MILC's writes the
- * gauge field, the glue sees to that, and without a word the run ends in words. */
+/* Fetches the newest fields first. Links that a trajectory has made must be filled: if a routine of MILC writes the
+ * gauge field, the glue fills them; a plain store would end the run with a message. */
 static void write_gauge(void) {
     fermion_links_t *const all[2] = {fn_links, &the.other};
     int k;
@@ -213,7 +214,7 @@ static void write_member(void) {
 
 static fermion_links_t *one_of_two(void) { return any(3) ? fn_links : &the.other; }
 
-/* Links that there are, or those of fn_links, made where there are none. give_back() afterwards. */
+/* Existing links, or those of fn_links, which are made if there are none. Then give_back(). */
 static fn_links_t *take_links(int *taken) {
     const int choice = any(8), k = any(most_own), set = is_hisq() ? any(2) : 0;
     fermion_links_t *fl = one_of_two();
@@ -449,14 +450,15 @@ static void adjoint(void) {
     give_back(fn, taken);
 }
 
-/* The next allocation on a device fails: of every rank, or of one. */
+/* The next allocation on a device fails, on every rank or on one. */
 static void short_of_memory(void) {
     const int whose = any(2 * ranks);
     if (!is_twin && (whose >= ranks || whose == this_node))
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
 }
 
-/* ---- measurements: of lattices with more than two sites in each direction ---------------------------------------- */
+/* ---- measurements, on lattices with more than two sites in each direction
+ * ------------------------------------------ */
 
 #ifndef MILC_HOST_MASTER
 static int measures(void) { return outside() && nx > 2; }
@@ -481,7 +483,7 @@ static void fix_gauge(void) {
     rephase(ON);
 }
 static int the_origin[4] = {1, 0, 2, 3};
-static void spin_taste(void) { /* of one to four links, local, currents of both kinds of links */
+static void spin_taste(void) { /* one to four links, local, currents of both kinds of links */
     const int operators[] = {128 + 15, 128 + 16 * 4 + 3, 128 + 16 * 15 + 7, 128 + 16 * 15 + 4, 128, 26, 41, 42};
     const int index = operators[any(8)];
     int taken;
@@ -538,7 +540,7 @@ static void rational_function(void) {
     say_vector(the.sum, EVEN);
     the.has_x = 1;
 }
-/* MILC's forces are of links of the gauge field as it is. */
+/* MILC's forces need links of the current gauge field. */
 static void make_links_of_now(void) {
     invalidate_fermion_links(fn_links);
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
@@ -563,8 +565,8 @@ static void force_of_sites(void) {
 static void both_forces(void) { update_h(0.02); }
 
 /* ---- eigenvectors -------------------------------------------------------------------------------------------------
- * Their phases are the solver's choice. The twin takes the library's when these are read; it checks that they are
- * eigenvectors of the links that there were, and makes the part on odd sites with the links of that time. */
+ * The solver chooses their phases, so the twin takes the library's vectors when they are read. It checks that they are
+ * eigenvectors of the links of their eigensolve, and computes the part on odd sites with these links. */
 
 handed_over *published;
 static struct {
@@ -591,7 +593,7 @@ static void free_vectors(void) {
     eigen.there = eigen.has_odd = 0;
 }
 static void eigensolve(void) {
-    const int afresh = any(2) || eigVec == NULL; /* MILC's programs always begin so */
+    const int afresh = any(2) || eigVec == NULL; /* MILC's programs always begin with 1 */
     int k, n = vectors;
     size_t i;
     fn_links_t *fn;
@@ -612,7 +614,7 @@ static void eigensolve(void) {
     milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* the original takes a second */
     if (!is_twin)
         ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
-    for (i = 0; is_twin && i < even_sites_on_node; i++) /* start vectors */
+    for (i = 0; is_twin && i < even_sites_on_node; i++) /* for start vectors */
         for (k = 0; k < 3 * vectors; k++)
             complex_gaussian_rand_no(&lattice[i].site_prn);
 }
@@ -632,7 +634,7 @@ static double *numbers_of(int k, size_t i) {
     const site *const s = &lattice[i];
     return published->vector[k][s->x + nx * (s->y + ny * (s->z + nz * s->t))];
 }
-static void publish(void) { /* each rank its sites */
+static void publish(void) { /* each rank writes its sites */
     size_t i, c;
     int k;
     for (k = 0; k < vectors; k++) {
@@ -683,7 +685,7 @@ static void take_published(void) {
 static void read_vectors(void) {
     double chirality;
     int k;
-    milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* vectors that the device alone has would be lost: the run ends */
+    milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* losing vectors that only the device has ends the run */
     if (is_twin)
         take_published();
     else {
@@ -696,7 +698,7 @@ static void read_vectors(void) {
 
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
-/* What was there goes, and the library may keep what it likes of it. */
+/* Frees everything; the library may keep what it likes. */
 static void begin(void) {
     size_t i;
     int k;
@@ -728,8 +730,8 @@ static void without_auxiliary_links(void) {
     fermion_links_want_aux(0);
 }
 
-/* Links of one link and three: which copy is the newest does not depend on the paths, and MILC's own sums of the longer
- * ones take most of the time. */
+/* Only paths of one link and of three: which copy is the newest does not depend on the paths, and MILC's own sums of
+ * the longer paths take most of the time. */
 static void short_paths(ks_component_paths *paths) {
     asqtad_coeffs_t *const c = &paths->act_path_coeff;
     c->five_staple = c->seven_staple = c->lepage = 0;
@@ -749,12 +751,12 @@ void leave_trajectory(void) {
 }
 
 const operation operations[] = {
-    /* for the driver */
+    /* For the driver. */
     {"begin", 0, at_start, begin},
     {"without_auxiliary_links", 0, at_start, without_auxiliary_links},
     {"enter_trajectory", 4, never, begin},
     {"leave_trajectory", 2, never, begin},
-    /* the gauge field and the momenta */
+    /* The gauge field and the momenta. */
     {"load_gauge", 2, always, load_gauge},
     {"update_u", 5, always, links_updated},
     {"gauge_force", 3, always, gauge_force},
@@ -766,14 +768,14 @@ const operation operations[] = {
     {"plaquette", 2, always, plaquette},
     {"read_gauge", 2, always, read_gauge},
     {"read_momenta", 2, always, read_momenta},
-    /* plain stores */
+    /* Plain stores. */
     {"write_gauge", 3, outside, write_gauge},
     {"write_momenta", 1, outside, write_momenta},
     {"write_member", 2, always, write_member},
     {"write_source", 4, always, write_source},
     {"write_links", 3, outside, write_links},
     {"write_copy", 2, has_copy, write_copy},
-    /* fermion links */
+    /* Fermion links. */
     {"make_links", 6, always, make_links},
     {"drop_links", 4, always, drop_links},
     {"hold_sum", 3, always, hold_sum},
@@ -785,7 +787,7 @@ const operation operations[] = {
     {"drop_own_links", 3, outside, drop_own_links},
     {"fat_or_long_alone", 1, has_copy, fat_or_long_alone},
     {"read_auxiliary", 1, has_auxiliary, read_auxiliary},
-    /* solves and D */
+    /* Solves and D. */
     {"solve", 8, always, solve},
     {"solve_block", 2, always, solve_block},
     {"solve_masses", 3, outside, solve_masses},
@@ -797,7 +799,7 @@ const operation operations[] = {
     {"free_fields", 3, always, free_fields},
     {"short_of_memory", 2, always, short_of_memory},
 #ifndef MILC_HOST_MASTER
-    /* measurements */
+    /* Measurements. */
     {"make_ape_links", 6, measures, make_ape_links},
     {"write_ape_links", 5, has_ape_links, write_ape_links},
     {"fix_gauge", 2, measures, fix_gauge},
@@ -806,12 +808,12 @@ const operation operations[] = {
     {"smear", 6, has_ape_links, smear},
     {"contract", 6, has_ape_links, contract},
 #endif
-    /* rational functions and forces */
+    /* Rational functions and forces. */
     {"rational", 4, always, rational_function},
     {"force", 4, can_force, force},
     {"force_of_sites", 1, can_site_force, force_of_sites},
     {"both_forces", 1, can_site_force, both_forces},
-    /* eigenvectors */
+    /* Eigenvectors. */
     {"eigensolve", 4, outside, eigensolve},
     {"odd_part", 6, has_vectors, odd_part},
     {"read_vectors", 6, has_odd_part, read_vectors},

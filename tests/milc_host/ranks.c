@@ -14,7 +14,7 @@ typedef struct {
     char bytes[ring_bytes];
 } ring;
 struct run_memory {
-    int arrived, turn; /* of a barrier */
+    int arrived, turn; /* for the barrier */
     char board[board_bytes];
     double sums[most_ranks][most_sums];
     ring rings[tables][most_ranks][most_ranks]; /* from, to */
@@ -73,9 +73,10 @@ void g_intsum(int *sum) {
     *sum = (int)all;
 }
 
-/* ---- messages between ranks, as milcgpu.h wants them ------------------------------------------------------------- */
+/* ---- messages between ranks, by the table of milcgpu.h
+ * ------------------------------------------------------------- */
 
-typedef struct half { /* a message that this rank sends or receives, or one that has come and nobody has asked for */
+typedef struct half { /* a message that this rank sends or receives, or one that arrived before its request */
     struct half *next;
     void *at;
     size_t bytes;
@@ -87,7 +88,7 @@ typedef struct {
 } post;
 typedef struct {
     int count;
-    half *halves[]; /* two a message; NULL: it does not go that way */
+    half *halves[]; /* two for each message; NULL: that direction has none */
 } handle;
 static post posts[tables];
 
@@ -150,7 +151,7 @@ static int receive_what_came(post *p, int peer) {
             h = new_half(malloc(head[1]), &m);
             append(&p->unasked[peer], h);
         } else if (h->bytes != head[1])
-            return 99; /* the two ranks disagree */
+            return 99; /* the two ranks disagree on the size */
         through_ring(r, &at, h->at, head[1], 0);
         __atomic_store_n(&r->read, at, __ATOMIC_RELEASE);
         h->is_done = 1;
@@ -207,7 +208,7 @@ static void end_here(void *user, const char *why) {
     abort();
 }
 
-/* The glue calls the library's function of this name by way of this one: it finds no MPI to lend. */
+/* The glue calls the library's function of this name through this one, which has no MPI to pass on. */
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
     int (*const start)(const milcgpu_milc *) = (int (*)(const milcgpu_milc *))dlsym(RTLD_NEXT, "milcgpu_plugin_start");
     static milcgpu_messages messages[tables];
@@ -252,9 +253,9 @@ int node_number(int x, int y, int z, int t) {
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* Fields come from here, if asked: the last freed block of that size, or one that never was. What is freed becomes NaN.
- * The C library has the rest: what is smaller, and the gigabytes that the library asks for at its start and never
- * touches. */
+/* Fields come from here if the run requests it: the last freed block of that size, or one that was never used. A
+ * freed block is filled with NaN. The C library serves all else: smaller blocks, and the gigabytes that the library
+ * reserves at its start and never touches. */
 enum { least_bytes = 1024, most_bytes = 64 << 20, head_bytes = 64, classes = 4096 };
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 void __libc_free(void *);
@@ -262,7 +263,7 @@ static enum address_rule rule = as_libc;
 static char *arena, *arena_next, *arena_end;
 static struct {
     size_t bytes;
-    char *last; /* the first word of a freed block is the one freed before */
+    char *last; /* the first word of a freed block points to the one freed before */
 } freed[classes];
 static int locked;
 static void lock(void) {

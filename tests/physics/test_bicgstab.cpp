@@ -42,10 +42,10 @@ class ShiftedStaggered : public LinearOperator {
     void apply(Device &device, const MatrixCall &call, int dagger) const {
         HalfCall half;
         half.in = call.in, half.out = between_;
-        A_->first_half(device, half);
+        A_->apply_half(device, half, Epilogue::plain);
         half.in = between_, half.out = call.out, half.x = call.in;
         half.a = shift_.real();
-        A_->second_half(device, half, Epilogue::normal);
+        A_->apply_half(device, half, Epilogue::normal);
         device.copy_on_device(state_.data(), begins_.data() + dagger, sizeof(BicgState));
         bicgstab_half_step(device, {call.out, {}, {}, call.in, {}, {}}, state_.data());
         if (call.sums == nullptr)

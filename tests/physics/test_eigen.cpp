@@ -54,9 +54,9 @@ std::vector<double> all_values(Modes &modes) {
         unit[2 * j] = 0;
         milcgpu::HalfCall call;
         call.in = x, call.out = between;
-        A->first_half(device, call);
+        A->apply_half(device, call, milcgpu::Epilogue::plain);
         call.in = between, call.out = ax, call.x = x;
-        A->second_half(device, call, milcgpu::Epilogue::normal);
+        A->apply_half(device, call, milcgpu::Epilogue::normal);
         modes.session.context->reorder->to_host(ax, 0, {column.data(), Precision::double_, 48});
         for (int i = 0; i < m; ++i)
             dense[size_t(i) * m + j] = {column[2 * i], column[2 * i + 1]};

@@ -355,10 +355,10 @@ TEST_CASE("Laplace's even-odd operator is the reference's and agrees with M on a
                         HalfCall half;
                         half.in = in, half.out = between;
                         half.sum = sum.data();
-                        A.first_half(bench.device, half);
+                        A.apply_half(bench.device, half, Epilogue::plain);
                         const double bb = sum.to_host()[0];
                         half.in = between, half.out = out, half.x = in, half.a = LaplaceOperator::shift;
-                        A.second_half(bench.device, half, Epilogue::normal);
+                        A.apply_half(bench.device, half, Epilogue::normal);
                         const Fermion wanted = reference::laplace_even_odd(bench.lattice, bench.u, d, kappa, parity, x);
                         CAPTURE(name(backend), n[0], d, name(precision), parity);
                         const int p = static_cast<int>(precision);
@@ -750,7 +750,7 @@ TEST_CASE("Laplace refuses odd extents along a direction, and a cut lattice with
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
     HalfCall half;
     half.in = in, half.out = between;
-    CHECK(thrown_by([&] { A.first_half(bench.device, half); }) ==
+    CHECK(thrown_by([&] { A.apply_half(bench.device, half, Epilogue::plain); }) ==
           "laplace: the extent in T is 5: it must be even, or a step would not lead from even to odd sites");
     const Geometry cut({4, 4, 2, 6}, {0, 0, 0, 0}, {4, 4, 2, 6}, halo_depth, 8);
     const LinkField u(bench.device, Precision::double_, 18, cut, "test");
@@ -759,7 +759,7 @@ TEST_CASE("Laplace refuses odd extents along a direction, and a cut lattice with
     half.in = on_cut, half.out = other;
     std::string refused;
     try {
-        alone.first_half(bench.device, half);
+        alone.apply_half(bench.device, half, Epilogue::plain);
     } catch (const Error &error) {
         refused = error.what();
     }

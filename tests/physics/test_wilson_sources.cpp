@@ -220,7 +220,7 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step have the i
                               out = other->vectors(bench.device, "test", 2);
             HalfCall half;
             half.in = in, half.out = out;
-            CHECK(thrown_by([&] { WilsonNormal(other).first_half(bench.device, half); }) ==
+            CHECK(thrown_by([&] { WilsonNormal(other).apply_half(bench.device, half, Epilogue::plain); }) ==
                   "Wilson operator: 2 sources at once, but it has memory for 1. Allocate the fields between "
                   "its halves for as many (NormalOperator::between)");
         }

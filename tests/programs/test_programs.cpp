@@ -7,6 +7,7 @@
 #include "tests/source_text.h"
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <sys/stat.h>
 
 using tests::Folder;
@@ -80,6 +81,53 @@ TEST_CASE("programs: make_lattice has the bytes of one rank, and no rank has the
     INFO(little.output);
     CHECK(little.status == 0);
     CHECK(std::filesystem::file_size(file) == 96 + 288 * 16 * 16 * 16 * 64);
+}
+
+TEST_CASE("programs: check_lattice says in its last line whether a file is right, on one rank and four",
+          "[lattice_file][ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string file = folder.path.string() + "/lat", bad = folder.path.string() + "/bad";
+    const auto last_line = [](const Run &r) {
+        const size_t end = r.output.size() - 1, before = r.output.rfind('\n', end - 1);
+        return r.output.substr(before + 1, end - before - 1);
+    };
+    for (const std::string format : {"milc", "nersc"}) {
+        INFO(format);
+        const Run made = run("make_lattice --size 8 4 4 8 --sweeps 2 --format " + format + " --out " + file);
+        REQUIRE(made.status == 0);
+        const Run one = run("check_lattice " + file), four = run("check_lattice " + file, "2 1 1 2", 4);
+        CHECK(one.status == 0);
+        CHECK(last_line(one) == "right");
+        CHECK(four.output == one.output);
+        const std::string plaquette = made.output.substr(made.output.find("final plaquette ") + 16, 10);
+        CHECK(one.count("\nplaquette       " + plaquette + " (") == 1);
+        std::string bytes = tests::text_of(file);
+        const size_t middle = bytes.size() - 288 * 8 * 4 * 4 * 4;
+        bytes[middle] = char(bytes[middle] ^ 1);
+        std::ofstream(bad) << bytes;
+        const Run wrong = run("check_lattice " + bad);
+        INFO(wrong.output);
+        CHECK(wrong.status == 1);
+        CHECK(last_line(wrong).rfind("WRONG: ", 0) == 0);
+        CHECK(wrong.count("checksum") == 1);
+    }
+    std::string bytes = tests::text_of(file);
+    const size_t at = bytes.find("PLAQUETTE =  ") + 13;
+    bytes[at] = bytes[at] == '9' ? '8' : '9';
+    std::ofstream(bad) << bytes;
+    const Run wrong = run("check_lattice " + bad, "2 1 1 2", 4);
+    CHECK(wrong.status == 1);
+    CHECK(wrong.count("\nWRONG: ") == 1);
+    CHECK(wrong.count("the plaquette of the links is 0.") == 1);
+    // Links outside of SU(3), with the checksum of such links.
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    reference::Gauge links = reference::random_gauge(lattice, 3);
+    links[17] = -1.0 * links[17];
+    examples::write_milc_gauge(bad, lattice, links);
+    const Run sign = run("check_lattice " + bad);
+    CHECK(sign.status == 1);
+    CHECK(sign.count("WRONG: " + bad + ": the link at x y z t = 0 1 0 0 in direction y is not in SU(3)") == 1);
 }
 
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
@@ -375,8 +423,8 @@ TEST_CASE("programs: each has --help and --version, knows the options of the doc
             for (const std::string &line : tests::code_of(page))
                 code.push_back(line);
     size_t in_docs = 0;
-    for (const std::string name : {"bench", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
-                                   "multimass", "rhmc", "solve", "sources", "spectrum"}) {
+    for (const std::string name : {"bench", "check_lattice", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels",
+                                   "make_lattice", "multimass", "rhmc", "solve", "sources", "spectrum"}) {
         const Run version = run(name + " --version");
         CHECK(version.output == name + ", milcgpu " MILCGPU_VERSION "\n");
         CHECK(version.status == 0);

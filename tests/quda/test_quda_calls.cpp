@@ -36,6 +36,12 @@ TEST_CASE("quda_calls: libquda.so serves a MILC with deflation and an older one"
         CHECK(child.count("no eigenvectors were written into eigB: no solve without a twist and with eps_naik 0 was "
                           "deflated") == 1);
         CHECK(child.count("no eigenvectors were written into ") == 1);
+        // The table at the start names what these switches of MILC's do not reach.
+        const auto row = [](std::string routine) { return "milcgpu: " + routine.append(24 - routine.size(), ' ') + " -"; };
+        for (const char *routine : {"f_meas_current", "mat_invert", "relax", "load_hyp_links"})
+            CHECK(child.count(row(routine) + std::string(13, ' ') + "MILC's own: these switches do not reach it") == 1);
+        for (const char *routine : {"run_gradient_flow", "eo_fermion_force", "bicgilu_cl_field"})
+            CHECK(child.count(row(routine)) == 0);
     }
     CHECK(totals[0] == totals[1]);
 }

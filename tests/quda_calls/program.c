@@ -1,5 +1,5 @@
 /* Calls MILC's own GPU switches like a MILC with deflation (2025 and later; -DSINCE_2025: its get_fm_links takes an
-   index) and like an older one. tests/quda/test_quda_calls.cpp compiles it both ways and reads its output. */
+ * index) and like an older one. tests/quda/test_quda_calls.cpp compiles it both ways and reads its output. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
