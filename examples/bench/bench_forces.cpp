@@ -273,7 +273,7 @@ void Forces::fermions(Precision p, const LinkField &u) {
     unitarize(device_, geometry_, level_v, {}, nullptr, w);
     t = seconds([&] { unitarize_adjoint(device_, geometry_, level_v, {}, hisq.filter, by_fat); });
     const double unitarize_seconds = t;
-    const auto made = [&] { return hisq_derivative(device_, geometry_, u, level_v, w, hisq, terms, asked).by_u; };
+    const auto made = [&] { return hisq_derivative(device_, geometry_, {u, level_v, w}, hisq, terms, asked).by_u; };
     t = seconds([&] { add_force(device_, geometry_, u, made(), 2, h); });
     clear(h);
     add_force(device_, geometry_, u, made(), 2, h);

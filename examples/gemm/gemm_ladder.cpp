@@ -2,7 +2,7 @@
 // matrix units. Each step is a kernel (gemm_steps.h, gemm_async.h, gemm_bulk.h), verified, timed and compared with
 // cuBLAS. Steps in plain FP32 are compared with cuBLAS in its default mode, steps in TF32 with cuBLAS in its TF32 mode.
 //
-// It explains the kernels of gpu_kernels/dense. nvcc compiles it if installed.
+// It explains the kernels of dense algebra in gpu_kernels/algebra. nvcc compiles it if installed.
 #include "examples/lib/arguments.h"
 #include "examples/lib/cublas.h"
 #include "examples/lib/memory.h"

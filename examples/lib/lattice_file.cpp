@@ -84,7 +84,7 @@ void UnitaryLinks::check(const std::string &path) const {
         text, sizeof text,
         ": the link at x y z t = %d %d %d %d in direction %c is not in SU(3): |U U^dag - 1| = %.2g, "
         "|det U - 1| = %.2g, at most %g are rounding; %zu of %zu links are like this. The checksum is right, so "
-        "it was written so: gauge fields have unitary links without phases; save it again with MILC",
+        "the file was written like this: gauge fields have unitary links without phases; save it again with MILC",
         first_[0], first_[1], first_[2], first_[3], "xyzt"[dir_], product_, determinant_, most, count_, all_);
     throw std::runtime_error(milcgpu::quoted_name(path) + text);
 }

@@ -77,8 +77,8 @@ class PatternTest {
             for (size_t k = 0; k < parts_.words && is_reached(face); ++k)
                 wrong += in[face * parts_.words + k] != expected(face, k);
             if (wrong != 0)
-                return format("of %zu words from rank %d (%s) %zu were wrong", parts_.words, neighbour_[face],
-                              face_names[face], wrong);
+                return format("%zu of %zu words from rank %d (%s) were wrong", wrong, parts_.words, neighbour_[face],
+                              face_names[face]);
         }
         return "";
     }

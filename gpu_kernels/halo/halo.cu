@@ -146,16 +146,15 @@ Halo::Buffers Halo::allocate_larger(size_t bytes) {
     return buffers_in(bytes, larger_);
 }
 
-PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out,
-                               const ActiveSources &active) {
+PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, const InARow &row, const ActiveSources &active) {
     if (device_.peers() == nullptr || in.sources > 1) {
         exchange(in, parity, active);
         return {};
     }
-    if (!sent)
+    if (!row.sent)
         send_to_peers(in, parity);
     PeerLaunch launch = launches_[1 - parity];
-    launch.send = send_out;
+    launch.send = row.sends;
     return launch;
 }
 

@@ -113,7 +113,7 @@ std::string Halo::how_it_travels() const {
     std::string how = direct.empty() ? "" : "ghosts in " + direct + " go straight into the memory of the neighbours; ";
     for (int mu = 0; mu < 4; ++mu)
         if (reached.direct[mu] != 0 && reached.direct[mu] != reached.all[mu])
-            how += format("ghosts in %c go so at %d of %d faces; ", "xyzt"[mu], reached.direct[mu], reached.all[mu]);
+            how += format("ghosts in %c do so at %d of %d faces; ", "xyzt"[mu], reached.direct[mu], reached.all[mu]);
     return cut + how + (how.empty() ? "ghosts and sums go" : "all else goes") +
            " over the host while kernels work: " + reached.why + how_messages_travel_;
 }

@@ -264,7 +264,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
         const std::string why_not = share_memory_of_host();
         reached_.sums = reached_.by_host = why_not.empty();
         if (!why_not.empty())
-            reached_.why += "; no memory of the host instead: " + why_not;
+            reached_.why += "; memory of the host cannot be used instead: " + why_not;
     }
     for (Reach &all : reaches)
         for (int face = 0; face < Peers::faces && reached_.by_host; ++face)

@@ -31,12 +31,6 @@ BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) :
     sum_ = DeviceArray<double>(device, 1, "BiCGstab scalars");
 }
 
-size_t BicgstabSolver::workspace_bytes(const Geometry &geometry, Precision sloppy, int components) {
-    const auto field = [&](Precision p) { return SpinorField::allocated_bytes(p, geometry, 1, components); };
-    return 3 * field(Precision::double_) + 6 * field(sloppy) + field(bicgstab_gain_precision(sloppy)) +
-           Device::allocated_bytes(sizeof(BicgState)) + Device::allocated_bytes(sizeof(double));
-}
-
 std::vector<Region> BicgstabSolver::checked_regions() const {
     std::vector<Region> all = of_.full->checked_regions();
     join(all, of_.sloppy->checked_regions());

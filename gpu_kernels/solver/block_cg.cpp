@@ -26,10 +26,6 @@ int stall_after(double lowest) {
 // is above this number. The worst then still has a factor of 10 to go in the residual, which takes longer than a
 // restart.
 constexpr double far_from_target = 100;
-
-size_t level_bytes(const Geometry &geometry, Precision p, int sources, int components) {
-    return (cg_kept_steps + 3) * SpinorField::allocated_bytes(p, geometry, sources, components);
-}
 } // namespace
 
 BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operator &sloppy, int sources,
@@ -57,17 +53,9 @@ std::unique_ptr<BlockCgSolver::Level> BlockCgSolver::make_level(const Operator &
     return level;
 }
 
-size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources,
-                                      int components) {
-    return 4 * SpinorField::allocated_bytes(Precision::double_, geometry, sources, components) +
-           level_bytes(geometry, sloppy.spinor, sources, components) + Device::allocated_bytes(sizeof(BlockState)) +
-           Device::allocated_bytes(gram_scratch(sources, sources) * sizeof(double)) +
-           Device::allocated_bytes(sources * sizeof(double));
-}
-
-size_t BlockCgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources, int components) {
-    const bool descends = sloppy.spinor == Precision::single && sources >= ladder::descend_together_from;
-    return descends ? level_bytes(geometry, Precision::double_, sources, components) : 0;
+void BlockCgSolver::allocate_changes() {
+    if (spec().spinor == Precision::single && sources() >= ladder::descend_together_from)
+        top_ = make_level(full_, sources());
 }
 
 std::vector<Region> BlockCgSolver::checked_regions(bool residual_alone) const {
@@ -152,8 +140,11 @@ void BlockCgSolver::step(int k, bool after_update) {
     block_direction(device_, state, sums ? From::sums : From::before, last);
     if (last)
         add_to_solutions(cg_kept_steps, false); // before p[0] changes
-    (lock_step() ? step_in_lock_step : rotate_twice)(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr,
-                                                     p, state->beta, next, &state->active);
+    TwoRotations step;
+    step.x = ap, step.c = state->minus_alpha;
+    step.y = r, step.m = last ? state->basis : nullptr;
+    step.p = p, step.d = state->beta, step.z = next;
+    (lock_step() ? step_in_lock_step : rotate_twice)(device_, step, &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
@@ -375,9 +366,10 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
         if (of_zero)
             device_.copy_on_device(residual_[done].data, b_[first].data, some * b_.block().source_bytes);
         else
-            residual(device_, *full_, limits_.shift, b_.block().from(first).first(some),
-                     x_.block().from(first).first(some), full_between_.block().first(some),
-                     residual_.block().from(done).first(some), nullptr);
+            residual(device_, *full_, limits_.shift,
+                     {b_.block().from(first).first(some), x_.block().from(first).first(some),
+                      full_between_.block().first(some), residual_.block().from(done).first(some)},
+                     nullptr);
     }
     SourceScales how{};
     for (int j = 0; j < count; ++j)

@@ -58,8 +58,7 @@ void Eigenvectors::grow(int more) {
 size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int count) {
     size_t sum = 0;
     for (int first = 0; first < count; first += most_dense)
-        sum += Device::allocated_bytes(
-            SpinorField::bytes_of(precision, geometry.without_ghosts(), std::min(most_dense, count - first)));
+        sum += SpinorField::allocated_bytes(precision, geometry.without_ghosts(), std::min(most_dense, count - first));
     return sum;
 }
 
@@ -279,15 +278,6 @@ Deflation::Deflation(Device &device, const Eigenvectors &vectors, const NormalOp
     values_ = DeviceArray<double>(device, vectors.count(), owner);
     device.copy_to_device(values_.data(), vectors.values.data(), vectors.count() * sizeof(double));
     scratch_ = DeviceArray<double>(device, most_scratch(vectors.precision(), vectors.count(), sources), owner);
-}
-
-size_t Deflation::workspace_bytes(const Geometry &geometry, Precision precision, int vectors, int sources) {
-    const size_t field = SpinorField::bytes_of(of_right_sides(precision), geometry.without_ghosts(), sources);
-    return 2 * Device::allocated_bytes(field) +
-           Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, sources)) +
-           Device::allocated_bytes(size_t(vectors) * sources * sizeof(Complex<double>)) +
-           Device::allocated_bytes(vectors * sizeof(double)) +
-           Device::allocated_bytes(most_scratch(precision, vectors, sources) * sizeof(double));
 }
 
 void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr,

@@ -47,9 +47,9 @@ class Eigenvectors {
     std::string why_not_of(const NormalOperator &A) const;
     // The same from the stored values and residuals of all vectors.
     std::string why_none(double highest) const;
-    // The part of a Rayleigh quotient that comes from high modes, where these lie around highest / 2: a part e of them
-    // makes |A v - l v| = e (highest / 2 - l), and e^2 highest / 2 of the quotient. 0: an eigenvector, to rounding or a
-    // hundredth of l.
+    // The part of a Rayleigh quotient that comes from high modes, which lie around highest / 2. A fraction e of them in
+    // v makes |A v - l v| = e (highest / 2 - l), and adds e^2 highest / 2 to the quotient. Returns 0 if v is an
+    // eigenvector to rounding or to a hundredth of l.
     static double of_high_modes(double value, double residual, double highest);
     // Empty if the vectors are independent: the sum of |<u, v>| over all other vectors u is at most a half for each v
     // (Gershgorin). Else the reason why not.
@@ -70,7 +70,7 @@ class Eigenvectors {
     static size_t bytes(const Geometry &, Precision, int count);
 
     std::vector<double> values, residuals; // of A at shift 0, the lowest first if they were computed or sorted
-    uint64_t links = 0;                    // a tag of the caller's for the links they belong to
+    uint64_t links = 0;                    // the caller's tag of the links that the vectors belong to
 
   private:
     double norm_over_ranks(const SpinorBlock &) const;
@@ -120,7 +120,6 @@ class Deflation {
     double lowest(double shift) const { return vectors_.highest() + shift; }
     double flops(int sources) const;
     double bytes(int sources) const;
-    static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);
 
   private:
     Device &device_;

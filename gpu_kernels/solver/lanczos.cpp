@@ -170,10 +170,6 @@ class Basis {
 };
 static_assert(most_dense % block == 0, "a block lies in one group");
 
-size_t field_bytes(Precision precision, const Geometry &geometry, int sources) {
-    return Device::allocated_bytes(SpinorField::bytes_of(precision, geometry, sources));
-}
-
 // As in lowest_eigenvectors. Only fields that A is applied to have ghosts.
 size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored, int wanted, int basis) {
     const int taken = kept_at_restart(wanted, basis);
@@ -185,9 +181,11 @@ size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored
     const int widest = std::min(most_dense, basis);
     const size_t grams = (device.on_gpu() ? Device::allocated_bytes(gram_scratch(widest, block) * sizeof(double)) : 0) +
                          Device::allocated_bytes(sizeof(Number) * widest * block),
-                 looks = 3 * field_bytes(Precision::double_, geometry, 1) + Device::allocated_bytes(3 * sizeof(double));
-    return Eigenvectors::bytes(geometry, stored, basis) + field_bytes(stored, geometry.without_ghosts(), block) +
-           3 * field_bytes(Precision::single, geometry, block) + std::max({rotation, grams, looks});
+                 looks = 3 * SpinorField::allocated_bytes(Precision::double_, geometry) +
+                         Device::allocated_bytes(3 * sizeof(double));
+    return Eigenvectors::bytes(geometry, stored, basis) +
+           SpinorField::allocated_bytes(stored, geometry.without_ghosts(), block) +
+           3 * SpinorField::allocated_bytes(Precision::single, geometry, block) + std::max({rotation, grams, looks});
 }
 
 double modes_of(int wanted) { return std::fmax(wanted, 0.75 * block); }
@@ -342,7 +340,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
                     format("no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
                            state.missed / report.highest,
                            limits.tolerance > 0
-                               ? format(", above the tolerance %.1e: ask for more than that", limits.tolerance).c_str()
+                               ? format(", above the tolerance %.1e: set a larger one", limits.tolerance).c_str()
                                : ""));
     found->keep(good);
     found->take_checksums();

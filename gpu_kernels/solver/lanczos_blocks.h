@@ -25,7 +25,7 @@ class Applier {
     Applier(Device &device, const NormalOperator &A)
         : device_(device), A_(A), between_(A.between(device, owner, block)) {
         if (A.sign() < 0 || A.components() != 1 || !A.takes_several())
-            throw Error(Status::not_built, "eigenvectors are made of staggered fermions alone");
+            throw Error(Status::not_built, "eigenvectors are built for staggered fermions only");
     }
     SpinorField field() const { return A_.vectors(device_, owner, block); }
     // out = A in
@@ -98,7 +98,7 @@ inline std::unique_ptr<Workspace> workspace(Device &device, const NormalOperator
 inline void require_finite(const std::vector<Number> &numbers) {
     for (const Number &n : numbers)
         if (!(norm(n) < INFINITY))
-            throw Error(Status::nan_or_inf, "NaN or infinity in a Gram matrix of Lanczos vectors: look at the links");
+            throw Error(Status::nan_or_inf, "NaN or infinity in a Gram matrix of Lanczos vectors: check the links");
 }
 
 inline DeviceArray<Number> on_device(Device &device, const std::vector<Number> &numbers) {

@@ -33,8 +33,9 @@ constexpr double rounding_of_values = 1e-6;
 // modes is `of_the_rest` of their part of a mode at the last value. If no value falls by more than `falls`, none is
 // missing.
 constexpr double one_level = 1e-3, above_density = 1.5, of_the_rest = 0.01, falls = 0.02;
-// Further vectors of a full level mix with the present ones as long as they are not good, and random vectors bring some
-// of other modes into the level. So if values no longer change, the present vectors are filtered alone, this many times.
+// While the vectors of a full level are not good, further vectors of the level mix with them, and random vectors bring
+// parts of other modes into the level. So once values no longer change, the present vectors are filtered alone, this
+// many times.
 constexpr int polish = 4;
 
 // The number of values up to the end of the first level of at least `block`; 0 if there is none. zero: see above.

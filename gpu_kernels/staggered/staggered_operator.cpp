@@ -37,7 +37,7 @@ void StaggeredOperator::apply_half(Device &device, const HalfCall &half, Epilogu
         D.tiles = halo_->tiles(Tiles::Which::at_cut);
     } else if (halo_ != nullptr) {
         const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
-        D.exchange = halo_->before_dslash(half.in, 1 - onto, half.in_sent, half.send_out, active);
+        D.exchange = halo_->before_dslash(half.in, 1 - onto, {half.in_sent, half.send_out}, active);
     }
     row.launch(device, D, epilogue);
 }

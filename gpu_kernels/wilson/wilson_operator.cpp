@@ -20,13 +20,6 @@ void WilsonMatrix::allocate(Device &device, int sources) const {
         middle_.emplace_back(device, spec().spinor, geometry(), 1 - parity(), "Wilson vectors", sources, components());
 }
 
-size_t WilsonMatrix::middle_bytes(const Geometry &geometry, const OperatorSpec &spec, int sources) {
-    const auto field = [&](int count) {
-        return Device::allocated_bytes(SpinorField::bytes_of(spec.spinor, geometry, count, wilson_components));
-    };
-    return field(1) + (sources > 1 ? field(sources) : 0);
-}
-
 SpinorBlock WilsonMatrix::middle(int sources) const {
     for (const SpinorField &scratch : middle_)
         if (scratch.sources() >= sources)

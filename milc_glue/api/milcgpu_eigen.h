@@ -9,11 +9,12 @@
  * milcgpu_staggered_solve, milcgpu_staggered_solve_sources and milcgpu_staggered_solve_vectors take a handle as
  * spec.eigenvectors. At the start, and wherever the residual is recomputed, they solve the part of the error that lies
  * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
+ * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
  * precision, too. Eigenvectors cannot make a solution wrong: its true residual is computed without them, and holds
  * whatever they are. If a solve has other links than the vectors, some vectors are tested: if |B v - l v| is larger
  * than it was, they are not used. Vectors that were loaded or read are not used either if they are no eigenvectors of
- * the links in use: if, judged by |B v - l v|, more than a fifth of an l comes from high modes. A deflation that raises
- * |b - A x| by more than rounding without lessening the error of x in the norm of A is taken back, and none follows in
+ * the links in use: if more than a fifth of an l comes from high modes, judged by |B v - l v|. A deflation that raises
+ * |b - A x| by more than rounding without lessening the error of x in the norm of A is undone, and no other follows in
  * that solve. In all three cases the solve continues without vectors, and report.message says so.
  *
  * A few vectors may cost more steps than they save, because rounding in half precision counts as long as low modes are
@@ -72,8 +73,8 @@ typedef struct {
     void (*progress)(void *user, int done, int of);
     void *user;
     /* NULL, or vectors on this parity to begin with: fewer vectors of these links, or vectors of similar links. Those
-     * that are good enough cost one application of B each, the others are filtered like any. The start vectors are not
-     * changed. */
+     * that are good enough cost one application of B each; the others are filtered like new ones. The start vectors are
+     * not changed. */
     milcgpu_eigenvectors *start;
 } milcgpu_eigen_spec;
 
@@ -126,8 +127,8 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
  * vector that is 0, more vectors than a parity has, or a file of QIO. Numbers that are not finite give NAN_OR_INF.
  * Device memory is taken as vectors are read. */
 
-/* Makes a handle with the lowest `most` vectors of a file, all if most is 0, the lowest l first in whatever order the
- * file has them. The parity is that of the file. precision: of the vectors that are kept, single, half, or 0 for half.
+/* Makes a handle with the lowest `most` vectors of a file, all if most is 0, the lowest l first, whatever the order in
+ * the file. The parity is that of the file. precision: of the vectors that are kept, single, half, or 0 for half.
  * l is computed in double; if the file's l is right to 1e-6, that one is kept. BAD_ARGUMENT also if a vector does not
  * belong to the links (its l differs from the file's by more than a hundredth, and |B v - l v| is more than a tenth of
  * l), and if vectors are not orthogonal, as with _load. NO_MEMORY, before the first is read, if they do not fit. On
@@ -141,8 +142,8 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
  *
  * A file that is read and written again has the same bytes, apart from its time, if the handle holds its vectors
  * without rounding: files that this library wrote from vectors of the same or a lower precision, and MILC's files in
- * single precision, read into single. Wrong values l in the file are written right. (MILC's develop of 2024 and 2025
- * writes wrong l in single precision.) Vectors in double are rounded to single or half when they are read. */
+ * single precision, read into single. Wrong values l of the file are corrected. (MILC's develop of 2024 and 2025 writes
+ * wrong l in single precision.) Vectors in double are rounded to single or half when they are read. */
 milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, const char *path, int precision,
                                           const char *time);
 

@@ -1,16 +1,16 @@
 /* milcgpu: gauge fields in files, read and written by all ranks.
  *
  * Files of MILC's version 5 are read, in either byte order, and written, in single precision; single files of SciDAC
- * and ILDG are read; NERSC archives are read and written. Files have links without phases. Numbers are converted to the precision of the field. Each rank
- * reads the sites of its box. On several hosts, if these lie in short runs, each rank reads a share of the file in
- * large pieces instead, and sends sites of other boxes to their ranks. No rank has more than its own box and pieces of
- * 32 MB. Every rank must see the file under this name.
+ * and ILDG are read; NERSC archives are read and written. Files have links without phases. Numbers are converted to the
+ * precision of the field. Each rank reads the sites of its box. On several hosts, if these lie in short runs, each rank
+ * reads a share of the file in large pieces instead, and sends sites of other boxes to their ranks. No rank has more
+ * than its own box and pieces of 32 MB. Every rank must see the file under this name.
  *
  * A damaged or foreign file gives BAD_ARGUMENT on all ranks, with its name, the byte, what is wrong and what to do: too
  * short, extents of another lattice, no known format, sites in an order of their own (MILC's save_checkpoint),
  * checksums or a plaquette that do not fit the data, or a head that contradicts itself. If its head shows the fault,
- * `links` is untouched. After a wrong checksum or plaquette `links` holds what was read; if the disk failed, or the file became shorter
- * meanwhile, it holds 0.
+ * `links` is untouched. After a wrong checksum or plaquette `links` holds what was read; if the disk failed, or the file
+ * became shorter meanwhile, it holds 0.
  */
 #ifndef MILCGPU_FILE_H
 #define MILCGPU_FILE_H

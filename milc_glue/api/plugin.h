@@ -1,7 +1,7 @@
 /* The interface of the library for the glue in use_gpu: plain C, without MILC's types. The glue reads MILC's structures
- * and fills them; everything that does not need MILC's headers is behind this interface (the folder plugin): the
- * environment, sets of links and when they are stale, the ladder of precisions after an error, the comparison of CPU
- * and GPU, the tables.
+ * and fills them. Everything that does not need MILC's headers is behind this interface, in residency/ and routines/:
+ * the environment, sets of links and when they are stale, the ladder of precisions after an error, the comparison of
+ * CPU and GPU, the tables.
  *
  * Functions that do a routine's work return 1 if it is done, and 0 if MILC's own routine must do it; a line on stderr
  * has then said why. None of them ends the run. Fields and links are MILC's: MILC's site order and precision, links
@@ -434,10 +434,9 @@ typedef struct {
 } milcgpu_plugin_lattice;
 
 /* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled),
- * also D of them; their sums and the fermion force use them there. Any other function of milcgpu that reads one has it
- * copied back first. most: at most as many at a time. again: 1: if the device is lost, and solutions with it, the
- * caller computes them again: `end` then returns 1, and until then MILC's routines continue with the content of their
- * fields. */
+ * also D of them; their sums and the fermion force use them there. Any other function of milcgpu that reads one copies
+ * it back first. most: at most this many at a time. again: 1: if the device is lost, and solutions with it, the caller
+ * computes them again: `end` then returns 1, and until then MILC's routines continue with what their fields hold. */
 void milcgpu_plugin_vectors_begin(int most, int again);
 int milcgpu_plugin_vectors_end(void);
 /* to = constant source + sum of weights[k] x[k] on one parity. 0: these solutions are not all on the device. */

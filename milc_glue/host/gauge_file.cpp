@@ -308,7 +308,7 @@ SiteRecords::Fault fault_of(const Ranks &ranks, const std::string &path, const c
                      format("%s, byte %zu: cannot be %s%s (%s); %s", quoted_name(path).c_str(), byte, verb,
                             ranks.size() > 1 ? " on this rank" : "",
                             code < 0 ? "the file ends here" : std::strerror(code),
-                            code < 0 ? "copy it again, and see that nothing writes it meanwhile" : "check the disk"));
+                            code < 0 ? "copy it again, and make sure that nothing writes to it" : "check the disk"));
     };
 }
 
@@ -327,7 +327,7 @@ bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers w
     ranks.collective("a file that is opened", [&] {
         if ((who == Readers::everyone || ranks.rank() == 0) && !same)
             throw Error(Status::bad_argument,
-                        format("%s %s; put it where the hosts of all ranks have it under this name",
+                        format("%s %s; put it where the hosts of all ranks see it under this name",
                                quoted_name(path).c_str(),
                                mine.code != 0
                                    ? format("cannot be opened (%s)", std::strerror(mine.code)).c_str()

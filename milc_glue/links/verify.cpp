@@ -45,7 +45,7 @@ void Verification::loaded(const SpinorBlock &vectors) {
 bool Verification::holds(const std::vector<Region> &links) {
     bool here = true;
     try {
-        context_.device->collective("the check of what a solve stands on", [&] {
+        context_.device->collective("the check of the inputs of a solve", [&] {
             context_.callbacks.throw_what_they_threw();
             here = !context_.verify || holds_here(links);
         });
@@ -96,11 +96,11 @@ bool Verification::holds_here(std::vector<Region> regions) const {
         }
     if (!changed.empty())
         throw Error(Status::corrupted,
-                    format("the device no longer holds what was loaded: %s changed. A bit flipped, or somebody wrote "
+                    format("the device no longer holds what was loaded: %s changed. A bit flipped, or other code wrote "
                            "there. %s",
                            changed.c_str(),
                            links_changed ? "The links are empty now: load them again, and call again"
-                                         : "Destroy the context and make another one"));
+                                         : "Destroy the context and create another one"));
     return !loaded_changed;
 }
 

@@ -22,7 +22,7 @@ void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &adde
         device.add_over_ranks(&added[first].re, static_cast<int>(2 * std::min(most, added.size() - first)));
     for (const Complex<double> &z : added)
         if (!std::isfinite(z.re) || !std::isfinite(z.im))
-            throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: look for it in %s", made_of));
+            throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: check %s", made_of));
     for (size_t k = 0; k < added.size(); ++k) {
         correlators[2 * k] += added[k].re;
         correlators[2 * k + 1] += added[k].im;

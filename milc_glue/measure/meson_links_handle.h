@@ -56,7 +56,7 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         laplace.reset();
         if (!products.forget() && !kept)
             return false;
-        context->log(2, "memory is short: products of links of measurements are given back");
+        context->log(2, "memory is short: products of links of measurements are freed");
         return true;
     }
     // Notes links or products that this call reads.

@@ -240,14 +240,19 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
     });
 }
 
+struct LinksTo {
+    void *fat, *lng, *v, *y; // nullptr: not wanted
+};
 bool load_links(const char *function, int precision, milcgpu_routine routine, milcgpu_fatlink_spec &spec, void *inlink,
-                int n_sets, void *fat, void *lng, void *v, void *y) {
+                LinksTo to) {
     spec.struct_size = sizeof spec;
     spec.unitarity = -1; // MILC smears W without a check, too
     const double eps = 0;
     milcgpu_fatlink_report report{};
     const auto make_of = [&](const void *gauge) {
-        return milcgpu_plugin_links({routine, &spec, gauge, n_sets, &eps, &fat, &lng, v, y, nullptr, 0}, &report) != 0;
+        const int n_sets = to.fat != nullptr;
+        return milcgpu_plugin_links({routine, &spec, gauge, n_sets, &eps, &to.fat, &to.lng, to.v, to.y, nullptr, 0},
+                                    &report) != 0;
     };
     const bool good = done(function, precision, [&] {
         // After an update of the links the device has U.
@@ -258,7 +263,7 @@ bool load_links(const char *function, int precision, milcgpu_routine routine, mi
         }
         return make_of(inlink);
     });
-    for (void *links : {fat, lng, v, y})
+    for (void *links : {to.fat, to.lng, to.v, to.y})
         if (!good)
             fill_with_nan(links, 72 * lattice.sites(), precision);
     return good;
@@ -489,7 +494,7 @@ void qudaLoadKSLink(int precision, QudaFatLinkArgs_t, const double path_coeff[6]
                     void *longlink) {
     milcgpu_fatlink_spec spec{};
     spec.paths = paths_of(path_coeff);
-    load_links(__func__, precision, MILCGPU_LOAD_FN_LINKS, spec, inlink, 1, fatlink, longlink, nullptr, nullptr);
+    load_links(__func__, precision, MILCGPU_LOAD_FN_LINKS, spec, inlink, {fatlink, longlink, nullptr, nullptr});
 }
 
 void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t, const double path_coeff[6], void *inlink, void *fatlink,
@@ -500,7 +505,7 @@ void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t, const double path_
     spec.svd_relative = state.hisq.reunit_svd_rel_error;
     spec.svd_absolute = state.hisq.reunit_svd_abs_error;
     spec.svd_only = state.hisq.reunit_svd_only != 0;
-    load_links(__func__, precision, MILCGPU_HISQ_LINKS, spec, inlink, 0, nullptr, nullptr, fatlink, ulink);
+    load_links(__func__, precision, MILCGPU_HISQ_LINKS, spec, inlink, {nullptr, nullptr, fatlink, ulink});
 }
 
 void qudaHisqParamsInit(QudaHisqParams_t parameters) { state.hisq = parameters; }

@@ -3,15 +3,15 @@
 
 namespace milcgpu {
 
-void Residency::open(MilcSide &milc, milcgpu_context *context, bool looks_at_all, bool stays) {
+void Residency::open(MilcSide &milc, milcgpu_context *context, const Habits &habits) {
     const int real = milc.real();
-    links = std::make_unique<LinkCache>(milc.collective, context, milc.sites, real, looks_at_all, deferred);
+    links = std::make_unique<LinkCache>(milc.collective, context, milc.sites, real, habits.looks_at_all, deferred);
     gauge = std::make_unique<GaugeOwner>(milc.collective, context, real, milc.sites);
-    kept_gauge = std::make_unique<KeptGauge>(context, real, stays);
+    kept_gauge = std::make_unique<KeptGauge>(context, real, habits.keeps_fields);
     meson_links = std::make_unique<MesonLinksCache>(milc.collective, context, real, *kept_gauge);
     wilson = std::make_unique<WilsonLinks>(milc.collective, context, real, *kept_gauge);
     eigenvectors = std::make_unique<EigenStore>(milc.collective, context, real, deferred);
-    vectors.open(milc, context, stays);
+    vectors.open(milc, context, habits.keeps_fields);
 }
 
 std::vector<std::function<bool()>> Residency::ways_to_free() {

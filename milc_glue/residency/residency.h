@@ -30,8 +30,11 @@ struct Residency {
     // Only solutions were lost: the caller recomputes them if it has said so (again).
     bool solutions_again = false, solutions_lost = false;
 
-    // looks_at_all: each call looks at all links before its work. stays: copies of quark fields and gauge fields are kept.
-    void open(MilcSide &milc, milcgpu_context *context, bool looks_at_all, bool stays);
+    struct Habits {
+        bool looks_at_all; // each call looks at all links before its work
+        bool keeps_fields; // keeps copies of quark fields and gauge fields
+    };
+    void open(MilcSide &milc, milcgpu_context *context, const Habits &);
     // Ways to free memory of the device that no call needs now; each returns whether it freed some.
     std::vector<std::function<bool()>> ways_to_free();
     void drop_all();

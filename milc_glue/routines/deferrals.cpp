@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char *name = "deferred fields";
 
-// work(table), or `otherwise` where that throws, which a line says.
+// Returns work(table), or `otherwise`, after a line in the log, if work() throws.
 template <class Answer, class Work> Answer with_table(Answer otherwise, const char *after, const Work &work) noexcept {
     try {
         return static_cast<Answer>(work(plugin().deferred));

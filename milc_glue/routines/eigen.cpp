@@ -262,7 +262,7 @@ Set *made_for(Plugin &p, LinkSet &links, int parity, milcgpu_plugin_eigenvectors
     return made;
 }
 
-// For a solve that asks for no vectors, for example on odd sites after MILC's own deflation: D of the other parity's
+// For a solve that requests no vectors, for example on odd sites after MILC's own deflation: D of the other parity's
 // vectors. nullptr: there are none, or memory is short.
 Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
     Set *const other = p.eigenvectors->of(links, other_than(parity));

@@ -11,11 +11,15 @@ namespace {
 constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
 
 // to = scale (a x - D y)
-milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
-                            double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
+struct MinusDslash {
+    int parity;
+    double scale, a;
+    milcgpu_vector x, y, to;
+};
+milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, const MinusDslash &of) {
     constexpr double dslash_flops = 1146, difference_flops = 18; // for each site
-    account.flops += (dslash_flops + difference_flops) * p.sites_of(parity);
-    return milcgpu_vectors_minus_dslash(links->handle, parity, scale, a, x, y, to);
+    account.flops += (dslash_flops + difference_flops) * p.sites_of(of.parity);
+    return milcgpu_vectors_minus_dslash(links->handle, of.parity, of.scale, of.a, of.x, of.y, of.to);
 }
 
 // The vectors of n sources on the device, and the steps of the inversion.
@@ -46,8 +50,8 @@ class Inversion {
             return outcome;
         if (call_.odd_from_even != 0)
             status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k),
-                                    solution(k));
+                return minus_dslash(p_, account_, links,
+                                    {MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k), solution(k)});
             });
         if (status != MILCGPU_OK)
             return failed(status);
@@ -79,8 +83,8 @@ class Inversion {
     milcgpu_status adjoint(milcgpu_status status, const LinkSet *links, const Fields &from, const Fields &to) {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, parity, 1, 2 * call_.solve.mass, from[k]->vector(),
-                                    from[k]->vector(), to[k]->vector());
+                const milcgpu_vector x = from[k]->vector();
+                return minus_dslash(p_, account_, links, {parity, 1, 2 * call_.solve.mass, x, x, to[k]->vector()});
             });
         return status;
     }
@@ -88,7 +92,7 @@ class Inversion {
     milcgpu_status empty(milcgpu_status status, const LinkSet *links) {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, parity, 0, 0, source(k), source(k), solution(k));
+                return minus_dslash(p_, account_, links, {parity, 0, 0, source(k), source(k), solution(k)});
             });
         return status;
     }
@@ -217,7 +221,8 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
                                                            : milcgpu_vector{};
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             if (status == MILCGPU_OK)
-                status = p.collective(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
+                status =
+                    p.collective(minus_dslash(p, account, links, {parity, 1, 2 * mass, from, from, made->vector()}));
         if (status == MILCGPU_OK)
             status = p.collective(p.vectors.deliver(made, x, account.to_host));
         if (status == MILCGPU_CORRUPTED)

@@ -85,7 +85,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             p.links->drop_all();
             return status;
         }
-        if (p.vectors.keeps_copies()) { // another content of what links are made of, or of these, is another lattice
+        if (p.vectors.keeps_copies()) { // other links, or another gauge field: another lattice
             const int way = 4 * routine + 2 * (call.spec->hisq != 0);
             if (call.gauge != nullptr) // a part of it is enough
                 p.links_made(way, hash_records(p.link_records(call.gauge), Share::sample));

@@ -99,7 +99,7 @@ bool Plugin::open(int backend) {
     milcgpu_context_backend(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
-        precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
+        precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, sites, in_double());
     policy = &policies[collective(policy - policies.data())]; // by the largest box
     reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
                   : gpu                                       ? 9
@@ -108,10 +108,12 @@ bool Plugin::open(int backend) {
         settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
-    const bool stays =
+    const bool keeps =
         settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
-    Residency::open(*this, context, !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"),
-                    !collective(!stays));
+    Habits habits;
+    habits.looks_at_all = !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all");
+    habits.keeps_fields = !collective(!keeps);
+    Residency::open(*this, context, habits);
     context->release_more = ways_to_free();
     watch_threads = idle_threads();
     return true;

@@ -1,12 +1,12 @@
 // The state of the plugin, one in each process: MILC's side, what stays on the device, the settings, the context, the
 // log. And how an entry of the plugin runs.
 #pragma once
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/comm/clock.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/residency/ledger.h"
 #include "milc_glue/residency/milc_side.h"
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include "milc_glue/residency/reason.h"
 #include "milc_glue/residency/residency.h"
 #include <map>

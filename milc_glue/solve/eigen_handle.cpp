@@ -94,14 +94,6 @@ void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_co
                       of.set->parity() == 0 ? "even" : "odd", what));
 }
 
-size_t milcgpu::deflation_bytes(const milcgpu_context &context, const milcgpu_solve_spec &spec, int sources) {
-    if (spec.eigenvectors == nullptr)
-        return 0;
-    need_eigenvectors(*spec.eigenvectors, context, parity_index(spec.parity));
-    const Eigenvectors &set = *spec.eigenvectors->set;
-    return Deflation::workspace_bytes(context.geometry, set.precision(), set.count(), sources);
-}
-
 void milcgpu::need_room_for(int count, const milcgpu_context &context) {
     const double most = 1.5 * context.geometry.global_volume(); // 3 for each site of the parity
     if (count > most)

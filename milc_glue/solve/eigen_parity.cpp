@@ -52,7 +52,7 @@ void verify(const NormalOperator &A, milcgpu_links &links) {
 milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milcgpu_links *links,
                                              milcgpu_links *links_of_other, int parity, int count, const double *values,
                                              double *residuals, double *norms) {
-    constexpr const char *function = "a look at eigenvectors";
+    constexpr const char *function = "a check of eigenvectors";
     return with_links(links, function, [&](milcgpu_context &context) {
         need_vectors(vectors, count, function);
         if (parity_index(parity) != vectors->set->parity())

@@ -5,8 +5,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/meson_links_handle.h"
-#include "milc_glue/solve/kept_solver.h"
-#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/solve_driver.h"
 #include <cmath>
@@ -217,9 +216,7 @@ class LaplaceSources : public SourcesOfCall {
     }
     // With groups of `sources`: b_ on both parities, and x_odd_.
     static size_t bytes(const Geometry &geometry, int sources) {
-        const auto field = [&](int count) {
-            return Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, count));
-        };
+        const auto field = [&](int count) { return SpinorField::allocated_bytes(Precision::double_, geometry, count); };
         return Device::allocated_bytes(2 * sizeof(double)) + field(1) + 3 * field(sources);
     }
     // The residual of the even-odd system is the residual on all sites; the system's tolerance follows from that.
@@ -410,17 +407,26 @@ extern "C" milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const
         const SolveArguments &a = task.a;
         const Geometry &geometry = links->geometry();
         const int sources = sources_at_once(n, full.together, task.each.loose > 0);
-        const PlannedSolver solver = planned_solver(geometry, in_double, a.precise, a.sloppy, sources);
-        ResidentField::Versions versions;
-        for (const OperatorSpec &of : solver.operators)
-            versions.insert({of.link, of.reals});
-        MemoryPlan plan{};
-        plan.links = bytes_as_loaded(*links);
-        plan.packed = ResidentField::bytes_of(versions, links->precision, geometry);
-        plan.vectors = solver.vectors + LaplaceSources::bytes(geometry, sources);
-        if (solver.later)
-            versions.insert({solver.later->link, solver.later->reals});
-        plan.more = ResidentField::bytes_of(versions, links->precision, geometry) - plan.packed + solver.later_vectors;
+        DryRun run;
+        Device of_links{Device::CountsOnly()};
+        std::map<std::pair<Precision, int>, LinkField> packed;
+        const OperatorMaker make = [&](OperatorSpec &of) {
+            LinkField *u = &links->u;
+            if (of.link != links->precision || of.reals != 18) {
+                u = &packed[{of.link, of.reals}];
+                if (u->bytes() == 0)
+                    *u = LinkField(of_links, of.link, of.reals, geometry, "packed links");
+            }
+            return std::make_shared<const LaplaceOperator>(geometry, 0, of, *u, full.directions, full.kappa);
+        };
+        run.make_solver(make, in_double, a.precise, a.sloppy, sources);
+        const MemoryPlan plan = run.plan([&] {
+            MemoryPlan now{};
+            now.links = bytes_as_loaded(*links);
+            now.packed = of_links.used_bytes();
+            now.vectors = run.device.used_bytes() + LaplaceSources::bytes(geometry, sources);
+            return now;
+        });
         fill_plan(*links->context, plan, text, text_size, bytes);
         return Status::ok;
     });

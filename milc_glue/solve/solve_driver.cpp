@@ -5,17 +5,17 @@
 #include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 using namespace milcgpu;
 
 // ---- solvers that are kept ------------------------------------------------------------------------------------------
 
-void OperatorFamily::make_solver(KeptSolver &s) {
+void OperatorFamily::make_solver(KeptSolver &s) { make_cg(device(), s, full()); }
+
+void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
     CgOperators &of = s.operators;
-    OperatorSpec all = full();
-    of.full = s.make(all);
-    of.precise = s.precise == all ? of.full : s.make(s.precise);
+    of.full = s.make(full);
+    of.precise = s.precise == full ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
     // Single precision with the same reals, if half is requested beside a finer precision.
     if (s.sloppy.spinor == Precision::half && s.precise.spinor != Precision::half)
@@ -23,23 +23,11 @@ void OperatorFamily::make_solver(KeptSolver &s) {
             OperatorSpec spec{Precision::single, Precision::single, reals};
             return make(spec);
         };
-    device().collective("memory for a solver", [&] { s.cg = std::make_unique<CgSolver>(device(), of); });
+    device.collective("memory for a solver", [&] { s.cg = std::make_unique<CgSolver>(device, of); });
 }
 
-PlannedSolver milcgpu::planned_solver(const Geometry &geometry, const OperatorSpec &full, const OperatorSpec &precise,
-                                      const OperatorSpec &sloppy, int sources, int components) {
-    PlannedSolver plan{{full, precise, sloppy}, {}, 0, 0};
-    plan.vectors = CgSolver::workspace_bytes(geometry, precise, sloppy, full.link, components);
-    plan.later_vectors = CgSolver::later_bytes(geometry, precise, sloppy, components);
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        plan.later = {Precision::single, Precision::single, sloppy.reals};
-    if (sources > 1) {
-        const OperatorSpec several = ladder::of_several(sloppy);
-        plan.operators.push_back(several);
-        plan.vectors += BlockCgSolver::workspace_bytes(geometry, several, sources, components);
-        plan.later_vectors += BlockCgSolver::later_bytes(geometry, several, sources, components);
-    }
-    return plan;
+Operator milcgpu::operator_of_several(KeptSolver &s, OperatorSpec spec) {
+    return spec == s.operators.full->spec() ? s.operators.full : s.make(spec);
 }
 
 namespace {
@@ -107,12 +95,12 @@ bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const 
 BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most,
                             bool in_half) {
     kept_solvers(family.context).busy_with_several = true;
-    OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
+    const OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
     if (solver.block && solver.block->sources() >= most && solver.block->spec() == spec)
         return *solver.block;
     solver.block.reset(); // frees its memory first
     const Operator &full = solver.operators.full;
-    const Operator A = spec == full->spec() ? full : solver.make(spec);
+    const Operator A = operator_of_several(solver, spec);
     make_for_most(most, [&](int scratch) {
         solver.block = made_on_all_ranks(family.device(), "memory for several sources", [&] {
             return std::make_unique<BlockCgSolver>(family.device(), full, A, scratch, *solver.cg);
@@ -140,7 +128,7 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
     const milcgpu_context &context = family.context;
     const double vectors =
         0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) / context.ranks->size();
-    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
+    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().backend());
 }
 
 void add(const CgReport &of_pass, CgReport &all) {

@@ -4,7 +4,6 @@
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/learning.h"
-#include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <utility>
@@ -213,23 +212,4 @@ extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, 
     };
     return solve_sources({"milcgpu_staggered_solve_vectors", n, together, true}, links, spec, sources, solutions,
                          reports, place);
-}
-
-extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,
-                                               const milcgpu_solve_spec *spec, int together, int n, char *text,
-                                               size_t text_size, size_t *bytes) {
-    return guarded(context, "milcgpu_sources_plan", [&] {
-        require(context, "milcgpu_sources_plan", "context");
-        require(spec, "milcgpu_sources_plan", "spec");
-        check_together(together, n);
-        const milcgpu_solve_spec own = full_copy(spec);
-        OfEachSource each;
-        const SolveArguments a = checked_sources(own, n, each);
-        const int at_once = sources_at_once(n, together, each.loose > 0);
-        MemoryPlan plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {},
-                                     a.precise, a.sloppy, at_once);
-        plan.deflation = deflation_bytes(*context, own, at_once);
-        fill_plan(*context, plan, text, text_size, bytes);
-        return Status::ok;
-    });
 }

@@ -1,8 +1,7 @@
 // The C interface: solves with Wilson fermions, of one source and of several, and true residuals.
 #include "gpu_kernels/algebra/blas.h"
 #include "milc_glue/api/apart.h"
-#include "milc_glue/solve/kept_solver.h"
-#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/wilson_calls.h"
 #include <cmath>
@@ -24,8 +23,7 @@ class EvenOdd {
     }
     // Of b_ and x_ on both parities, and of r_.
     static size_t bytes(const Geometry &geometry) {
-        return (2 * 2 + 1) *
-               Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, 1, wilson_components));
+        return (2 * 2 + 1) * SpinorField::allocated_bytes(Precision::double_, geometry, 1, wilson_components);
     }
     WilsonVectors &source() { return b_; }
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
@@ -249,7 +247,7 @@ milcgpu_status solve_wilson(const SourcesCall &arguments, milcgpu_wilson &w, con
         of = parameters_of(spec);
         call("together", together), call("n", n);
         if (spec.method == MILCGPU_WILSON_BICGSTAB && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
-            refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
+            refuse(format("together is %d, but BiCGstab takes one source at a time: use MILCGPU_WILSON_CG, "
                           "MILCGPU_ONE_BY_ONE (%d) or for MILCGPU_TOGETHER_AUTO (%d)",
                           together, MILCGPU_ONE_BY_ONE, MILCGPU_TOGETHER_AUTO));
         if (!numbered)
@@ -374,41 +372,29 @@ milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wil
 // Clover terms: R and its inverse on the sites of the other parity.
 MemoryPlan milcgpu_wilson::plan(const WilsonParameters &of, int method, const OperatorSpec &precise,
                                 const OperatorSpec &sloppy, int sources) const {
-    MemoryPlan plan{};
-    std::vector<OperatorSpec> have; // whose links and terms are counted
-    const auto has = [&](const auto &same) { return std::any_of(have.begin(), have.end(), same); };
-    const auto need = [&](const OperatorSpec &spec, size_t &links, size_t &terms) {
-        const bool is_new = !has([&](const OperatorSpec &o) { return o == spec; });
-        if (is_new)
-            links += Device::allocated_bytes(LinkField::bytes_of(spec.link, spec.reals, geometry()));
-        if (of.cku0 != 0 && !has([&](const OperatorSpec &o) { return o.spinor == spec.spinor; }))
-            terms += 2 * Device::allocated_bytes(CloverField::bytes_of(spec.spinor, geometry()));
-        have.push_back(spec);
-        return is_new;
+    DryRun run;
+    const LinkField none;
+    ResidentField::Versions links;
+    std::set<Precision> terms;
+    const auto matrix = [&](const OperatorSpec &spec) {
+        links.insert({spec.link, spec.reals}), terms.insert(spec.spinor);
+        return std::make_shared<const WilsonMatrix>(run.device, geometry(), 0, spec, none, of.kappa);
     };
-    const auto middle = [&](const OperatorSpec &spec, int at_once) {
-        return WilsonMatrix::middle_bytes(geometry(), spec, at_once);
-    };
-    need(in_double, plan.links, plan.terms);
-    const bool precise_is_new = need(precise, plan.packed, plan.terms),
-               sloppy_is_new = need(sloppy, plan.packed, plan.terms);
-    plan.vectors = sources * EvenOdd::bytes(geometry()) + (sloppy_is_new ? middle(sloppy, 1) : 0);
-    if (method == MILCGPU_WILSON_BICGSTAB) {
-        plan.vectors +=
-            middle(in_double, 1) + BicgstabSolver::workspace_bytes(geometry(), sloppy.spinor, wilson_components);
+    const auto now = [&] {
+        MemoryPlan plan{};
+        plan.links = Device::allocated_bytes(LinkField::bytes_of(Precision::double_, 18, geometry()));
+        plan.packed = ResidentField::bytes_of(links, Precision::double_, geometry());
+        for (const Precision p : terms)
+            plan.terms += of.cku0 != 0 ? 2 * Device::allocated_bytes(CloverField::bytes_of(p, geometry())) : 0;
+        plan.vectors = run.device.used_bytes() + sources * EvenOdd::bytes(geometry());
         return plan;
+    };
+    if (method == MILCGPU_WILSON_BICGSTAB) {
+        const auto full = matrix(in_double);
+        const BicgstabSolver solver(run.device, {full, sloppy == in_double ? full : matrix(sloppy)});
+        return now();
     }
-    const PlannedSolver solver = planned_solver(geometry(), in_double, precise, sloppy, sources, wilson_components);
-    plan.vectors += solver.vectors + middle(in_double, sources) + (precise_is_new ? middle(precise, 1) : 0);
-    if (sources > 1) {
-        const OperatorSpec &several = solver.operators.back(); // an operator of its own, but for that in double
-        need(several, plan.packed, plan.terms);
-        plan.vectors += several == in_double ? 0 : middle(several, sources);
-    }
-    plan.more = solver.later_vectors;
-    if (solver.later) {
-        need(*solver.later, plan.more, plan.more);
-        plan.more += middle(*solver.later, 1);
-    }
-    return plan;
+    const OperatorMaker make = [&](OperatorSpec &spec) { return std::make_shared<const WilsonNormal>(matrix(spec)); };
+    run.make_solver(make, in_double, precise, sloppy, sources);
+    return run.plan(now);
 }

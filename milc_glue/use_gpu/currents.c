@@ -2,7 +2,7 @@
  * numbers, order of solves and printed lines are MILC's. */
 #include "eigen.h"
 #include "mesons.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include <string.h>
 

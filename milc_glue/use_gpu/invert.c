@@ -11,7 +11,7 @@
  * inv_type MG is not done here: MILC's routine then calls the solves of solve.c. */
 #include "eigen.h"
 #include "random.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include <string.h>
 

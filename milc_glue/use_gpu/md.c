@@ -2,7 +2,7 @@
  * ks_imp_rhmc (update) every reader of solutions is known, too. So solutions and fermion links stay on the device, and
  * MILC's fields are filled only when another routine reads them (milcgpu_need; links.h). */
 #include "sites.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include "routines.h"
 

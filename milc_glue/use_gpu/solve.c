@@ -1,7 +1,7 @@
 /* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_congrad, ks_multicg_offset_field and dslash_fn_field.
  * These fill quark_invert_control, count iterations and total_iters, and print the timing lines as MILC's CPU routines
  * do. */
-#include "solve.h"
+#include "solve_call.h"
 #include <math.h>
 #include <string.h>
 

@@ -58,9 +58,9 @@ struct Looked {
         device.copy_to_device(x.data(), ones.data(), x.bytes());
         const DeviceArray<double> norms(device, 2, "test");
         const DeviceArray<uint64_t> sums(device, NormalOperator::most_checksums, "test");
-        residual(device, A, 0.3, x, x, between, r, norms.data());
+        residual(device, A, 0.3, {x, x, between, r}, norms.data());
         for (int times = 0; times < 2; ++times) // what was there before does not count
-            residual(device, A, 0.3, x, x, between, r, norms.data() + 1, sums.data());
+            residual(device, A, 0.3, {x, x, between, r}, norms.data() + 1, sums.data());
         const std::vector<double> norm = norms.to_host();
         norm_error = std::fabs(norm[1] / norm[0] - 1);
         const std::vector<uint64_t> host = sums.to_host();

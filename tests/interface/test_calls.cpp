@@ -379,7 +379,7 @@ class OneByOne {
         tried_ += milcgpu::format("\n    %.10g: ", value) + words;
         if (status == MILCGPU_OK)
             return taken;
-        return has(words, "all ranks must ask for the same") && says_word(words, name) ? agreed : refused;
+        return has(words, "all ranks must pass the same") && says_word(words, name) ? agreed : refused;
     }
     // set(value) for one value after the other until the ranks are compared; the value before comes back.
     template <class Get, class Set>

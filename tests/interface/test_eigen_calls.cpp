@@ -371,7 +371,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     refused(spec, "spec.tolerance");
     spec.tolerance = 1e-20;
     CHECK(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_NOT_CONVERGED);
-    CHECK(has(milcgpu_last_error(), "of the largest l, above the tolerance 1.0e-20: ask for more than that"));
+    CHECK(has(milcgpu_last_error(), "of the largest l, above the tolerance 1.0e-20: set a larger one"));
     CHECK(*made == nullptr);
     spec = eigen_spec(4);
     spec.progress = [](void *, int, int) { throw 1; };

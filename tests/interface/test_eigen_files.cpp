@@ -224,7 +224,7 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     refused(with(88, 0), "byte 88: there are 0 vectors");
     refused(with(88, vectors + 1), "the file should have 18580 bytes, or 37012 in double, for 6 vectors");
     refused(with(88, 5000000), "byte 88: there are 5000000 vectors, and a parity of this lattice has 384");
-    refused(std::string("\x45\x67\x89\xab\0\1", 6) + whole.substr(6), "byte 0: the file is of QIO (LIME), and ");
+    refused(std::string("\x45\x67\x89\xab\0\1", 6) + whole.substr(6), "byte 0: the file is a QIO file (LIME), and ");
     refused(whole.substr(0, whole.size() - 1), "it is truncated or damaged");
     refused(whole + "x", "it is truncated or damaged");
     refused(with(values + 8, double(NAN)), "byte 100: l of vector 1 is NaN or infinity", MILCGPU_NAN_OR_INF);

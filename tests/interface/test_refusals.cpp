@@ -101,6 +101,9 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         CHECK(says("host_precision is half"));
         CHECK(milcgpu_sources_plan(c, MILCGPU_HALF, &how, MILCGPU_BLOCK, 2, nullptr, 0, &bytes) ==
               MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_sources_plan(c, MILCGPU_DOUBLE, &how, 4, 2, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_sources_plan(c, MILCGPU_DOUBLE, &how, MILCGPU_BLOCK, -1, nullptr, 0, &bytes) ==
+              MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_multi_mass_plan(c, MILCGPU_HALF, &none, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
 
         // Counts that no array has, and pitches whose product with the sites is no address.

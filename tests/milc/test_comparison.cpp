@@ -138,7 +138,7 @@ TEST_CASE("compare mode allows what MILC's relative residual, its limit and near
             void *ours[] = {gpu.data()}, *theirs[] = {minus_unit.data()};
             return milcgpu_plugin_compare_hisq_links(1, ours, theirs, none.data(), &spec, 1, 1);
         };
-        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero on some links"));
+        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero"));
         unit[7] = NAN;
         said_by([&] { CHECK(zeros_judged(unit) == 0); });
     }
@@ -304,7 +304,7 @@ TEST_CASE("compare mode allows for smearing that amplifies rounding", "[plugin][
             answer = milcgpu_plugin_compare_smeared_links(MILCGPU_APE_SMEAR, milc.fat.data(), theirs.data(),
                                                           moved.data(), 1, 1);
         });
-        CHECK(has(text, "rounding of the links that are smeared grows to") == (moves > 1e-11));
+        CHECK(has(text, "rounding of the links") == (moves > 1e-11));
         return answer;
     };
     CHECK(judged(0, 1e-13) == 1);

@@ -158,10 +158,9 @@ std::set<std::string> silent_wrappers(const std::string &file, std::set<std::str
     std::set<std::string> silent, reach; // functions that call the protocol, directly or through others of the file
     for (auto &[name, body] : functions) {
         const std::string rest = without_arguments(body, protocol);
-        if (rest != body || body.find("milcgpu_declines(") != std::string::npos)
+        if (rest != body || tests::has(body, "milcgpu_declines("))
             reach.insert(name);
-        if (rest != body && rest.find("milcgpu_original(") != std::string::npos &&
-            body.find("milcgpu_declines(") == std::string::npos)
+        if (rest != body && tests::has(rest, "milcgpu_original(") && !tests::has(body, "milcgpu_declines("))
             silent.insert(name);
     }
     for (size_t before = 0; before != reach.size();) {
@@ -226,7 +225,7 @@ TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and eve
     std::set<std::string> missing;
     const auto look = [&](const std::string &name) {
         const std::string without = tests::replaced(name, "_cpu$", "");
-        if (text.find("`" + name + "`") == std::string::npos && text.find("`" + without + "`") == std::string::npos)
+        if (!tests::has(text, "`" + name + "`") && !tests::has(text, "`" + without + "`"))
             missing.insert(name);
     };
     const auto replaced_ones =
@@ -417,7 +416,7 @@ TEST_CASE("milc_build: CMake stops with a message if it cannot use milcgpu", "[m
         std::string line;
         for (const auto &word : tests::matches(r.output, "\\S+"))
             line += word[0] + " ";
-        CHECK(line.find(said) != std::string::npos);
+        CHECK(tests::has(line, said));
         CHECK_FALSE(r.says("Build files have been written"));
     };
     const auto with = [&](const std::string &setting) {

@@ -262,7 +262,7 @@ TEST_CASE("milc_host: every call that is left to MILC's own logs the reason once
         {"mat_invert", "no tolerance is given"},
         {"ks_multicg_offset_field", "an offset is not above 0"},
         {"dslash_fn_field", "D of both parities in place"},
-        {"load_fatlinks", "this action's links are not made of the six coefficients"},
+        {"load_fatlinks", "this action's links are not made from the six coefficients"},
         {"gauss_smear_v_field", "there are no iterations"},
         {"shift_field", "the field is shifted in place"},
         {"ks_meson_cont_mom", "there are no correlators, or not from 1 to 100 momenta"},

@@ -48,7 +48,7 @@ Run right_trajectory(const std::string &program, const std::string &environment,
 } // namespace
 
 TEST_CASE("milc_host: a line reports where MILC's own force differs", "[milc_host]") {
-    const std::string line = "adds the force of the set before it once more", on_host = few + "MILCGPU_BACKEND=host ";
+    const std::string line = "adds the force of the set before it a second time", on_host = few + "MILCGPU_BACKEND=host ";
     for (const auto &[setting, lines] : {std::pair("MILC_HOST_EMPTY_SET=1", 1), std::pair("MILCGPU_COMPARE=0", 0)}) {
         const Run r = run("hisq-P2", on_host + setting, "trajectory");
         INFO(setting << "\n" << r.output);
@@ -150,10 +150,10 @@ TEST_CASE("milc_host: NaN in the gauge field is logged once a routine, with what
     std::istringstream lines(r.output);
     std::map<std::string, int> said;
     for (std::string line; std::getline(lines, line);)
-        if (line.find("NaN, infinite") != std::string::npos) {
+        if (tests::has(line, "NaN, infinite")) {
             INFO(line);
             CHECK(++said[line] == 1);
-            CHECK(line.find("MILC's own routine does this call") != std::string::npos);
+            CHECK(tests::has(line, "MILC's own routine does this call"));
         }
     for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
         CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);

@@ -253,7 +253,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
                     CHECK(milcgpu_plugin_solve(&call, &milc.report) == 1);
             });
             INFO(text);
-            during += has(text, "They are loaded again, and the solve continues");
+            during += has(text, "loaded again, and the solve continues");
             CHECK((several ? masses.worst_residual() : milc.residual(milc.x, mass)) < 1.01e-8);
         }
         CHECK(during > 0);

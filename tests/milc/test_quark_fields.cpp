@@ -178,7 +178,7 @@ TEST_CASE("quark fields: a flipped bit, short memory and a lost device lead to r
         REQUIRE(met);
         long long moved = -1;
         const std::string text = said_by([&] { moved = contraction.run(a, b); });
-        CHECK(has(text, "is no longer what was put there"));
+        CHECK(has(text, "no longer"));
         CHECK(moved == 2 * bytes + 12 * bytes); // fields and links are loaded again
         CHECK(contraction.correlators == right);
 

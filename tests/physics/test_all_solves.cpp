@@ -211,7 +211,7 @@ TEST_CASE("a solve loads a source again that changed on the device; a second cha
             CAPTURE(failed.error);
             CHECK(twice.left == 0);
             CHECK(failed.status == MILCGPU_CORRUPTED);
-            CHECK(has(failed.error, "changed while it was solved for, twice in a row"));
+            CHECK(has(failed.error, "twice in a row"));
             if (!has(family.name, "way 3")) // way 3 solves the other sources
                 CHECK(untouched(failed));
             CHECK(run(w, family, nullptr, nullptr).x == right.x);
@@ -227,7 +227,7 @@ TEST_CASE("a solve loads a source again that changed on the device; a second cha
         const milcgpu_vector source{w.vectors, 0}, solution{w.vectors, 1};
         CHECK(milcgpu_staggered_solve_vectors(w.session.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &source, &solution,
                                               nullptr) == MILCGPU_CORRUPTED);
-        CHECK(has(milcgpu_last_error(), "vector 0 on even sites is no longer what was put there"));
+        CHECK(last_error_says("vector 0 on even sites"));
     }
 }
 
@@ -248,7 +248,7 @@ struct Nested {
               milcgpu_staggered_dslash(w.session.links, &what, MILCGPU_EVEN, &b, &to),
               milcgpu_vectors_load(w.vectors, 0, MILCGPU_EVEN, &b), milcgpu_momenta_action(w.gauge, &action)}) {
             ++calls;
-            refused += status == MILCGPU_BAD_ARGUMENT && has(milcgpu_last_error(), "called inside a callback");
+            refused += status == MILCGPU_BAD_ARGUMENT && last_error_says("callback");
         }
         // Nor may the callback destroy a handle.
         milcgpu_links_destroy(w.session.links);
@@ -273,9 +273,7 @@ struct Thrower {
             throw std::runtime_error("enough");
         throw 42;
     }
-    bool said(const char *error) const {
-        return has(error, standard ? "threw an exception (enough)" : "threw an exception (of an unknown type)");
-    }
+    bool said(const char *error) const { return has(error, standard ? "(enough)" : "unknown type"); }
 };
 
 } // namespace
@@ -351,7 +349,7 @@ TEST_CASE("callbacks of flow, gauge fixing, message lines and lists may not call
         const Family one = families(w)[0];
         CHECK(run(w, one, nullptr, nullptr).status == MILCGPU_OK);
         milcgpu_kernels_list([](void *, const char *) { throw 42; }, nullptr);
-        CHECK(has(milcgpu_last_error(), "milcgpu_kernels_list: a function of the caller's threw an exception"));
+        CHECK(last_error_says("milcgpu_kernels_list: "));
     }
 }
 

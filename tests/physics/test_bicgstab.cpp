@@ -1,6 +1,7 @@
 // BiCGstab: an operator that is not hermitian, made of staggered D^2 and a complex shift; then Wilson fermions.
 #include "examples/lib/heatbath.h"
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "gpu_kernels/wilson/wilson_operator.h"
@@ -118,15 +119,6 @@ CgLimits limits_of(double tolerance, int max_iterations = 1000) {
     return limits;
 }
 
-Status status_of(const std::function<void()> &work) {
-    try {
-        work();
-    } catch (const Error &error) {
-        return error.status();
-    }
-    return Status::ok;
-}
-
 } // namespace
 
 TEST_CASE("BiCGstab solves with an operator that is not hermitian: D^2 with a complex shift", "[operators]") {
@@ -156,7 +148,7 @@ TEST_CASE("BiCGstab solves with an operator that is not hermitian: D^2 with a co
             const double checked = parity_difference(lattice, mx, b, 0);
             CAPTURE(checked);
             CHECK(checked < 1e-10);
-            CHECK(std::fabs(checked - report.true_residual) < 1e-14);
+            CHECK(std::fabs(checked - report.true_residual) < 3e-16);
             if (p == Precision::double_)
                 steps_in_double = report.steps;
             else
@@ -191,7 +183,7 @@ TEST_CASE("BiCGstab solves for Wilson fermions of a quenched lattice, in all pre
                 CHECK(report.status == Status::ok);
                 const double checked = bench.residual(b, bench.download(solver.solution(), parity), parity);
                 CHECK(checked < 1e-10);
-                CHECK(std::fabs(checked - report.true_residual) < 1e-14);
+                CHECK(std::fabs(checked - report.true_residual) < 3e-16);
                 if (same)
                     steps_in_double = report.steps;
                 CHECK(report.steps <= 1.15 * steps_in_double);
@@ -241,7 +233,7 @@ TEST_CASE("BiCGstab takes guesses and limits, solves a zero source, stops at the
             CHECK(half_way.true_residual > 1e-9);
             const double checked = bench.residual(b, bench.download(solver.solution(), 0), 0);
             CHECK(checked == Approx(half_way.true_residual).epsilon(1e-9));
-            CHECK(half_way.message.find("did not reach") != std::string::npos);
+            CHECK(has(half_way.message, "did not reach"));
             few.max_restarts = 8; // several short stretches
             const CgReport to_the_end = solver.solve(few, {});
             CHECK(to_the_end.status == Status::ok);
@@ -249,7 +241,7 @@ TEST_CASE("BiCGstab takes guesses and limits, solves a zero source, stops at the
             // A tolerance below what double reaches.
             const CgReport floor = solver.solve(limits_of(1e-18), {});
             CHECK(floor.status == Status::precision_floor);
-            CHECK(floor.true_residual < 1e-13);
+            CHECK(floor.true_residual < 3e-15);
             // Zero source.
             bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.source());
             const CgReport nothing = solver.solve(limits_of(1e-9), {});
@@ -327,7 +319,7 @@ TEST_CASE("BiCGstab stops at NaN, reports a breakdown and checks its limits", "[
         CAPTURE(said.message, said.steps);
         CHECK(said.status == Status::not_converged);
         CHECK(said.breakdowns >= 3);
-        CHECK(said.message.find("breaks down") != std::string::npos);
+        CHECK(has(said.message, "breaks down"));
         CHECK(said.true_residual == 1);
     }
 }

@@ -1,5 +1,6 @@
 // The clover term on the device: made, inverted, stored and applied, against the reference.
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "tests/clover_support.h"
 #include <cstring>
 
@@ -47,17 +48,6 @@ bool is_indefinite(reference::Block6 a) {
     return false;
 }
 
-std::string message_of(const std::function<void()> &work, Status status) {
-    try {
-        work();
-    } catch (const Error &error) {
-        CHECK(error.status() == status);
-        return error.what();
-    }
-    FAIL("no error");
-    return {};
-}
-
 } // namespace
 
 TEST_CASE("reference: gamma matrices, gamma_5 and sigma obey their algebra in MILC's basis", "[operators]") {
@@ -84,7 +74,7 @@ TEST_CASE("reference: D_+^dag is D_-, the free propagator is the closed form, an
     const Gauge links = rough_links(lattice);
     const WilsonField psi = random_wilson_field(lattice, 1), phi = random_wilson_field(lattice, 2);
     const WilsonField d_plus = wilson_dslash(lattice, links, psi, 1), d_minus = wilson_dslash(lattice, links, phi, -1);
-    CHECK(std::abs(dot(phi, d_plus) - dot(d_minus, psi)) < 1e-13 * std::sqrt(norm2(phi) * norm2(d_plus)));
+    CHECK(std::abs(dot(phi, d_plus) - dot(d_minus, psi)) < 1e-16 * std::sqrt(norm2(phi) * norm2(d_plus)));
     const SpinMatrix &g5 = gamma_matrix(4);
     CHECK(norm2(g5 * wilson_dslash(lattice, links, g5 * psi, 1) - wilson_dslash(lattice, links, psi, -1)) <
           1e-30 * norm2(d_plus));
@@ -103,7 +93,7 @@ TEST_CASE("reference: D_+^dag is D_-, the free propagator is the closed form, an
         const WilsonField there =
             Number(kappa) * (inverse(r) * on_parity(lattice, wilson_dslash(lattice, links, here, 1), 1 - parity));
         CHECK(norm2(wilson_matrix(lattice, links, r, kappa, here + there, 1) -
-                    wilson_even_odd(lattice, links, r, kappa, psi, 1, parity)) < 1e-29 * norm2(psi));
+                    wilson_even_odd(lattice, links, r, kappa, psi, 1, parity)) < 1e-31 * norm2(psi));
     }
 }
 
@@ -170,7 +160,7 @@ TEST_CASE("on unit links the clover term is exactly 1; it ignores boundary signs
         // Hermitian: <psi, R phi> = <R psi, phi>.
         const WilsonField phi = reference::random_wilson_field(lattice, 5);
         CHECK(std::abs(dot(psi, bench.multiply(r, phi)) - dot(r_psi, phi)) <
-              1e-14 * std::sqrt(norm2(r_psi) * norm2(phi)));
+              1e-16 * std::sqrt(norm2(r_psi) * norm2(phi)));
     }
 }
 
@@ -265,9 +255,8 @@ TEST_CASE("blocks without an inverse and blocks with NaN are counted and refused
             for (int k = 0; k < 36; ++k)
                 bad.real(1, 1, sites - 1, k) = k < 6 || k == 6 ? 1 : 0;
             bad.put();
-            const std::string message =
-                message_of([&] { invert_clover(bench.device, r, 1, inverse); }, Status::bad_argument);
-            CHECK(message.find(format("2 of %d blocks on odd sites have no inverse", 2 * sites)) != std::string::npos);
+            CHECK(has(refusal_by(Status::bad_argument, [&] { invert_clover(bench.device, r, 1, inverse); }),
+                      format("2 of %d blocks on odd sites", 2 * sites)));
             CHECK(CloverOnHost(bench.device, inverse).real(1, 0, 3, 0) !=
                   CloverOnHost(bench.device, inverse).real(1, 0, 3, 0));
             invert_clover(bench.device, r, 0, inverse); // the blocks of even sites are regular
@@ -276,9 +265,8 @@ TEST_CASE("blocks without an inverse and blocks with NaN are counted and refused
             CloverOnHost bad = good;
             bad.real(0, 1, 5, 35) = value;
             bad.put();
-            const std::string message =
-                message_of([&] { invert_clover(bench.device, r, 0, inverse); }, Status::nan_or_inf);
-            CHECK(message.find(format("1 of %d blocks on even sites hold NaN", 2 * sites)) != std::string::npos);
+            CHECK(has(refusal_by(Status::nan_or_inf, [&] { invert_clover(bench.device, r, 0, inverse); }),
+                      format("1 of %d blocks on even sites", 2 * sites)));
             // In each precision a spoiled block stays spoiled: no number of it is finite.
             for (const Precision p : precisions) {
                 CloverField converted(bench.device, p, bench.geometry, "test");
@@ -295,21 +283,20 @@ TEST_CASE("blocks without an inverse and blocks with NaN are counted and refused
         Gauge broken = links;
         broken[4 * 17 + 2].e[1][1] = NAN;
         const CloverField spoiled = bench.clover(broken, 0.25);
-        message_of([&] { invert_clover(bench.device, spoiled, 0, inverse); }, Status::nan_or_inf);
+        CHECK(status_of([&] { invert_clover(bench.device, spoiled, 0, inverse); }) == Status::nan_or_inf);
 
-        CHECK(message_of([&] { bench.clover(links, NAN); }, Status::bad_argument).find("cku0") != std::string::npos);
-        CHECK(message_of([&] { bench.clover(links, INFINITY); }, Status::bad_argument).find("inf") !=
-              std::string::npos);
+        CHECK(has(refusal_by(Status::bad_argument, [&] { bench.clover(links, NAN); }), "cku0"));
+        CHECK(has(refusal_by(Status::bad_argument, [&] { bench.clover(links, INFINITY); }), "inf"));
         CloverField single(bench.device, Precision::single, bench.geometry, "test");
-        message_of([&] { make_clover(bench.device, bench.geometry, bench.upload(links), 0.1, single); },
-                   Status::bad_argument);
-        message_of([&] { invert_clover(bench.device, single, 0, single); }, Status::bad_argument);
-        message_of([&] { convert_clover(bench.device, single, r); }, Status::bad_argument);
+        CHECK(status_of([&] { make_clover(bench.device, bench.geometry, bench.upload(links), 0.1, single); }) ==
+              Status::bad_argument);
+        CHECK(status_of([&] { invert_clover(bench.device, single, 0, single); }) == Status::bad_argument);
+        CHECK(status_of([&] { convert_clover(bench.device, single, r); }) == Status::bad_argument);
         const SpinorField psi(bench.device, Precision::double_, bench.geometry, 0, "test", 1, 4),
             vector(bench.device, Precision::single, bench.geometry, 0, "test");
-        message_of([&] { multiply_clover(bench.device, single, 0, psi, psi); }, Status::bad_argument);
-        message_of([&] { multiply_clover(bench.device, single, 0, vector, vector); }, Status::bad_argument);
+        CHECK(status_of([&] { multiply_clover(bench.device, single, 0, psi, psi); }) == Status::bad_argument);
+        CHECK(status_of([&] { multiply_clover(bench.device, single, 0, vector, vector); }) == Status::bad_argument);
         const LinkField packed(bench.device, Precision::double_, 12, bench.geometry, "test");
-        message_of([&] { make_clover(bench.device, bench.geometry, packed, 0.1, r); }, Status::bad_argument);
+        CHECK(status_of([&] { make_clover(bench.device, bench.geometry, packed, 0.1, r); }) == Status::bad_argument);
     }
 }

@@ -122,7 +122,7 @@ TEST_CASE("BiCGstab and conjugate gradient solve with a clover term by the true 
                 for (const auto *s : {&bicgstab, &cg}) {
                     CHECK(s->status == MILCGPU_OK);
                     CHECK(s->residual < 1e-10);
-                    CHECK(std::fabs(s->residual - s->report.true_residual) < 1e-14);
+                    CHECK(std::fabs(s->residual - s->report.true_residual) < 3e-16);
                 }
                 CHECK(bicgstab.report.steps < cg.report.steps);
                 CHECK(std::sqrt(norm2(bicgstab.x - cg.x) / norm2(cg.x)) < 1e-8);
@@ -153,7 +153,7 @@ TEST_CASE("a solve with a clover term refuses bad input and flipped bits, and le
                 const auto s = w.solve(by, how, b, guess);
                 CAPTURE(words, milcgpu_last_error());
                 CHECK(s.status == status);
-                CHECK(std::string(milcgpu_last_error()).find(words) != std::string::npos);
+                CHECK(last_error_says(words));
                 CHECK(norm2(s.x - guess) == 0);
             }
         };
@@ -175,7 +175,7 @@ TEST_CASE("a solve with a clover term refuses bad input and flipped bits, and le
         }
         w.load(w.gauge);
         w.spec.clover = 1 / kappa;
-        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on odd sites have no inverse");
+        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on odd sites");
         w.spec.clover = cku0 / kappa;
         w.gauge = before;
         w.load(w.gauge);
@@ -228,7 +228,7 @@ TEST_CASE("a solve needs the inverse of the clover term on the other parity alon
         const auto refused = w.solve(MILCGPU_WILSON_BICGSTAB, how_of(1e-9, MILCGPU_DOUBLE, 0, other), b, zero);
         CAPTURE(name(backend), p, largest[0], largest[1], milcgpu_last_error());
         CHECK(refused.status == MILCGPU_BAD_ARGUMENT);
-        CHECK(std::string(milcgpu_last_error()).find("blocks on") != std::string::npos);
+        CHECK(last_error_says("blocks on"));
         const auto solved = w.solve(MILCGPU_WILSON_BICGSTAB, how_of(1e-9, MILCGPU_DOUBLE, 0, parity), b, zero);
         CAPTURE(solved.report.message, solved.residual);
         CHECK(solved.status == MILCGPU_OK);

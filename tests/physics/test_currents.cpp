@@ -126,7 +126,7 @@ TEST_CASE("currents thin and project noise, and sum over time slices what shifts
                     }
                 }
             CAPTURE(milcgpu::name(backend), k);
-            CHECK(difference(projected[k], expected) < 1e-13);
+            CHECK(difference(projected[k], expected) < 1e-14);
             CHECK(difference(projected[k], thinned[k]) > 1e-3);
         }
 
@@ -143,7 +143,7 @@ TEST_CASE("currents thin and project noise, and sum over time slices what shifts
             }
             REQUIRE(milcgpu::current_sums(of.links, session.links, parity, groups, of.noise, of.solutions,
                                           sums.data()) == MILCGPU_OK);
-            CHECK(difference(sums, expected) < 1e-12);
+            CHECK(difference(sums, expected) < 1e-14);
         }
 
         std::vector<double> weights(2 * N), low(2 * 4 * times), expected(low.size());
@@ -155,6 +155,6 @@ TEST_CASE("currents thin and project noise, and sum over time slices what shifts
             }
         REQUIRE(milcgpu::low_mode_currents(of.links, session.links, *made, N, 2, weights.data(), low.data()) ==
                 MILCGPU_OK);
-        CHECK(difference(low, expected) < 1e-12);
+        CHECK(difference(low, expected) < 1e-14);
     }
 }

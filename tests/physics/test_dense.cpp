@@ -2,6 +2,7 @@
 // NaN in one field, reproducible bits.
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <complex>
@@ -342,8 +343,10 @@ TEST_CASE("two rotations in one launch equal two in a row", "[dense][sanitize]")
                 const DeviceArray<int> gate(device, 1, "test");
                 const auto rotate_them = [&](bool mix, int open) {
                     device.copy_to_device(gate.data(), &open, sizeof open);
-                    rotate_twice(device, x, on_device.data() + n * n, y, mix ? on_device.data() : nullptr, p,
-                                 on_device.data() + 2 * n * n, z, gate.data());
+                    TwoRotations of{x, y, p, z};
+                    of.c = on_device.data() + n * n, of.d = on_device.data() + 2 * n * n;
+                    of.m = mix ? on_device.data() : nullptr;
+                    rotate_twice(device, of, gate.data());
                 };
                 CAPTURE(name(backend), name(precision), n);
                 const auto before = y.numbers(), untouched = z.numbers();
@@ -456,7 +459,7 @@ TEST_CASE("dense algebra refuses sizes that no kernel has", "[dense]") {
     CHECK_THROWS_AS(combine(device, {half}, c.data(), odd, false), Error);
     CHECK_THROWS_AS(combine(device, {half}, c.data(), all.first(17), false), Error);
     const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
-        rotate_twice(device, a, c.data(), y, nullptr, p, c.data(), z);
+        rotate_twice(device, {a, y, p, z, c.data(), nullptr, c.data()});
     };
     const SpinorBlock a = all.first(2), b = all.from(2).first(2), e = all.from(4).first(2), f = all.from(6).first(2);
     CHECK_NOTHROW(twice(a, b, e, f));

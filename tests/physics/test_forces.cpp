@@ -3,6 +3,7 @@
 #include "examples/lib/lattice_file.h"
 #include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/forces/fermion_force.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
@@ -297,7 +298,7 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
                                  {},
                                  5e-5};
         const HisqDerivative derivative =
-            hisq_derivative(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms, asked);
+            hisq_derivative(on.device, on.geometry, {links, on.up(made.v), on.up(made.w)}, spec, terms, asked);
         add_force(on.device, on.geometry, links, derivative.by_u, 2 * eps, h);
         force.counts = derivative.counts;
     }

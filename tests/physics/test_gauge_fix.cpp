@@ -51,8 +51,6 @@ milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
     return spec;
 }
 
-bool last_error_says(const char *what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
-
 } // namespace
 
 TEST_CASE("gauge fixing takes the steps of the reference, in every gauge, with phases and without", "[measurements]") {
@@ -124,7 +122,7 @@ TEST_CASE("gauge fixing reaches its condition and changes nothing but the gauge"
             CHECK(reference::divergence(lattice, start, direction) > 1);
             CHECK(reference::divergence(lattice, fixed, direction) < 1e-9);
             CHECK(std::fabs(reference::gauge_mean(lattice, fixed, direction) - report.mean) < 1e-12);
-            CHECK(std::fabs(reference::plaquette(lattice, fixed) - reference::plaquette(lattice, start)) < 1e-13);
+            CHECK(std::fabs(reference::plaquette(lattice, fixed) - reference::plaquette(lattice, start)) < 3e-15);
             // A second call finds the condition fulfilled.
             const double mean = report.mean;
             spec.progress = nullptr;
@@ -232,7 +230,7 @@ TEST_CASE("APE smearing is covariant, keeps unit links, raises plaquettes and re
     spec.most_hits = 2000, spec.tolerance = -1; // project to the nearest matrix, which is gauge covariant
     const Gauge made = smeared(start, spec);
     CHECK(reference::relative_difference(smeared(reference::transform_links(lattice, g, start, 1), spec),
-                                         reference::transform_links(lattice, g, made, 1)) < 1e-12);
+                                         reference::transform_links(lattice, g, made, 1)) < 2e-14);
     CHECK(reference::plaquette_parts(lattice, made).space_space >
           reference::plaquette_parts(lattice, start).space_space + 0.1);
     spec = ape_spec(0.4, 3, true);
@@ -305,7 +303,7 @@ TEST_CASE("HYP smearing is covariant, stays in its hypercube, keeps unit links a
     spec.hits = 500; // project to the nearest matrix, which is gauge covariant
     const Gauge made = smeared(start, spec);
     CHECK(reference::relative_difference(smeared(reference::transform_links(lattice, g, start, 1), spec),
-                                         reference::transform_links(lattice, g, made, 1)) < 1e-12);
+                                         reference::transform_links(lattice, g, made, 1)) < 2e-14);
     CHECK(reference::plaquette_parts(lattice, made).space_space >
           reference::plaquette_parts(lattice, start).space_space + 0.1);
     spec.hits = 0;

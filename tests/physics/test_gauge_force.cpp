@@ -2,6 +2,7 @@
 // links, against the slow reference and by identities.
 #include "examples/lib/lattice_file.h"
 #include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/support.h"

@@ -557,7 +557,7 @@ TEST_CASE("Laplace solves reach double's residual with links in single and with 
             const auto indefinite = m.solve(spec, {b, b}, {b, b});
             CAPTURE(together, indefinite.error);
             CHECK(indefinite.status == MILCGPU_NOT_POSITIVE);
-            CHECK(indefinite.error.find("not positive") != std::string::npos);
+            CHECK(has(indefinite.error, "not positive"));
             CHECK(reference::relative_difference(indefinite.x[1], b) == 0);
         }
         // New links replace the old ones entirely.
@@ -582,9 +582,9 @@ TEST_CASE("the plan of a Laplace solve is the memory that it takes", "[operators
         char text[2000] = "";
         size_t planned = 0;
         REQUIRE(milcgpu_laplace_plan(m.links, &spec, n, text, sizeof text, &planned) == MILCGPU_OK);
-        CHECK(std::string(text).find("packed links") != std::string::npos);
-        CHECK((std::string(text).find("links as handed over") != std::string::npos) == (std::string(cut) != "0"));
-        CHECK((std::string(text).find("change its precision") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
+        CHECK(has(text, "packed links"));
+        CHECK(has(text, "links as handed over") == (std::string(cut) != "0"));
+        CHECK(has(text, "change its precision") == (sloppy != MILCGPU_DOUBLE));
         const size_t loading = m.session.context->device->peak_bytes();
         REQUIRE(m.solve(spec, std::vector<Fermion>(n, b)).status == MILCGPU_OK);
         const size_t taken = m.session.context->device->peak_bytes();
@@ -643,7 +643,7 @@ TEST_CASE("Laplace calls refuse bad input with a message and write nothing", "[o
             const auto s = m.solve(spec, b, guess);
             CAPTURE(name(backend), words, s.error);
             CHECK(s.status == status);
-            CHECK(s.error.find(words) != std::string::npos);
+            CHECK(has(s.error, words));
             CHECK(reference::relative_difference(s.x[0], guess[0]) == 0);
         };
         const auto with = [&](const auto &change) {
@@ -685,7 +685,7 @@ TEST_CASE("Laplace calls refuse bad input with a message and write nothing", "[o
         CHECK(part.status == MILCGPU_NOT_CONVERGED);
         CHECK(part.reports[0].true_residual > 1e-12);
         CHECK(std::fabs(residual_of(lattice, m.u, 4, 0.1, b[0], part.x[0]) / part.reports[0].true_residual - 1) <
-              1e-12);
+              1e-14);
         // A tolerance below what double reaches.
         const auto floor = m.solve(with([](auto &s) { s.tolerance = 1e-18; }), b);
         CHECK(floor.status == MILCGPU_PRECISION_FLOOR);
@@ -697,12 +697,12 @@ TEST_CASE("Laplace calls refuse bad input with a message and write nothing", "[o
             const auto s = m.solve(with([&](auto &s) { s.together = together; }), bad, guesses);
             CAPTURE(name(backend), together, s.error);
             CHECK(s.status == MILCGPU_NAN_OR_INF);
-            CHECK(s.error.find("sources[0]") != std::string::npos);
+            CHECK(has(s.error, "sources[0]"));
             for (const int k : {0, 2, 3}) {
                 CHECK(s.reports[k].status == MILCGPU_NAN_OR_INF);
                 CHECK(parity_difference(lattice, s.x[k], guess[0], 1) == 0);
             }
-            CHECK(std::string(s.reports[3].message).find("guess solutions[3]") != std::string::npos);
+            CHECK(has(s.reports[3].message, "guess solutions[3]"));
             CHECK(s.reports[1].status == MILCGPU_OK);
             CHECK(residual_of(lattice, m.u, 4, 0.1, b[0], s.x[1]) < 1e-8);
         }
@@ -732,8 +732,8 @@ TEST_CASE("Laplace calls refuse bad input with a message and write nothing", "[o
         device.copy_to_host(&byte, m.links->u.block(1, 2) + 40, 1);
         byte ^= 4;
         device.copy_to_device(m.links->u.block(1, 2) + 40, &byte, 1);
-        refused(good, "no longer holds what was loaded", MILCGPU_CORRUPTED);
-        refused(good, "there are no links");
+        refused(good, "changed", MILCGPU_CORRUPTED);
+        refused(good, "no links");
         // Without memory nothing is kept, and the next call works.
         m.must(m.load(links_for(lattice, 81), false));
         device.inject(milcgpu::Fault::allocation, 3);
@@ -750,18 +750,11 @@ TEST_CASE("Laplace refuses odd extents along a direction, and a cut lattice with
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
     HalfCall half;
     half.in = in, half.out = between;
-    CHECK(thrown_by([&] { A.apply_half(bench.device, half, Epilogue::plain); }) ==
-          "laplace: the extent in T is 5: it must be even, or a step would not lead from even to odd sites");
+    CHECK(has(thrown_by([&] { A.apply_half(bench.device, half, Epilogue::plain); }), "laplace: the extent in T is 5"));
     const Geometry cut({4, 4, 2, 6}, {0, 0, 0, 0}, {4, 4, 2, 6}, halo_depth, 8);
     const LinkField u(bench.device, Precision::double_, 18, cut, "test");
     const LaplaceOperator alone(cut, 0, {Precision::double_, Precision::double_, 18}, u, 4, 0.1);
     const SpinorField on_cut = alone.vectors(bench.device, "test"), other = alone.between(bench.device, "test");
     half.in = on_cut, half.out = other;
-    std::string refused;
-    try {
-        alone.apply_half(bench.device, half, Epilogue::plain);
-    } catch (const Error &error) {
-        refused = error.what();
-    }
-    CHECK(refused.find("a halo if the lattice is cut") != std::string::npos);
+    CHECK(has(thrown_by([&] { alone.apply_half(bench.device, half, Epilogue::plain); }), "halo"));
 }

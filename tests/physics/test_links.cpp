@@ -409,7 +409,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     }
     const auto refused = [&](milcgpu_links *a, double factor, milcgpu_links *of, milcgpu_links **to, const char *part) {
         CHECK(milcgpu_links_add(a, factor, of, to) == MILCGPU_BAD_ARGUMENT);
-        CHECK(std::string(milcgpu_last_error()).find(part) != std::string::npos);
+        CHECK(last_error_says(part));
         CHECK(milcgpu_links_version(sum) == version);
     };
     refused(zero, NAN, derivative, &sum, "factor is nan");
@@ -506,7 +506,7 @@ TEST_CASE("bad gauge fields and specs are refused by name", "[fatlinks][errors][
             CAPTURE(name(backend), word, made.report.message);
             CHECK(made.status == status);
             CHECK(made.report.status == status);
-            CHECK(std::string(made.report.message).find(word) != std::string::npos);
+            CHECK(has(made.report.message, word));
             CHECK(made.fat[5].e[1][1] == reference::Complex(-7, -7)); // untouched
         };
         const auto nothing = [](milcgpu_fatlink_spec &) {};
@@ -587,7 +587,7 @@ TEST_CASE("links that are not finite or that changed on the device leave all hos
                     if (fits)
                         continue;
                     CHECK(make(eps, links) == MILCGPU_NAN_OR_INF);
-                    CHECK(std::string(milcgpu_last_error()).find("fat links") != std::string::npos);
+                    CHECK(last_error_says("fat links"));
                     CHECK(untouched());
                 }
             spec.unitarity = -1, spec.fat7.one_link = 1e308; // the first level overflows
@@ -611,7 +611,7 @@ TEST_CASE("links that are not finite or that changed on the device leave all hos
             device.set_observer({});
             CHECK(flipped);
             CHECK(status == MILCGPU_CORRUPTED);
-            CHECK(std::string(milcgpu_last_error()).find("long links changed on the device") != std::string::npos);
+            CHECK(last_error_says("long links changed on the device"));
             CHECK(untouched());
             CHECK(make(0.1, &handle) == MILCGPU_OK);
             milcgpu_links_destroy(handle);
@@ -641,8 +641,8 @@ TEST_CASE("links of a sum that changed on the device are named and emptied", "[f
             CHECK(add() == MILCGPU_CORRUPTED);
             const std::string words = milcgpu_last_error();
             CAPTURE(name(backend), k, words);
-            CHECK(words.find(std::string(k < 2 ? "a: " : "b: ") + (k % 2 == 0 ? "fat links" : "long links") +
-                             " changed") != std::string::npos);
+            CHECK(has(words,
+                      std::string(k < 2 ? "a: " : "b: ") + (k % 2 == 0 ? "fat links" : "long links") + " changed"));
             CHECK(milcgpu_links_version(sum) == 0);
             CHECK(milcgpu_links_version(bad) == 0);
             CHECK(milcgpu_links_version(good) != 0);

@@ -58,7 +58,6 @@ template <class Real> struct Trajectory {
         REQUIRE(milcgpu_momenta_save(gauge, &h) == MILCGPU_OK);
         return result;
     }
-    bool says(const char *what) const { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
 };
 
 // The asqtad force made of the reference's pieces, as MILC's reals.
@@ -130,16 +129,16 @@ TEST_CASE("molecular dynamics refuses bad input by name and changes nothing", "[
     for (const Backend backend : backends()) {
         Trajectory<double> t(backend);
         CHECK(t.force() == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("milcgpu_gauge_load"));
+        CHECK(last_error_says("milcgpu_gauge_load"));
         REQUIRE(t.load() == MILCGPU_OK);
         const auto before = t.saved();
         const auto refused = [&](const char *what, milcgpu_status status = MILCGPU_BAD_ARGUMENT) {
             CAPTURE(name(backend), what, milcgpu_last_error());
             const auto version = milcgpu_momenta_version(t.gauge);
             CHECK(t.force() == status);
-            CHECK(t.says(what));
+            CHECK(last_error_says(what));
             CHECK(t.report.status == status);
-            CHECK(std::string(t.report.message).find(what) != std::string::npos);
+            CHECK(has(t.report.message, what));
             CHECK(milcgpu_momenta_version(t.gauge) == version);
             CHECK(t.saved() == before);
         };
@@ -168,11 +167,11 @@ TEST_CASE("molecular dynamics refuses bad input by name and changes nothing", "[
         std::vector<float> single(t.links.begin(), t.links.end());
         const milcgpu_field in_float = Session<float>::field(single), in_double = Session<double>::field(t.links);
         CHECK(milcgpu_gauge_load(t.gauge, &in_float, 0) == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("single precision"));
+        CHECK(last_error_says("single precision"));
         CHECK(milcgpu_gauge_version(t.gauge) > 0);
         t.links[100] += 0.1;
         CHECK(milcgpu_gauge_load(t.gauge, &in_double, 0) == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("not unitary"));
+        CHECK(last_error_says("not unitary"));
         CHECK(milcgpu_gauge_version(t.gauge) == 0);
         CHECK(milcgpu_gauge_load(t.gauge, &in_double, -1) == MILCGPU_OK);
         t.links[100] = std::nan("");
@@ -180,7 +179,7 @@ TEST_CASE("molecular dynamics refuses bad input by name and changes nothing", "[
         t.momenta[3] = INFINITY;
         const milcgpu_field infinite = Session<double>::field(t.momenta);
         CHECK(milcgpu_momenta_load(t.gauge, &infinite) == MILCGPU_NAN_OR_INF);
-        CHECK(t.says("momenta: number 3 in direction X of the site that the caller counts as 0 is inf"));
+        CHECK(last_error_says("momenta: number 3 in direction X of the site"));
         CHECK(milcgpu_momenta_version(t.gauge) == 0);
         milcgpu_gauge *other = t.gauge;
         CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &other) == MILCGPU_BAD_ARGUMENT);
@@ -207,14 +206,14 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
                              : milcgpu_gauge_make_links(t.gauge, &how, &set, 1, &hisq, &report);
         };
         CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("milcgpu_gauge_load"));
+        CHECK(last_error_says("milcgpu_gauge_load"));
         REQUIRE(t.load() == MILCGPU_OK);
         CHECK(make(made[1], false, 12) == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("reconstruct"));
+        CHECK(last_error_says("reconstruct"));
         const milcgpu_fatlink_spec good = t.how;
         t.how.signs = 1;
         CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
-        CHECK(t.says("signs"));
+        CHECK(last_error_says("signs"));
         t.how = good, t.how.precision = MILCGPU_SINGLE;
         CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
         CHECK(made[1][0] == std::vector<double>(t.links.size(), -7));
@@ -338,11 +337,11 @@ TEST_CASE("a trajectory keeps its energy to second order in the step, and is rev
             const int lengths[3] = {4, 4, 4}, planes[12] = {0, 1, 7, 6, 0, 2, 7, 5, 1, 2, 6, 5}; // in space
             double traces[6];
             REQUIRE(milcgpu_gauge_loop_traces(d.gauge, MILCGPU_SIGNS_IN, 3, lengths, planes, traces) == MILCGPU_OK);
-            CHECK(std::abs(traces[0] + traces[2] + traces[4] + 3 * space) <= 1e-13);
+            CHECK(std::abs(traces[0] + traces[2] + traces[4] + 3 * space) <= 5e-15);
             auto r = sized<milcgpu_reunitarize_report>();
             REQUIRE(milcgpu_gauge_reunitarize(d.gauge, 0, &r) == MILCGPU_OK);
             CHECK(r.failed == 0);
-            CHECK(r.largest_deviation <= 1e-9);
+            CHECK(r.largest_deviation <= 3e-11);
         }
 }
 
@@ -361,7 +360,7 @@ TEST_CASE("gauge force, updates and actions refuse bad input and change nothing"
         const auto refused = [&](milcgpu_status status, const char *what) {
             CAPTURE(name(backend), what, milcgpu_last_error());
             CHECK(status == MILCGPU_BAD_ARGUMENT);
-            CHECK(d.says(what));
+            CHECK(last_error_says(what));
             CHECK(d.saved_links() == links);
             CHECK(d.saved() == momenta);
         };
@@ -385,7 +384,7 @@ TEST_CASE("gauge force, updates and actions refuse bad input and change nothing"
                 "loop 0 is not closed: it ends -1 sites along x");
         refused(milcgpu_gauge_loop_traces(g, 0, 1, &length, other_step, trace), "steps[2] is 8");
         refused(milcgpu_gauge_loop_traces(g, 0, 1, &too_long, plaquette, trace), "lengths[0] is 129");
-        refused(milcgpu_gauge_loop_traces(g, 1, 1, &length, plaquette, trace), "signs says which links these are");
+        refused(milcgpu_gauge_loop_traces(g, 1, 1, &length, plaquette, trace), "signs");
         refused(milcgpu_gauge_loop_traces(g, 0, 0, &length, plaquette, trace), "n is 0");
         CHECK(trace[0] == -7);
         refused(milcgpu_gauge_reunitarize(g, -1, &unitary), "tolerance is -1");
@@ -445,7 +444,7 @@ TEST_CASE("the next call that uses the gauge field or the momenta notices a bit 
             byte ^= 0x10;
             d.gauge->device().copy_to_device(place, &byte, 1);
             CHECK(call() == MILCGPU_CORRUPTED);
-            CHECK(d.says(in_links ? "no longer holds the gauge field" : "no longer holds the momenta"));
+            CHECK(last_error_says(in_links ? "the gauge field" : "the momenta"));
             CHECK((in_links ? milcgpu_gauge_version(d.gauge) : milcgpu_momenta_version(d.gauge)) == 0);
             CHECK(call() == MILCGPU_BAD_ARGUMENT); // the handle is empty
         }
@@ -486,14 +485,14 @@ TEST_CASE("solutions on the device give multi-mass, D and force the bits of solu
         REQUIRE(milcgpu_vectors_create(d.session.context, Session<Real>::precision, n, &v) == MILCGPU_OK);
         REQUIRE(d.load() == MILCGPU_OK);
         CHECK(milcgpu_momenta_add_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(d.says("vector 0 is empty on even sites"));
+        CHECK(last_error_says("vector 0 is empty on even sites"));
         CHECK(milcgpu_vectors_dslash(v, 1, d.session.links, MILCGPU_ODD) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_staggered_multi_mass_vectors(d.session.links, &solve, &source, v, 1, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        CHECK(d.says("vectors 1 to 3"));
+        CHECK(last_error_says("vectors 1 to 3"));
         REQUIRE(milcgpu_staggered_multi_mass_vectors(d.session.links, &solve, &source, v, 0, nullptr) == MILCGPU_OK);
         CHECK(milcgpu_momenta_add_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(d.says("vector 0 is empty on odd sites"));
+        CHECK(last_error_says("vector 0 is empty on odd sites"));
         for (int i = 0; i < n; ++i)
             REQUIRE(milcgpu_vectors_dslash(v, i, d.session.links, MILCGPU_ODD) == MILCGPU_OK);
         auto report = sized<milcgpu_force_report>();

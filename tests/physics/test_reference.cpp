@@ -126,7 +126,7 @@ TEST_CASE("D is anti-hermitian and joins even with odd sites", "[reference][smok
     const Gauge fat = near_unit_gauge(uneven, 0.8, 1), lng = scaled(random_gauge(uneven, 2), -0.1);
     const Fermion x = random_fermion(uneven, 3), y = random_fermion(uneven, 4);
     const Complex forth = dot(y, dslash(uneven, fat, lng, x)), back = dot(x, dslash(uneven, fat, lng, y));
-    CHECK(std::abs(forth + std::conj(back)) < 1e-12 * std::abs(forth));
+    CHECK(std::abs(forth + std::conj(back)) < 3e-14 * std::abs(forth));
 
     const Fermion from_even = dslash(uneven, fat, lng, on_parity(uneven, x, 0));
     CHECK(relative_difference(from_even, dslash_on_parity(uneven, fat, lng, x, 1)) < 1e-15);
@@ -139,19 +139,19 @@ TEST_CASE("D, fat and long links are gauge covariant, the plaquette invariant", 
     Gauge thin = near_unit_gauge(uneven, 0.5, 11);
     const Transformation g = random_transformation(uneven, 12);
     Gauge turned = transform_links(uneven, g, thin, 1);
-    CHECK(std::abs(plaquette(uneven, thin) - plaquette(uneven, turned)) < 1e-13);
+    CHECK(std::abs(plaquette(uneven, thin) - plaquette(uneven, turned)) < 1e-15);
     apply_phases(uneven, thin);
     apply_phases(uneven, turned);
 
     const PathCoefficients c = asqtad_coefficients(0.86);
     const Gauge fat = fat_links(uneven, thin, c), lng = long_links(uneven, thin, c);
     const Gauge turned_fat = fat_links(uneven, turned, c), turned_long = long_links(uneven, turned, c);
-    CHECK(relative_difference(turned_fat, transform_links(uneven, g, fat, 1)) < 1e-13);
-    CHECK(relative_difference(turned_long, transform_links(uneven, g, lng, 3)) < 1e-13);
+    CHECK(relative_difference(turned_fat, transform_links(uneven, g, fat, 1)) < 5e-15);
+    CHECK(relative_difference(turned_long, transform_links(uneven, g, lng, 3)) < 5e-15);
 
     const Fermion x = random_fermion(uneven, 13);
     const Fermion expected = transform_fermion(g, dslash(uneven, fat, lng, x));
-    CHECK(relative_difference(dslash(uneven, turned_fat, turned_long, transform_fermion(g, x)), expected) < 1e-13);
+    CHECK(relative_difference(dslash(uneven, turned_fat, turned_long, transform_fermion(g, x)), expected) < 5e-15);
 }
 
 TEST_CASE("plane waves on unit links with phases are eigenvectors of D^2", "[reference][smoke][sanitize]") {
@@ -172,7 +172,7 @@ TEST_CASE("plane waves on unit links with phases are eigenvectors of D^2", "[ref
     Fermion d_squared = wave.field;
     for (auto &vector : d_squared)
         vector = -4 * sum_of_squares(s) * vector;
-    CHECK(relative_difference(dslash(uneven, fat, lng, d), d_squared) < 1e-13);
+    CHECK(relative_difference(dslash(uneven, fat, lng, d), d_squared) < 1e-14);
 }
 
 TEST_CASE("free field: asqtad weights are exact, and the solution is the closed form", "[reference][smoke][sanitize]") {
@@ -193,7 +193,7 @@ TEST_CASE("free field: asqtad weights are exact, and the solution is the closed 
         Fermion expected = source;
         for (auto &vector : expected)
             vector = 1 / eigenvalue * vector;
-        CHECK(relative_difference(result.x, expected) < 1e-13);
+        CHECK(relative_difference(result.x, expected) < 1e-14);
         // The source is an eigenvector: one step, and a true residual before and after it.
         CHECK(result.iterations == 3);
     }

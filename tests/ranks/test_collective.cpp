@@ -2,7 +2,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/residency/gauge_owner.h"
 #include "milc_glue/residency/link_cache.h"
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include "milc_glue/routines/rank_start.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
@@ -307,7 +307,7 @@ TEST_CASE("links on ranks: if memory is short on one rank, all ranks drop a set"
         text += links.ready(0);
         if (links.collective.rank() == 1)
             milcgpu_fault_inject(links.session.context, MILCGPU_FAULT_ALLOCATION);
-        text += links.ready(1).find("old") == std::string::npos ? "new " : "old ";
+        text += !tests::has(links.ready(1), "old") ? "new " : "old ";
         LinkSet *first = nullptr;
         const LinkSet *kept = links.seen.back();
         links.collective.begin_call();

@@ -306,7 +306,7 @@ TEST_CASE("ranks: if memory is short on one rank anywhere in a call, all leave i
                     here.context->device->inject(Fault::allocation, after);
                 const milcgpu_status status = call.make(h);
                 came = here.context->ranks->gathered("test", here.context->device->planted())[1] == Fault::none;
-                const bool failed = status == MILCGPU_NO_MEMORY && has(milcgpu_last_error(), "rank 1 of 2: ");
+                const bool failed = status == MILCGPU_NO_MEMORY && last_error_says("rank 1 of 2: ");
                 if (!failed && status != MILCGPU_OK) // OK if the library has another way
                     wrong[here.rank()] += format("%s, %d: %d %s; ", call.name, after, status, milcgpu_last_error());
                 if (failed && (milcgpu_gauge_version(h.gauge) != links || milcgpu_momenta_version(h.gauge) != momenta))

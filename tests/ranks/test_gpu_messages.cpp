@@ -180,7 +180,7 @@ TEST_CASE("messages in GPU memory: all ranks log why the message passing or a te
     };
     for (const int rank : {0, 1}) {
         const std::string here = "rank " + std::to_string(rank) + " of 2: ", other = std::to_string(1 - rank);
-        falls_back(here + "of 1728 words from rank " + other + " (behind in t) 2 were wrong)", true,
+        falls_back(here + "2 of 1728 words from rank " + other + " (behind in t) were wrong)", true,
                    one_does(rank, OnGpu::wrong));
         falls_back(here + "the caller's message passing could not start messages with rank " + other +
                        " (behind in t, ahead in t): code 77)",
@@ -279,7 +279,7 @@ TEST_CASE("MILCGPU_GPU_MPI=0 never uses messages in GPU memory, 1 also if the me
         CHECK(tried.well);
         CHECK(has(tried.how[0], "(MILCGPU_GPU_MPI=1; a test pattern came whole on all ranks)"));
         CHECK(tried.after > 0);
-        falls_back("rank 0 of 2: of 1728 words", true, [](Mailroom &room) { room.on_gpu(0, OnGpu::wrong); });
+        falls_back("rank 0 of 2: 2 of 1728 words", true, [](Mailroom &room) { room.on_gpu(0, OnGpu::wrong); });
     }
     const Environment neither{{"MILCGPU_GPU_MPI", "yes"}};
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};

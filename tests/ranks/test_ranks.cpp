@@ -155,20 +155,14 @@ TEST_CASE("ranks: impossible messages are refused", "[ranks][sanitize]") {
     int word = 0, other = 0;
     const auto refusal = [&](const std::vector<Message> &messages) {
         Ranks one;
-        try {
-            Exchange(one, "a test", messages, nullptr);
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-            return std::string(error.what());
-        }
-        return std::string();
+        return refusal_by(Status::bad_argument, [&] { Exchange(one, "a test", messages, nullptr); });
     };
     CHECK(refusal({{0, &word, &other, sizeof word, 5, "self"}}).empty());
     for (const int peer : {-1, 1})
-        CHECK(refusal({{peer, &word, nullptr, sizeof word, 5, "ahead in z"}})
-                  .find(format("for rank %d (ahead in z)", peer)) != std::string::npos);
+        CHECK(has(refusal({{peer, &word, nullptr, sizeof word, 5, "ahead in z"}}),
+                  format("for rank %d (ahead in z)", peer)));
     for (const int tag : {-1, int(Ranks::tags)})
-        CHECK(refusal({{0, &word, &other, sizeof word, tag, "self"}}).find(format("tag %d", tag)) != std::string::npos);
+        CHECK(has(refusal({{0, &word, &other, sizeof word, tag, "self"}}), format("tag %d", tag)));
     const Message sent{0, &word, nullptr, sizeof word, 5, "self"};
     Message received{0, nullptr, &other, sizeof word, 6, "self"};
     CHECK_FALSE(refusal({sent}).empty());
@@ -294,12 +288,12 @@ TEST_CASE("ranks: a missing rank is named, and nothing hangs", "[ranks][smoke][s
             CHECK(calls_after[rank] == 0);
             const bool beside = rank != 0; // these wait for the late rank; rank 0 waits for them
             CHECK((endings[rank].text.find(beside ? "the halo of a test" : "the sum of a test") == 0));
-            CHECK(endings[rank].text.find(format("rank %d of 4: waited 0.3 s", rank)) != std::string::npos);
-            CHECK((endings[rank].text.find("rank 2") != std::string::npos));
-            CHECK(endings[rank].text.find("MILCGPU_TIMEOUT") != std::string::npos);
+            CHECK(has(endings[rank].text, format("rank %d of 4: waited 0.3 s", rank)));
+            CHECK(has(endings[rank].text, "rank 2"));
+            CHECK(has(endings[rank].text, "MILCGPU_TIMEOUT"));
         }
-        CHECK(endings[1].text.find("rank 2 (ahead in t)") != std::string::npos);
-        CHECK(endings[3].text.find("rank 2 (behind in t)") != std::string::npos);
+        CHECK(has(endings[1].text, "rank 2 (ahead in t)"));
+        CHECK(has(endings[3].text, "rank 2 (behind in t)"));
     }
 }
 
@@ -328,8 +322,8 @@ TEST_CASE("ranks: a failure of the message passing is an error with a message, a
         CAPTURE(endings[1].text);
         CHECK(endings[1].status == static_cast<int>(Status::comm));
         CHECK(endings[1].text.find("the halo of a test, rank 1 of 3") == 0);
-        CHECK(endings[1].text.find("code 42") != std::string::npos);
-        CHECK(endings[1].text.find("rank 0 (behind in t)") != std::string::npos);
+        CHECK(has(endings[1].text, "code 42"));
+        CHECK(has(endings[1].text, "rank 0 (behind in t)"));
         CHECK(later == std::vector<long>(3, 0));
         for (const int rank : {0, 2})
             CHECK(endings[rank].status == static_cast<int>(Status::timed_out));

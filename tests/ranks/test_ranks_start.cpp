@@ -189,15 +189,7 @@ TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[r
 }
 
 TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks][sanitize]") {
-    const auto text_of = [](const auto &check) {
-        try {
-            check();
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-            return std::string(error.what());
-        }
-        return std::string();
-    };
+    const auto text_of = [](const auto &check) { return refusal_by(Status::bad_argument, check); };
     CHECK(text_of([] { check_versions({{"0.2.0"}, {"0.2.0"}}); }).empty());
     RankSettings one{};
     one.box = box_of(layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, 0), 0);
@@ -207,7 +199,7 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
     two.verify = 1;
     CHECK(text_of([&] {
               require_alike_settings({one, two});
-          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set it on all of them alike");
+          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set the same value on all ranks");
     two.backend = static_cast<int>(Backend::cuda);
     CHECK(has(text_of([&] {
                   require_alike_settings({one, two});
@@ -240,13 +232,7 @@ TEST_CASE("start on ranks: tables that cannot be used are refused", "[ranks][san
         Mailroom room(2);
         milcgpu_messages table = room.table(0);
         change(table);
-        try {
-            ranks_of(&table);
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-            return std::string(error.what());
-        }
-        return std::string();
+        return refusal_by(Status::bad_argument, [&] { ranks_of(&table); });
     };
     using Table = milcgpu_messages &;
     CHECK(refusal([](Table) {}).empty());
@@ -292,11 +278,7 @@ TEST_CASE("a context whose ranks have lost each other reports it in every call",
     CHECK(all_well(start({4, 4, 4, 8}, {1, 1, 1, 2}, {}, [&](int rank, milcgpu_context &context) {
         if (rank == 0)
             return;
-        try {
-            context.ranks->gathered("a sum of a test", 1);
-        } catch (const Error &error) {
-            lost[rank] = error.what();
-        }
+        lost[rank] = thrown_by([&] { context.ranks->gathered("a sum of a test", 1); });
         double number = 0;
         status[rank] = milcgpu_memory_pin(&context, &number, sizeof number);
         text[rank] = milcgpu_last_error();
@@ -372,12 +354,7 @@ TEST_CASE("start on ranks: each rank gets a GPU by its number on its host", "[ra
     CHECK(threads_of("32", &messages, 32, 32) == 32);
     CHECK(threads_of(nullptr, nullptr, 32, 32) == 32);
     const auto said = [](const std::vector<LocalRank> &places) {
-        try {
-            require_a_gpu_each(places);
-        } catch (const Error &error) {
-            return std::string(error.what());
-        }
-        return std::string();
+        return thrown_by([&] { require_a_gpu_each(places); });
     };
     CHECK(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host i"}}).empty());
     CHECK(said({{""}, {""}}).empty()); // on the host backend, or with MILCGPU_TEST=share_gpu

@@ -24,6 +24,10 @@ class Device final : public LaunchQueue {
   public:
     // ordinal: number of the GPU (ignored on host). Throws Error(bad_argument) if there is no such device.
     Device(Backend backend, int ordinal);
+    // A device without memory, which counts what is allocated: for plans of memory, made by the code that allocates.
+    // Fills and copies to it do nothing; a launch throws.
+    struct CountsOnly {};
+    explicit Device(CountsOnly);
     ~Device();
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
@@ -206,7 +210,7 @@ class Device final : public LaunchQueue {
     size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
     std::function<bool()> reclaim_;
     enum class Allocated { well, failed, planted_failure } last_allocation_ = Allocated::well;
-    bool in_collective_ = false;
+    bool in_collective_ = false, counts_only_ = false;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
     int fault_after_ = 0;

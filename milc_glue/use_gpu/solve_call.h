@@ -1,6 +1,6 @@
-/* What solve.c, invert.c and md.c share for solves. */
-#ifndef MILCGPU_GLUE_SOLVE_H
-#define MILCGPU_GLUE_SOLVE_H
+/* What solve.c, invert.c, md.c and currents.c share for solves. */
+#ifndef MILCGPU_GLUE_SOLVE_CALL_H
+#define MILCGPU_GLUE_SOLVE_CALL_H
 
 #include "glue.h"
 

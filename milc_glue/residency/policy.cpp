@@ -1,4 +1,4 @@
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -23,7 +23,7 @@ const Policy *policy_of(int precise, int sloppy) {
     return first_policy([&](const Policy &policy) { return policy.precise == precise && policy.sloppy == sloppy; });
 }
 
-const Policy *automatic_policy(bool gpu, bool in_double, int sites) {
+const Policy *automatic_policy(bool gpu, int sites, bool in_double) {
     const int precise = in_double ? MILCGPU_DOUBLE : MILCGPU_SINGLE;
     const int sloppy = gpu && sites >= half_from_sites                  ? MILCGPU_HALF
                        : gpu && sites >= single_from_sites && in_double ? MILCGPU_SINGLE

@@ -24,7 +24,7 @@ inline constexpr std::array<Policy, 5> policies{{{"single-half", MILCGPU_SINGLE,
 const Policy *policy_named(const std::string &name); // nullptr: none
 const Policy *policy_of(int precise, int sloppy);    // nullptr: none
 // The fastest for a lattice. in_double: MILC's fields are in double.
-const Policy *automatic_policy(bool gpu, bool in_double, int sites);
+const Policy *automatic_policy(bool gpu, int sites, bool in_double);
 
 // The precisions that one call goes through, each at most once.
 class Ladder {
