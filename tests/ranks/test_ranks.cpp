@@ -1,4 +1,5 @@
 // Ranks and their messages: gathers, sums, exchanges, collective decisions, and the end of every wait.
+#include "gpu_kernels/machine/comm/clock.h"
 #include "tests/ranks_support.h"
 #include <atomic>
 #include <numeric>
