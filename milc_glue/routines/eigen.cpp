@@ -431,10 +431,13 @@ int milcgpu_plugin_eigen_need(void) {
         p.ledger[MILCGPU_EIGENSOLVE].to_host +=
             bytes_of(p, set.parity, set.count()) +
             (p.eigenvectors->links_of_other_parity() != nullptr ? bytes_of(p, other_than(set.parity), set.count()) : 0);
-        const std::string why = p.eigenvectors->to_host();
-        p.eigenvectors_lost = !why.empty();
-        if (p.eigenvectors_lost)
-            p.log(0, "eigenvectors are on the GPU and lost: " + why);
+        try {
+            p.bring_to_host("eigenvectors", [&] { p.eigenvectors->to_host(); });
+        } catch (const Error &error) {
+            p.eigenvectors->drop_all();
+            p.eigenvectors_lost = true;
+            p.log(0, std::string("eigenvectors are on the GPU and lost: ") + error.what());
+        }
         return !p.eigenvectors_lost;
     });
 }
