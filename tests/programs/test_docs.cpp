@@ -333,6 +333,38 @@ namespace {
 
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+std::string without_comments(std::string text) {
+    for (size_t at = text.find("//"); at != std::string::npos; at = text.find("//", at))
+        text.erase(at, text.find('\n', at) - at);
+    for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
+        text.erase(at, text.find("*/", at) + 2 - at);
+    return text;
+}
+
+// The parameters of the function that is defined at the bracket text[at], as they stand there; empty for anything else.
+std::vector<std::string> parameters_at(const std::string &text, size_t at) {
+    std::vector<std::string> parameters{""};
+    int depth = 0, angles = 0;
+    const size_t last = std::min(text.size(), at + 2000);
+    for (; at < last; ++at) {
+        const char c = text[at];
+        depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+        if (depth == 0)
+            break;
+        angles = std::max(0, angles + (c == '<') - (c == '>' && text[at - 1] != '-'));
+        if (c == ',' && depth == 1 && angles == 0)
+            parameters.emplace_back();
+        else
+            parameters.back() += c;
+    }
+    for (++at; at < text.size(); ++at) // const, override ..
+        if (!in_word(text[at]) && text[at] != ' ' && text[at] != '\n')
+            break;
+    const std::string behind = text.substr(std::min(at, text.size()), 2);
+    const bool defined = behind[0] == '{' || (behind[0] == ':' && behind != "::");
+    return defined ? parameters : std::vector<std::string>();
+}
+
 // Of a folder of MILC's glue: which file, its header with it, takes something from which.
 struct Files {
     std::map<std::string, std::string> code; // by the name without its ending; no comments, no definitions of macros
@@ -344,11 +376,7 @@ struct Files {
             const std::string kind = file.path().extension();
             if (kind != ".c" && kind != ".h" && kind != ".cpp")
                 continue;
-            std::string text = text_of(file.path());
-            for (size_t at = text.find("//"); at != std::string::npos; at = text.find("//", at))
-                text.erase(at, text.find('\n', at) - at);
-            for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
-                text.erase(at, text.find("*/", at) + 2 - at);
+            std::string text = without_comments(text_of(file.path()));
             const std::string macro = "#define (\\w+)\\([^)]*\\)((?:[^\\n\\\\]|\\\\\\n)*)";
             for (const auto &found : matches(text, macro))
                 macros[found[1]] = found[2];
@@ -420,6 +448,48 @@ struct Files {
 };
 
 } // namespace
+
+TEST_CASE("functions of the library take at most eight arguments, and no two flags in a row", "[docs]") {
+    // MILC's own, the C interface, and kernels, which take what a launch passes.
+    const std::set<std::string> keywords{"if", "for", "while", "switch", "catch"};
+    const auto is_exempt = [&](const std::string &name) {
+        return keywords.count(name) == 1 || name.empty() || name.rfind("__wrap_", 0) == 0 ||
+               name.rfind("milcgpu_", 0) == 0 || name.rfind("quda", 0) == 0 || name.rfind("run_sum", 0) == 0;
+    };
+    int functions = 0;
+    const auto faults_of = [&](const std::string &text) {
+        std::set<std::string> faults;
+        for (size_t at = text.find('('); at != std::string::npos; at = text.find('(', at + 1)) {
+            size_t begin = at;
+            while (begin > 0 && in_word(text[begin - 1]))
+                --begin;
+            const std::string name = text.substr(begin, at - begin);
+            if (is_exempt(name))
+                continue;
+            const std::vector<std::string> all = parameters_at(text, at);
+            functions += !all.empty();
+            const auto is_flag = [](const std::string &one) {
+                return one.find("bool ") != std::string::npos && one.find("function<") == std::string::npos;
+            };
+            for (size_t k = 0; k + 1 < all.size(); ++k)
+                if ((is_flag(all[k]) && is_flag(all[k + 1])) || all.size() > 8)
+                    faults.insert(name);
+        }
+        return faults;
+    };
+    for (const char *root : {"gpu_kernels", "reorder", "milc_glue"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
+            const std::string kind = file.path().extension();
+            if (kind != ".h" && kind != ".cu" && kind != ".cpp" && kind != ".c")
+                continue;
+            INFO(file.path());
+            CHECK(faults_of(without_comments(text_of(file.path()))) == std::set<std::string>());
+        }
+    CHECK(functions > 3000);
+    // Or the test would see none.
+    CHECK(faults_of("void f(bool a, bool b) {}\nvoid g(bool a, int b, bool c) {}").count("f") == 1);
+    CHECK(faults_of("int h(A a, A b, A c, std::map<A, A> d, A e, A f, A g, A h, A i) const {").count("h") == 1);
+}
 
 TEST_CASE("files of MILC's glue include and call each other without a circle", "[docs]") {
     Files glue("milc_glue/use_gpu"), routines("milc_glue/routines"), residency("milc_glue/residency");
