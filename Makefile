@@ -1,29 +1,29 @@
 # milcgpu: one GNU Makefile for the library, the example programs and the tests.
 #
 # `make help` lists the targets. Variables, on the command line or in the environment:
-#   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found; demo
-#                       and check use it where there is a GPU, too)
+#   CUDA=0              build the host backend only, with the C++ compiler alone (default: use nvcc if it is found; demo
+#                       and check use it only if there is a GPU, too)
 #   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX (default:
 #                       those of this machine's GPUs, else sm_80 sm_90 compute_90)
 #   HOST_ARCH=native    value of -march=; empty for none (default: x86-64-v3 on x86_64, none elsewhere)
-#   MPI=mpicc           MPI's compiler, whose flags the example programs take for --grid (default: mpicc, where it is in
-#                       the PATH; 0: without MPI). The library has no MPI in it
+#   MPI=mpicc           MPI's compiler, whose flags the example programs need for --grid (default: mpicc, if it is in
+#                       the PATH; 0: no MPI). The library contains no MPI
 #   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   LINEINFO=1          GPU code with the lines of its sources, for profilers; the library is larger
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
 #   LONG=1              all tests, and every case of their sweeps, not a sample of each (CI; the default on a GPU)
 #   BENCH="--quick"     arguments of the program bench in `make bench`
-#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS add to the ones below
+#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS are added to the project's own
 #   PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR  for install and uninstall: docs/install.md
 #   V=1                 show the commands
 #
-# Each variant (cuda, host, host-sanitize, host-striped, host-striped-sanitize) has a folder of its own under build/, so
-# they stand side by side.
+# Each variant (cuda, host, host-sanitize, host-striped, host-striped-sanitize) has its own folder under build/, so that
+# several can exist side by side.
 #
-# How a folder's files are built stands in the folder: the files that are included below.
+# Each folder of sources has the rules for its files, in the .mk files that are included below.
 
-# MAJOR.MINOR is the interface: programs that were built with one need a library of the same (SONAME).
+# MAJOR.MINOR is the interface: a program needs a library with the numbers that it was built with (SONAME).
 VERSION   := $(shell sed -n 's/^\#define MILCGPU_VERSION "\(.*\)"/\1/p' milc_glue/api/milcgpu.h)
 interface := $(basename $(VERSION))
 comma   := ,
@@ -32,7 +32,7 @@ space   := $(empty) $(empty)
 
 # Not empty in make -n and make -q.
 dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))$(findstring q,$(firstword -$(MAKEFLAGS)))
-# Those that install what is missing; make -n installs nothing.
+# Targets that install missing packages; make -n installs nothing.
 install_goals := $(if $(dry_run),,$(filter demo check,$(MAKECMDGOALS)))
 
 .DEFAULT_GOAL := all
@@ -40,8 +40,8 @@ install_goals := $(if $(dry_run),,$(filter demo check,$(MAKECMDGOALS)))
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# All cores unless the user says otherwise: a -j on the command line wins over this one. nproc by itself would say
-# OMP_NUM_THREADS, which jobs of MPI often set to 1. A make that calls this one (MAKELEVEL > 0) hands its job slots down.
+# Use all cores, unless there is a -j on the command line. nproc would return OMP_NUM_THREADS, which MPI jobs often set
+# to 1. A make that calls this one (MAKELEVEL > 0) passes on its job slots.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 2)
 endif
@@ -51,10 +51,10 @@ Q := $(if $(V),,@)
 ifeq ($(origin CXX),default)
 CXX := g++
 endif
-# Before anything below looks for a compiler or an MPI, so that the first make finds what the second one does.
+# This comes before the search for compilers and MPI, so that the first make finds what the second one finds.
 ifneq ($(install_goals),)
 ifneq ($(shell CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' sh tests/install_needs.sh $(install_goals) >&2 || echo failed),)
-$(error what is missing stands above)
+$(error packages are missing: see the lines above)
 endif
 endif
 
@@ -62,7 +62,7 @@ include gpu_kernels/variant.mk gpu_kernels/compile.mk milc_glue/libraries.mk exa
 include milc_glue/install/install.mk gpu_kernels/objects.mk
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense pictures list-kernels layers measures compile_commands install uninstall clean help FORCE
+.PHONY: all lib demo check bench dense pictures list-kernels layers measures reference compile_commands install uninstall clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -71,14 +71,15 @@ lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANT
 demo: ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 check: ## build and run the tests (LONG=1: all of them); the last line is 'N passed, N failed', and what was skipped
 bench: ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
-dense: ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
+dense: ## matrix products step by step, compared with cuBLAS; build/gemm_ladder.png
 pictures: ## draw every table of docs/ and build/ again (gnuplot)
 list-kernels: ## print every dispatch table
 layers: ## draw the layers of the code from its includes, for docs/design.md
 measures: ## count the measures of docs/design.md
-compile_commands: ## build/compile_commands.json, for clangd and its kin
-install: ## what is built, into $(DESTDIR)$(PREFIX): docs/install.md
-uninstall: ## all that make install has put into $(DESTDIR)$(PREFIX)
+reference: ## write docs/headers.md again, from the headers and the tables of members
+compile_commands: ## build/compile_commands.json, for clangd and similar tools
+install: ## install what is built into $(DESTDIR)$(PREFIX) (docs/install.md)
+uninstall: ## remove all that make install has put into $(DESTDIR)$(PREFIX)
 
 clean: ## remove build/, every variant
 	rm -rf build

@@ -18,7 +18,7 @@ operator=$(find gpu_kernels/laplace gpu_kernels/operators/laplace* $glue/solve/l
 # shellcheck disable=SC2086
 echo "an operator that is solved, Laplace: $(cat $operator | wc -l) lines"
 
-echo "stores of vectors between calls: $(grep -lE '^class (ResidentVectors|QuarkFields|KnownSolutions) ' $glue/residency/*.h | wc -l) classes"
+echo "stores of vectors between calls: $(grep -lE '^class (ResidentVectors|QuarkFields|KnownSolutions|VectorStore) ' $glue/residency/*.h | wc -l) classes"
 
 # Sources that see a header, by way of others, too.
 find gpu_kernels reorder $glue tests examples -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' | xargs awk '

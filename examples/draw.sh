@@ -32,14 +32,14 @@ for csv; do
       demo_*) script=${picture#demo_} ;;
       *) script=$picture ;;
     esac
-    [ -f "$csv" ] && [ -f "examples/$script.gp" ] || continue
+    [ -f "$csv" ] && [ -f "examples/plots/$script.gp" ] || continue
     png=$(dirname "$csv")/$picture.png
     part=$png.$$.part
     # Scripts split rows at commas, so cells lose their quotation marks, and commas within cells become semicolons.
     LC_ALL=C awk -F'"' -v OFS= '{ for (k = 2; k <= NF; k += 2) gsub(",", ";", $k); $1 = $1
         gsub(/[^A-Za-z0-9 ,;._:\/+=%-]/, "_"); print }' "$csv" >"$work/table.csv" &&
-      gnuplot -e "csv='$work/table.csv'; png='$work/png'" "examples/$script.gp" ||
-      { say "no picture: gnuplot failed on examples/$script.gp with ${csv#./}"; status=1; continue; }
+      gnuplot -e "csv='$work/table.csv'; png='$work/png'" "examples/plots/$script.gp" ||
+      { say "no picture: gnuplot failed on examples/plots/$script.gp with ${csv#./}"; status=1; continue; }
     # gnuplot reports success even on a full disk, so the end of the picture is tested. No existing file is overwritten
     # (set -C).
     if (set -C && : >"$part") 2>/dev/null; then

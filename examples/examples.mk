@@ -1,17 +1,18 @@
 # The example programs: their sources, their MPI, and the targets that run them.
 
-# An example with a main is a program. The other examples/*.cpp are helpers in an archive, from which programs and tests
-# link what they need. ranks.cpp, with MPI, and the objects of tests/reference are only in the programs.
+# An example with a main is a program. The other sources are helpers in an archive, from which programs and tests link
+# what they need. ranks.cpp, with MPI, and the objects of tests/reference are only in the programs.
 ref_sources   := $(wildcard tests/reference/*.cpp)
-main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
-help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
-bench_sources := $(filter examples/bench_%.cpp examples/sweep.cpp examples/table.cpp,$(help_sources))
+main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*/*.cpp)))
+help_sources  := $(filter-out $(main_sources),$(wildcard examples/*/*.cpp))
+bench_sources := $(filter examples/bench/%.cpp,$(help_sources))
 
 aside         := $(O)/obj/aside.a
 bench_objects := $(call objects,$(bench_sources))
 aside_objects := $(filter-out $(bench_objects),$(call objects,$(help_sources) $(ref_sources)))
 main_objects  := $(call objects,$(main_sources))
-programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
+programs      := $(patsubst %.cpp,$(O)/%,$(notdir $(main_sources)))
+object_of_program = $(filter %/$(notdir $(1)).cpp.o,$(main_objects))
 demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
 
 # The flags that mpicc -show adds to a compiler's line; Open MPI, MPICH and related MPIs have -show. nvcc has another
@@ -30,22 +31,22 @@ endif
 # Rewritten only if MPI's flags differ from the last build. The library contains no MPI.
 $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
-$(O)/obj/examples/ranks.cpp.o: $(O)/mpi_flags
+$(O)/obj/examples/lib/ranks.cpp.o: $(O)/mpi_flags
 
 # The programs call the library, which computes, so they need little optimization. Two have their own kernels.
-with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
-light_helpers := $(call objects,$(patsubst %,examples/%.cpp,csv effective_mass eigenvectors memory output_file ranks))
+with_kernels  := $(call objects,examples/gemm/gemm_ladder.cpp examples/bench/bench_stream.cpp)
+light_helpers := $(call objects,$(patsubst %,examples/lib/%.cpp,csv effective_mass eigenvectors memory output_file ranks))
 light_objects := $(filter-out $(with_kernels),$(bench_objects) $(main_objects)) $(light_helpers)
 $(light_objects): private last_flags := $(light)
-$(O)/obj/examples/ranks.cpp.o: private last_flags := $(light) $(mpi_compile)
+$(O)/obj/examples/lib/ranks.cpp.o: private last_flags := $(light) $(mpi_compile)
 # Only CLI11, which takes twice as long to compile at -O3.
-$(O)/obj/examples/arguments.cpp.o: private last_flags := -O0
+$(O)/obj/examples/lib/arguments.cpp.o: private last_flags := -O0
 
 # Programs with their own kernels. The ladder's products of four warps need machine code for sm_90a, which every GPU of
 # sm_90 runs.
 ifeq ($(variant),cuda)
-$(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
-$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
+$(O)/obj/examples/bench/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
+$(O)/obj/examples/gemm/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
 endif
 
 $(aside): $(aside_objects)
@@ -54,8 +55,9 @@ $(aside) $(O)/obj/bench.a:
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(O)/bench: $(O)/obj/examples/bench.cpp.o $(O)/obj/bench.a
-$(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
+$(O)/bench: $(O)/obj/bench.a
+$(foreach program,$(programs),$(eval $(program): $(call object_of_program,$(program))))
+$(programs): $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
 
@@ -91,6 +93,10 @@ layers:
 
 measures:
 	@sh docs/measures.sh
+
+# The test compares the page, and leaves the right one if they differ.
+reference:
+	@rm -f build/headers.md; $(MAKE) --no-print-directory check-calls; if [ -f build/headers.md ]; then mv build/headers.md docs/headers.md && echo 'docs/headers.md: written'; fi
 
 list-kernels: $(O)/list_kernels
 	@$(O)/list_kernels

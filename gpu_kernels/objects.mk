@@ -7,8 +7,8 @@ $(O)/flags: $(if $(flags_differ),FORCE)
 	@mkdir -p $(@D); : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
 
 # The headers of the standard library that most sources include, precompiled for each of two levels of optimization:
-# reading them takes as long as compiling many a file. For the parts of bench they include bench.h. Not used by nvcc, nor
-# with ccache, which by default does not cache files that use precompiled headers.
+# reading them takes as long as compiling a typical file. For the parts of bench they include bench.h. nvcc does not use
+# them, nor does ccache, which by default does not cache files with precompiled headers.
 # $(call precompiled,FOLDER,FLAGS,OBJECTS,HEADERS)
 define precompiled
 $(3): $(O)/obj/$(1)/standard.h.gch
@@ -21,9 +21,9 @@ $(O)/obj/$(1)/standard.h.gch: $(4) $(O)/flags
 endef
 ifeq ($(findstring ccache,$(CXX)),)
 by_cxx := $(if $(filter cuda,$(variant)),$(call objects,%.cpp),%)
-$(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(filter-out $(light_helpers) $(O)/obj/examples/arguments.cpp.o,$(aside_objects))))
+$(eval $(call precompiled,gpu_kernels,,$(filter $(by_cxx),$(filter-out $(calling),$(lib_objects))) $(filter-out $(light_helpers) $(O)/obj/examples/lib/arguments.cpp.o,$(aside_objects))))
 $(eval $(call precompiled,milc_glue,$(light),$(calling) $(filter-out $(bench_objects),$(light_objects))))
-$(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench.h))
+$(eval $(call precompiled,examples,$(light),$(filter-out $(with_kernels),$(bench_objects)),examples/bench/bench.h))
 endif
 
 # Progress of the build. Files that are recompiled after a change are printed without numbers.
@@ -32,7 +32,7 @@ testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
 testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
-                $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+                $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(foreach program,$(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)),$(call object_of_program,$(program))))
 $(if $(flags_differ)$(dry_run),,$(shell ls $(to_compile) >$(O)/compiled 2>/dev/null))
 say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
@@ -55,7 +55,7 @@ row_flags = $(if $(1),-DMILCGPU_ROWS=$(1:_cut=)_rows -DMILCGPU_WHERE=$(if $(filt
 $(foreach part,$(row_parts),$(eval $(call objects,$(part)): $(call source_of,$(part)) $(O)/flags; $$(compile_kernels)))
 $(call objects,$(row_parts)): private last_flags = $(call row_flags,$(call part_of,$(patsubst $(O)/obj/%.o,%,$@)))
 
-# An object a source or a part of one; flags of single files are left out.
+# An entry for each source or part of a source, without the flags of single files.
 to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
 in_json  = "$(subst ",\",$(1))"
 command  = {"directory": "$(CURDIR)", "file": "$(source_of)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) $(call row_flags,$(part_of)) -c $(source_of))}

@@ -18,7 +18,7 @@ quda_objects  := $(call objects,$(quda_sources))
 calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue/%,$(lib_sources) $(quda_sources))))
 $(calling): private last_flags := $(light)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
-# What libquda.so has of the library by itself: nothing with a state.
+# The parts of the library that libquda.so itself contains. None of them has a state.
 quda_parts    := $(call objects,gpu_kernels/machine/backend/content_hash.cpp gpu_kernels/machine/comm/exchange.cpp gpu_kernels/machine/comm/ranks.cpp gpu_kernels/measure/spin_taste.cpp \
                    milc_glue/host/host_fields.cpp milc_glue/api/lent_messages.cpp)
 
@@ -26,7 +26,7 @@ $(O)/libmilcgpu.a: $(lib_objects)
 	@echo '  AR    $@'; rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-# The name that programs ask for at run time stands beside the library.
+# Programs ask for this name at run time.
 $(O)/libmilcgpu.so: $(lib_objects) milc_glue/api/exports.map
 	@echo '  LINK  $@'
 	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/api/exports.map) \

@@ -284,7 +284,7 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
     });
     if (read(device, seen).raw != sent)
         throw Error(Status::corrupted, "links or momenta changed on their way to the device: a bit flipped, or "
-                                       "somebody wrote there. Load them again");
+                                       "other code wrote there. Load them again");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
@@ -308,7 +308,7 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
     const auto changed = [](const char *where) {
         throw Error(
             Status::corrupted,
-            format("links or momenta changed %s: a bit flipped, or somebody wrote there. Compute or load them again",
+            format("links or momenta changed %s: a bit flipped, or other code wrote there. Compute or load them again",
                    where));
     };
     constexpr int tries = 3;
@@ -369,7 +369,7 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
     }
     StatisticsTotals t = totals.to_host()[0]; // sums are those of all ranks already
     if (device.ranks() != nullptr) {
-        const std::vector<StatisticsTotals> all = device.ranks()->gathered("a look over links", t);
+        const std::vector<StatisticsTotals> all = device.ranks()->gathered("the check of links", t);
         t.content = 0;
         for (const StatisticsTotals &other : all) {
             t.largest_bits = std::max(t.largest_bits, other.largest_bits);
@@ -386,7 +386,7 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
 
 LinkStatistics finite_statistics(Device &device, const LinkField &links, const Geometry &geometry, const char *name) {
     const LinkStatistics s = link_statistics(device, links, geometry);
-    device.collective("a look over links", [&] {
+    device.collective("the check of links", [&] {
         if (s.first_bad >= 0)
             throw Error(
                 Status::nan_or_inf,

@@ -29,8 +29,7 @@ class ResidentField {
     void clear() { hold(nullptr, {}); }
     bool empty() const { return given_ == nullptr; }
     const LinkField &as_given() const { return *given_; }
-    // A number of this content, and so of all that is made from it, which no other content of this process has. 0:
-    // empty.
+    // Identifies this content, and all that is made from it, within this process. 0: empty.
     uint64_t tag() const { return tag_; }
     const LinkStatistics &statistics() const { return statistics_; }
 

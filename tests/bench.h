@@ -1,6 +1,7 @@
 // A lattice on a device, for the tests of kernels and solvers: links and fields between the reference and the device.
 #pragma once
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "reorder/link_reorder.h"
 #include "tests/support.h"
 

@@ -186,6 +186,7 @@ void World::set_structs() {
     of_masses.struct_size = sizeof of_masses, of_links.struct_size = sizeof of_links;
     of_force.struct_size = sizeof of_force, of_unitary.struct_size = sizeof of_unitary;
     of_eigen.struct_size = sizeof of_eigen, of_flow.struct_size = sizeof of_flow;
+    milcgpu_nersc_defaults(&nersc, sizeof nersc);
     of_fixing.struct_size = sizeof of_fixing, of_file.struct_size = sizeof of_file;
     layout.struct_size = sizeof layout, options.struct_size = sizeof options;
     std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
@@ -483,7 +484,7 @@ const std::vector<Call> &calls() {
         DEFAULTS(milcgpu_hisq_defaults), DEFAULTS(milcgpu_solve_defaults), DEFAULTS(milcgpu_multi_mass_defaults),
         DEFAULTS(milcgpu_fatlink_defaults), DEFAULTS(milcgpu_force_defaults), DEFAULTS(milcgpu_eigen_defaults),
         DEFAULTS(milcgpu_gauge_fix_defaults), DEFAULTS(milcgpu_ape_defaults), DEFAULTS(milcgpu_hyp_defaults),
-        DEFAULTS(milcgpu_flow_defaults), DEFAULTS(milcgpu_stout_defaults), DEFAULTS(milcgpu_meson_links_defaults),
+        DEFAULTS(milcgpu_nersc_defaults), DEFAULTS(milcgpu_flow_defaults), DEFAULTS(milcgpu_stout_defaults), DEFAULTS(milcgpu_meson_links_defaults),
         DEFAULTS(milcgpu_meson_defaults), DEFAULTS(milcgpu_dirac_defaults), DEFAULTS(milcgpu_dirac_meson_defaults),
         DEFAULTS(milcgpu_laplace_defaults), DEFAULTS(milcgpu_laplace_solve_defaults), DEFAULTS(milcgpu_wilson_defaults),
         // milcgpu_md.h
@@ -533,6 +534,7 @@ const std::vector<Call> &calls() {
         ROW(milcgpu_eigenvectors_destroy, alone, {}, nullptr),
         // milcgpu_file.h
         ROW(milcgpu_gauge_file_write, none, {3, 4}, w.context, w.file("written"), &w.bare_in, "now", &w.of_file),
+        ROW(milcgpu_gauge_file_write_nersc, none, {4}, w.context, w.file("nersc"), &w.bare_in, &w.nersc, &w.of_file),
         ROW(milcgpu_gauge_file_look, alone, {}, (w.written("lattice"), w.file("lattice")), &w.of_file),
         ROW(milcgpu_gauge_file_read, none, {3}, w.context, (w.written("lattice"), w.file("lattice")), &w.links_x, &w.of_file),
         // milcgpu_flow.h, milcgpu_gauge.h

@@ -153,6 +153,7 @@ class World {
     milcgpu_flow_report of_flow{};
     milcgpu_gauge_fix_report of_fixing{};
     milcgpu_gauge_file of_file{};
+    milcgpu_nersc_spec nersc{};
     milcgpu_layout layout{};
     milcgpu_options options{};
 

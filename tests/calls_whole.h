@@ -1,6 +1,6 @@
 // A World (calls_support.h) on one rank, in a test of Catch.
 #pragma once
-#include "examples/boxes.h"
+#include "examples/lib/boxes.h"
 #include "tests/calls_support.h"
 #include "tests/support.h"
 #include <map>

@@ -1,5 +1,5 @@
 #include "tests/fuzz_support.h"
-#include "examples/csv.h"
+#include "examples/lib/csv.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/host/gauge_file.h"
@@ -73,6 +73,16 @@ SumPair word_sums(const Bytes &data) {
     return sums;
 }
 
+uint32_t plain_sum(const Bytes &data) {
+    uint32_t sum = 0;
+    for (size_t k = 0; 4 * k + 4 <= data.size(); ++k) {
+        uint32_t word;
+        std::memcpy(&word, &data[4 * k], 4);
+        sum += word;
+    }
+    return sum;
+}
+
 SumPair site_sums(const Bytes &data, size_t record) {
     SumPair sums;
     for (size_t k = 0; k * record < data.size(); ++k)
@@ -136,7 +146,9 @@ void check_sites(const std::string &path, const Bytes &file, const SiteFileHead 
     const size_t sites = size_t(head.sites()), record = head.site_bytes(), word = size_t(head.real_bytes);
     const Bytes raw = file.substr(head.data, sites * record), native = head.turned ? turned_round(raw, word) : raw;
     MUST(raw.size() == sites * record);
-    const SumPair sums = head.kind == FileKind::milc ? word_sums(native) : site_sums(raw, record);
+    const SumPair sums = head.kind == FileKind::milc     ? word_sums(native)
+                         : head.kind == FileKind::scidac ? site_sums(raw, record)
+                                                         : SumPair{plain_sum(native), 0};
     const std::unique_ptr<double[]> field(new double[sites * size_t(head.reals)]); // no byte more
     Ranks one;
     const SumPair found = read_sites(one, {head.extents, head.extents, {}, {}, 0}, path, head,
@@ -147,8 +159,13 @@ void check_sites(const std::string &path, const Bytes &file, const SiteFileHead 
         for (const int n : head.extents)
             odd += rest % size_t(n), rest /= size_t(n);
         const size_t slot = (odd % 2 != 0 ? (sites + 1) / 2 : 0) + slots[odd % 2]++;
+        const size_t in_file = 6 * size_t(head.rows); // of 18 reals of a link
         for (size_t i = 0; i < size_t(head.reals); ++i)
-            MUST(is_same(field[slot * head.reals + i], number_in(native, k * head.reals + i, word)));
+            if (head.rows == 3)
+                MUST(is_same(field[slot * head.reals + i], number_in(native, k * head.reals + i, word)));
+            else if (i % 18 < in_file)
+                MUST(is_same(field[slot * head.reals + i],
+                             number_in(native, k * 4 * in_file + i / 18 * in_file + i % 18, word)));
     }
     bool refused = false;
     try {
@@ -246,6 +263,11 @@ std::vector<Bytes> lattices() {
         vectors =
             vectors.substr(0, data) + lime_header("scidac-binary-data", bytes, {false, true}) + Bytes(bytes, '\x3f');
         files.push_back(vectors);
+        GaugeForm nersc;
+        nersc.kind = FileKind::nersc, nersc.time = "now", nersc.plaquette = NAN; // not compared
+        for (nersc.rows = 2; nersc.rows <= 3; ++nersc.rows)
+            for (nersc.real_bytes = 4; nersc.real_bytes <= 8; nersc.real_bytes += 4)
+                add(nersc);
     }
     return files;
 }

@@ -1,5 +1,6 @@
 // Runs of the MILC-shaped programs of tests/milc_host, and what they say.
 #pragma once
+#include "gpu_kernels/machine/backend/device.h"
 #include "tests/install_support.h"
 #include "tests/support.h"
 #include <cstdio>

@@ -1,6 +1,6 @@
 // The example programs as tests run them, alone or on ranks, and the tables that they write.
 #pragma once
-#include "examples/csv.h"
+#include "examples/lib/csv.h"
 #include "tests/run_support.h"
 #include <fstream>
 #include <vector>

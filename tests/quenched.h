@@ -1,6 +1,6 @@
 // Quenched lattices with low modes, of which several tests make eigenvectors: each is made once.
 #pragma once
-#include "examples/heatbath.h"
+#include "examples/lib/heatbath.h"
 #include <array>
 #include <map>
 

@@ -1,7 +1,7 @@
 // Ranks as threads of this process, and message passing between them, without MPI. Catch's assertions are not
 // thread-safe: threads leave what they found in arrays, and the test looks at these when they have ended.
 #pragma once
-#include "examples/boxes.h"
+#include "examples/lib/boxes.h"
 #include "gpu_kernels/machine/backend/cuda_handles.h"
 #include "gpu_kernels/machine/backend/lasting_memory.h"
 #include "milc_glue/api/start_context.h"

@@ -1,4 +1,5 @@
 #include "tests/support.h"
+#include "gpu_kernels/machine/backend/device.h"
 
 namespace tests {
 

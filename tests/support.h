@@ -1,6 +1,6 @@
 // What the tests of the library share: backends of this machine, random fields, links that a reconstruction must hold.
 #pragma once
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/launch_queue.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/api/test_hooks.h"
 #include "tests/catch.h"
@@ -13,10 +13,11 @@
 namespace tests {
 
 inline bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+inline bool last_error_says(const std::string &part) { return has(milcgpu_last_error(), part); }
 
 std::vector<milcgpu::Backend> backends();
 
-// What `work` says where it throws; "" where it does not.
+// The message of the exception that `work` throws; "" if it throws none.
 template <class Work> std::string thrown_by(const Work &work) {
     try {
         work();
@@ -24,6 +25,26 @@ template <class Work> std::string thrown_by(const Work &work) {
         return error.what();
     }
     return "";
+}
+
+// The message of the Error that `work` throws, which must have this status; "" if it throws none.
+template <class Work> std::string refusal_by(milcgpu::Status status, const Work &work) {
+    try {
+        work();
+    } catch (const milcgpu::Error &error) {
+        CHECK(error.status() == status);
+        return error.what();
+    }
+    return "";
+}
+
+template <class Work> milcgpu::Status status_of(const Work &work) {
+    try {
+        work();
+    } catch (const milcgpu::Error &error) {
+        return error.status();
+    }
+    return milcgpu::Status::ok;
 }
 
 using reference::random_fermion;

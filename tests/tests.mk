@@ -1,25 +1,25 @@
-# The tests: what they are made of, the programs that they start, and make check.
+# The tests: their sources, the programs that they start, and make check.
 
-# LONG=1: every case of every sweep, and tests that short runs leave out (tests/catch.h). Read by the programs.
+# LONG=1: every case of every sweep, and tests that short runs leave out. The programs read it (tests/catch.h).
 LONG ?= $(if $(gpus),1)
 export LONG
 
-# One word for the shell; TESTS for Catch, which takes a comma in a name with a backslash alone.
+# in_quotes: one word for the shell. for_catch: TESTS with a backslash before each comma in a name, as Catch needs it.
 in_quotes = '$(subst ','\'',$(1))'
 for_catch  = $(if $(findstring ",$(TESTS)),$(call in_quotes,$(subst "\$(comma)","$(comma)",$(subst $(comma),\$(comma),$(TESTS)))),$(TESTS))
-# If TESTS is one tag, as [smoke], or the name of one test in quotation marks, only the files that have it are compiled.
+# If TESTS is one tag, like [smoke], or the name of one test in quotation marks, make compiles only the files with it.
 test_files    := $(wildcard tests/*/test_*.cpp)
 tag           := $(shell echo $(call in_quotes,$(TESTS)) | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' $(test_files)),$(if $(findstring ",$(TESTS)),$(shell grep -lF $(call in_quotes,$(TESTS)) $(test_files))))
-main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
+main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/reference_page.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
 test_sources  := $(main_of_tests) $(or $(tagged),$(test_files))
 tests_of       = $(filter $(foreach name,$(1),%/test_$(name).cpp),$(test_sources))
 # Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
 host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
-# The tests of each file run in a process of their own, by a target check-NAME, as many at once as make has jobs; those
-# that TESTS names run in one process of each program. The files that take longest start first.
+# The tests of each file run in their own process, by a target check-NAME, as many at once as make has jobs; the tests
+# that TESTS names run in one process of each program. The slowest files start first.
 long_first     := programs milc_host milc_programs flips_calls planted_edits install md eigen eigen_calls cut_md
 names_of        = $(patsubst test_%,%,$(basename $(notdir $(1))))
 names           = $(filter $(long_first),$(call names_of,$(1))) $(filter-out $(long_first),$(call names_of,$(1)))
@@ -31,49 +31,49 @@ test_runs      := $(program_runs) $(host_runs) $(library_runs)
 
 test_objects  := $(call objects,$(test_sources))
 test_main     := $(call objects,$(main_of_tests))
-# What nearly all tests include, compiled once. Not by ccache, which by default keeps nothing that comes after it.
+# A precompiled header of what nearly all tests include; not with ccache, which by default cannot cache its users.
 first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
 
-# Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
+# Catch2 version 3 is a library, version 2 a header. Looked up at link time, because make check may install it before.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
 
-# Programs in MILC's shape, with the glue in them; test_milc_host.cpp and test_milc_host_md.cpp run them.
+# Programs in MILC's shape with the glue; test_milc_host.cpp, test_milc_host_md.cpp and test_milc_twin.cpp run them.
 # Under the sanitizers the tests tagged [sanitize] run three of them; two are for long runs.
 host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 hisq-newer-P2 \
                    $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 asqtad-master-P1 $(if $(filter 1,$(LONG)),hisq-P1 hisq-master-P2)))
 
-# Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
+# A program for each MPI that is found; test_mpi_ranks.cpp runs it on ranks.
 mpi_list := $(O)/mpi_ranks/list
 
-# The example programs with MPI; test_programs.cpp runs them. Not under the sanitizers: they would take minutes to build.
+# The example programs with MPI; test_programs.cpp runs them. Under the sanitizers they would take minutes to build.
 mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(programs))
 mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(filter command%,$(origin MPI)),$(MPI),mpicc)))mpirun))
 
-# Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes
-# from the library.
+# Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker wraps every function of the
+# runtime that the library calls.
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp) tests/calls_support.cpp)
 
-# clang's libFuzzer on the readers of files, in long runs and where it is; test_fuzz.cpp runs it. What reads is compiled
-# with it, and comes before the library.
+# clang's libFuzzer on the readers of files, in long runs and if it is installed; test_fuzz.cpp runs it. The readers are
+# compiled with libFuzzer's flags and linked before the library.
 fuzz_cxx     := $(if $(filter host,$(variant)),$(if $(filter 1,$(LONG)),$(shell echo 'extern "C" int LLVMFuzzerTestOneInput(void *, long) { return 0; }' | \
                   clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o /dev/null 2>/dev/null && echo clang++)))
 fuzz_program := $(if $(fuzz_cxx),$(O)/fuzz)
-fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file lime site_records file_sums whole_file) \
+fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/lib/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file lime site_records file_sums whole_file) \
                   solve/eigen_file.cpp solve/eigen_read_write.cpp api/gauge_files.cpp)
 
-# What the tests that start programs start.
+# Programs that the tests of program_tests start.
 test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
-# They are told where MPI's programs are.
+# Compiled with the folder of MPI's programs.
 program_tests := $(call objects,tests/programs/test_programs.cpp tests/programs/test_spectrum.cpp)
 $(program_tests): $(O)/mpi_flags
 
-# Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
-# themselves need no speed: -Og takes three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
+# Catch2 takes long to compile at -O3, and more so under the sanitizers (three times as long at -O1 as at -O0). The tests
+# themselves need no speed: -Og compiles in three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
 # sanitizer.
-# A collection of garbage walks all of what is precompiled. Only gcc has these words.
+# seldom: each garbage collection of the compiler walks the whole precompiled header. Only gcc has these options.
 seldom     := $(if $(filter -Werror,$(host_flags)),--param=ggc-min-heapsize=1000000 --param=ggc-min-expand=200)
 test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE $(seldom)
 $(test_objects): private last_flags := $(test_flags)
@@ -92,7 +92,7 @@ $(first): tests/support.h $(O)/flags
 	$(Q)$(cxx) $(test_flags) -MMD -MP -MT $@ -MF $(@:.h.gch=.d) -c -x c++-header $(@:.gch=) -o $@
 endif
 
-# The library's objects come first: inline functions that tests have, too, are then those that it was compiled with.
+# The library's objects come first, so that inline functions which tests have, too, are the library's.
 $(O)/milcgpu_tests: $(lib_objects) $(test_main) $(call objects,$(library_tests)) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects)
 $(O)/milc_host_tests: $(test_main) $(call objects,$(host_tests)) $(aside) $(O)/libmilcgpu.a
 $(O)/program_tests: $(test_main) $(call objects,$(starting_tests)) $(aside) $(O)/libmilcgpu.a
@@ -100,7 +100,7 @@ $(O)/milc_host_tests $(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(catch_libs) $(LDLIBS)
 
-# Which tests are in the programs: linked again when others are asked for.
+# The list of tests in the programs, which are linked again if the list changes.
 $(O)/test_list: FORCE
 	@mkdir -p $(@D); echo '$(test_sources)' | cmp -s - $@ || echo '$(test_sources)' >$@
 
@@ -114,20 +114,20 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $$(nm -u $(O)/libmilcgpu.a | sort -u | \
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
 
-# Looked at in every `make check`: an MPI may have come since the last one.
+# FORCE: an MPI may have been installed since the last `make check`.
 $(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O0 -Wall -Wextra $(if $(sanitizers),-g1 $(sanitizers),-Werror) \
 	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
 
-# What the originals of all programs take of tests/reference, compiled once.
+# A precompiled header of tests/reference for the originals of all programs.
 originals      := $(if $(sanitizers),-O0 -g1 $(sanitizers),-O0 -O1)
 first_of_hosts := $(O)/milc_host/first.h
 $(first_of_hosts).gch: $(wildcard tests/reference/*.h) $(O)/flags
 	@mkdir -p $(@D); printf '#include <%s>\n' algorithm cmath cstdlib cstring vector $(filter %.h,$^) >$(@:.gch=)
 	$(Q)$(lastword $(CXX)) $(originals) -std=c++17 -I. -c -x c++-header $(@:.gch=) -o $@
 
-# What stands for MILC's own routines is compiled once for all programs that have it alike. The words of a program's name
-# that each file takes note of:
+# An original is compiled once for all programs that share its variant. The words of a program's name that change each
+# file:
 words_of_originals        := P1 P2 newer
 words_of_originals_md     := P1 P2 newer asqtad hisq
 words_of_originals_mesons := P1 P2 master
@@ -142,7 +142,7 @@ $(all_originals): $(O)/milc_host/%.o: $(first_of_hosts).gch $(wildcard tests/mil
 	  $(patsubst P%,-DMILC_PRECISION=%,$(filter P%,$(call words_of,$*))) $(patsubst %,-DMILC_HOST_%,$(filter asqtad hisq,$(call words_of,$*))) \
 	  $(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) tests/milc_host/$(firstword $(call words_of,$*)).cpp -o $@
 
-# By way of the make fragment, as MILC's own make does it.
+# Built through the make fragment, as by MILC's own make.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(all_originals) $(call objects,$(ref_sources)) \
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/api/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
@@ -156,7 +156,7 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(all_originals) 
 check: $(test_runs:%=check-%)
 	@cat $(test_runs:%=$(O)/tests/%.counts) | awk '$(add_counts)'
 
-# Programs that take long to build come first, so that their tests do not run alone at the end.
+# Programs that are slow to build come first, so that their tests do not run alone at the end.
 $(test_runs:%=check-%): | $(if $(starting_tests),$(O)/program_tests $(libraries) $(test_programs)) $(if $(host_tests),$(host_programs))
 $(program_runs:%=check-%): check-%: $(O)/program_tests
 	@$(call run_tests,$<,$*)
@@ -165,12 +165,12 @@ $(host_runs:%=check-%): check-%: $(O)/milc_host_tests $(host_programs)
 $(library_runs:%=check-%): check-%: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) $(if $(call tests_of,fuzz),$(fuzz_program))
 	@$(call run_tests,$<,$*)
 
-# Processes that run at once share the processors.
+# Threads of each test process: processes that run at once share the processors.
 threads_each := $(if $(filter 1,$(LONG)),2,1)
 
-# What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
-# before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
-# in which no test passed or was skipped.
+# Prints the output of a test program if a test failed. The exit status is checked, too: a run that crashed before it
+# counted, or failed afterwards (a leak found at exit), is at least one failure. If no test passed or was skipped in all
+# runs, that is a failure.
 run_tests = mkdir -p $(O)/tests; \
   OMP_NUM_THREADS=$${OMP_NUM_THREADS:-$(threads_each)} $(1) $(or $(for_catch),-# '[\#test_$(2)]~[.]') >$(O)/tests/$(2).log 2>&1; \
   awk -v status=$$? -v counts=$(O)/tests/$(2).counts '$(take_counts)' $(O)/tests/$(2).log

@@ -5,7 +5,7 @@
 # Instead of the log it also reads the table that MILCGPU_TABLE=NAME.csv has written. Trajectories of two lengths
 # determine the seconds of a step and the seconds outside of steps (heat bath, actions). From both it computes the time
 # of the benchmark, which has 'steps' and 'trajecs'. With 'row' it prints only milcgpu's parts, as a row of the table
-# that examples/parts.gp draws.
+# that examples/plots/parts.gp draws.
 function part(routine) {
     if (routine ~ /congrad|multicg|invert|bicgilu|eigensolve/) return "solves"
     if (routine ~ /force/) return "forces"

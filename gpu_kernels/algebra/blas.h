@@ -26,9 +26,9 @@ long long first_not_finite(Device &, const SpinorBlock &x);
 // Throws Error(nan_or_inf) that names `what` and the first site of x, which lives on `parity`, with NaN or infinity.
 void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
 
-// True if a source is not zero; bb: its |b|^2. Throws Error(nan_or_inf) if bb, or the target of a residual of
-// `tolerance` times the source, is not a number in double precision. scratch: a field of the same kind, overwritten if
-// bb is 0. sum: one number (device).
+// Returns whether the source b, with bb = |b|^2, is not zero. Throws Error(nan_or_inf) if bb is infinite or NaN, or if
+// the target tolerance^2 bb is too small for double precision. scratch: a field of the same kind, overwritten if bb is
+// 0. sum: one number (device).
 bool is_there(Device &, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &scratch,
               double *sum);
 

@@ -409,13 +409,10 @@ void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const Spinor
     });
 }
 
-template <class S>
-void rotate_twice_on_host(const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                          const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d,
-                          const SpinorBlock &z) {
+template <class S> void rotate_twice_on_host(const TwoRotations &of) {
     using Vectors = Vector<double>[most_rotated_twice];
-    const int n = x.sources;
-    run_on_host(x.sites, x.sites, [&](int site) {
+    const int n = of.x.sources, sites = of.x.sites;
+    run_on_host(sites, sites, [&](int site) {
         const auto load = [&](const SpinorBlock &from, Vectors &to) {
             for (int i = 0; i < n; ++i)
                 to[i] = convert<double>(load_spinor<S>(from[i].data, from.stride, site));
@@ -431,11 +428,11 @@ void rotate_twice_on_host(const SpinorBlock &x, const Complex<double> *c, const 
                 store_spinor<S>(to[j].data, to.stride, site, convert<typename S::Real>(from[j]));
         };
         Vectors from, sum = {};
-        load(y, m != nullptr ? from : sum);
-        if (m != nullptr)
-            add(from, m, sum);
-        load(x, from), add(from, c, sum), store(sum, y);
-        load(p, from), add(from, d, sum), store(sum, z);
+        load(of.y, of.m != nullptr ? from : sum);
+        if (of.m != nullptr)
+            add(from, of.m, sum);
+        load(of.x, from), add(from, of.c, sum), store(sum, of.y);
+        load(of.p, from), add(from, of.d, sum), store(sum, of.z);
     });
 }
 
@@ -493,9 +490,8 @@ void block_axpy(Device &device, const SpinorBlock &x, const Complex<double> *c, 
     });
 }
 
-void rotate_twice(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                  const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
-                  const int *gate) {
+void rotate_twice(Device &device, const TwoRotations &of, const int *gate) {
+    const SpinorBlock &x = of.x, &y = of.y, &p = of.p, &z = of.z;
     require_as(x, y), require_as(x, p), require_as(x, z);
     if (x.sources < 1 || x.sources > most_rotated_twice)
         throw Error(Status::bad_argument, format("rotate_twice: %d fields: 1 to %d", x.sources, most_rotated_twice));
@@ -506,9 +502,9 @@ void rotate_twice(Device &device, const SpinorBlock &x, const Complex<double> *c
     const auto start = [&](auto format, auto columns) {
         using S = decltype(format);
         constexpr int n = decltype(columns)::value;
-        const Second second = {m, cuda::DenseView(p), cuda::DenseView(z), d};
-        m != nullptr ? start_rotation<S, double, n, Form::mixed>(device, x, c, y, y, second, gate)
-                     : start_rotation<S, double, n, Form::twice>(device, x, c, y, y, second, gate);
+        const Second second = {of.m, cuda::DenseView(p), cuda::DenseView(z), of.d};
+        of.m != nullptr ? start_rotation<S, double, n, Form::mixed>(device, x, of.c, y, y, second, gate)
+                        : start_rotation<S, double, n, Form::twice>(device, x, of.c, y, y, second, gate);
     };
 #endif
     for_precision(x.precision, [&](auto format) {
@@ -521,7 +517,7 @@ void rotate_twice(Device &device, const SpinorBlock &x, const Complex<double> *c
 #endif
         static_cast<void>(device);
         if (gate == nullptr || *gate != 0)
-            rotate_twice_on_host<decltype(format)>(x, c, y, m, p, d, z);
+            rotate_twice_on_host<decltype(format)>(of);
     });
 }
 

@@ -34,14 +34,14 @@ struct BlockHead {
     double lowest;                 // smallest value so far of the largest |r|^2 / target
     double shift;                  // of A
     double sign;                   // of B^dag B in A: 1 or -1
-    double weakest;                // in a new basis, pivots count if they are above this part of the diagonal element
+    double weakest;                // a new basis uses pivots above this fraction of the diagonal element
     double leave;                  // stop when a source is done and the largest |r|^2 / target is above that
     double reliable_factor;        // stop when each |r|^2 has fallen below that times the largest; 0 = never
     double rr[most_block];         // |r|^2
     double largest_rr[most_block]; // since the start
     double target_rr[most_block];  // where a source is done
     int place[most_block];         // which solution belongs to residual j
-    double scale[most_block];      // a vector here times scale is the vector of the caller's system
+    double scale[most_block];      // times a vector here: the vector of the caller's system
 };
 
 struct BlockState : BlockHead {

@@ -20,7 +20,7 @@ struct CgState {
     WaitReport *waits;      // Device::waits
     double shift;           // of A
     double sign = 1;        // of B^dag B in A: 1 or -1
-    double scale;           // a vector here times scale is the vector of the caller's system
+    double scale;           // times a vector here: the vector of the caller's system
     double rr;              // |r|^2 of the recursion
     double pp;              // |p|^2
     double beta;            // of the next step: p = r + beta p

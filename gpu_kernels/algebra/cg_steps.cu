@@ -40,7 +40,7 @@ struct StartFinish : Finish {
     MILCGPU_HD void operator()(const Sums<1> &rr) const { state->start(rr.v[0], rr.v[0]); }
 };
 
-// What happens to a site of the direction after it was stored, and, by one thread, at the end of the launch.
+// Called with each site of the direction after it is stored, and by one thread at the end of the launch.
 struct SendNothing {
     MILCGPU_HD void begin() const {}
     template <class S> MILCGPU_HD void send(int, const StoredSpinor<S> &) const {}

@@ -72,9 +72,9 @@ __device__ __forceinline__ double negative(double x) { // by the integer unit, b
     return __hiloint2double(__double2hiint(x) ^ 0x80000000, __double2loint(x));
 }
 
-// d += a b in double. Of a (16 x 8) a thread holds row lane / 4 in columns lane % 4 (re) and that plus 4 (im), and the
-// row 8 below; of b (8 x 8) the same numbers of column lane / 4; of d row lane / 4 in columns 2 (lane % 4) and the
-// next, and the row 8 below.
+// d += a b in double. A thread holds: of a (16 x 8) rows lane / 4 and lane / 4 + 8 in columns lane % 4 (re) and lane %
+// 4 + 4 (im); of b (8 x 8) rows lane % 4 (re) and lane % 4 + 4 (im) of column lane / 4; of d rows lane / 4 and lane / 4
+// + 8 in columns 2 (lane % 4) and 2 (lane % 4) + 1.
 __device__ __forceinline__ void multiply_16(double (&d)[2], double (&below)[2], Complex<double> a,
                                             Complex<double> a_below, Complex<double> b) {
 #if __CUDA_ARCH__ >= 900 // twice as fast as two of half the size

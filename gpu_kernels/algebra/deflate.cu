@@ -1,4 +1,4 @@
-// c_ik / (l_i + shift), n x M numbers; and x += scale y of M sources, 24 to 48 bytes of y and 144 of x a site.
+// Divides n x M numbers c_ik by l_i + shift. Adds scale y to x for M sources: 24 to 48 bytes of y and 144 of x a site.
 #include "gpu_kernels/algebra/deflate.h"
 #include "gpu_kernels/fields/for_precision.h"
 

@@ -15,9 +15,9 @@
 namespace milcgpu {
 
 constexpr int most_dense = 128;
-// gram reads up to so many fields once (in single and half precision, more than 16 of x twice, the second time from the
-// cache), and they can be rotated in place. More fields are split into blocks of this size, and a field is read once
-// for each block of the other side.
+// gram reads this many fields once; in single and half precision it reads x twice if x has more than 16 fields, the
+// second time from the cache. This many fields can be rotated in place. More fields are split into blocks of this size,
+// and a field is read once for each block of the other side.
 constexpr int dense_block = 32;
 
 // g[i][j] = <x_i, y_j> = sum over sites and colours of conj(x_i) y_j: N x M numbers. If y is x (data and number of
@@ -43,9 +43,11 @@ void block_axpy(Device &, const SpinorBlock &x, const Complex<double> *c, const 
 // most_rotated_twice fields each; z must not overlap the others. Sums are in double, and y and z are rounded once.
 // Bytes a site: 5 N spinors; flops a site: 48 N N, or 72 N N. Throws Error(bad_argument).
 constexpr int most_rotated_twice = 16;
-void rotate_twice(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                  const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
-                  const int *gate = nullptr);
+struct TwoRotations {
+    SpinorBlock x, y, p, z;
+    const Complex<double> *c = nullptr, *m = nullptr, *d = nullptr; // m may stay nullptr
+};
+void rotate_twice(Device &, const TwoRotations &, const int *gate = nullptr);
 
 // For deflation: products of N vectors in half precision with M <= most_few fields in single. Throws
 // Error(bad_argument).

@@ -7,8 +7,8 @@
 // - four for 32 x 32 in double, which leave no registers for a third sum.
 // - Fields with themselves: Re is symmetric, and Im is a d less its transpose. So 16 fields take ten products of 8 x 8
 //   tiles instead of twelve, and no sums of factors.
-// - Up to 8 fields are no work: real and imaginary parts are rows of their own, and so are those of 12 fields with
-//   themselves (six products). Up to 4 do without the matrix units.
+// - Up to 8 fields need no sums of factors: real and imaginary parts are separate rows. The same holds for 12 fields
+//   with themselves (six products). Up to 4 fields use no matrix units.
 //
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/algebra/dense.h"

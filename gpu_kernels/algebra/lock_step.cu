@@ -61,9 +61,7 @@ void start_sums(Device &device, const SpinorBlock &x, const SpinorBlock &y, cons
     });
 }
 
-template <class S> struct StepOfEach : OfEachSource {
-    SpinorBlock x, y, p, z;
-    const Complex<double> *c, *m, *d; // m: may be nullptr
+template <class S> struct StepOfEach : OfEachSource, TwoRotations {
     MILCGPU_HD Sums<1> operator()(int i, int k) const {
         const int at = k * (x.sources + 1);
         Vector<double> v = load_of<S>(y, i, k);
@@ -87,11 +85,9 @@ void sums_in_lock_step(Device &device, const SpinorBlock &x, Complex<double> *x_
     start_sums<1>(device, x, {}, {{x_x}, x.sources}, gate);
 }
 
-void step_in_lock_step(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                       const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
-                       const int *gate) {
-    for_precision(x.precision, [&](auto format) {
-        launch_sum_sources<1, 1>(device, x.sites, x.sources, StepOfEach<decltype(format)>{{gate}, x, y, p, z, c, m, d},
+void step_in_lock_step(Device &device, const TwoRotations &of, const int *gate) {
+    for_precision(of.x.precision, [&](auto format) {
+        launch_sum_sources<1, 1>(device, of.x.sites, of.x.sources, StepOfEach<decltype(format)>{{gate}, of},
                                  StoreSumOfSource{nullptr}, "a step in lock-step");
     });
 }

@@ -1,8 +1,9 @@
-// Replaces the Gram matrices and rotations of a block (block_steps.h) in lock-step. Each source has its own conjugate
-// gradient, so only diagonals of matrices count. Matrices are n x n, with n the number of sources. All sums are in
-// double. gate: if it is 0 on the device, nothing is done.
+// Sums and steps of several sources in lock-step, in place of the Gram matrices and rotations of block_steps.h. Each
+// source has its own conjugate gradient, so only the diagonals of matrices count. Matrices are n x n, with n the number
+// of sources. All sums are in double. gate: if it is 0 on the device, nothing is done.
 #pragma once
 #include "gpu_kernels/algebra/block_steps.h"
+#include "gpu_kernels/algebra/dense.h"
 
 namespace milcgpu {
 
@@ -18,8 +19,6 @@ void sums_in_lock_step(Device &, const SpinorBlock &x, Complex<double> *x_x, con
 
 // y_k += c_kk x_k, or with m y_k = m_kk y_k + c_kk x_k; then z_k = y_k + d_kk p_k, with the real parts of c, m and d. y
 // and z are rounded once. Bytes a site and source: 5 spinors; flops: 24, or 30.
-void step_in_lock_step(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                       const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
-                       const int *gate);
+void step_in_lock_step(Device &, const TwoRotations &, const int *gate);
 
 } // namespace milcgpu

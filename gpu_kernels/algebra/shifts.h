@@ -14,12 +14,12 @@ constexpr int max_shifts = 32;
 
 struct Shift {
     double sigma;                     // >= 0
-    double target_rr;                 // the shift leaves when zeta^2 |r|^2 < target_rr
+    double target_rr;                 // the shift is done when zeta^2 |r|^2 < target_rr
     double zeta, ratio;               // ratio: zeta of this iteration over zeta of the previous one
     double alpha_before, beta_before; // of the base system, one iteration before
     int active;
     int done;    // iterations of the base system that zeta includes
-    int steps;   // iterations until it left
+    int steps;   // iterations until it was done
     int pending; // iterations that update_shifts must still do, at most cg_kept_steps, with
     double alpha[cg_kept_steps], residual[cg_kept_steps], beta[cg_kept_steps]; // x += alpha p, p = residual r + beta p
 

@@ -57,7 +57,7 @@ void AskedFields::must_hold() {
         queue_of(device).fill_zero(sums_.data(), sums_.bytes());
         throw Error(
             Status::corrupted,
-            format("%s changed on the device within the call: a bit flipped, or somebody wrote there. Call again",
+            format("%s changed on the device within the call: a bit flipped, or other code wrote there. Call again",
                    changed.c_str()));
     });
 }

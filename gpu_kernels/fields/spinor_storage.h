@@ -114,7 +114,7 @@ struct SpinorHalf {
     }
     static MILCGPU_HD uint32_t low_20(uint32_t w) {
 #if MILCGPU_ON_DEVICE
-        uint32_t bits; // one instruction; the compiler makes two of it
+        uint32_t bits; // in one instruction, where the compiler would use two
         asm("lop3.b32 %0, %1, 0xFFFFF, %2, 0xEA;" : "=r"(bits) : "r"(w), "r"(magic));
         return bits;
 #else

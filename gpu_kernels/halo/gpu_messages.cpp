@@ -12,7 +12,7 @@ constexpr int first_tag = Ranks::tags - 2 * Peers::faces; // nothing else uses t
 
 struct Verdict {
     size_t bytes;        // of memory
-    bool failed, waited; // waited: for a rank that may know more
+    bool failed, waited; // waited: its failure is a time limit; another rank may know the cause
     char why[200];
 };
 
@@ -77,8 +77,8 @@ class PatternTest {
             for (size_t k = 0; k < parts_.words && is_reached(face); ++k)
                 wrong += in[face * parts_.words + k] != expected(face, k);
             if (wrong != 0)
-                return format("of %zu words from rank %d (%s) %zu were wrong", parts_.words, neighbour_[face],
-                              face_names[face], wrong);
+                return format("%zu of %zu words from rank %d (%s) were wrong", wrong, parts_.words, neighbour_[face],
+                              face_names[face]);
         }
         return "";
     }
@@ -151,7 +151,7 @@ GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array
         }
     const std::vector<Verdict> verdicts = all_can ? ranks.gathered(phase, mine) : before;
     int worst = -1;
-    for (int rank = ranks.size() - 1; rank >= 0; --rank) // the verdict of the lowest rank that knows most
+    for (int rank = ranks.size() - 1; rank >= 0; --rank) // of ranks that did not only wait, the lowest
         if (verdicts[rank].failed && (worst < 0 || verdicts[worst].waited || !verdicts[rank].waited))
             worst = rank;
     if (worst >= 0)

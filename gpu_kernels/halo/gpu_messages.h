@@ -1,9 +1,8 @@
-// Tests whether messages may start and end in a GPU's memory (GPU-aware MPI): by what the message passing says of
-// itself, and by a pattern that neighbours send to each other. The host backend runs the same test with host memory in
-// place of the GPU's.
+// Tests whether messages may start and end in GPU memory (GPU-aware MPI). It asks the message-passing library, and
+// neighbours send each other a pattern. On the host backend the same test uses host memory.
 //
-// A message passing that does not support such memory may crash when it is given its address. So the test runs only if
-// the message passing says that it supports it, or if the caller requests it.
+// A message-passing library that does not support GPU memory may crash if it gets such an address. So the test runs
+// only if the library says that it supports GPU memory, or if the caller requests the test.
 #pragma once
 #include "gpu_kernels/machine/backend/launch_queue.h"
 #include "gpu_kernels/machine/backend/peers.h"

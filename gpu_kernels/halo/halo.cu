@@ -11,7 +11,7 @@ namespace milcgpu {
 
 namespace {
 
-// Ghosts of a vector of a parity, of each source, and the sites that are ghosts of the neighbours.
+// The ghosts of a vector on one parity, for each source, and the sites of this rank that are its neighbours' ghosts.
 template <int bytes, int word> struct GhostsOfVector {
     static constexpr bool fits_slot = true, of_sources = true;
     CutLattice lattice;
@@ -41,7 +41,7 @@ template <int bytes, int word> struct GhostsOfVector {
     }
 };
 
-// The nearest links behind, of the direction in which they are behind. Kind of a piece: parity.
+// Links of direction mu on the nearest layers behind in mu, for each mu that is cut. The kind of a piece is its parity.
 template <int bytes> struct LinksBehind {
     static constexpr bool fits_slot = true, of_sources = false; // fits: up to 3 layers
     CutLattice lattice;
@@ -146,16 +146,15 @@ Halo::Buffers Halo::allocate_larger(size_t bytes) {
     return buffers_in(bytes, larger_);
 }
 
-PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out,
-                               const ActiveSources &active) {
+PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, const InARow &row, const ActiveSources &active) {
     if (device_.peers() == nullptr || in.sources > 1) {
         exchange(in, parity, active);
         return {};
     }
-    if (!sent)
+    if (!row.sent)
         send_to_peers(in, parity);
     PeerLaunch launch = launches_[1 - parity];
-    launch.send = send_out;
+    launch.send = row.sends;
     return launch;
 }
 
@@ -178,7 +177,7 @@ void Halo::send_to_peers(const SpinorBlock &, int) {}
 void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed) {
     if (ranks_.size() == 1)
         return;
-    constexpr size_t most_group_bytes = size_t(1) << 20; // a bus takes 40 us for it
+    constexpr size_t most_group_bytes = size_t(1) << 20; // takes 40 us over a bus
     unsigned char *const out = buffers.messages.sent.get(), *const in = buffers.messages.received.get();
     const size_t bytes = pieces.elements_of_all() * packed;
     const bool through_host = buffers.out.data() != nullptr;

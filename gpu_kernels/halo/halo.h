@@ -28,6 +28,12 @@ namespace milcgpu {
 
 struct Pieces;
 
+// A launch of D between others. sent: the previous launch made `in` and sent its ghosts. sends: this launch makes the
+// `in` of the next one.
+struct InARow {
+    bool sent = false, sends = false;
+};
+
 class Halo {
   public:
     // neighbour[mu]: the rank behind [0] and the rank ahead [1], used if mu is cut. Device, ranks and geometry must
@@ -47,10 +53,9 @@ class Halo {
     bool gpu_messages() const { return gpu_messages_; }
     const std::string &how_messages_travel() const { return how_messages_travel_; }
 
-    // Call this before D of `in`, which is on the sites of `parity`. Its ghosts are there afterwards, or come with the
-    // launch that gets the result. sent: the previous launch made `in` and sent its ghosts. send_out: this launch makes
-    // the `in` of the next one.
-    PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false,
+    // Call this before D of `in`, which is on the sites of `parity`, and pass the result to that launch of D. The
+    // ghosts of `in` are in place when this returns, or arrive during the launch.
+    PeerLaunch before_dslash(const SpinorBlock &in, int parity, const InARow &row = {},
                              const ActiveSources &active = {});
 
     // Sends ghosts to peers, if there are any. The next launch must then be called with `sent`.
@@ -83,8 +88,8 @@ class Halo {
     void exchange_backward(const LinkField &links, int layers);
 
     // Copies links of 18 reals, double or single, from this geometry into the middle of a wide field, and back. extend
-    // also fills the nearest `layers` of the margin from the neighbours, as fill_margin does for links that are there
-    // already. Extents must be at least `layers`.
+    // also fills the nearest `layers` layers of the margin from the neighbours. fill_margin fills only the margin of a
+    // wide field whose middle is filled. Extents must be at least `layers`.
     void extend(const LinkField &links, const WideBox &, int layers, const LinkField &wide);
     void fill_margin(const LinkField &wide, const WideBox &, int layers);
     void crop(const LinkField &wide, const WideBox &, const LinkField &to) const;

@@ -14,7 +14,7 @@ Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::ar
 // work waits for ghosts. Two H200s, time of an iteration at 16384 sites: 17 to 44 % less, at 32768 3 to 11 % less.
 constexpr int parts_below_with_peers = 33000;
 
-// Others may then use the memory of messages (lasting_memory.h).
+// Afterwards other objects may use the memory for messages (lasting_memory.h).
 Halo::~Halo() {
     try {
         device_.make_current();
@@ -113,7 +113,7 @@ std::string Halo::how_it_travels() const {
     std::string how = direct.empty() ? "" : "ghosts in " + direct + " go straight into the memory of the neighbours; ";
     for (int mu = 0; mu < 4; ++mu)
         if (reached.direct[mu] != 0 && reached.direct[mu] != reached.all[mu])
-            how += format("ghosts in %c go so at %d of %d faces; ", "xyzt"[mu], reached.direct[mu], reached.all[mu]);
+            how += format("ghosts in %c do so at %d of %d faces; ", "xyzt"[mu], reached.direct[mu], reached.all[mu]);
     return cut + how + (how.empty() ? "ghosts and sums go" : "all else goes") +
            " over the host while kernels work: " + reached.why + how_messages_travel_;
 }
@@ -125,10 +125,10 @@ Tiles Halo::tiles(Tiles::Which which) const {
 // With a smaller share of inner tiles, an exchange of several sources does not run beside D.
 constexpr double enough_inner = 0.3;
 
-// Tiles with sites that a neighbour needs are the tiles that need a neighbour's sites. They come after a part of the
+// A tile has sites that a neighbour needs exactly if it needs sites of that neighbour. Such tiles run after some of the
 // other tiles: by then the neighbours' ghosts have arrived, and the rest of the other tiles hides the time of sending.
 void Halo::make_orders() {
-    // Ghosts that come through the host arrive late, and over a bus later than from GPU to GPU.
+    // Ghosts that a relay passes on arrive last, ghosts over a bus later than ghosts from GPU to GPU.
     const double others_before = peers_->relays() ? 1 : peers_->reached().by_host ? 0.6 : 0.4;
     const CutLattice &lattice = geometry_.lattice();
     const bool in_t_alone = lattice.cut(3) && !lattice.cut(0) && !lattice.cut(1) && !lattice.cut(2);

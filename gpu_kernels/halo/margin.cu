@@ -187,8 +187,8 @@ void Halo::fill_margin(const FullVectors &wide, const WideBox &box, const Margin
     fill("the margin of vectors", box, part, wide);
 }
 
-// With corners, one direction after the other, so that the margins of earlier directions are sent on. Otherwise all at
-// once.
+// With corners: one direction after the other, so that the margin of one direction travels on with the next. Without
+// corners: all directions at once.
 template <class Field>
 void Halo::fill(const char *phase, const WideBox &box, const MarginPart &part, const Field &wide) {
     const Lattice &lattice = box.wide().lattice();

@@ -18,7 +18,7 @@ struct MessageGroup {
 };
 
 // All pieces, in order, in groups of up to most_bytes, a multiple of 16. Both sides of a face split a piece in the same
-// way, whatever the other pieces are.
+// way, because the split does not depend on the other pieces.
 inline std::vector<MessageGroup> groups_of(const std::vector<size_t> &bytes_of_pieces, size_t most_bytes) {
     std::vector<MessageGroup> groups;
     size_t at = 0;

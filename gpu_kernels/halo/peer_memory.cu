@@ -27,8 +27,8 @@ constexpr size_t alignment = 256;
 constexpr size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 constexpr size_t header = aligned(sizeof(Peers));
 
-// Exported memory is not freed while another process may have it open: the next object that needs as much reuses it. By
-// then all ranks have met at their start.
+// Exported memory is not freed while another process may have it open: the next object that needs as much reuses it.
+// All ranks synchronize when that object starts, so none of them still uses the old contents.
 struct Kept {
     int ordinal;
     void *data;
@@ -100,7 +100,7 @@ struct PeerMemory::Offer {
 };
 // The ranks that this rank reaches.
 struct PeerMemory::Reach {
-    char why_not[160]; // not all; empty: all are reached
+    char why_not[160]; // why not all are reached; empty: all are
     bool face[Peers::faces];
 };
 
@@ -264,7 +264,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
         const std::string why_not = share_memory_of_host();
         reached_.sums = reached_.by_host = why_not.empty();
         if (!why_not.empty())
-            reached_.why += "; no memory of the host instead: " + why_not;
+            reached_.why += "; memory of the host cannot be used instead: " + why_not;
     }
     for (Reach &all : reaches)
         for (int face = 0; face < Peers::faces && reached_.by_host; ++face)
@@ -341,7 +341,7 @@ void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
         const double limit_seconds = reached_.sums ? time_limit_seconds : 1.2 * time_limit_seconds + 1;
         peers.limit_ns = static_cast<unsigned long long>(std::fmin(limit_seconds * 1e9, 1e19));
         peers.waits = device_.waits();
-        device_.fill_zero(own_, first_slot); // ghosts of no vector; a segment of host memory starts zeroed
+        device_.fill_zero(own_, first_slot); // no ghosts yet; a segment of host memory starts as zero
         set();
     });
     why_not_ = first_reason(ranks_, why.c_str());
@@ -397,14 +397,14 @@ GpuMessagesFound PeerMemory::try_gpu_messages_in_steps(GpuMessages asked,
         words = {static_cast<int *>(device_.allocate_pinned(2 * sizeof(int))),
                  [this](int *data) { device_.release_pinned(data); }};
         words.get()[0] = 1, words.get()[1] = 0;
-    } catch (const Error &error) { // said to all
+    } catch (const Error &error) { // reported to all ranks
         refused = error.what();
     }
     int ordinal = 0, multiprocessors = 0;
     cudaGetDevice(&ordinal);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
     cudaGetLastError();
-    // As many threads wait as fit on the GPU, as those of sites at a cut may do.
+    // The test occupies as many threads as fit on the GPU, because as many threads of sites at a cut may wait.
     if (refused.empty())
         during = {[&] {
                       cuda::start(device_, "test messages while kernels wait", 2 * multiprocessors, 1024, wait_for_host,

@@ -33,7 +33,8 @@ class PeerMemory {
 
     Peers *on_device() const { return open_ ? static_cast<Peers *>(own_) : nullptr; }
     const std::string &why_not() const { return why_not_; }
-    // Over all ranks: the faces of a direction that are reached directly, and all faces; and the reason if not all are.
+    // Over all ranks: how many faces of each direction are reached directly, and how many there are; why not all of
+    // them.
     struct Reached {
         std::array<int, 4> direct{}, all{};
         bool sums = false;    // kernels reach all of it
@@ -42,9 +43,9 @@ class PeerMemory {
     };
     const Reached &reached() const { return reached_; }
     bool relays() const { return relay_ != nullptr; }
-    // If the host passes on ghosts and messages from GPU memory work: tests whether they work while kernels wait. If
-    // they do, the messages of a step use GPU memory, too. All ranks call it. sent, received: the memory that messages
-    // were tried with.
+    // If the host passes on ghosts and messages from GPU memory work: tests whether they also work while kernels wait.
+    // If they do, the messages of a step use GPU memory, too. All ranks call this. sent, received: the memory of the
+    // first test.
     GpuMessagesFound try_gpu_messages_in_steps(GpuMessages asked, const std::array<int, Peers::faces> &neighbour,
                                                const std::shared_ptr<unsigned char> &sent,
                                                const std::shared_ptr<unsigned char> &received, size_t bytes);

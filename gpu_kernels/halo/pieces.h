@@ -21,8 +21,8 @@ template <int bytes> struct Element {
     }
 };
 
-// Consecutive pieces. The piece of side 0 has ghosts behind: it comes from the neighbour behind in mu, and what is sent
-// in its place goes to the neighbour ahead.
+// Consecutive pieces. The piece of side 0 has ghosts behind: it comes from the neighbour behind in mu, while the piece
+// that this rank sends for it goes to the neighbour ahead.
 struct Pieces {
     struct Piece {
         int mu, side, kind; // kind: for the code that makes and reads the pieces

@@ -70,7 +70,7 @@ void Relay::use_gpu_memory() {
 }
 
 bool Relay::poll() {
-    if (polling_) // called again by a message of its own
+    if (polling_) // called from within its own message
         return false;
     polling_ = true;
     try {

@@ -1,4 +1,4 @@
-// Passes on, through the host, what kernels store for ranks whose memory their GPU does not reach, above all those on
+// Carries ghosts and sums through the host to ranks whose memory this rank's GPU does not reach, above all to ranks on
 // other hosts.
 //
 // Kernels work as with peers (machine/backend/peers.h): they store ghosts and sums, and wait for those of other ranks.
@@ -13,7 +13,7 @@
 //
 // Each host gathers the sums of all ranks and adds them in rank order: the same bits everywhere.
 //
-// Bytes for each ghost: those of the element and 8 more, stored over the bus once and copied back over it once.
+// Bytes for each ghost: the element and 8 more, stored over the bus once and copied back over it once.
 #pragma once
 #include "gpu_kernels/machine/backend/copy_queue.h"
 #include "gpu_kernels/machine/backend/peers.h"
@@ -27,7 +27,8 @@ class Relay {
   public:
     struct Face {
         int rank; // -1: mu is not cut, or its memory is reached directly
-        // Places of its ghosts. What this rank sends there is what that rank has on the opposite face.
+        // Places of the ghosts that come from there. The ghosts that this rank sends there have the places of the
+        // opposite face.
         size_t first, end;
     };
     // ghosts: places of a vector, in all faces. Throws Error(no_memory) or Error(device_lost).

@@ -44,14 +44,12 @@ void LaplaceOperator::launch(Device &device, const HalfCall &half, Epilogue epil
     laplace(device, call, epilogue);
 }
 
-void LaplaceOperator::first_half(Device &device, const HalfCall &half) const {
-    // With one of these the previous launch is another D, or a step of a solve.
-    const bool in_solve = half.pending != nullptr || half.gate != nullptr || half.cg != nullptr;
-    launch(device, half, Epilogue::plain, 1 - parity(), in_solve);
-}
-
-void LaplaceOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    launch(device, half, epilogue, parity(), true); // the previous launch is the first half
+void LaplaceOperator::apply_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
+    // The launch before the second half is the first half. With one of these the launch before the first half is
+    // another D, or a step of a solve.
+    const bool first = epilogue == Epilogue::plain,
+               in_solve = half.pending != nullptr || half.gate != nullptr || half.cg != nullptr;
+    launch(device, half, epilogue, first ? 1 - parity() : parity(), !first || in_solve);
 }
 
 void LaplaceOperator::add_neighbours(Device &device, int on, const SpinorBlock &z, const SpinorBlock &in,

@@ -3,7 +3,7 @@
 // even with odd sites in 3 directions as well.
 //
 // M x = b on all sites is A x_e = b_e + kappa D b_o and then x_o = b_o + kappa D x_e. For |kappa| < 1 / (2 d) both are
-// positive, whatever the unitary links: no eigenvalue of A is below 1 - (2 d kappa)^2 or above 1.
+// positive for any unitary links: no eigenvalue of A is below 1 - (2 d kappa)^2 or above 1.
 #pragma once
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/solver/normal_operator.h"
@@ -29,8 +29,7 @@ class LaplaceOperator : public NormalOperator {
     double kappa() const { return kappa_; }
 
     int sign() const override { return -1; }
-    void first_half(Device &, const HalfCall &) const override;
-    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void apply_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;

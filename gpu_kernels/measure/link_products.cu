@@ -3,8 +3,8 @@
 // Corners: the average over orders is the average over the first step, of the link along it times the average for the
 // other directions from its end:
 //   W_D(x; c) = 1/n sum_{a in D} U_a(x; c_a) W_{D-a}(x + c_a a; c without a),
-// where U_a(x; -) = U_a(x-a)^dag. Of a corner and its opposite only one is stored: W_D(x; -c) = W_D(x - c; c)^dag. n
-// products a slot: 2^(n-1) n 198 flops a site. Bytes a site, at the least: reads n + the slots of the sets with a
+// where U_a(x; -) = U_a(x-a)^dag. Only one of a corner and its opposite is stored: W_D(x; -c) = W_D(x - c; c)^dag. n
+// products a slot: 2^(n-1) n 198 flops a site. Bytes a site, at the least: reads n and the slots of the sets with one
 // direction less, writes 2^(n-1) matrices (four-link: 4 + 16 + 8 matrices of 144 bytes in double).
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/measure/quark_operators.h"

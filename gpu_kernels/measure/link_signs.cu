@@ -38,7 +38,7 @@ void turn_links(Device &device, const Geometry &geometry, const SignPattern (&si
     for_real(links.precision(), [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         const auto here = [&](int mu) { return relative_to(sign[mu], geometry.origin().data()); };
-        // A negative slice, -1 or another one, is not in this box.
+        // A negative slice (-1: no slice) is not in this box.
         const int slice = t_sign - geometry.origin()[3];
         launch(
             device, work.threads(),

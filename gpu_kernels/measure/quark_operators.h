@@ -138,8 +138,13 @@ Neighbours in_space(LinkProducts &, const LinkField &u, int hop, double a, doubl
 // Returns true if the result is in `scratch` (x and scratch change places with each step). With one slice, both keep
 // all the other slices if they had them before. halo: nullptr if the lattice is whole; otherwise all ranks call
 // together.
-bool smear(Device &, Halo *halo, const WideBox &, LinkProducts &, const LinkField &u, int hop, double width, int steps,
-           int slice, const FullVectors &x, const FullVectors &scratch);
+struct Smearing {
+    int hop;
+    double width;
+    int steps, slice;
+};
+bool smear(Device &, Halo *halo, const WideBox &, LinkProducts &, const LinkField &u, const Smearing &,
+           const FullVectors &x, const FullVectors &scratch);
 
 // ---- sums over a time slice
 

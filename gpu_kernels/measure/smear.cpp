@@ -32,10 +32,11 @@ void smear_cut(Device &device, Halo &halo, const WideBox &box, const Neighbours 
 
 } // namespace
 
-bool smear(Device &device, Halo *halo, const WideBox &box, LinkProducts &products, const LinkField &u, int hop,
-           double width, int steps, int slice, const FullVectors &x, const FullVectors &scratch) {
-    const double weight = width * width / (4.0 * steps * hop * hop);
-    const Neighbours what = in_space(products, u, hop, 1 - 6 * weight, weight, slice);
+bool smear(Device &device, Halo *halo, const WideBox &box, LinkProducts &products, const LinkField &u,
+           const Smearing &how, const FullVectors &x, const FullVectors &scratch) {
+    const int steps = how.steps;
+    const double weight = how.width * how.width / (4.0 * steps * how.hop * how.hop);
+    const Neighbours what = in_space(products, u, how.hop, 1 - 6 * weight, weight, how.slice);
     if (halo != nullptr) {
         smear_cut(device, *halo, box, what, steps, x);
         return false;

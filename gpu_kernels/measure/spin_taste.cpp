@@ -86,7 +86,7 @@ SpinTaste spin_taste(int index) {
         return op;
     }
     if (named[index].spin == nullptr)
-        throw Error(Status::bad_argument, format("spin-taste operator %s has a name in MILC and no definition: use "
+        throw Error(Status::bad_argument, format("spin-taste operator %s has a name in MILC, but no definition: use "
                                                  "rhotsffn, rhotsbfn, rhotsfape or rhotsbape, or GT-G1",
                                                  named[index].name));
     op.spin = gammas[gamma_index(named[index].spin)].bits;

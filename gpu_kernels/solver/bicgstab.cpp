@@ -7,7 +7,7 @@ namespace milcgpu {
 
 namespace {
 constexpr const char *owner = "BiCGstab vectors";
-constexpr int steps_a_chunk = 4; // iterations between two looks of the host
+constexpr int steps_a_chunk = 4; // iterations between two reads by the host
 } // namespace
 
 BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) : device_(device), of_(operators) {
@@ -29,12 +29,6 @@ BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) :
     reserve_sums(device, r_.sites());
     state_ = DeviceArray<BicgState>(device, 1, "BiCGstab scalars");
     sum_ = DeviceArray<double>(device, 1, "BiCGstab scalars");
-}
-
-size_t BicgstabSolver::workspace_bytes(const Geometry &geometry, Precision sloppy, int components) {
-    const auto field = [&](Precision p) { return SpinorField::allocated_bytes(p, geometry, 1, components); };
-    return 3 * field(Precision::double_) + 6 * field(sloppy) + field(bicgstab_gain_precision(sloppy)) +
-           Device::allocated_bytes(sizeof(BicgState)) + Device::allocated_bytes(sizeof(double));
 }
 
 std::vector<Region> BicgstabSolver::checked_regions() const {

@@ -41,9 +41,6 @@ class BicgstabSolver {
 
     std::vector<Region> checked_regions() const; // the resident data of both operators
 
-    // Bytes that a solver allocates.
-    static size_t workspace_bytes(const Geometry &, Precision sloppy, int components);
-
   private:
     bool load_source(double tolerance, CgReport &);
     double true_residual(); // |b - M x|^2; the residual itself stays in residual_

@@ -26,10 +26,6 @@ int stall_after(double lowest) {
 // is above this number. The worst then still has a factor of 10 to go in the residual, which takes longer than a
 // restart.
 constexpr double far_from_target = 100;
-
-size_t level_bytes(const Geometry &geometry, Precision p, int sources, int components) {
-    return (cg_kept_steps + 3) * SpinorField::allocated_bytes(p, geometry, sources, components);
-}
 } // namespace
 
 BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operator &sloppy, int sources,
@@ -57,17 +53,9 @@ std::unique_ptr<BlockCgSolver::Level> BlockCgSolver::make_level(const Operator &
     return level;
 }
 
-size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources,
-                                      int components) {
-    return 4 * SpinorField::allocated_bytes(Precision::double_, geometry, sources, components) +
-           level_bytes(geometry, sloppy.spinor, sources, components) + Device::allocated_bytes(sizeof(BlockState)) +
-           Device::allocated_bytes(gram_scratch(sources, sources) * sizeof(double)) +
-           Device::allocated_bytes(sources * sizeof(double));
-}
-
-size_t BlockCgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources, int components) {
-    const bool descends = sloppy.spinor == Precision::single && sources >= ladder::descend_together_from;
-    return descends ? level_bytes(geometry, Precision::double_, sources, components) : 0;
+void BlockCgSolver::allocate_changes() {
+    if (spec().spinor == Precision::single && sources() >= ladder::descend_together_from)
+        top_ = make_level(full_, sources());
 }
 
 std::vector<Region> BlockCgSolver::checked_regions(bool residual_alone) const {
@@ -118,10 +106,10 @@ void BlockCgSolver::products(const SpinorBlock &x, const SpinorBlock &y, const P
 
 // A step along the directions level_->p[k], and the next directions. <R', R'> and beta follow from matrices of the step
 // before the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R>
-// and <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and every
-// fourth one <A P, R>, which removes the rounding errors so far: where residuals fall fast, those of eight steps cost
-// up to three more. The last one also takes a new basis. after_update: the directions follow true residuals, which are
-// not orthogonal to the directions before, so this step sums all of them.
+// and <A P, R> from other matrices. To remove the rounding errors so far, the first of cg_kept_steps steps sums <P, P>,
+// <P, R> and <R, R> over the sites, and every fourth step sums <A P, R>: where residuals fall fast, the errors of eight
+// steps cost up to three more steps. The last step also takes a new basis. after_update: the directions follow true
+// residuals, which are not orthogonal to the directions before, so this step sums all of them.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(level_->p[k]), r = some(level_->r), ap = some(level_->ap),
@@ -136,13 +124,13 @@ void BlockCgSolver::step(int k, bool after_update) {
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
-    level_->A->first_half(device_, call);
+    level_->A->apply_half(device_, call, Epilogue::plain);
     aside([&] {
         products(between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
     });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
-    level_->A->second_half(device_, call, Epilogue::normal);
+    level_->A->apply_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
     if (sums)
@@ -152,8 +140,11 @@ void BlockCgSolver::step(int k, bool after_update) {
     block_direction(device_, state, sums ? From::sums : From::before, last);
     if (last)
         add_to_solutions(cg_kept_steps, false); // before p[0] changes
-    (lock_step() ? step_in_lock_step : rotate_twice)(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr,
-                                                     p, state->beta, next, &state->active);
+    TwoRotations step;
+    step.x = ap, step.c = state->minus_alpha;
+    step.y = r, step.m = last ? state->basis : nullptr;
+    step.p = p, step.d = state->beta, step.z = next;
+    (lock_step() ? step_in_lock_step : rotate_twice)(device_, step, &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
@@ -375,9 +366,10 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
         if (of_zero)
             device_.copy_on_device(residual_[done].data, b_[first].data, some * b_.block().source_bytes);
         else
-            residual(device_, *full_, limits_.shift, b_.block().from(first).first(some),
-                     x_.block().from(first).first(some), full_between_.block().first(some),
-                     residual_.block().from(done).first(some), nullptr);
+            residual(device_, *full_, limits_.shift,
+                     {b_.block().from(first).first(some), x_.block().from(first).first(some),
+                      full_between_.block().first(some), residual_.block().from(done).first(some)},
+                     nullptr);
     }
     SourceScales how{};
     for (int j = 0; j < count; ++j)
@@ -402,7 +394,7 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vecto
         CgReport &own = report.sources[k];
         const double rr = all[j], tolerance = limits_.tolerances[k];
         own.true_residual = std::sqrt(rr / source_rr_[k]);
-        own.relative_residual = 1; // not asked for
+        own.relative_residual = 1; // not requested
         if (rr < tolerance * tolerance * source_rr_[k])
             continue;
         if (steps_left(k, report) <= 0) {

@@ -1,9 +1,8 @@
 // Conjugate gradient for several sources at once, A x_k = b_k with one operator. Links are loaded once for all sources.
 //
-//   block      one Krylov space for all sources (algebra/block_steps.h): fewer steps than separate solves, above all
-//   with
-//              many sources and light masses
-//   lock_step  a Krylov space for each source: as many steps as separate solves
+//     block      one Krylov space for all sources (algebra/block_steps.h): fewer steps than separate solves, above all
+//                 with many sources and light masses
+//     lock_step  a Krylov space for each source: as many steps as separate solves
 //
 // If all sources are loose (ladder::is_loose), lock-step iterates each source to its own target and stops there. It
 // makes no reliable updates, because their time would depend on the other sources. If rounding keeps the true residual
@@ -64,10 +63,8 @@ class BlockCgSolver {
 
     std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
-    // Bytes that a solver allocates, its single one not included.
-    static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
-    // Bytes that a solve of staggered fermions adds if it starts in double.
-    static size_t later_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
+    // For plans of memory: allocates what a solve adds if it starts in double.
+    void allocate_changes();
 
   private:
     // Numbers of the sources that iterate together, in the order of their fields.

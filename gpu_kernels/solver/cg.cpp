@@ -40,40 +40,11 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     return report;
 }
 
-// Iterates until the state on the device stops it, and updates the solution.
+// Iterates until the state on the device stops it, and updates the solution. A chunk is cg_kept_steps iterations, and
+// is recorded once. The first iteration applies A to p, the others apply A to r. With a tolerance for the relative
+// residual, each iteration updates x and computes that residual.
 CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
-    ChunkLoop &loop = chunks();
-    if (!(limits_.relative_tolerance > 0))
-        sloppy_->A->send(device_, direction_to_apply());
-    double residual = 0;
-    loop.run([&]() -> ChunkLoop::Look {
-        const CgState &seen = *loop.seen<CgState>(0);
-        residual = std::sqrt(seen.rr) * unit_.scale / report.source_norm;
-        if (progress)
-            progress(report.steps + seen.iterations, residual);
-        return {seen.stop != CgStop::running, seen.iterations};
-    });
-    last_ = *loop.seen<CgState>(0);
-    report.steps += last_.iterations;
-    report.iterations += last_.iterations;
-    report.recursion_residual = residual;
-    if (sloppy_->A->spec().spinor == Precision::half)
-        report.steps_in_half += last_.iterations;
-    if (below_ != nullptr)
-        report.steps_in_precise += last_.iterations;
-    note_breakdown(report);
-    if (!(limits_.relative_tolerance > 0)) // else every iteration has updated x
-        bring_up(0, true);
-    return last_.stop;
-}
-
-// A chunk is cg_kept_steps iterations. The first applies A to p, the others apply A to r. With a tolerance for the
-// relative residual, each iteration updates x and computes that residual.
-ChunkLoop &CgSolver::chunks() {
     const bool relative = limits_.relative_tolerance > 0;
-    std::unique_ptr<ChunkLoop> &loop = sloppy_->loop[relative];
-    if (loop)
-        return *loop;
     const auto chunk = [this, relative] {
         for (int k = 0; k < cg_kept_steps; ++k) {
             const SpinorBlock r = sloppy_->before(k), r_new = sloppy_->r[k];
@@ -94,11 +65,35 @@ ChunkLoop &CgSolver::chunks() {
             }
         }
     };
-    loop = made_on_all_ranks(device_, "the start of the iteration", [&] {
-        return std::make_unique<ChunkLoop>(
-            device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}}, !sloppy_->A->needs_host());
+    std::unique_ptr<ChunkLoop> &loop = sloppy_->loop[relative];
+    if (!loop)
+        loop = made_on_all_ranks(device_, "the start of the iteration", [&] {
+            return std::make_unique<ChunkLoop>(device_, chunk,
+                                               std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}},
+                                               !sloppy_->A->needs_host());
+        });
+    if (!relative)
+        sloppy_->A->send(device_, direction_to_apply());
+    double residual = 0;
+    loop->run([&]() -> ChunkLoop::Look {
+        const CgState &seen = *loop->seen<CgState>(0);
+        residual = std::sqrt(seen.rr) * unit_.scale / report.source_norm;
+        if (progress)
+            progress(report.steps + seen.iterations, residual);
+        return {seen.stop != CgStop::running, seen.iterations};
     });
-    return *loop;
+    last_ = *loop->seen<CgState>(0);
+    report.steps += last_.iterations;
+    report.iterations += last_.iterations;
+    report.recursion_residual = residual;
+    if (sloppy_->A->spec().spinor == Precision::half)
+        report.steps_in_half += last_.iterations;
+    if (below_ != nullptr)
+        report.steps_in_precise += last_.iterations;
+    note_breakdown(report);
+    if (!relative) // else every iteration has updated x
+        bring_up(0, true);
+    return last_.stop;
 }
 
 // x += alpha p, p = r + beta p for the last `steps` iterations. stopped: for all iterations since the last such call.
@@ -120,13 +115,13 @@ void run_iteration(Device &device, const CgIteration &it) {
     if (it.sums != nullptr)
         call.pending = it.previous_deferred ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
     call.in_sent = it.v_is_sent, call.send_out = true;
-    it.A->first_half(device, call);
+    it.A->apply_half(device, call, Epilogue::plain);
     call.in = it.between, call.out = it.r_new;
     call.x = it.v, call.z = it.r, call.s = it.s;
     if (it.sums != nullptr)
         call.pending = it.sums->plain.data(), call.defer = it.defers ? it.sums->step.data() : nullptr;
     call.in_sent = true, call.send_out = it.defers;
-    it.A->second_half(device, call, Epilogue::step);
+    it.A->apply_half(device, call, Epilogue::step);
 }
 
 } // namespace milcgpu

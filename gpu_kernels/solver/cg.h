@@ -122,12 +122,8 @@ class CgSolver {
     // true residual was computed.
     std::vector<Region> checked_regions(const CgReport &) const;
 
-    // Bytes that a solver of these precisions allocates; `full` is the precision of the links as handed over.
-    // later_bytes: bytes that a solve adds if it leaves half precision or starts in double.
-    static size_t workspace_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                                  Precision full, int components = 1);
-    static size_t later_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                              int components = 1);
+    // For plans of memory: allocates what a solve adds if it leaves half precision or starts in double.
+    void allocate_changes();
 
   private:
     static constexpr const char *owner = "conjugate gradient vectors";
@@ -165,7 +161,6 @@ class CgSolver {
 
     // The parts of an iteration.
     void bring_up(int steps, bool stopped);
-    ChunkLoop &chunks();
     Direction direction() const { return {direction_, sloppy_->copy}; }
     SpinorBlock direction_to_apply() const { return sloppy_->copy ? sloppy_->copy : direction_; }
     CgState begin_state(int iteration_limit, double target) const;
@@ -192,7 +187,7 @@ class CgSolver {
     int steps_left(const CgReport &report) const;
     bool pure() const { return precise_->A->spec() == sloppy_->A->spec(); }
     bool has_updates() const { return !pure() || deflation_ != nullptr; }
-    // Whether the stretch after one that ended like this starts with a new direction.
+    // Whether the next stretch of iterations starts with a new direction. stop: why the last stretch ended.
     bool is_fresh(CgStop stop) const { return !has_updates() || stop == CgStop::iteration_limit; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 

@@ -2,17 +2,6 @@
 
 namespace milcgpu {
 
-namespace {
-
-// As in make_sloppy.
-size_t sloppy_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy, int components) {
-    const int copies = sloppy.spinor != Precision::double_, fresh_residuals = !(sloppy == precise);
-    return SpinorField::allocated_bytes(sloppy.spinor, geometry, cg_kept_steps, components) +
-           (2 + copies + fresh_residuals) * SpinorField::allocated_bytes(sloppy.spinor, geometry, 1, components);
-}
-
-} // namespace
-
 CgSolver::CgSolver(Device &device, const CgOperators &operators) : device_(device), finer_(operators.finer) {
     const NormalOperator &full = *operators.full; // in double
     b_ = full.vectors(device, owner);
@@ -52,22 +41,11 @@ std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const Operator &A) const
     return sloppy;
 }
 
-size_t CgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                                 Precision full, int components) {
-    const bool lower = !(precise == OperatorSpec{Precision::double_, full, 18});
-    const int copies = precise.spinor != Precision::double_;
-    return 5 * SpinorField::allocated_bytes(Precision::double_, geometry, 1, components) +
-           2 * (lower + copies) * SpinorField::allocated_bytes(precise.spinor, geometry, 1, components) +
-           sloppy_bytes(geometry, precise, sloppy, components) + DeferredSums::bytes(geometry) +
-           Device::allocated_bytes(sizeof(CgState)) + Device::allocated_bytes(2 * sizeof(double));
-}
-
-size_t CgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                             int components) {
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        return sloppy_bytes(geometry, precise, {Precision::single, Precision::single, sloppy.reals}, components);
-    const bool descends = sloppy.spinor == Precision::single && precise.spinor == Precision::double_;
-    return descends ? sloppy_bytes(geometry, precise, precise, components) : 0;
+void CgSolver::allocate_changes() {
+    if (finer_ != nullptr)
+        change_to_finer();
+    else if (given_->A->spec().spinor == Precision::single && precise_->A->spec().spinor == Precision::double_)
+        top_ = make_sloppy(precise_->A);
 }
 
 std::vector<Region> CgSolver::checked_regions(bool residual_alone) const {

@@ -35,8 +35,8 @@ CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
         convert_spinor(device_, x_, precise_x_, 1, nullptr);
         convert_spinor(device_, precise_x_, x_, 1, nullptr);
     }
-    residual(device_, *level.A, limits_.shift, in_double ? b_ : precise_b_, in_double ? x_ : precise_x_, level.between,
-             level.residual, sums_.data(), checksums);
+    const SpinorField &b = in_double ? b_ : precise_b_, &x = in_double ? x_ : precise_x_;
+    residual(device_, *level.A, limits_.shift, {b, x, level.between, level.residual}, sums_.data(), checksums);
     double relative = 1;
     if (limits_.relative_tolerance > 0) {
         const double volume = level.A->geometry().global_volume();

@@ -41,10 +41,8 @@ int Eigenvectors::group_size() { return most_dense; }
 
 Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count)
     : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision) {
-    if (count < 1 || of.components() != 1 || of.sign() < 0 || precision == Precision::double_)
-        throw Error(Status::bad_argument, format("%d eigenvectors in %s precision: at least 1, single or half, of "
-                                                 "staggered fermions",
-                                                 count, name(precision)));
+    if (count < 1 || of.components() != 1 || of.sign() < 0)
+        throw Error(Status::bad_argument, format("%d eigenvectors: at least 1, of staggered fermions", count));
     grow(count);
 }
 
@@ -58,8 +56,7 @@ void Eigenvectors::grow(int more) {
 size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int count) {
     size_t sum = 0;
     for (int first = 0; first < count; first += most_dense)
-        sum += Device::allocated_bytes(
-            SpinorField::bytes_of(precision, geometry.without_ghosts(), std::min(most_dense, count - first)));
+        sum += SpinorField::allocated_bytes(precision, geometry.without_ghosts(), std::min(most_dense, count - first));
     return sum;
 }
 
@@ -95,10 +92,10 @@ Eigenvectors::Looked Eigenvectors::look(int k, const NormalOperator &A) const {
     convert_spinor(device_, (*this)[k], s.v, 1, s.sums.data());
     HalfCall call;
     call.in = s.v, call.out = s.between;
-    A.first_half(device_, call);
+    A.apply_half(device_, call, Epilogue::plain);
     call.in = s.between, call.out = s.av, call.x = s.v;
     call.sum = s.sums.data() + 1;
-    A.second_half(device_, call, Epilogue::normal);
+    A.apply_half(device_, call, Epilogue::normal);
     std::vector<double> sums = s.sums.to_host();
     Looked seen{sums[1] / sums[0], 0};
     scaled_difference(device_, 1, seen.value, s.v, s.av);
@@ -279,15 +276,6 @@ Deflation::Deflation(Device &device, const Eigenvectors &vectors, const NormalOp
     values_ = DeviceArray<double>(device, vectors.count(), owner);
     device.copy_to_device(values_.data(), vectors.values.data(), vectors.count() * sizeof(double));
     scratch_ = DeviceArray<double>(device, most_scratch(vectors.precision(), vectors.count(), sources), owner);
-}
-
-size_t Deflation::workspace_bytes(const Geometry &geometry, Precision precision, int vectors, int sources) {
-    const size_t field = SpinorField::bytes_of(of_right_sides(precision), geometry.without_ghosts(), sources);
-    return 2 * Device::allocated_bytes(field) +
-           Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, sources)) +
-           Device::allocated_bytes(size_t(vectors) * sources * sizeof(Complex<double>)) +
-           Device::allocated_bytes(vectors * sizeof(double)) +
-           Device::allocated_bytes(most_scratch(precision, vectors, sources) * sizeof(double));
 }
 
 void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr,

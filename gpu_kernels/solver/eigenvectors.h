@@ -7,7 +7,8 @@
 // each reliable update, and leaves conjugate gradient with the eigenvalues from l_N + shift on. Once is not enough: r
 // is in double, but V has rounding errors, which are multiplied with 1 / shift.
 //
-// Vectors are in single precision or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
+// Vectors are in half precision, 16 bytes a site, which deflates as well as single. Double is for vectors whose
+// |A v - l v| must be below 1e-6 of the largest l. Passes over V: `gram` and
 // `block_axpy`; in half `project` and `combine`. V is read twice, whether there are 1 or most_few right sides.
 #pragma once
 #include "gpu_kernels/algebra/convert_sources.h"
@@ -47,9 +48,9 @@ class Eigenvectors {
     std::string why_not_of(const NormalOperator &A) const;
     // The same from the stored values and residuals of all vectors.
     std::string why_none(double highest) const;
-    // The part of a Rayleigh quotient that comes from high modes, where these lie around highest / 2: a part e of them
-    // makes |A v - l v| = e (highest / 2 - l), and e^2 highest / 2 of the quotient. 0: an eigenvector, to rounding or a
-    // hundredth of l.
+    // The part of a Rayleigh quotient that comes from high modes, which lie around highest / 2. A fraction e of them in
+    // v makes |A v - l v| = e (highest / 2 - l), and adds e^2 highest / 2 to the quotient. Returns 0 if v is an
+    // eigenvector to rounding or to a hundredth of l.
     static double of_high_modes(double value, double residual, double highest);
     // Empty if the vectors are independent: the sum of |<u, v>| over all other vectors u is at most a half for each v
     // (Gershgorin). Else the reason why not.
@@ -70,7 +71,7 @@ class Eigenvectors {
     static size_t bytes(const Geometry &, Precision, int count);
 
     std::vector<double> values, residuals; // of A at shift 0, the lowest first if they were computed or sorted
-    uint64_t links = 0;                    // a tag of the caller's for the links they belong to
+    uint64_t links = 0;                    // the caller's tag of the links that the vectors belong to
 
   private:
     double norm_over_ranks(const SpinorBlock &) const;
@@ -120,7 +121,6 @@ class Deflation {
     double lowest(double shift) const { return vectors_.highest() + shift; }
     double flops(int sources) const;
     double bytes(int sources) const;
-    static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);
 
   private:
     Device &device_;

@@ -9,7 +9,7 @@ using namespace lanczos;
 
 namespace {
 
-// The size of the basis as a multiple of the vectors wanted: with enough memory, and at least.
+// The number of vectors in the basis, as a multiple of the wanted ones: if memory suffices, and the least.
 constexpr double roomy = 1.5, lean = 1.125;
 int whole_blocks(double vectors) { return static_cast<int>(std::ceil(vectors / block)) * block; }
 int largest_basis(int wanted) { return std::max(4 * block, whole_blocks(roomy * wanted + 2 * block)); }
@@ -57,7 +57,7 @@ class Basis {
     Eigenvectors &set() const { return *set_; }
     std::unique_ptr<Eigenvectors> take() { return std::move(set_); }
 
-    // Orthonormalizes w, a block in single precision, against the basis and appends it. Returns false if w depends on
+    // Orthonormalizes w, a block in the precision of A, against the basis and appends it. Returns false if w depends on
     // the basis. w and `scratch`: fields of the workspace.
     bool add(const SpinorBlock &w, const SpinorBlock &scratch) {
         convert(device_, w, low_);
@@ -84,7 +84,8 @@ class Basis {
         });
         return true;
     }
-    // Projects the basis out of w, a block in single precision, and orthonormalizes it if its vectors are independent.
+    // Projects the basis out of w, a block in the precision of A, and orthonormalizes it if its vectors are
+    // independent.
     void clear(const SpinorBlock &w) {
         convert(device_, w, low_);
         project_out(low_);
@@ -170,11 +171,7 @@ class Basis {
 };
 static_assert(most_dense % block == 0, "a block lies in one group");
 
-size_t field_bytes(Precision precision, const Geometry &geometry, int sources) {
-    return Device::allocated_bytes(SpinorField::bytes_of(precision, geometry, sources));
-}
-
-// As in lowest_eigenvectors. All fields are without ghosts but those that A is applied to.
+// As in lowest_eigenvectors. Only fields that A is applied to have ghosts.
 size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored, int wanted, int basis) {
     const int taken = kept_at_restart(wanted, basis);
     size_t rotation = 0;
@@ -185,9 +182,12 @@ size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored
     const int widest = std::min(most_dense, basis);
     const size_t grams = (device.on_gpu() ? Device::allocated_bytes(gram_scratch(widest, block) * sizeof(double)) : 0) +
                          Device::allocated_bytes(sizeof(Number) * widest * block),
-                 looks = 3 * field_bytes(Precision::double_, geometry, 1) + Device::allocated_bytes(3 * sizeof(double));
-    return Eigenvectors::bytes(geometry, stored, basis) + field_bytes(stored, geometry.without_ghosts(), block) +
-           3 * field_bytes(Precision::single, geometry, block) + std::max({rotation, grams, looks});
+                 looks = 3 * SpinorField::allocated_bytes(Precision::double_, geometry) +
+                         Device::allocated_bytes(3 * sizeof(double));
+    return Eigenvectors::bytes(geometry, stored, basis) +
+           SpinorField::allocated_bytes(stored, geometry.without_ghosts(), block) +
+           3 * SpinorField::allocated_bytes(precision_of_lanczos(stored), geometry, block) +
+           std::max({rotation, grams, looks});
 }
 
 double modes_of(int wanted) { return std::fmax(wanted, 0.75 * block); }
@@ -342,7 +342,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
                     format("no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
                            state.missed / report.highest,
                            limits.tolerance > 0
-                               ? format(", above the tolerance %.1e: ask for more than that", limits.tolerance).c_str()
+                               ? format(", above the tolerance %.1e: set a larger one", limits.tolerance).c_str()
                                : ""));
     found->keep(good);
     found->take_checksums();

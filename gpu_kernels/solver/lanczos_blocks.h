@@ -1,4 +1,4 @@
-// Shared by Lanczos and the mode number: blocks of vectors in single precision, and Chebyshev polynomials of A on them.
+// Shared by Lanczos and the mode number: blocks of vectors in the precision of A, and Chebyshev polynomials of A.
 #pragma once
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/machine/backend/device.h"
@@ -25,7 +25,7 @@ class Applier {
     Applier(Device &device, const NormalOperator &A)
         : device_(device), A_(A), between_(A.between(device, owner, block)) {
         if (A.sign() < 0 || A.components() != 1 || !A.takes_several())
-            throw Error(Status::not_built, "eigenvectors are made of staggered fermions alone");
+            throw Error(Status::not_built, "eigenvectors are built for staggered fermions only");
     }
     SpinorField field() const { return A_.vectors(device_, owner, block); }
     // out = A in
@@ -33,7 +33,7 @@ class Applier {
         half(in);
         HalfCall call;
         call.in = between_.block().first(in.sources), call.out = out, call.x = in;
-        A_.second_half(device_, call, Epilogue::normal);
+        A_.apply_half(device_, call, Epilogue::normal);
     }
     // out = z - alpha (a + A) in; z may be out.
     void residual(double alpha, double a, const SpinorBlock &z, const SpinorBlock &in, const SpinorBlock &out) {
@@ -41,7 +41,7 @@ class Applier {
         HalfCall call;
         call.in = between_.block().first(in.sources), call.out = out, call.x = in, call.z = z;
         call.a = a, call.alpha = alpha;
-        A_.second_half(device_, call, Epilogue::residual);
+        A_.apply_half(device_, call, Epilogue::residual);
     }
     // first: y = T_1 x. next: T_{k+1}, written over T_{k-1} in `before`, from that and T_k in y, k >= 1. The argument
     // of the polynomial is (hi + a - 2 A) / (hi - a). Fields hold T_k times s_k = 1, 1, -1, -1, ..: so the recursion
@@ -72,7 +72,7 @@ class Applier {
     void half(const SpinorBlock &in) {
         HalfCall call;
         call.in = in, call.out = between_.block().first(in.sources);
-        A_.first_half(device_, call);
+        A_.apply_half(device_, call, Epilogue::plain);
         applications += in.sources;
     }
     Device &device_;
@@ -98,7 +98,7 @@ inline std::unique_ptr<Workspace> workspace(Device &device, const NormalOperator
 inline void require_finite(const std::vector<Number> &numbers) {
     for (const Number &n : numbers)
         if (!(norm(n) < INFINITY))
-            throw Error(Status::nan_or_inf, "NaN or infinity in a Gram matrix of Lanczos vectors: look at the links");
+            throw Error(Status::nan_or_inf, "NaN or infinity in a Gram matrix of Lanczos vectors: check the links");
 }
 
 inline DeviceArray<Number> on_device(Device &device, const std::vector<Number> &numbers) {

@@ -33,8 +33,9 @@ constexpr double rounding_of_values = 1e-6;
 // modes is `of_the_rest` of their part of a mode at the last value. If no value falls by more than `falls`, none is
 // missing.
 constexpr double one_level = 1e-3, above_density = 1.5, of_the_rest = 0.01, falls = 0.02;
-// Further vectors of a full level mix with the present ones as long as they are not good. So if values no longer
-// change, the present vectors are filtered alone, this many times.
+// While the vectors of a full level are not good, further vectors of the level mix with them, and random vectors bring
+// parts of other modes into the level. So once values no longer change, the present vectors are filtered alone, this
+// many times.
 constexpr int polish = 4;
 
 // The number of values up to the end of the first level of at least `block`; 0 if there is none. zero: see above.
@@ -91,8 +92,9 @@ class Restarts {
                    enough = wanted_ - good <= (tolerance_ > 0 ? 0 : may_be_missing * wanted_);
         idle_ = gains ? 0 : idle_ + 1;
         missed = good < count ? seen.residuals[good] : 0;
-        const bool lacks = !whole_ && may_lack_some();
-        if ((enough && !lacks) || idle_ > 1 || restarts == most_restarts) {
+        const bool lacks = !whole_ && may_lack_some(),
+                   mixed = tolerance_ <= 0 && levels && more == More::drawn;
+        if ((enough && !lacks && !mixed) || idle_ > 1 || restarts == most_restarts) {
             if (lacks && levels) // vectors above a full level may not be the lowest
                 good = std::min(good, full);
             return true;
@@ -103,7 +105,7 @@ class Restarts {
             filtered.low = raised;
         }
         if (enough)
-            more = More::drawn;
+            more = lacks ? More::drawn : More::none;
         else if (!fell || more == More::none)
             more = levels && !fell && more != More::none ? More::none : More::chain;
         times = more == More::chain ? 1 : more == More::none ? polish : passes();

@@ -30,22 +30,6 @@ MultiMassSolver::MultiMassSolver(Device &device, const std::vector<Operator> &st
     shift_state_ = DeviceArray<ShiftState>(device, 1, owner);
 }
 
-size_t MultiMassSolver::workspace_bytes(const Geometry &geometry, const std::vector<OperatorSpec> &stages, int shifts,
-                                        bool refines_together) {
-    const auto field = [&](Precision p, int sources) { return SpinorField::allocated_bytes(p, geometry, sources); };
-    const Precision in_double = Precision::double_, in_single = Precision::single;
-    size_t bytes = field(in_double, shifts) + 2 * field(in_double, 1) + DeferredSums::bytes(geometry) +
-                   Device::allocated_bytes(sizeof(double)) + Device::allocated_bytes(sizeof(CgState)) +
-                   Device::allocated_bytes(sizeof(ShiftState));
-    for (const OperatorSpec &stage : stages)
-        bytes += field(stage.spinor, shifts) + field(stage.spinor, cg_kept_steps) + 2 * field(stage.spinor, 1);
-    if (refines_together)
-        bytes += (cg_kept_steps + 3) * field(in_single, shifts) +
-                 (stages[0].spinor == in_double ? 0 : field(in_double, shifts)) +
-                 Device::allocated_bytes(shifts * sizeof(CgState));
-    return bytes;
-}
-
 std::vector<Region> MultiMassSolver::checked_regions(bool residual_alone) const {
     std::vector<Region> all = refiner_.checked_regions(residual_alone);
     std::vector<Operator> operators{full_};

@@ -4,7 +4,7 @@
 //
 // The shared iteration may go down in precision as the residual falls. An error delta of the operator changes the
 // residuals by delta times the direction, and the direction shrinks with the residuals. So the iteration starts in
-// double (where all tolerances are loose, in single or half: ladder::starts_in) and ends in single and half, and the
+// double (in single or half if all tolerances are loose: ladder::starts_in) and ends in single and half, and the
 // residuals of the shifts stay parallel to within their tolerance (inexact Krylov methods: van den Eshof and Sleijpen,
 // SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are always in double. An iteration that starts in single or half
 // cannot get below the rounding errors of that precision, so it ends at shared_tolerance.
@@ -29,9 +29,9 @@ struct ShiftLimits {
 };
 
 struct MultiMassLimits {
-    std::vector<ShiftLimits> shifts; // in any order
-    int max_iterations = 1000;       // of the shared iteration, and between restarts of each refinement
-    int max_restarts = 5;            // of each refinement; 0: no refinement. After max_iterations there is none either
+    std::vector<ShiftLimits> shifts;   // in any order
+    int max_iterations = 1000;         // of the shared iteration, and between restarts of each refinement
+    int max_restarts = 5;              // of each refinement; 0: no refinement; none after max_iterations either
     double leave_tolerance = INFINITY; // a shift does not leave the shared iteration above this
     double shared_tolerance = 0;       // replaces tolerances that are below it in the shared iteration; 0: none
 
@@ -71,9 +71,8 @@ class MultiMassSolver {
     int shifts() const { return x_.sources(); }
     std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
-    // Bytes that a solver of these stages allocates, without `refiner`.
-    static size_t workspace_bytes(const Geometry &, const std::vector<OperatorSpec> &stages, int shifts,
-                                  bool refines_together);
+    // Allocates what the refinement of several shifts together needs.
+    void allocate_refinement();
 
   private:
     // A precision of the shared iteration: its vectors and its recorded launches.

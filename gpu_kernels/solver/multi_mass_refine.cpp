@@ -11,7 +11,7 @@ constexpr const char *owner = "multi-mass vectors";
 } // namespace
 
 double MultiMassSolver::true_residual(int s) {
-    residual(device_, *full_, limits_.shifts[s].offset, source(), x_[s], full_between_, residual_, sum_.data());
+    residual(device_, *full_, limits_.shifts[s].offset, {source(), x_[s], full_between_, residual_}, sum_.data());
     return sum_.to_host()[0];
 }
 
@@ -45,7 +45,7 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
         CgReport &cg = report.shifts[s].cg;
         cg.source_norm = report.source_norm;
         cg.true_residual = std::sqrt(rr / bb);
-        cg.relative_residual = 1; // not asked for
+        cg.relative_residual = 1; // not requested
         ++cg.iterations;
         settled[s] = rr < target;
         if (settled[s] || !(rr < INFINITY))
@@ -140,9 +140,13 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
     }
 }
 
-void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
-    if (!batch_)
+void MultiMassSolver::allocate_refinement() {
+    if (single_ != nullptr && !batch_)
         batch_ = made_on_all_ranks(device_, "memory for the refinement", [&] { return make_batch(); });
+}
+
+void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
+    allocate_refinement();
     for (int pass = 0; open_batch(settled, report) > 0 && pass < ladder::passes_together; ++pass)
         run_batch(progress, report);
 }

@@ -31,13 +31,12 @@ class NormalOperator {
     virtual int components() const { return 1; } // colour vectors a site
     virtual int sign() const { return 1; }       // of B^dag B
 
-    // out = B in. Of the call, x, z, s, a and alpha are not read.
-    virtual void first_half(Device &, const HalfCall &) const = 0;
-    // The second launch, with in = B x, by the epilogue normal, residual or step. The shift is call.a; in a step it is
-    // that of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
-    virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
+    // One of the two launches. Epilogue::plain is the first: out = B in; it does not read x, z, s, a and alpha of the
+    // call. The epilogues normal, residual and step are the second, with in = B x. The shift is call.a; in a step it is
+    // the shift of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
+    virtual void apply_half(Device &, const HalfCall &, Epilogue) const = 0;
 
-    // Only if the neighbours' GPUs are reached directly. send: sends the ghosts of x, before a first_half with in_sent.
+    // Only if the neighbours' GPUs are reached directly. send: sends the ghosts of x, before a first half with in_sent.
     // send_out: lets another launch send the ghosts of a vector that it computes, in place of send().
     virtual void send(Device &, const SpinorBlock &) const {}
     virtual SendOut send_out() const { return {}; }
@@ -71,7 +70,7 @@ class NormalOperator {
     // Flops and compulsory bytes of both launches, the second with this epilogue, for one source.
     virtual double flops(Epilogue) const = 0;
     virtual double bytes(Epilogue) const = 0;
-    // Of these bytes, how often a vector is read or written; the others do not grow with the number of sources.
+    // How often these bytes include a vector, read or written; the other bytes do not grow with the number of sources.
     virtual int passes(Epilogue second) const { return traits(Epilogue::plain).spinors + traits(second).spinors; }
 
   private:
@@ -82,18 +81,20 @@ class NormalOperator {
 
 // out = b - A x. *sum (device) = |out|^2; several sources only without a sum. between: room for B x. checksums (device;
 // nullptr: not wanted): those of checked_regions(), as the launch has read the data.
-void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
-              const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
+struct ResidualFields {
+    SpinorBlock b, x, between, out;
+};
+void residual(Device &, const NormalOperator &, double shift, const ResidualFields &, double *sum,
+              uint64_t *checksums = nullptr);
 
 // Slots for the sums of the two launches of an iteration. Each sum is deferred to the next launch (reduce.h).
 struct DeferredSums {
     DeviceArray<double> plain, step;
     DeferredSums() = default;
     DeferredSums(Device &, const NormalOperator &);
-    static size_t bytes(const Geometry &); // what they allocate
 };
 
-// That may be held for longer than the call that made it.
+// An operator that may outlive the call that made it.
 using Operator = std::shared_ptr<const NormalOperator>;
 
 } // namespace milcgpu

@@ -24,9 +24,10 @@ namespace milcgpu::ladder {
 // is too small to matter.
 constexpr double reliable_delta(Precision sloppy) { return sloppy == Precision::half ? 0.3 : 0.1; }
 
-// With a deflation at each true residual, which takes the time of 20 steps in half precision with 1000 vectors. Low
-// modes, along which rounding errors do harm, are solved there. Example: 96 vectors on a quenched 8^3 x 16 lattice take
-// 82, 82, 86 and 93 steps with 0.1, 0.03, 0.01 and 0.003, at masses from 0.01 to 0.0005 and in all precisions.
+// As above, with a deflation at each true residual. A deflation takes the time of 20 steps in half precision with 1000
+// vectors, and solves low modes, along which rounding errors do harm. Example: 96 vectors on a quenched 8^3 x 16
+// lattice take 82, 82, 86 and 93 steps with 0.1, 0.03, 0.01 and 0.003, at masses from 0.01 to 0.0005 and in all
+// precisions.
 // Steps on light masses grow below 0.03: with 64 vectors at mass 0.0005 105 with 0.03, 116 with 0.02. 12 sources in one
 // Krylov space take 92 steps and 7 deflations there, and 89 and 10 with reliable_delta_of_several. Each deflation
 // computes two true residuals.
@@ -41,11 +42,11 @@ constexpr double reliable_delta_with(double rounding) {
     return rounding > few_vectors_above ? reliable_delta(Precision::half) : reliable_delta_deflated;
 }
 
-// Whether a solve takes its vectors. first: the lowest eigenvalue of the vectors, plus the shift; left: the lowest one
-// that they leave; without: the lowest one of a solve without them. Where half precision is hopeless without vectors,
-// such a solve does most of its steps in double, 732 in the example above. With vectors it iterates in a coarser
-// precision. If rounding still matters there, and the vectors leave more than a third of the steps (expected_steps),
-// that costs more steps than the vectors save.
+// Whether a solve uses its vectors. first: the lowest eigenvalue of the vectors, plus the shift; left: the lowest one
+// that they leave; without: the lowest one of a solve without them. If half precision is hopeless without vectors, such
+// a solve does most of its steps in double, 732 in the example above. With vectors it iterates in a coarser precision.
+// If rounding still matters there, and the vectors leave more than a third of the steps (expected_steps), the coarser
+// precision costs more steps than the vectors save.
 constexpr bool vectors_serve(double rounding_of_half, double first, double left, double without) {
     return rounding_of_half <= without || rounding_of_half <= few_vectors_above * left || left >= 9 * first;
 }
@@ -57,16 +58,16 @@ inline double expected_steps(double highest, double lowest, double logarithm) {
     return 0.45 * std::sqrt(highest / lowest) * logarithm;
 }
 
-// Above this factor a deflation has raised |r|^2 by more than rounding. Then it must have lessened the error in the
-// norm of A (Deflation::lessened_error), else it is taken back. |r| alone tells nothing: a vector that has not
+// A deflation that raises |r|^2 by more than this factor has raised it by more than rounding. It is then undone unless
+// it has reduced the error in the norm of A (Deflation::lessened_error). |r| alone says nothing: a vector that has not
 // converged has a part of high modes, which raises |r| and which the next steps remove. Example: on a quenched 8^3 x 16
 // lattice at mass 0.0005, 128 vectors with |A v - l v| up to 0.2, 3.4 and 5 raise |r| by up to 1, 1.03 and 1.17, and
 // solves take 59, 66 and 124 steps, where they take 905 without. <dx, r + r'> is <dx, r> to 3e-4 there.
 constexpr double deflation_raises = 1.1;
 
-// The same for several sources in one Krylov space. What rounding adds to their residuals is like a source of its own
-// that the space does not know yet, and takes many steps if it is found late. That matters while it is larger than what
-// is asked for. over_target: the largest residual divided by its tolerance. Example: 12 sources on a quenched 24^3 x 32
+// reliable_delta for several sources in one Krylov space. Rounding adds to their residuals a part that is not yet in
+// the space, like a further source. It takes many steps if it is found late, and matters while it is above the
+// tolerance. over_target: the largest residual divided by its tolerance. Example: 12 sources on a quenched 24^3 x 32
 // lattice at mass 0.01 take 569 steps with 0.1, 544 with 0.3 and 543 with both of these numbers (9, 17 and 10 true
 // residuals of 1.9 ms each; a step takes half a millisecond).
 constexpr double reliable_delta_of_several(Precision sloppy, double over_target) {
@@ -74,7 +75,7 @@ constexpr double reliable_delta_of_several(Precision sloppy, double over_target)
     return sloppy == Precision::half || rounding * over_target > 1 ? 0.3 : 0.03;
 }
 
-// The largest |r_new - r| / |r_new| at a reliable update with which half precision goes on.
+// Half precision goes on after a reliable update if |r_new - r| / |r_new| is at most this.
 constexpr double jump_limit = 0.5;
 
 // The precision is exhausted if this happens three times in a row: the iteration claims to have gained a factor of 2 in
@@ -85,7 +86,7 @@ constexpr int patience = 3;
 // What the true residuals of a solve show of it.
 struct Gain {
     double best_rr = INFINITY; // the smallest |r|^2
-    int without = 0;           // so many in a row did not show the factor of 2 that they should
+    int without = 0;           // true residuals in a row without that factor of 2
     void note(double rr, bool should) {
         without = rr < 0.5 * best_rr ? 0 : without + should;
         best_rr = std::fmin(best_rr, rr);
@@ -93,10 +94,9 @@ struct Gain {
     bool is_over() const { return without >= patience; }
 };
 
-// A guess may be so much larger than what the source asks for that the squares of its residual leave the range of
-// single precision (1e38) in units of the source. Above this ratio of |r|^2 the iteration starts in units of its
-// residual, and starts again in others when the residual has fallen as far. Below it a solve has the unit of its source
-// throughout.
+// If a guess is much larger than the solution, the squares of its residual may exceed the range of single precision
+// (1e38) in units of the source. Above this ratio of |r|^2 the iteration starts in units of its residual, and takes a
+// new unit when the residual has fallen by this ratio. Below it a solve keeps the unit of its source.
 constexpr double reach_of_a_unit = 0x1p80;
 
 // The unit of an iteration's vectors, a power of two that makes them of order 1.
@@ -107,7 +107,7 @@ struct Unit {
         rr = residual_rr > reach_of_a_unit * source_rr ? residual_rr : source_rr;
         scale = unit_of(rr, sites);
     }
-    // Whether a residual of the source is so small that another unit is to be chosen.
+    // Whether this unit is too large for the residual, so that the iteration must take a new one.
     bool is_too_large(double source_rr, double residual_rr) const {
         return rr > source_rr && residual_rr * reach_of_a_unit < rr;
     }
@@ -124,17 +124,17 @@ constexpr double go_down_at(Masses masses, Precision to) {
     return to == Precision::single ? (masses == Masses::one ? 1e6 : 1e7) : to == Precision::half ? 5e4 : INFINITY;
 }
 
-// Whether several masses, of which `tightest` is the smallest tolerance, start in precision `to`: where tolerances are
-// loose, and the residual of the start is well below where the iteration goes down. A precision that an iteration
-// starts in does 16 steps at the least (chunk_loop.h), which are half of a solve of molecular dynamics with heavy
-// masses.
+// Whether several masses start in precision `to`: tolerances are loose (tightest: the smallest of them), and the first
+// residual is well below the one at which the iteration goes down. The iteration does at least 16 steps (chunk_loop.h)
+// in the precision that it starts in, which is half of a solve of molecular dynamics with heavy masses.
 constexpr double loose_tolerance = 1e-5, well_below = 10;
 
-// Whether a solution of |b - A x| / |b| below this tolerance is loose. All-mode averaging and truncated solvers add the
-// mean of (exact - loose) over few sources to that of the loose solutions of many. This has no bias only if a loose
-// solution is a function of its own source, the same in every call. In one Krylov space it is not: its error depends on
-// the other sources, and differs by its own size from that of a solve by itself. Such methods ask for 1e-2 to 1e-4.
-// From 1e-5 on MILC's inputs take solutions as they are. 1 + 1e-6: a tolerance may have been rounded to single.
+// Whether a solution with |b - A x| / |b| below this tolerance is loose. All-mode averaging and truncated solvers add
+// the mean of (exact - loose) over few sources to the mean of the loose solutions of many. This has no bias only if a
+// loose solution is a function of its own source, the same in every call. In one Krylov space it is not: its error
+// depends on the other sources, and differs by its own size from the error of a solve by itself. Such methods use 1e-2
+// to 1e-4. MILC's inputs use solutions with tolerances of 1e-5 or less as they are. 1 + 1e-6: a tolerance may have been
+// rounded to single.
 constexpr bool is_loose(double tolerance) { return tolerance > (1 + 1e-6) * loose_tolerance; }
 // The same with a tolerance of the relative residual beside it. 0: not set.
 constexpr bool is_loose(double tolerance, double relative) {
@@ -148,10 +148,10 @@ constexpr bool starts_in(Precision to, double tightest) {
 // cost steps.
 constexpr double descend_above = 3e-3;
 
-// Sources in one Krylov space start in double above this number, if they are so many. For fewer the saved steps do not
-// pay: a step in double takes 2.3 times as long as one in single. 8, 12, 16 sources at 24^3 x 32 and mass 0.001
-// take 1.19, 1.32, 1.39 s with a descent and 1.49, 1.68, 2.00 without, at 0.002 1.14, 1.24, 1.34 and 1.48, 1.73, 1.82.
-// At mass 0.004 12 sources take 1.22 and 1.02, and 4 sources gain nothing at any mass.
+// Sources in one Krylov space start in double above this number, if there are at least so many. With fewer sources the
+// saved steps do not pay: a step in double takes 2.3 times as long as one in single. 8, 12, 16 sources at 24^3 x 32 and
+// mass 0.001 take 1.19, 1.32, 1.39 s with a descent and 1.49, 1.68, 2.00 without, at 0.002 1.14, 1.24, 1.34 and 1.48,
+// 1.73, 1.82. At mass 0.004 12 sources take 1.22 and 1.02, and 4 sources gain nothing at any mass.
 constexpr double descend_together_above = 1e-2;
 constexpr int descend_together_from = 8;
 
@@ -162,9 +162,9 @@ constexpr int passes_together = 4;
 
 // The precision in which several sources iterate if the caller asks for `sloppy`: single instead of half. Example: 12
 // sources on a quenched 24^3 x 32 lattice at mass 0.01 take 557 steps in double, 689 in single and 867 in half, and a
-// step in half takes 0.9 times as long as one in single. With deflation they iterate in half where it serves: with 96
+// step in half takes 0.9 times as long as one in single. With deflation they iterate in half if that pays: with 96
 // vectors on a quenched 8^3 x 16 lattice they take 74 steps in both, at mass 0.01 and 0.0005, with as many true
-// residuals. With few vectors it does not serve: 4 sources on random links of 4^3 x 8 sites at mass 0.01 take 842, 503,
+// residuals. With few vectors half does not pay: 4 sources on random links of 4^3 x 8 sites at mass 0.01 take 842, 503,
 // 390, 299 and 201 steps in half with 1, 2, 4, 8 and 16 vectors, 375, 340, 293, 240 and 180 in single, and 429 in
 // single without vectors.
 inline OperatorSpec of_several(const OperatorSpec &sloppy) {
@@ -174,15 +174,15 @@ inline OperatorSpec of_several(const OperatorSpec &sloppy) {
 // Whether a block solve of n sources of one mass is faster than n solves. sites: of a parity, on a rank. Example: at
 // 24^3 x 32 and mass 0.01 a source took 281, 199, 151 ms in a block of 2, 3, 4. Alone it took 187 ms in half precision
 // and 302 ms in single. On a GPU about 90 us of a block step do not depend on the number of sites.
-inline bool together_pays(int n, double sites, bool alone_in_half, bool on_gpu) {
-    return n >= (alone_in_half ? 4 : 2) && (!on_gpu || n * sites >= 1 << 18);
+inline bool together_pays(int n, double sites, bool alone_in_half, Backend backend) {
+    return n >= (alone_in_half ? 4 : 2) && (backend == Backend::host || n * sites >= 1 << 18);
 }
 
-// Whether sources that took so many steps in one Krylov space are faster in lock-step in half precision, where that
-// serves. expected: steps of a source by itself (expected_steps). One Krylov space saves the more steps the further the
-// lowest eigenvalues lie apart. Where they lie close it saves none: 12 sources on a warm 40^4 lattice at mass 0.01 take
-// 2474 steps and 8.8 s, in lock-step 2510 steps and 7.6 s. Few steps do not save what half precision takes more for
-// true residuals. In single precision a step in lock-step takes as long as one of a block.
+// Whether lock-step in half precision, if half serves, is faster for sources that took `steps` steps in one Krylov
+// space. expected: steps of a source by itself (expected_steps). One Krylov space saves more steps if the lowest
+// eigenvalues are further apart. If they are close it saves none: 12 sources on a warm 40^4 lattice at mass 0.01 take
+// 2474 steps and 8.8 s, in lock-step 2510 steps and 7.6 s. If there are few steps, half precision gains less than its
+// further true residuals cost. In single precision a step in lock-step takes as long as one of a block.
 constexpr bool lock_step_pays(int steps, double expected) { return steps >= 150 && steps >= 0.8 * expected; }
 
 // Above this ratio of rounding(half) to the lowest eigenvalue that is left, several sources iterate in single, deflated

@@ -11,8 +11,8 @@
 
 namespace milcgpu {
 
-// Use of the words of a link after they are loaded. UnseenLinks: none. CheckedLinks: each thread computes the checksum
-// of its words (`Seen`), and these are added.
+// What happens to the words of a link after they are loaded, besides D. UnseenLinks: nothing. CheckedLinks: each thread
+// computes the checksum of its words (`Seen`), and these checksums are added.
 struct UnseenLinks {
     struct Seen {};
     template <class Raw> MILCGPU_HD void see_fat(Seen &, const Raw &, int, int, size_t, int) const {}

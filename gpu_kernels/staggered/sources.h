@@ -23,10 +23,11 @@ template <class Stencil> struct SourcesStencil {
     }
 };
 
-// Several sources without sums. A thread does `count` of them, up to `together`. For this count, so many blocks of 64
-// threads fit on an SM, data of so many directions may be loaded at the same time, and the addresses of the sources
-// stay in registers or not. sharing: more sources than `together`, up to twice so many, are done by two warps that
-// share links, `sharing` each (shared_links.h); 0: by blocks of their own.
+// Several sources without sums. A thread does `count` of them, up to `together`. Each count has its number of blocks of
+// 64 threads that fit on an SM, its number of directions whose data may be loaded at the same time, and the choice
+// whether the addresses of the sources stay in registers. sharing: if there are more sources than `together`, up to
+// twice `sharing`, two warps that share links do up to `sharing` of them each (shared_links.h); 0: separate blocks do
+// them.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_, sharing = 0;
     static constexpr int blocks(int) { return blocks_; }

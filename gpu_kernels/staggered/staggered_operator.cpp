@@ -20,33 +20,26 @@ const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall 
                                 : find_dslash(spec().spinor, spec().link, spec().reals, epilogue, half.in.sources);
 }
 
-void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue epilogue, int parity) const {
+void StaggeredOperator::apply_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
+    const int onto = epilogue == Epilogue::plain ? 1 - parity() : parity();
     DslashCall D{};
     static_cast<HalfCall &>(D) = half;
     D.lattice = geometry().lattice();
-    D.parity = parity;
+    D.parity = onto;
     D.fat = links_.fat, D.lng = links_.lng;
     check_call(D, epilogue);
     const DslashKernel &row = kernel(epilogue, half);
-    if (halo_ != nullptr && half.in.sources > 1 && half.cg == nullptr && halo_->goes_beside(parity)) {
-        halo_->exchange_beside(half.in, 1 - parity, [&] {
+    if (halo_ != nullptr && half.in.sources > 1 && half.cg == nullptr && halo_->goes_beside(onto)) {
+        halo_->exchange_beside(half.in, 1 - onto, [&] {
             D.tiles = halo_->tiles(Tiles::Which::inner);
             row.whole(device, D, epilogue);
         });
         D.tiles = halo_->tiles(Tiles::Which::at_cut);
     } else if (halo_ != nullptr) {
         const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
-        D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out, active);
+        D.exchange = halo_->before_dslash(half.in, 1 - onto, {half.in_sent, half.send_out}, active);
     }
     row.launch(device, D, epilogue);
-}
-
-void StaggeredOperator::first_half(Device &device, const HalfCall &half) const {
-    launch(device, half, Epilogue::plain, 1 - parity());
-}
-
-void StaggeredOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    launch(device, half, epilogue, parity());
 }
 
 void StaggeredOperator::send(Device &, const SpinorBlock &x) const {

@@ -12,8 +12,7 @@ class StaggeredOperator : public NormalOperator {
     // The link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
     // Error(not_built) if there is no kernel.
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
-    void first_half(Device &, const HalfCall &) const override;
-    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void apply_half(Device &, const HalfCall &, Epilogue) const override;
     void send(Device &, const SpinorBlock &x) const override;
     SendOut send_out() const override;
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
@@ -33,7 +32,6 @@ class StaggeredOperator : public NormalOperator {
     double bytes(Epilogue) const override;
 
   private:
-    void launch(Device &, const HalfCall &, Epilogue, int parity) const; // onto the sites of `parity`
     const DslashKernel &kernel(Epilogue, const HalfCall &) const;
     LinkPair links_;
     Halo *halo_;

@@ -10,9 +10,9 @@ namespace milcgpu {
 // Which links stay in the L2 cache from one launch to the next. On 16^4 and an H200 (60 MiB):
 // - All links together take at most 0.8 of the cache (single, half): they stay. Steps take 10 to 25 % less time.
 // - They do not fit in it, and the fat links take at most 0.8 of it (double, 18, 13 and 12 reals): fat links stay; D
-//   alone takes 3 to 6 % less time. All of them would push each other and the vectors out: 10 % more.
-// - In between (double, 9 and 8 reals) much of them stays unasked, and all links stream. Where fat links were kept, a
-//   whole solve took 7 % more time.
+//   alone takes 3 to 6 % less time. If all links were kept, they would evict each other and the vectors: 10 % more.
+// - In between (double, 9 and 8 reals) most links stay by themselves, so all links stream. With fat links kept, a whole
+//   solve took 7 % more time.
 inline L2Policy l2_policy(const Device &device, const DslashCall &call) {
     const double cache = queue_of(device).cache_bytes(), fat = call.fat->bytes(), all = fat + call.lng->bytes();
     if (all <= 0.8 * cache)

@@ -260,7 +260,7 @@ CloverInverse invert_clover(Device &device, const CloverField &r, int parity, co
     const char *const where = parity == 0 ? "even" : "odd";
     if (sums.v[1] > 0)
         throw Error(Status::nan_or_inf,
-                    format("clover term: %.0f of %d blocks on %s sites hold NaN or infinity. Look at the gauge field",
+                    format("clover term: %.0f of %d blocks on %s sites hold NaN or infinity. Check the gauge field",
                            sums.v[1], 2 * sites, where));
     if (sums.v[2] > 0)
         throw Error(Status::bad_argument,

@@ -2,9 +2,9 @@
 //
 //   R = 1 + cku0 i sum_(mu<nu) sigma_mu,nu f_mu,nu,   f_mu,nu = (G - G^dag) / 8,   cku0 = kappa c_sw / u0^3
 //
-// with G the four plaquettes around a site that turn from mu to nu. Traces of f are kept. (In generic_clover/f_mu_nu.c
-// and make_clov2.c the same.) In the chiral basis R is two hermitian 6x6 blocks a site: chirality 0 (spins 0, 1) and 1
-// (spins 2, 3), row 3 (spin mod 2) + colour. With h = i f and s = -1 for chirality 0, +1 for 1:
+// with G the four plaquettes around a site that turn from mu to nu. Traces of f are kept, as in MILC's
+// generic_clover/f_mu_nu.c and make_clov2.c. In the chiral basis R is two hermitian 6x6 blocks a site: chirality 0
+// (spins 0, 1) and 1 (spins 2, 3), row 3 (spin mod 2) + colour. With h = i f and s = -1 for chirality 0, +1 for 1:
 //
 //   ( 1 + cku0 a   cku0 b^dag )    a = h_xy + s h_zt
 //   ( cku0 b       1 - cku0 a )    b = h_yz + s h_xt + i (h_xz - s h_yt)
@@ -15,8 +15,9 @@
 //   [parity][chirality][word][i],  i < stride     in device memory, double 18 words, single 9
 //   [parity][chirality][i][word]                  on the host backend
 //
-// Half precision keeps R - 1: 36 numbers of 16 bits in units of the largest (fixed point of links), and that as a
-// float: 76 bytes. Error of an element: 2^-16 of the largest of R - 1. A block with NaN or infinity is all NaN.
+// Half precision keeps R - 1: 36 numbers of 16 bits (fixed point, as for links) in units of the largest, and the
+// largest as a float: 76 bytes. Error of an element: 2^-16 of the largest of R - 1. A block with NaN or infinity is all
+// NaN.
 #pragma once
 #include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/fields/settle.h"

@@ -20,13 +20,6 @@ void WilsonMatrix::allocate(Device &device, int sources) const {
         middle_.emplace_back(device, spec().spinor, geometry(), 1 - parity(), "Wilson vectors", sources, components());
 }
 
-size_t WilsonMatrix::middle_bytes(const Geometry &geometry, const OperatorSpec &spec, int sources) {
-    const auto field = [&](int count) {
-        return Device::allocated_bytes(SpinorField::bytes_of(spec.spinor, geometry, count, wilson_components));
-    };
-    return field(1) + (sources > 1 ? field(sources) : 0);
-}
-
 SpinorBlock WilsonMatrix::middle(int sources) const {
     for (const SpinorField &scratch : middle_)
         if (scratch.sources() >= sources)
@@ -108,14 +101,11 @@ double WilsonMatrix::bytes(const WilsonEnd &end) const {
     return launch({WilsonForm::hop, Epilogue::plain, false}, 1 - parity()) + launch(end, parity());
 }
 
-void WilsonNormal::first_half(Device &device, const HalfCall &half) const {
-    matrix_->hop_to_middle(device, half, 1, true);
-    matrix_->return_from_middle(device, half, half.in, Epilogue::plain, 1);
-}
-
-void WilsonNormal::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    matrix_->hop_to_middle(device, half, -1, false);
-    matrix_->return_from_middle(device, half, half.in, epilogue, -1);
+void WilsonNormal::apply_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
+    const bool first = epilogue == Epilogue::plain;
+    const int sign = first ? 1 : -1;
+    matrix_->hop_to_middle(device, half, sign, first);
+    matrix_->return_from_middle(device, half, half.in, epilogue, sign);
 }
 
 double WilsonNormal::flops(Epilogue second) const {

@@ -33,8 +33,6 @@ class WilsonMatrix : public LinearOperator {
     // Allocates the middle for so many sources at once; for one source it exists from the start. It lives as long as
     // the operator, because recorded launches write to it; so call this before they are recorded.
     void allocate(Device &, int sources) const;
-    // Bytes of the middle of one source, and of so many more at once (0: none).
-    static size_t middle_bytes(const Geometry &, const OperatorSpec &, int sources = 0);
     // middle = R_q^-1 D in, for vectors in half.in; the pending sum of half belongs to this launch. after_step: it is
     // the sum of a step. Throws Error(bad_argument) if there is no memory for so many sources.
     void hop_to_middle(Device &, const HalfCall &half, int sign, bool after_step) const;
@@ -63,8 +61,7 @@ class WilsonNormal : public NormalOperator {
     explicit WilsonNormal(std::shared_ptr<const WilsonMatrix> matrix)
         : NormalOperator(matrix->geometry(), matrix->parity(), matrix->spec()), matrix_(std::move(matrix)) {}
     int components() const override { return matrix_->components(); }
-    void first_half(Device &, const HalfCall &) const override;
-    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void apply_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &device, const char *owner, int sources = 1) const override {
         matrix_->allocate(device, sources);
         return vectors(device, owner, sources);

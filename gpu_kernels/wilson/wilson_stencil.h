@@ -147,7 +147,7 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     MILCGPU_HD Links load_links(int mu, int i, int backward) const {
         return {load_raw(0, mu, i), load_raw(1, mu, backward)};
     }
-    // False where the site behind may be a ghost, which has no link.
+    // False if the site behind may be a ghost, which has no link.
     static constexpr bool loads_both = !std::is_same<Where, CutLattice>::value;
 
     // Adds both terms of direction mu to sum[r], in the order of mu, for `count` sources, which are at from[r]; one
@@ -514,8 +514,8 @@ template <class Where, class Spinor, int reals, class Shape> void add_wilson_row
         row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
 }
 
-// In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch. So
-// do they in single with 18 and 12 reals. With 8 reals, and in half, instructions limit the speed, and threads in pairs
+// In double, and in single with 18 and 12 reals, two threads share a site: half as much work a thread leaves less of
+// the GPU idle at the end of a launch. With 8 reals, and in half, instructions limit the speed, and threads in pairs
 // have more of them. Otherwise 2 blocks of 256 threads on an SM leave 128 registers. In half, links are 16-bit fixed
 // point and spinors have one exponent for each colour vector; arithmetic is in single.
 template <class Where> void double_rows(std::vector<WilsonKernel> &table) {

@@ -1,6 +1,7 @@
 // Arguments of the C interface. Each struct has one table (members.h): its members, their allowed values, their
 // defaults. Checks, messages, functions _defaults and the comparison over ranks use it.
 #pragma once
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/sized.h"
 #include <cfloat>
 #include <cmath>

@@ -14,7 +14,7 @@ milcgpu_context::~milcgpu_context() = default;
 
 bool milcgpu_context::release_idle() {
     const auto on_any_rank = [this](int here) {
-        const std::vector<int> all = ranks->gathered("memory that is given back", here);
+        const std::vector<int> all = ranks->gathered("memory that is freed", here);
         return std::any_of(all.begin(), all.end(), [](int there) { return there != 0; });
     };
     for (const std::function<bool()> &release : release_more)
@@ -37,12 +37,12 @@ void milcgpu::require_same_on_all_ranks(milcgpu_context &context, const std::vec
     std::vector<double> mine, all(values.size() * ranks.size());
     for (const RankNumber &value : values)
         mine.push_back(value.value);
-    context.ranks->all_gather("a look at the arguments", mine.data(), all.data(), mine.size() * sizeof(double));
+    context.ranks->all_gather("the comparison of arguments", mine.data(), all.data(), mine.size() * sizeof(double));
     for (size_t k = 0; k < all.size(); ++k) {
         const RankNumber &value = values[k % values.size()];
         const double first = all[k % values.size()];
         if (std::memcmp(&all[k], &first, sizeof first) != 0)
-            refuse(format("%s is %.17g on %s and %.17g on rank 0: all ranks must ask for the same",
+            refuse(format("%s is %.17g on %s and %.17g on rank 0: all ranks must pass the same",
                           value.name.text().c_str(), all[k], ranks.name(static_cast<int>(k / values.size())).c_str(),
                           first));
     }

@@ -65,8 +65,8 @@ class Callbacks {
             return;
         const std::string what = thrown_by(function);
         if (!what.empty())
-            threw_ =
-                format("%s threw an exception (%s). Outputs are untouched. End it without one", name, what.c_str());
+            threw_ = format("%s threw an exception (%s). Outputs are untouched. It must return without an exception",
+                            name, what.c_str());
     }
     // The same at the end of a call, when outputs are written: exceptions are dropped.
     template <class Function> void run_last(const Function &function) { thrown_by(function); }

@@ -123,6 +123,14 @@ TABLE(milcgpu_eigen_spec, SIZE(56),
     NUMBERS(most_bytes, at_least(0)),
     OWN(progress), OWN(user), ALIKE(start));
 
+// ---- milcgpu_file.h
+
+TABLE(milcgpu_nersc_spec, SIZE(40),
+    NUMBERS(precision, from_to(MILCGPU_DOUBLE, MILCGPU_SINGLE, "MILCGPU_DOUBLE or MILCGPU_SINGLE").from(MILCGPU_SINGLE)),
+    NUMBERS(rows, from_to(2, 3).or_0_for(3)),
+    NUMBERS(sequence_number, at_least(0)),
+    OWN(ensemble_id), OWN(ensemble_label));
+
 // ---- milcgpu_gauge.h, milcgpu_flow.h
 
 TABLE(milcgpu_gauge_fix_spec, SIZE(64),

@@ -31,7 +31,7 @@ void milcgpu::set_last_error(const char *function, const char *what) noexcept {
         error_text = format("%s: %s", function, printable(what).c_str());
         error_shown = error_text.c_str();
     } catch (const std::bad_alloc &) {
-        error_shown = "host memory is exhausted: there was none for the message of what failed";
+        error_shown = "host memory is exhausted, and the message of the failure did not fit either";
     }
 }
 

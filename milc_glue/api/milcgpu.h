@@ -4,7 +4,7 @@
  *   - sites: MILC's order, all even sites first, within a parity lexicographic with x fastest (layout_hyper_prime);
  *     any other order through a site map.
  *   - a colour vector is 3 complex numbers (re, im), a link 3x3 complex numbers row by row; links of a site lie
- *     together, directions X Y Z T. Real numbers are float or double, said with every field.
+ *     together, directions X Y Z T. Real numbers are float or double, stated with every field.
  *   - links carry the staggered phases, the boundary sign, all coefficients and (1 + eps_naik).
  *   - M = 2m + D; solves are of M^dag M = 4 m^2 - D D on one parity.
  *
@@ -182,7 +182,7 @@ typedef struct {
      * else 0.1; for several sources together 0.3 while rounding of the sloppy precision is larger than the tolerance,
      * then 0.03. */
     double reliable_delta;
-    /* For sloppy half precision on light masses: the largest |recomputed residual - that of the iteration| /
+    /* For sloppy half precision on light masses: the largest |recomputed residual - the iteration's residual| /
      * |recomputed residual| with which half goes on. Above it the rest of the solve runs in single. If that is certain
      * beforehand, the whole solve runs in single. 0: 0.5; 1e9: always half. */
     double jump_limit;
@@ -213,7 +213,7 @@ typedef struct {
     double relative_residual;  /* MILC's relative residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* the iteration's own residual at its end */
     int steps_in_half;         /* how many of the steps; fewer than all when the solve changed to single precision */
-    /* The largest |recomputed residual - that of the iteration| / |recomputed residual|: the error of the sloppy
+    /* The largest |recomputed residual - the iteration's residual| / |recomputed residual|: the error of the sloppy
      * precision. 0 for several sources together, and while a solve is deflated. */
     double largest_jump;
     double seconds;                          /* the whole call */
@@ -282,10 +282,10 @@ struct milcgpu_messages {
     int (*test)(void *user, void *handle, int *done);
     /* Ends all ranks; may return. Only the glue for MILC calls it, where MILC itself would end. NULL: none. */
     void (*abort)(void *user, const char *why);
-    /* 1: the message passing accepts addresses in GPU memory as `send` and `receive`, by what it says. 0: it says no,
-     * or nothing. If 1 (or MILCGPU_GPU_MPI=1), milcgpu_context_create sends a test pattern from GPU memory into GPU
-     * memory. If it arrives whole on all ranks, later messages travel like that. For a table of an older header, which
-     * ends before this member (struct_size), it is 0. */
+    /* 1: the message passing states that it accepts addresses in GPU memory as `send` and `receive`. 0: it states that
+     * it does not, or nothing. If 1 (or MILCGPU_GPU_MPI=1), milcgpu_context_create sends a test pattern from GPU memory
+     * into GPU memory. If it arrives whole on all ranks, later messages travel like that. For a table of an older
+     * header, which ends before this member (struct_size), it is 0. */
     int gpu_memory;
     const char *gpu_memory_by; /* the function or variable that says so, for a line at the start; a string that stays.
                                   NULL: none */

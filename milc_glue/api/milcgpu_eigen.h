@@ -9,11 +9,12 @@
  * milcgpu_staggered_solve, milcgpu_staggered_solve_sources and milcgpu_staggered_solve_vectors take a handle as
  * spec.eigenvectors. At the start, and wherever the residual is recomputed, they solve the part of the error that lies
  * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
+ * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
  * precision, too. Eigenvectors cannot make a solution wrong: its true residual is computed without them, and holds
  * whatever they are. If a solve has other links than the vectors, some vectors are tested: if |B v - l v| is larger
  * than it was, they are not used. Vectors that were loaded or read are not used either if they are no eigenvectors of
- * the links in use: if, judged by |B v - l v|, more than a fifth of an l comes from high modes. A deflation that raises
- * |b - A x| by more than rounding without lessening the error of x in the norm of A is taken back, and none follows in
+ * the links in use: if more than a fifth of an l comes from high modes, judged by |B v - l v|. A deflation that raises
+ * |b - A x| by more than rounding without lessening the error of x in the norm of A is undone, and no other follows in
  * that solve. In all three cases the solve continues without vectors, and report.message says so.
  *
  * A few vectors may cost more steps than they save, because rounding in half precision counts as long as low modes are
@@ -63,7 +64,7 @@ typedef struct {
     int count;        /* of vectors */
     double tolerance; /* of |B v - l v| relative to the largest l, at most 1. 0: what deflation needs, l to about a
                          tenth, which is far less exact, and three times faster */
-    int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
+    int precision;    /* of the vectors that are kept: MILCGPU_DOUBLE, MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
     /* Device memory for the Krylov space, which is 1.5 times the requested vectors. 0: 95 % of what is free. If it is
      * short, the space is smaller, down to 1.13 times, and takes some more work. If that does not fit, fewer vectors
      * are computed, down to 16, which are tried whatever this says. */
@@ -72,8 +73,8 @@ typedef struct {
     void (*progress)(void *user, int done, int of);
     void *user;
     /* NULL, or vectors on this parity to begin with: fewer vectors of these links, or vectors of similar links. Those
-     * that are good enough cost one application of B each, the others are filtered like any. The start vectors are not
-     * changed. */
+     * that are good enough cost one application of B each; the others are filtered like new ones. The start vectors are
+     * not changed. */
     milcgpu_eigenvectors *start;
 } milcgpu_eigen_spec;
 
@@ -95,19 +96,19 @@ typedef struct {
 void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec, size_t size);
 
 /* Makes a handle with the lowest eigenvectors of the links. Block Lanczos with a Chebyshev filter, whose bounds it
- * finds; B is applied in single precision. The Krylov space has the precision of the vectors that are kept. In half
- * precision |B v - l v| is at least 1e-6 of the largest l. At most a quarter of the modes of the parity are computed.
- * All vectors with an l below the last one's are found, however many there are, as on free links. Fewer vectors than
- * requested are OK: see report->left_out. NOT_CONVERGED: no vector is good enough. On failure *eigenvectors is NULL.
- * report may be NULL. */
+ * finds. The Krylov space has the precision of the vectors that are kept. B is applied in single precision, or in
+ * double for vectors in double. |B v - l v| is at least about 1e-6 of the largest l in half precision, 1e-7 in single
+ * and 1e-15 in double. At most a quarter of the modes of the parity are computed. All vectors with an l below the last
+ * one's are found, however many there are, as on free links. Fewer vectors than requested are OK: see report->left_out.
+ * NOT_CONVERGED: no vector is good enough. On failure *eigenvectors is NULL. report may be NULL. */
 milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *spec,
                                             milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report);
 /* The largest number of bytes on the device that this computation takes beside what is in use, including the links that
- * are packed in single precision for it. */
+ * are packed for it in the precision that B is applied in. */
 milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes);
 
-/* Creates a handle with room for `count` vectors on a parity, of the present links; precision: single, half, or 0 for
- * half. Vectors are empty until they are loaded. */
+/* Creates a handle with room for `count` vectors on a parity, of the present links; precision: double, single, half,
+ * or 0 for half. Vectors are empty until they are loaded. */
 milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
                                            milcgpu_eigenvectors **eigenvectors);
 /* Vector `index` becomes the host's field, divided by its norm if that differs from 1 by more than 1e-6. l is computed.
@@ -126,11 +127,11 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
  * vector that is 0, more vectors than a parity has, or a file of QIO. Numbers that are not finite give NAN_OR_INF.
  * Device memory is taken as vectors are read. */
 
-/* Makes a handle with the lowest `most` vectors of a file, all if most is 0, the lowest l first in whatever order the
- * file has them. The parity is that of the file. precision: of the vectors that are kept, single, half, or 0 for half.
- * l is computed in double; if the file's l is right to 1e-6, that one is kept. BAD_ARGUMENT also if a vector does not
- * belong to the links (its l differs from the file's by more than a hundredth, and |B v - l v| is more than a tenth of
- * l), and if vectors are not orthogonal, as with _load. NO_MEMORY, before the first is read, if they do not fit. On
+/* Makes a handle with the lowest `most` vectors of a file, all if most is 0, the lowest l first, whatever the order in
+ * the file. The parity is that of the file. precision: of the vectors that are kept, double, single, half, or 0 for
+ * half. l is computed in double; if the file's l is right to 1e-6, that one is kept. BAD_ARGUMENT also if a vector does
+ * not belong to the links (its l differs from the file's by more than a hundredth, and |B v - l v| is more than a tenth
+ * of l), and if vectors are not orthogonal, as with _load. NO_MEMORY, before the first is read, if they do not fit. On
  * failure *eigenvectors is NULL. */
 milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path, int precision, int most,
                                          milcgpu_eigenvectors **eigenvectors);
@@ -141,8 +142,8 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
  *
  * A file that is read and written again has the same bytes, apart from its time, if the handle holds its vectors
  * without rounding: files that this library wrote from vectors of the same or a lower precision, and MILC's files in
- * single precision, read into single. Wrong values l in the file are written right. (MILC's develop of 2024 and 2025
- * writes wrong l in single precision.) Vectors in double are rounded to single or half when they are read. */
+ * single precision, read into single. Wrong values l of the file are corrected. (MILC's develop of 2024 and 2025 writes
+ * wrong l in single precision.) Vectors in double are rounded to `precision` when they are read. */
 milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, const char *path, int precision,
                                           const char *time);
 

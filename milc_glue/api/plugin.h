@@ -1,7 +1,7 @@
 /* The interface of the library for the glue in use_gpu: plain C, without MILC's types. The glue reads MILC's structures
- * and fills them; everything that does not need MILC's headers is behind this interface (the folder plugin): the
- * environment, sets of links and when they are stale, the ladder of precisions after an error, the comparison of CPU
- * and GPU, the tables.
+ * and fills them. Everything that does not need MILC's headers is behind this interface, in residency/ and routines/:
+ * the environment, sets of links and when they are stale, the ladder of precisions after an error, the comparison of
+ * CPU and GPU, the tables.
  *
  * Functions that do a routine's work return 1 if it is done, and 0 if MILC's own routine must do it; a line on stderr
  * has then said why. None of them ends the run. Fields and links are MILC's: MILC's site order and precision, links
@@ -20,48 +20,49 @@
 extern "C" {
 #endif
 
-/* MILC's routines that the plugin does: each is a row of its tables, with the name that they print. */
+/* MILC's routines that the plugin does: each is a row of its tables, with the name that they print. BOTH: also through
+ * MILC's own GPU switches (quda_compat); LINKED: only by replacement at link time (use_gpu). */
 #define MILCGPU_ROUTINE_ROWS(ROW)                                                                                      \
-    ROW(KS_CONGRAD, "ks_congrad_parity")                                                                               \
-    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity")                                                                   \
-    ROW(KS_CONGRAD_SITE, "ks_congrad_site")                                                                            \
-    ROW(KS_MULTICG, "ks_multicg_offset_field")                                                                         \
-    ROW(LOAD_FN_LINKS, "load_fn_links")                                                                                \
-    ROW(LOAD_FATLINKS, "load_fatlinks")                                                                                \
-    ROW(LOAD_LNGLINKS, "load_lnglinks")                                                                                \
-    ROW(HISQ_LINKS, "create_hisq_links_milc")                                                                          \
-    ROW(BACK_LINKS, "load_fn_backlinks")                                                                               \
-    ROW(DSLASH, "dslash_fn_field")                                                                                     \
-    ROW(GATHER_LINKS, "create_G_from_site")                                                                            \
-    ROW(UPDATE_U, "update_u")                                                                                          \
-    ROW(GAUGE_FORCE_KS, "imp_gauge_force")                                                                             \
-    ROW(FERMION_FORCE, "eo_fermion_force")                                                                             \
-    ROW(REUNITARIZE, "reunitarize_ks")                                                                                 \
-    ROW(GAUGE_ACTION, "imp_gauge_action")                                                                              \
-    ROW(PLAQUETTE, "d_plaquette")                                                                                      \
-    ROW(GAUGE_MEASURE, "g_measure")                                                                                    \
-    ROW(MOMENTUM_ACTION, "hmom_action")                                                                                \
-    ROW(RANDOM_MOMENTA, "ranmom")                                                                                      \
-    ROW(RANDOM_SOURCE, "grsource_plain_field")                                                                         \
-    ROW(OVERRELAX, "relax")                                                                                            \
-    ROW(HEAT_BATH, "monte")                                                                                            \
-    ROW(MESON_CONT, "ks_meson_cont_mom")                                                                               \
-    ROW(SPIN_TASTE, "spin_taste_op")                                                                                   \
-    ROW(SHIFT_FIELD, "shift_field")                                                                                    \
-    ROW(GAUSS_SMEAR, "gauss_smear_v_field")                                                                            \
-    ROW(LAPLACIAN, "laplacian_v_field")                                                                                \
-    ROW(GAUGE_FIX, "gaugefix")                                                                                         \
-    ROW(APE_SMEAR, "ape_smear_4D")                                                                                     \
-    ROW(MAT_INVERT, "mat_invert")                                                                                      \
-    ROW(GRADIENT_FLOW, "run_gradient_flow")                                                                            \
-    ROW(HYP_SMEAR, "load_hyp_links")                                                                                   \
-    ROW(CLOVER_SOLVE, "bicgilu_cl_field")                                                                              \
-    ROW(WILSON_DSLASH, "dslash_w_field")                                                                               \
-    ROW(DIRAC_MESON, "meson_cont_mom")                                                                                 \
-    ROW(DIRAC_OPEN_MESON, "meson_open_mom")                                                                            \
-    ROW(EIGENSOLVE, "ks_eigensolve")                                                                                   \
-    ROW(MEAS_CURRENT, "f_meas_current")
-#define MILCGPU_ROW_OF(row, name) MILCGPU_##row,
+    ROW(KS_CONGRAD, "ks_congrad_parity", BOTH)                                                                         \
+    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity", BOTH)                                                             \
+    ROW(KS_CONGRAD_SITE, "ks_congrad_site", BOTH)                                                                      \
+    ROW(KS_MULTICG, "ks_multicg_offset_field", BOTH)                                                                   \
+    ROW(LOAD_FN_LINKS, "load_fn_links", BOTH)                                                                          \
+    ROW(LOAD_FATLINKS, "load_fatlinks", BOTH)                                                                          \
+    ROW(LOAD_LNGLINKS, "load_lnglinks", BOTH)                                                                          \
+    ROW(HISQ_LINKS, "create_hisq_links_milc", BOTH)                                                                    \
+    ROW(BACK_LINKS, "load_fn_backlinks", LINKED)                                                                       \
+    ROW(DSLASH, "dslash_fn_field", BOTH)                                                                               \
+    ROW(GATHER_LINKS, "create_G_from_site", LINKED)                                                                    \
+    ROW(UPDATE_U, "update_u", BOTH)                                                                                    \
+    ROW(GAUGE_FORCE_KS, "imp_gauge_force", BOTH)                                                                       \
+    ROW(FERMION_FORCE, "eo_fermion_force", BOTH)                                                                       \
+    ROW(REUNITARIZE, "reunitarize_ks", BOTH)                                                                           \
+    ROW(GAUGE_ACTION, "imp_gauge_action", BOTH)                                                                        \
+    ROW(PLAQUETTE, "d_plaquette", BOTH)                                                                                \
+    ROW(GAUGE_MEASURE, "g_measure", BOTH)                                                                              \
+    ROW(MOMENTUM_ACTION, "hmom_action", BOTH)                                                                          \
+    ROW(RANDOM_MOMENTA, "ranmom", LINKED)                                                                              \
+    ROW(RANDOM_SOURCE, "grsource_plain_field", LINKED)                                                                 \
+    ROW(OVERRELAX, "relax", LINKED)                                                                                    \
+    ROW(HEAT_BATH, "monte", LINKED)                                                                                    \
+    ROW(MESON_CONT, "ks_meson_cont_mom", BOTH)                                                                         \
+    ROW(SPIN_TASTE, "spin_taste_op", BOTH)                                                                             \
+    ROW(SHIFT_FIELD, "shift_field", BOTH)                                                                              \
+    ROW(GAUSS_SMEAR, "gauss_smear_v_field", BOTH)                                                                      \
+    ROW(LAPLACIAN, "laplacian_v_field", LINKED)                                                                        \
+    ROW(GAUGE_FIX, "gaugefix", BOTH)                                                                                   \
+    ROW(APE_SMEAR, "ape_smear_4D", LINKED)                                                                             \
+    ROW(MAT_INVERT, "mat_invert", LINKED)                                                                              \
+    ROW(GRADIENT_FLOW, "run_gradient_flow", BOTH)                                                                      \
+    ROW(HYP_SMEAR, "load_hyp_links", LINKED)                                                                           \
+    ROW(CLOVER_SOLVE, "bicgilu_cl_field", BOTH)                                                                        \
+    ROW(WILSON_DSLASH, "dslash_w_field", LINKED)                                                                       \
+    ROW(DIRAC_MESON, "meson_cont_mom", LINKED)                                                                         \
+    ROW(DIRAC_OPEN_MESON, "meson_open_mom", LINKED)                                                                    \
+    ROW(EIGENSOLVE, "ks_eigensolve", BOTH)                                                                             \
+    ROW(MEAS_CURRENT, "f_meas_current", LINKED)
+#define MILCGPU_ROW_OF(row, name, doors) MILCGPU_##row,
 typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
 #undef MILCGPU_ROW_OF
 
@@ -381,8 +382,9 @@ void *milcgpu_plugin_deferred_self(int kinds, const void *field);
 int milcgpu_plugin_fulfil(int kinds, const void *field);
 /* Call it before MILC writes or frees this field: makes the values that depend on it. */
 int milcgpu_plugin_before_change(const void *field);
-/* The same, and fills the field itself: call it before MILC gets its address to read or write it. */
-int milcgpu_plugin_hand_out(const void *field);
+/* The same, and fills the field itself if it is one of these kinds: call it before MILC gets its address to read or
+ * write it. */
+int milcgpu_plugin_hand_out(int kinds, const void *field);
 /* Drops values of these kinds: MILC has freed this field, or overwrites all of it; NULL: all values. */
 void milcgpu_plugin_drop_deferred(int kinds, const void *field);
 /* For make(): returns 0 if an input has changed since without an announcement. */
@@ -433,10 +435,9 @@ typedef struct {
 } milcgpu_plugin_lattice;
 
 /* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled),
- * also D of them; their sums and the fermion force use them there. Any other function of milcgpu that reads one has it
- * copied back first. most: at most as many at a time. again: 1: if the device is lost, and solutions with it, the
- * caller computes them again: `end` then returns 1, and until then MILC's routines continue with the content of their
- * fields. */
+ * also D of them; their sums and the fermion force use them there. Any other function of milcgpu that reads one copies
+ * it back first. most: at most this many at a time. again: 1: if the device is lost, and solutions with it, the caller
+ * computes them again: `end` then returns 1, and until then MILC's routines continue with what their fields hold. */
 void milcgpu_plugin_vectors_begin(int most, int again);
 int milcgpu_plugin_vectors_end(void);
 /* to = constant source + sum of weights[k] x[k] on one parity. 0: these solutions are not all on the device. */

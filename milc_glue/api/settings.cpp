@@ -84,8 +84,8 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_RECONSTRUCT", "auto 18 13 12 9 8", "auto",
          "reals of a long link in the sloppy part; auto: 9 on a GPU, 18 on the host"},
         {"MILCGPU_AUTO", "1 no_eigenvectors 0", "1",
-         "1: fields stay on the device between routines, what belongs together is solved together, and links that many "
-         "solves use get eigenvectors; no_eigenvectors: without eigenvectors; 0: nothing of this: every routine reads "
+         "1: fields stay on the device between routines, sources and colours are solved together, and links that many "
+         "solves use get eigenvectors; no_eigenvectors: without eigenvectors; 0: none of this: every routine reads "
          "its "
          "input from MILC's memory and writes its output back"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
@@ -93,17 +93,17 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_TABLE", "0, or file names that end in .csv or .json", "0", "a file for the table at exit",
          is_table_file},
-        {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
+        {"MILCGPU_VERIFY", "0 1", "1", "1: every solve compares checksums of the data on the device"},
         {"MILCGPU_DIRECT", "1 host 0", "1",
-         "ghosts and sums between GPUs of a host. host: through its memory, as where GPUs do not reach each other's; "
+         "ghosts and sums between GPUs of a host. host: through its memory, as if GPUs do not reach each other's; "
          "0: "
          "as messages, as between hosts"},
         {"MILCGPU_GPU_MPI", "auto 0 1 step", "auto",
-         "messages between GPUs that do not reach each other. auto: from GPU memory where MPI says that it takes that, "
-         "and a test shows it; 0: through the host; 1: also where MPI does not say so, which may crash it; step: as 1, "
+         "messages between GPUs that do not reach each other. auto: from GPU memory if MPI says that it accepts that, "
+         "and a test succeeds; 0: through the host; 1: also if MPI does not say so, which may crash it; step: as 1, "
          "and "
          "also in the steps of a solve, where kernels wait for them"},
-        {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},
+        {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another rank", is_seconds},
         {"MILCGPU_TEST", test_allows.c_str(), "0", "for tests and to find faults: docs/reference.md", is_test_words}};
     return table;
 }
@@ -178,7 +178,7 @@ std::string unknown_names() {
         const auto former = std::find_if(former_settings().begin(), former_settings().end(),
                                          [&](const FormerSetting &one) { return name == one.name; });
         if (former != former_settings().end()) {
-            text += format("%s is set, but there is no such setting any more; say %s", former->name, former->instead);
+            text += format("%s is set, but this setting no longer exists; use %s", former->name, former->instead);
             continue;
         }
         const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto &a, const auto &b) {

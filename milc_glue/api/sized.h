@@ -1,7 +1,7 @@
 // Structs of the C interface that begin with struct_size: the accepted sizes, and copies from and to callers whose
 // header is older than the library.
 #pragma once
-#include "milc_glue/api/context.h"
+#include "milc_glue/api/checks.h"
 #include "milc_glue/api/milcgpu_dirac.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/api/milcgpu_file.h"

@@ -4,6 +4,7 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/checksum_room.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/api/sized.h"
 #include <algorithm>
@@ -124,15 +125,15 @@ void milcgpu::require_alike_settings(const std::vector<RankSettings> &facts) {
         const RankSettings &here = facts[rank], &there = facts[0];
         if (here.backend != there.backend)
             refuse(format("rank %zu of %zu would run on the %s backend, rank 0 on %s: set MILCGPU_BACKEND on all of "
-                          "them, or see that each has a GPU",
+                          "them, or make sure that each has a GPU",
                           rank, facts.size(), name(static_cast<Backend>(here.backend)),
                           name(static_cast<Backend>(there.backend))));
         for (const auto &[name, mine, theirs] :
              {std::make_tuple("MILCGPU_VERIFY", here.verify, there.verify),
               std::make_tuple("MILCGPU_TEST=check_halo", here.check_halo, there.check_halo)})
             if (mine != theirs)
-                refuse(format("%s is %d on rank %zu of %zu, and %d on rank 0: set it on all of them alike", name, mine,
-                              rank, facts.size(), theirs));
+                refuse(format("%s is %d on rank %zu of %zu, and %d on rank 0: set the same value on all ranks", name,
+                              mine, rank, facts.size(), theirs));
         boxes.push_back(here.box);
     }
     check_boxes(boxes);
@@ -143,7 +144,7 @@ void milcgpu::require_a_gpu_each(const std::vector<LocalRank> &places) {
         for (size_t before = 0; before < rank && places[rank].text[0] != '\0'; ++before)
             if (std::strncmp(places[rank].text, places[before].text, sizeof places[rank].text) == 0)
                 refuse(format("ranks %zu and %zu of %zu are both on %.127s: start as many ranks a host as it has GPUs, "
-                              "or see that each rank is given its own (MILCGPU_DEVICE, CUDA_VISIBLE_DEVICES); "
+                              "or give each rank its own GPU (MILCGPU_DEVICE, CUDA_VISIBLE_DEVICES); "
                               "MILCGPU_TEST=share_gpu allows it, for tests",
                               before, rank, places.size(), places[rank].text));
 }

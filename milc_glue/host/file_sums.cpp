@@ -85,6 +85,16 @@ uint32_t crc32_of(const void *data, size_t bytes) {
 
 SumPair record_sums(size_t place, uint32_t crc) { return {rotated(crc, place % 29), rotated(crc, place % 31)}; }
 
+uint32_t sum_of_words(const void *words, size_t bytes, bool turned) {
+    uint32_t sum = 0;
+    for (size_t k = 0; k < bytes / 4; ++k) {
+        uint32_t word;
+        std::memcpy(&word, static_cast<const unsigned char *>(words) + 4 * k, 4);
+        sum += turned ? __builtin_bswap32(word) : word;
+    }
+    return sum;
+}
+
 void turn_round(void *data, size_t bytes, size_t word) {
     unsigned char *const at = static_cast<unsigned char *>(data);
     for (size_t k = 0; k + word <= bytes; k += word)

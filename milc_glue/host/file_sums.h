@@ -1,4 +1,5 @@
-// Checksums of lattice files. Both combine parts by exclusive or, so parts may be added in any order and by any rank.
+// Checksums of lattice files. Parts may be added in any order and by any rank: SumPair combines them by exclusive or,
+// NERSC's sum by addition.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -37,6 +38,9 @@ uint32_t crc32_of(const void *data, size_t bytes);
 
 // QIO's suma and sumb: of the CRC of each site's record, rotated by the site's place in the file modulo 29 and 31.
 SumPair record_sums(size_t place, uint32_t crc);
+
+// NERSC's checksum: the sum of all words of 32 bits, modulo 2^32. turned: the words are not in this machine's order.
+uint32_t sum_of_words(const void *words, size_t bytes, bool turned);
 
 // Reverses the bytes of words of 4 or 8 bytes.
 void turn_round(void *data, size_t bytes, size_t word);

@@ -2,20 +2,13 @@
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/lime.h"
+#include "milc_glue/host/nersc_file.h"
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 namespace milcgpu {
-
-namespace {
-
-constexpr uint32_t milc_magic = 20103;
-constexpr size_t sums_at = 88, data_at = 96, time_bytes = 64;
-
-std::string text_of(const std::array<int, 4> &n) { return format("%d x %d x %d x %d", n[0], n[1], n[2], n[3]); }
-std::string text_of(const SumPair &sums) { return format("%x %x", sums.first, sums.second); }
 
 void check_extents(const std::string &path, size_t byte, const long long (&extents)[4], SiteFileHead &head) {
     double volume = 1;
@@ -27,6 +20,14 @@ void check_extents(const std::string &path, size_t byte, const long long (&exten
     }
 }
 
+namespace {
+
+constexpr uint32_t milc_magic = 20103;
+constexpr size_t sums_at = 88, data_at = 96, time_bytes = 64;
+
+std::string text_of(const std::array<int, 4> &n) { return format("%d x %d x %d x %d", n[0], n[1], n[2], n[3]); }
+std::string text_of(const SumPair &sums) { return format("%x %x", sums.first, sums.second); }
+
 uint32_t first_word(const FileBytes &file) {
     uint32_t first;
     if (file.size() < sizeof first)
@@ -37,9 +38,10 @@ uint32_t first_word(const FileBytes &file) {
 
 std::optional<FileKind> kind_of(uint32_t first) {
     const auto is = [&](uint32_t magic) { return first == magic || __builtin_bswap32(first) == magic; };
-    return is(lime_magic)   ? std::optional(FileKind::scidac)
-           : is(milc_magic) ? std::optional(FileKind::milc)
-                            : std::nullopt;
+    return is(lime_magic)                                        ? std::optional(FileKind::scidac)
+           : is(milc_magic)                                      ? std::optional(FileKind::milc)
+           : std::memcmp(&first, nersc_start, sizeof first) == 0 ? std::optional(FileKind::nersc)
+                                                                 : std::nullopt;
 }
 
 // ---- version 5
@@ -217,11 +219,37 @@ std::string place_in(const Box &box, size_t k) {
     return text;
 }
 
+// Completes a link of which two rows are known: row 2 is the complex conjugate of row 0 x row 1.
+template <class From, class To> void convert_two_rows(void *to, const void *from, int links) {
+    for (int link = 0; link < links; ++link) {
+        From u[12];
+        std::memcpy(u, static_cast<const From *>(from) + 12 * link, sizeof u);
+        To *const made = static_cast<To *>(to) + 18 * link;
+        for (int k = 0; k < 12; ++k)
+            made[k] = To(u[k]);
+        for (int c = 0; c < 3; ++c) {
+            const int a = 2 * ((c + 1) % 3), b = 2 * ((c + 2) % 3);
+            const auto product = [&](int i, int j) { // conj(u[0][i] u[1][j])
+                const double re = double(u[i]) * u[6 + j] - double(u[i + 1]) * u[7 + j],
+                             im = double(u[i]) * u[7 + j] + double(u[i + 1]) * u[6 + j];
+                return std::array<double, 2>{re, -im};
+            };
+            const auto first = product(a, b), second = product(b, a);
+            made[12 + 2 * c] = To(first[0] - second[0]), made[13 + 2 * c] = To(first[1] - second[1]);
+        }
+    }
+}
+Convert to_field_of_two_rows(int real_bytes, const SiteField &field) {
+    return real_bytes == 8 ? (field.in_double ? convert_two_rows<double, double> : convert_two_rows<double, float>)
+                           : (field.in_double ? convert_two_rows<float, double> : convert_two_rows<float, float>);
+}
+
 // Sums records that pass through, and corrects their byte order.
 class PassingSums {
   public:
-    PassingSums(FileKind kind, size_t record, size_t turned_word = 0)
-        : kind_(kind), record_(record), turned_word_(turned_word) {}
+    // turned_word: bytes of the numbers whose order is corrected; 0: none. turned: the records come in the other order.
+    PassingSums(FileKind kind, size_t record, bool turned, size_t turned_word = 0)
+        : kind_(kind), turned_(turned), record_(record), turned_word_(turned_word) {}
     void operator()(const std::vector<SiteRecords::Run> &runs) {
         constexpr size_t most = 256; // records at once
         std::vector<SiteRecords::Run> parts;
@@ -235,33 +263,43 @@ class PassingSums {
         {
             RotatedSums words;
             SumPair crc;
+            uint32_t plain = 0;
 #pragma omp for schedule(static)
             for (size_t k = 0; k < parts.size(); ++k) {
                 const auto &[place, count, at] = parts[k];
                 for (size_t i = 0; i < count && kind_ == FileKind::scidac; ++i)
                     crc.join(record_sums(place + i, crc32_of(at + i * record_, record_)));
+                if (kind_ == FileKind::nersc)
+                    plain += sum_of_words(at, count * record_, turned_);
                 if (turned_word_ != 0)
                     turn_round(at, count * record_, turned_word_);
                 if (kind_ == FileKind::milc)
                     words.add_at(place * (record_ / 4), at, count * record_);
             }
 #pragma omp critical(sums_of_a_file)
-            words_.join(words), crc_.join(crc);
+            words_.join(words), crc_.join(crc), plain_ += plain;
         }
     }
     SumPair of_all_ranks(Ranks &ranks) const {
+        struct Mine {
+            SumPair pair;
+            uint32_t plain;
+        };
         SumPair sums;
-        for (const SumPair &there :
-             ranks.gathered("checksums of a file", kind_ == FileKind::milc ? words_.pair() : crc_))
-            sums.join(there);
-        return sums;
+        uint32_t plain = 0;
+        for (const Mine &there :
+             ranks.gathered("checksums of a file", Mine{kind_ == FileKind::milc ? words_.pair() : crc_, plain_}))
+            sums.join(there.pair), plain += there.plain;
+        return kind_ == FileKind::nersc ? SumPair{plain, 0} : sums;
     }
 
   private:
     FileKind kind_;
+    bool turned_;
     size_t record_, turned_word_;
     RotatedSums words_;
     SumPair crc_;
+    uint32_t plain_ = 0;
 };
 
 SiteRecords::Fault fault_of(const Ranks &ranks, const std::string &path, const char *verb) {
@@ -270,7 +308,7 @@ SiteRecords::Fault fault_of(const Ranks &ranks, const std::string &path, const c
                      format("%s, byte %zu: cannot be %s%s (%s); %s", quoted_name(path).c_str(), byte, verb,
                             ranks.size() > 1 ? " on this rank" : "",
                             code < 0 ? "the file ends here" : std::strerror(code),
-                            code < 0 ? "copy it again, and see that nothing writes it meanwhile" : "check the disk"));
+                            code < 0 ? "copy it again, and make sure that nothing writes to it" : "check the disk"));
     };
 }
 
@@ -289,7 +327,7 @@ bool takes_part(Ranks &ranks, const std::string &path, OpenFile &file, Readers w
     ranks.collective("a file that is opened", [&] {
         if ((who == Readers::everyone || ranks.rank() == 0) && !same)
             throw Error(Status::bad_argument,
-                        format("%s %s; put it where the hosts of all ranks have it under this name",
+                        format("%s %s; put it where the hosts of all ranks see it under this name",
                                quoted_name(path).c_str(),
                                mine.code != 0
                                    ? format("cannot be opened (%s)", std::strerror(mine.code)).c_str()
@@ -312,6 +350,8 @@ std::string front_of(const std::array<int, 4> &n, const GaugeForm &form, const S
         put(sums_at, sums.first), put(sums_at + 4, sums.second);
         return head;
     }
+    if (form.kind == FileKind::nersc)
+        return nersc_front(n, form, sums.first);
     const char *const xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
     const bool is_double = form.real_bytes == 8;
     const size_t bytes = size_t(form.real_bytes) * reals_of_links * size_t(n[0]) * n[1] * n[2] * n[3];
@@ -344,7 +384,7 @@ std::string front_of(const std::array<int, 4> &n, const GaugeForm &form, const S
 }
 
 std::string end_of(const GaugeForm &form, const SumPair &sums) {
-    if (form.kind == FileKind::milc)
+    if (form.kind != FileKind::scidac)
         return "";
     return lime_record("scidac-checksum",
                        format("<?xml version=\"1.0\" encoding=\"UTF-8\"?><scidacChecksum><version>1.0</version>"
@@ -376,7 +416,9 @@ std::optional<SiteFileHead> known_head_of(const std::string &path, int reals) {
     const std::optional<FileKind> kind = kind_of(first);
     if (!kind)
         return {};
-    return *kind == FileKind::scidac ? lime_head(file, reals) : milc_head(file, first != milc_magic);
+    return *kind == FileKind::scidac  ? lime_head(file, reals)
+           : *kind == FileKind::nersc ? nersc_head(file)
+                                      : milc_head(file, first != milc_magic);
 }
 
 std::optional<FileKind> kind_of(const std::string &path) { return kind_of(first_word(FileBytes(path))); }
@@ -384,8 +426,8 @@ std::optional<FileKind> kind_of(const std::string &path) { return kind_of(first_
 SiteFileHead head_of(const std::string &path, int reals) {
     const std::optional<SiteFileHead> head = known_head_of(path, reals);
     if (!head)
-        refuse_file(path, 0, "neither a gauge file of MILC's version 5 nor a SciDAC or ILDG file",
-                    "convert it with MILC");
+        refuse_file(path, 0, "neither a gauge file of MILC's version 5 nor a SciDAC, ILDG or NERSC file",
+                    "write it in one of these formats");
     if (head->listed && head->kind == FileKind::scidac)
         refuse_file(path, 0, "one of several files of a lattice",
                     "join them with QIO, or save a single file with MILC");
@@ -424,12 +466,14 @@ SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const 
     const size_t bytes = head.site_bytes();
     SiteRecords records(ranks, box, bytes, head.data, takes, grain);
     const SiteAddresses address(box, field);
-    const Convert converted = to_field(head.real_bytes, field);
-    PassingSums sums(head.kind, bytes, head.turned ? size_t(head.real_bytes) : 0);
+    const bool whole_links = head.rows == 3;
+    const Convert converted =
+        whole_links ? to_field(head.real_bytes, field) : to_field_of_two_rows(head.real_bytes, field);
+    PassingSums sums(head.kind, bytes, head.turned != 0, head.turned ? size_t(head.real_bytes) : 0);
     const auto take = [&](size_t first, size_t count, unsigned char *at) {
 #pragma omp parallel for schedule(static) if (count * bytes >= few_bytes)
         for (size_t k = 0; k < count; ++k)
-            converted(address(first + k), at + k * bytes, head.reals);
+            converted(address(first + k), at + k * bytes, whole_links ? head.reals : head.reals / 18);
     };
     records.read(file, std::ref(sums), take, fault_of(ranks, path, "read"));
     return sums.of_all_ranks(ranks);
@@ -446,8 +490,8 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
                          const GaugeForm &form, Readers writers, const SiteRecords::Grain &grain, bool *disk_failed) {
     bool unused;
     bool &is_begun = *(disk_failed != nullptr ? disk_failed : &unused) = false;
-    const bool scidac = form.kind == FileKind::scidac;
-    const size_t bytes = size_t(form.real_bytes) * reals_of_links;
+    const bool big_endian = form.kind != FileKind::milc;
+    const size_t bytes = size_t(form.real_bytes) * reals_of_links / 3 * form.rows;
     const double data_bytes = double(bytes) * box.whole_sites();
     WholeFile whole; // on rank 0
     struct Start {
@@ -473,15 +517,18 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
     SiteRecords records(ranks, box, bytes, start.data, takes, grain);
     const SiteAddresses address(box, links);
     const Convert converted = from_field(form.real_bytes, links);
-    PassingSums sums(form.kind, bytes);
+    PassingSums sums(form.kind, bytes, big_endian);
     size_t lost = SIZE_MAX; // the first site of the box with a number that the file cannot hold
+    const int reals = 6 * form.rows;
+    const size_t link_bytes = size_t(reals) * form.real_bytes, own_link_bytes = links.in_double ? 144 : 72;
     const auto give = [&](size_t first, size_t count, unsigned char *at) {
 #pragma omp parallel for schedule(static) reduction(min : lost) if (count * bytes >= few_bytes)
         for (size_t k = 0; k < count; ++k) {
-            converted(at + k * bytes, address(first + k), reals_of_links);
-            if (!are_finite(at + k * bytes, reals_of_links, form.real_bytes))
+            for (int mu = 0; mu < 4; ++mu)
+                converted(at + k * bytes + mu * link_bytes, address(first + k) + mu * own_link_bytes, reals);
+            if (!are_finite(at + k * bytes, 4 * reals, form.real_bytes))
                 lost = std::min(lost, first + k);
-            if (scidac)
+            if (big_endian)
                 turn_round(at + k * bytes, bytes, size_t(form.real_bytes));
         }
     };
@@ -493,10 +540,10 @@ SiteFileHead write_gauge(Ranks &ranks, const Box &box, const std::string &path, 
                                "number of %d bytes holds",
                                quoted_name(path).c_str(), place_in(box, lost).c_str(), form.real_bytes));
     });
-    SiteFileHead head{
-        form.kind, box.whole, form.real_bytes, reals_of_links, int(scidac), 0, start.data, 1, sums.of_all_ranks(ranks),
-        ""};
-    if (!scidac)
+    SiteFileHead head{form.kind, box.whole, form.real_bytes, reals_of_links, int(big_endian), 0, start.data, 1,
+                      {},        "",        form.rows,       form.plaquette};
+    head.sums = sums.of_all_ranks(ranks);
+    if (form.kind != FileKind::scidac)
         form.time.copy(head.time, time_bytes - 1);
     ranks.collective("a file that is written", [&] {
         const int synced = file.sync(), closed = file.close();

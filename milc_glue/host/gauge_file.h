@@ -1,11 +1,12 @@
-// Gauge fields in files, read and written by all ranks: MILC's version 5, SciDAC and ILDG single files. Links carry no
-// phases in such files. Real numbers are converted to the precision of the field.
+// Gauge fields in files, read and written by all ranks: MILC's version 5, SciDAC and ILDG single files, NERSC archives.
+// Links carry no phases in such files. Real numbers are converted to the precision of the field.
 //
 //   version 5   byte 0   int32 20103, extents[4], char time[64], int32 order of the sites: 0 (x fastest)
 //               byte 88  uint32 sum29, sum31
 //               byte 96  for each site four 3x3 complex matrices of floats, row by row. All in one byte order
 //   LIME        records of a header of 144 bytes and data padded to 8 bytes, big endian; the links are in
 //               scidac-binary-data or ildg-binary-data, float or double
+//   NERSC       nersc_file.h
 //
 // All functions throw Error(bad_argument) on all ranks. The message has the file, the byte, what is wrong and what to
 // do.
@@ -13,25 +14,28 @@
 #include "gpu_kernels/machine/comm/boxes.h"
 #include "milc_glue/host/file_sums.h"
 #include "milc_glue/host/site_records.h"
+#include <cmath>
 #include <optional>
 #include <string>
 
 namespace milcgpu {
 
-enum class FileKind { milc = 1, scidac = 2 };
+enum class FileKind { milc = 1, scidac = 2, nersc = 3 };
 
 // The head of a file.
 struct SiteFileHead {
     FileKind kind;
     std::array<int, 4> extents;
-    int real_bytes, reals; // bytes of a number; numbers per site
-    int turned;            // 1: the byte order is not this machine's
-    int listed;            // 1: the sites are in an order of their own or in several files, which is not read
-    size_t data;           // byte of the first site
-    int has_sums;          // 0: the file has no checksums (ILDG files of other programs)
-    SumPair sums;          // kind milc: sum29, sum31; scidac: suma, sumb
-    char time[64];         // empty if the format has no time
-    size_t site_bytes() const { return size_t(reals) * real_bytes; }
+    int real_bytes, reals;  // bytes of a number; numbers per site of a field
+    int turned;             // 1: the byte order is not this machine's
+    int listed;             // 1: the sites are in an order of their own or in several files, which is not read
+    size_t data;            // byte of the first site
+    int has_sums;           // 0: the file has no checksums (ILDG files of other programs)
+    SumPair sums;           // kind milc: sum29, sum31; scidac: suma, sumb; nersc: the sum of all words, 0
+    char time[64];          // empty if the format has no time
+    int rows = 3;           // of each link in the file; 2: kind nersc without the third rows
+    double plaquette = NAN; // kind nersc: mean of Re tr / 3, if the file says it
+    size_t site_bytes() const { return size_t(reals) / 3 * rows * real_bytes; }
     double sites() const { return double(extents[0]) * extents[1] * extents[2] * extents[3]; }
 };
 constexpr int reals_of_links = 4 * 18, reals_of_vector = 6;
@@ -49,6 +53,8 @@ struct FileTexts {
 };
 FileTexts texts_of(const std::string &path);
 
+// Throws if these cannot be the extents of a lattice; byte: where the file says them. Else fills head.extents.
+void check_extents(const std::string &path, size_t byte, const long long (&extents)[4], SiteFileHead &head);
 // Throws if the file is of another lattice.
 void require_extents(const std::string &path, const SiteFileHead &head, const std::array<int, 4> &whole);
 
@@ -93,13 +99,18 @@ SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const 
 // Throws if the checksum is not the head's.
 void require_sums(const std::string &path, const SiteFileHead &head, const SumPair &found);
 
-// How a file is written: version 5 in single precision and the machine's byte order, SciDAC and ILDG with QIO's bytes.
+// How a file is written: version 5 in single precision and the machine's byte order, SciDAC and ILDG with QIO's bytes,
+// NERSC in big endian.
 struct GaugeForm {
     FileKind kind = FileKind::milc;
-    std::string time = {};               // of writing; version 5 keeps at most 63 characters
-    int real_bytes = 4;                  // scidac: 4 or 8
-    std::string about = {}, record = {}; // scidac: the texts (XML) of the file and of the field
-    std::optional<std::string> lfn = {}; // scidac: ILDG, with this name
+    std::string time = {};                // of writing; version 5 keeps at most 63 characters
+    int real_bytes = 4;                   // scidac, nersc: 4 or 8
+    std::string about = {}, record = {};  // scidac: the texts (XML) of the file and of the field
+    std::optional<std::string> lfn = {};  // scidac: ILDG, with this name
+    int rows = 3;                         // nersc: 2 leaves the third rows out
+    double plaquette = NAN, link_trace = 0; // nersc: means of Re tr / 3
+    std::string ensemble_id = {}, ensemble_label = {};
+    int sequence_number = 0;
 };
 // The file gets its name when it is whole and on the disk; until then an older file of that name stays. Returns its
 // head. Throws Error(nan_or_inf) if a number is not finite in the file's precision. disk_failed (out), on rank 0: if

@@ -28,7 +28,7 @@ void keep_freed_memory() {
 #if defined(M_MMAP_MAX) && defined(M_TRIM_THRESHOLD)
     if (mallopt(M_MMAP_MAX, 0) == 0 || mallopt(M_TRIM_THRESHOLD, -1) == 0) // another allocator returns 0
         return;
-    // Pages that the heap gets later have the advice that is given here. They take no memory until they are touched.
+    // This advice holds for pages that the heap gets later. They take no memory until they are touched.
     const size_t ahead = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4;
     void *const pages = std::malloc(ahead);
     if (pages == nullptr)

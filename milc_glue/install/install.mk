@@ -4,7 +4,7 @@ LIBDIR ?= $(PREFIX)/lib
 
 two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUDA)),build/cuda and build/host are both built: say which to install$(comma) CUDA=1 or CUDA=0)
 
-# Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
+# Builds nothing: installs what is in build/. If that is incomplete or older than its sources, a message says what to do.
 install: | $(filter all lib,$(MAKECMDGOALS))
 	@$(if $(two_are_built),echo 'milcgpu: $(two_are_built)' >&2; exit 1)
 	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $$(ls $(programs) 2>/dev/null) 2>/dev/null || { \

@@ -35,14 +35,14 @@ trap 'rm -f "$new"' EXIT
 folder() {
     [ -d "$root/$1" ] && return
     case $1 in .) ;; */*) folder "${1%/*}" ;; *) folder . ;; esac
-    mkdir -p "$root/$1" || fail "$root/$1 cannot be made: give a PREFIX where you may write, or the rights (sudo)"
+    mkdir -p "$root/$1" || fail "$root/$1 cannot be created: choose a PREFIX that you can write to, or use sudo"
     echo "d $1" >>"$new"
 }
 # put MODE FILE PLACE: a copy, at PLACE in the prefix. Scripts can be run.
 put() {
     folder "${3%/*}"
     case $3 in *.sh) mode=755 ;; *) mode=$1 ;; esac
-    install -m "$mode" "$2" "$root/$3" || fail "$root/$3 cannot be written: give a PREFIX where you may write, or the rights (sudo)"
+    install -m "$mode" "$2" "$root/$3" || fail "$root/$3 cannot be written: choose a PREFIX that you can write to, or use sudo"
     echo "f $3" >>"$new"
 }
 link() { # link TARGET PLACE

@@ -58,9 +58,9 @@ FatLinkArguments checked(CallArguments &call, const milcgpu_context &context, co
         for (int j = 0; j < k; ++j)
             if (sets[k].links != nullptr && sets[j].links != nullptr &&
                 (sets[k].links == sets[j].links || (*sets[k].links != nullptr && *sets[k].links == *sets[j].links)))
-                refuse(format("sets[%d].links is that of sets[%d]: a handle holds one set", k, j));
+                refuse(format("sets[%d].links is also the handle of sets[%d]: a handle holds one set", k, j));
         if (sets[k].fat == nullptr && sets[k].lng == nullptr && sets[k].links == nullptr)
-            refuse(format("sets[%d] wants nothing: fat, lng and links are all NULL", k));
+            refuse(format("sets[%d] requests nothing: fat, lng and links are all NULL", k));
         for (const auto &[field, member] : {std::pair(sets[k].fat, "fat"), {sets[k].lng, "lng"}}) {
             Name name("sets");
             name.index[0] = k, name.parts[name.last = 1] = member;
@@ -161,7 +161,8 @@ class Maker {
         if (out.to.real == Precision::single && !(found.largest < INFINITY))
             throw Error(
                 Status::nan_or_inf,
-                format("%s: an element is too large for the single precision of the field that it is for", out.what));
+                format("%s: an element is too large for single precision, the precision of the field that receives it",
+                       out.what));
     }
 
     bool is_sent(const LinkField &field) const {
@@ -245,7 +246,7 @@ class Maker {
             if (keep_y)
                 y = field(a_.precision, "HISQ links");
             for (LinkField *one : {&v, &y, &made})
-                if (one->bytes() > 0 && (halo_ == nullptr || one != &made)) // its margin is filled otherwise
+                if (one->bytes() > 0 && (halo_ == nullptr || one != &made)) // with a halo, W's margin is filled below
                     one->clear_behind(context_.geometry), one->keep_sum();
         });
         const LinkField &w = kept(std::move(made));
@@ -253,7 +254,7 @@ class Maker {
         timed([&] {
             const LinkField &around = around_.of(links, a_.fat7.reach());
             make_fat(around, a_.fat7, v);
-            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // and asked then
+            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // tested then
             report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w, !v_is_sent);
             if (!v_is_sent)
                 asked_->used_up(v, "HISQ's V");
@@ -382,48 +383,54 @@ void empty_unless_it_holds(AskedFields &asked, milcgpu_links &links) {
     }
 }
 
-// The two entries. check(arguments, spec) checks their arguments.
+// The two entries. handle: the argument that has the context. check(arguments, spec) checks their arguments.
+struct MakeCall {
+    const char *function, *handle;
+    const milcgpu_fatlink_set *sets;
+    int n_sets;
+    const milcgpu_hisq_links *hisq;
+};
 template <class Check>
-milcgpu_status make_links(milcgpu_context *context, const char *function, const milcgpu_fatlink_spec *given,
-                          const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                          milcgpu_fatlink_report *report, const Check &check, const char *handle = "context") {
+milcgpu_status make_links(milcgpu_context *context, const MakeCall &of, const milcgpu_fatlink_spec *given,
+                          milcgpu_fatlink_report *report, const Check &check) {
+    const milcgpu_fatlink_set *const sets = of.sets;
     milcgpu_fatlink_report filled{};
     filled.struct_size = sizeof filled;
     std::vector<milcgpu_links **> made_here;
     bool begun = false;
-    const milcgpu_status status = guarded(context, function, [&] {
-        require(context, function, handle);
+    const milcgpu_status status = guarded(context, of.function, [&] {
+        require(context, of.function, of.handle);
         FatLinkArguments a{};
         milcgpu_fatlink_spec spec{};
-        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+        same_on_all_ranks(*context, of.function, [&](CallArguments &call) {
             spec = call.copy_of("spec", given);
             require_sizes(report, 1);
             a = check(call, spec);
-            for (int k = 0; k < n_sets; ++k)
+            for (int k = 0; k < of.n_sets; ++k)
                 if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
                     refuse(format("sets[%d].links belongs to another context", k));
             begun = true;
-            made_here.reserve(n_sets);
-            for (int k = 0; k < n_sets; ++k)
+            made_here.reserve(of.n_sets);
+            for (int k = 0; k < of.n_sets; ++k)
                 if (sets[k].links != nullptr && *sets[k].links == nullptr) {
                     *sets[k].links = new milcgpu_links(context);
                     made_here.push_back(sets[k].links);
                 }
         });
         const CallMeter meter(*context->device);
-        Maker(*context, spec, a, filled).make(sets, n_sets, hisq);
+        Maker(*context, spec, a, filled).make(sets, of.n_sets, of.hisq);
         meter.fill(filled);
         context->log(2, [&] {
             return format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular "
                           "values",
-                          spec.hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
+                          spec.hisq ? "HISQ" : "fat", of.n_sets, name(a.precision), filled.seconds * 1e3,
                           filled.kernel_seconds * 1e3, filled.gflops,
                           static_cast<unsigned long long>(filled.svd_links));
         });
         return Status::ok;
     });
     if (status != MILCGPU_OK && begun)
-        empty_handles(sets, n_sets, made_here);
+        empty_handles(sets, of.n_sets, made_here);
     return report_to_caller(status, filled, report);
 }
 
@@ -440,7 +447,7 @@ milcgpu_status milcgpu_links_make(milcgpu_context *context, const milcgpu_fatlin
         a.gauge = host;
         return a;
     };
-    return make_links(context, "milcgpu_links_make", spec, sets, n_sets, hisq, report, check);
+    return make_links(context, {"milcgpu_links_make", "context", sets, n_sets, hisq}, spec, report, check);
 }
 
 milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
@@ -455,8 +462,8 @@ milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatl
         a.resident = &gauge->u;
         return a;
     };
-    return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_make_links", spec, sets, n_sets, hisq,
-                      report, check, "gauge");
+    return make_links(gauge != nullptr ? gauge->context : nullptr,
+                      {"milcgpu_gauge_make_links", "gauge", sets, n_sets, hisq}, spec, report, check);
 }
 
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to) {

@@ -1,6 +1,6 @@
 // The C interface to gauge fixing and APE smearing.
-#include "gpu_kernels/gauge/flow/gauge_fix.h"
 #include "gpu_kernels/fields/asked_fields.h"
+#include "gpu_kernels/gauge/flow/gauge_fix.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
@@ -136,7 +136,7 @@ milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_s
             ape_smear(g.device(), around.box(), around.of(g.u, ape_reach), ape, to, count.data());
             for (int k = 1; k < full.times; ++k) {
                 std::swap(from, to);
-                to.keep_sum(); // anew
+                to.keep_sum(); // starts a new checksum
                 ape_smear(g.device(), around.box(), around.of(from, ape_reach), ape, to, count.data());
                 asked.unchanged(from, "smeared links");
             }

@@ -32,11 +32,11 @@ FlowMethod method_of(const milcgpu_flow_spec &spec, Precision precision) {
     const double least = precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
                                                          : std::numeric_limits<float>::epsilon();
     if (integrator->adaptive() && !at_least(least).holds(spec.tolerance))
-        refuse(format("spec.tolerance is %g: links in %s precision keep no less than %.1e", spec.tolerance,
+        refuse(format("spec.tolerance is %g: links in %s precision resolve no less than %.1e", spec.tolerance,
                       name(precision), least));
     if (!integrator->adaptive() && spec.stop / spec.step > spec.most_steps + 0.5)
-        refuse(format("spec.stop %g in steps of %g is %.0f steps, spec.most_steps is %d", spec.stop, spec.step,
-                      std::ceil(spec.stop / spec.step), spec.most_steps));
+        refuse(format("spec.stop %g in steps of %g is %.0f steps, but spec.most_steps is %d: raise it, or spec.step",
+                      spec.stop, spec.step, std::ceil(spec.stop / spec.step), spec.most_steps));
     return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, spec.anisotropy, signs_of(spec.signs), spec.exp_order};
 }
 
@@ -119,7 +119,7 @@ class FlowRun {
     double change(double distance) const {
         return std::isfinite(distance) ? std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0) : 0.1;
     }
-    // last: shortened to end at spec.stop. False: the step became shorter than step_ was.
+    // last: the step is shortened to end at spec.stop. Returns false if it became shorter than step_ was.
     bool make_step(bool last) {
         const double asked = step_;
         for (;;) {
@@ -271,8 +271,8 @@ milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec 
                   "to go on from there, or allow more steps",
                   taken, full.most_steps, time)
             : format(
-                  "sqrt(8 t) is %.3g at flow time %g, the largest extent, and t^2 E has not come to 0.45 with a slope "
-                  "of 0.35: take a larger lattice, or give spec.stop a time",
+                  "sqrt(8 t) is %.3g at flow time %g, the largest extent, and t^2 E has not reached 0.45 with a slope "
+                  "of 0.35: use a larger lattice, or set spec.stop to a time",
                   std::sqrt(8 * time), time));
 }
 

@@ -39,7 +39,7 @@ namespace milcgpu {
 inline void need_content(const milcgpu_gauge &gauge, const LinkField &field, const char *what) {
     if (gauge.context->verify && gauge.checksum_of(field) != field.checksum)
         throw Error(Status::corrupted, format("the device no longer holds %s that was put there: a bit flipped, or "
-                                              "somebody wrote there. It is empty now, and so is what the call was "
+                                              "other code wrote there. It is empty now, and so is what the call was "
                                               "making of it: load it again",
                                               what));
 }
@@ -54,7 +54,7 @@ inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_
         need_content(gauge, field, what);
     };
     try {
-        gauge.device().collective("a look at resident fields", look);
+        gauge.device().collective("the check of resident fields", look);
     } catch (const Error &error) {
         if (error.status() == Status::corrupted)
             version = 0;
@@ -63,8 +63,8 @@ inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_
 }
 constexpr const char *no_links = "the gauge field is empty: load it first (milcgpu_gauge_load)",
                      *no_momenta = "there are no momenta: load them first (milcgpu_momenta_load)";
-// For a call that writes elsewhere what it makes of the field, after its last read and before that write: the field
-// must not have changed during the call.
+// Call it after the last read of the field, before anything made from the field is written elsewhere. Throws if the
+// field has changed during the call.
 inline void need_links(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field", no_links);
 }
@@ -92,7 +92,7 @@ inline void need_momenta(milcgpu_gauge &gauge) {
 }
 // Prepares a call that checks the field at its end.
 inline void need_some(milcgpu_gauge &gauge, uint64_t version, const char *empty) {
-    gauge.device().collective("a look at resident fields", [&] {
+    gauge.device().collective("the check of resident fields", [&] {
         if (version == 0)
             refuse(empty);
     });

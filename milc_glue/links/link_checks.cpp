@@ -31,7 +31,7 @@ std::string milcgpu::place_of_link(long long link) {
 LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u, double limit,
                                             const Phases *phases) {
     const LinkStatistics statistics = link_statistics(device, u, geometry, phases);
-    device.collective("a look over a gauge field", [&] {
+    device.collective("the check of a gauge field", [&] {
         if (statistics.first_bad >= 0)
             throw Error(Status::nan_or_inf,
                         format("gauge field: the first element that is NaN, infinite or too large to be squared is in "
@@ -67,7 +67,7 @@ void milcgpu::need_signs(Device &device, const Geometry &geometry, const LinkFie
                          const Phases &phases, const SaidSigns &said) {
     const bool phased = said.signs == Signs::phases_in;
     if (found.of(phased ? Signs::phases_out : Signs::phases_in))
-        device.collective("a look at the signs of links", [&] {
+        device.collective("the check of the signs of links", [&] {
             const long long first = first_against(device, u, geometry, phases, said.signs);
             refuse(format("gauge field: links %s staggered phases are expected here, and these %s. Of %.0f links along "
                           "x, y and z, %.0f have a determinant of the wrong sign, the first is that of %s. %s",

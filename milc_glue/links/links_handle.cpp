@@ -30,14 +30,14 @@ void milcgpu::forget_solvers(milcgpu_links &handle) {
 
 ResidentLinks &milcgpu::resident(milcgpu_links &links) {
     if (!links.links || links.links->empty())
-        refuse("the links are empty: the last update failed");
+        refuse("the links are empty, because the last update failed: update them again");
     return *links.links;
 }
 
 ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links, const char *what) {
     require(links, what, "the handle");
     if (links->context != context)
-        refuse(format("%s: the handle belongs to another context than that of the call", what));
+        refuse(format("%s: the handle belongs to another context than the call", what));
     return resident(*links);
 }
 
@@ -68,7 +68,7 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
     if (context.halo)
         call.exchange = context.halo->before_dslash(in, 1 - parity);
     dslash(*context.device, call, Epilogue::plain);
-    context.device->collective("a look at D of a vector", [&] {
+    context.device->collective("the check of D of a vector", [&] {
         if (first_not_finite(*context.device, out) < 0)
             return;
         const long long bad = first_not_finite(*context.device, in);

@@ -55,7 +55,7 @@ ForceArguments checked(CallArguments &call, const milcgpu_force_spec *given) {
     if (links.signs)
         refuse("spec.links.signs: the gauge field of the handle carries phases");
     if (spec.n_sets > 0 && !links.hisq)
-        refuse(format("spec.n_sets is %d: sets of eps_naik are HISQ's", spec.n_sets));
+        refuse(format("spec.n_sets is %d, but only HISQ has sets of eps_naik: set it to 0", spec.n_sets));
     a.paths = coefficients(links.paths, "spec.links.paths");
     a.residues.assign(spec.residues, spec.residues + spec.n_terms);
     if (!links.hisq)
@@ -99,7 +99,7 @@ LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const 
         fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
         report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
     });
-    HisqDerivative made = hisq_derivative(device, box, u, v, w, a.hisq, terms, asked, halo);
+    HisqDerivative made = hisq_derivative(device, box, {u, v, w}, a.hisq, terms, asked, halo);
     report.svd_links += made.counts.by_singular_values;
     report.filtered_links = made.counts.filtered;
     return std::move(made.by_u);
@@ -125,14 +125,14 @@ void fermion_force(milcgpu_gauge &gauge, const ForceArguments &a, const ForceVec
     const LinkField by_u = derivative_on_box(gauge, a.is_hisq, a, {x, a.residues}, asked, report);
     need_links(gauge);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
-    device.collective("a look over a force", [&] {
+    device.collective("the check of a force", [&] {
         if (look.first_bad >= 0)
             throw Error(Status::nan_or_inf,
-                        format("the force has NaN or infinity, first in the link of %s: look for it in x, or for links "
+                        format("the force has NaN or infinity, first in the link of %s: check x, and look for links "
                                "that are nearly singular",
                                place_of_link(look.first_bad).c_str()));
     });
-    gauge.momenta_version = 0; // they are empty where something below fails
+    gauge.momenta_version = 0; // they are empty if anything below fails
     add_force(device, geometry, gauge.u, by_u, 2 * a.spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
@@ -192,7 +192,7 @@ std::vector<LoopPath> loop_paths(const milcgpu_context &context, CallArguments &
                               path.end()[mu], "xyzt"[mu]));
             if (context.box.has_halo(mu) && path.reach(mu) > loops_reach)
                 throw Error(Status::not_built,
-                            format("loop %d comes %d sites along %c, which ranks cut: up to %d are built", k,
+                            format("loop %d reaches %d sites along %c, which is cut over ranks: up to %d are built", k,
                                    path.reach(mu), "xyzt"[mu], loops_reach));
         }
     }
@@ -352,7 +352,7 @@ milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcg
                         });
                         g.device().timer_start();
                         const LinkField &u = around.of(g.u, c.reach());
-                        g.momenta_version = 0; // they are empty where something below fails
+                        g.momenta_version = 0; // they are empty if anything below fails
                         gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
                         filled.kernel_seconds = g.device().timer_stop_seconds();
                         filled.flops = gauge_force_flops(c) * g.geometry().volume();

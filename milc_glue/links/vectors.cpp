@@ -36,7 +36,7 @@ void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, 
         if (sum && *sum != checksum_of(vectors, k, parity)) {
             vectors.filled[parity][k] = false;
             throw Error(Status::corrupted, format("vector %d on %s sites is no longer what was put there: a bit "
-                                                  "flipped, or somebody wrote there. It is empty now: fill it again",
+                                                  "flipped, or other code wrote there. It is empty now: fill it again",
                                                   k, sites_of(parity)));
         }
     }
@@ -50,7 +50,7 @@ void milcgpu::begin_filling(milcgpu_vectors &vectors, int first, int count, int 
 }
 
 void milcgpu::now_filled(milcgpu_vectors &vectors, int first, int count, int parity, bool with_sums) {
-    vectors.context->device->synchronize(); // an error is this call's
+    vectors.context->device->synchronize(); // an error belongs to this call
     for (int k = first; k < first + count; ++k) {
         if (with_sums && vectors.context->verify)
             vectors.sums[parity][k] = checksum_of(vectors, k, parity);
@@ -77,7 +77,7 @@ VectorPlace::VectorPlace(const milcgpu_context *context, const milcgpu_vector &v
     : vectors_(vector.of), index_(vector.index) {
     require(vectors_, what, "the vectors");
     if (vectors_->context != context)
-        refuse(format("%s: vectors of another context than that of the call", what));
+        refuse(format("%s: the vectors belong to another context than the call", what));
     need_vectors(*vectors_, index_, 1, what);
 }
 
@@ -205,7 +205,7 @@ milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, do
                     refuse(format("%s: all vectors of the call must have the precision of to", name));
             }
             if (x.of == to.of && x.index == to.index)
-                refuse("to: it is x, too, and would be overwritten before x is read: take another vector");
+                refuse("to: it is x, too, and would be overwritten before x is read: use another vector");
             call("scale", scale, any_finite), call("a", a, any_finite);
             need_filled(*x.of, x.index, 1, on, "x");
             need_filled(*y.of, y.index, 1, 1 - on, "y");

@@ -24,29 +24,8 @@ std::function<void()> emptying(milcgpu_links &links) {
 
 using namespace checksum_room;
 
-void LoadedVectors::add(const SpinorField &field) {
-    if (!context_.verify)
-        return;
-    Device &device = *context_.device;
-    fields_.push_back({{field.data(), field.bytes(), 0, "source"}, {device, 2, "checksums"}});
-    const Loaded &added = fields_.back();
-    device.fill_zero(added.sums.data(), added.sums.bytes());
-    take_checksums(device, &added.region, 1, added.sums.data());
-}
-
-void LoadedVectors::must_hold() const {
-    for (const Loaded &field : fields_)
-        take_checksums(*context_.device, &field.region, 1, field.sums.data() + 1);
-    for (const Loaded &field : fields_) {
-        const std::vector<uint64_t> sums = field.sums.to_host();
-        if (sums[0] != sums[1])
-            throw Error(Status::corrupted, "the device no longer holds the fields that this call loaded: a bit "
-                                           "flipped, or other code wrote there. Nothing was written: call again");
-    }
-}
-
-Verification::Verification(milcgpu_context &context, const std::function<void()> &empty)
-    : context_(context), empty_(empty) {
+Verification::Verification(milcgpu_context &context, std::function<void()> empty)
+    : context_(context), empty_(std::move(empty)) {
     if (context.verify)
         context.device->fill_zero(context.checksums.data(), context.checksums.bytes());
 }
@@ -55,23 +34,23 @@ uint64_t *Verification::checksums_of_links() const {
     return context_.verify ? context_.checksums.data() + first_of_links : nullptr;
 }
 
-void Verification::loaded(const SpinorBlock &vector) {
+void Verification::loaded(const SpinorBlock &vectors) {
     if (!context_.verify)
         return;
-    const Region region{vector.data, vector.bytes(), 0, "source"};
+    const Region region{vectors.data, vectors.bytes(), 0, "source"};
     take_checksums(*context_.device, &region, 1, context_.checksums.data() + loaded_.size());
-    loaded_.push_back(vector);
+    loaded_.push_back(vectors);
 }
 
 bool Verification::holds(const std::vector<Region> &links) {
     bool here = true;
     try {
-        context_.device->collective("the check of what a solve stands on", [&] {
+        context_.device->collective("the check of the inputs of a solve", [&] {
             context_.callbacks.throw_what_they_threw();
             here = !context_.verify || holds_here(links);
         });
     } catch (const Error &error) {
-        if (error.status() == Status::corrupted)
+        if (error.status() == Status::corrupted && empty_)
             empty_();
         throw;
     }
@@ -81,7 +60,13 @@ bool Verification::holds(const std::vector<Region> &links) {
     return here;
 }
 
-bool Verification::holds_here(std::vector<Region> regions) {
+void Verification::loaded_must_hold() const {
+    if (!loaded_.empty() && !holds_here({}))
+        throw Error(Status::corrupted, "the device no longer holds the fields that this call loaded: a bit flipped, or "
+                                       "other code wrote there. Nothing was written: call again");
+}
+
+bool Verification::holds_here(std::vector<Region> regions) const {
     const size_t links = regions.size();
     if (context_.map.data() != nullptr)
         regions.push_back(context_.map.region());
@@ -111,11 +96,11 @@ bool Verification::holds_here(std::vector<Region> regions) {
         }
     if (!changed.empty())
         throw Error(Status::corrupted,
-                    format("the device no longer holds what was loaded: %s changed. A bit flipped, or somebody wrote "
+                    format("the device no longer holds what was loaded: %s changed. A bit flipped, or other code wrote "
                            "there. %s",
                            changed.c_str(),
                            links_changed ? "The links are empty now: load them again, and call again"
-                                         : "Destroy the context and make another one"));
+                                         : "Destroy the context and create another one"));
     return !loaded_changed;
 }
 

@@ -1,6 +1,6 @@
 // Checks that the inputs of a call on the device are still what was loaded: links and their packed versions, clover
-// terms, sources, the site map. All families of operators use this check. Links that the true residual has already
-// checked (Region::taken) are not read again. MILCGPU_VERIFY=0 turns it off.
+// terms, sources, quark fields, the site map. All families of operators and all measurements use this check. Links that
+// the true residual has already checked (Region::taken) are not read again. MILCGPU_VERIFY=0 turns it off.
 #pragma once
 #include "gpu_kernels/fields/spinor_field.h"
 #include "milc_glue/api/context.h"
@@ -10,40 +10,24 @@ namespace milcgpu {
 
 class Verification {
   public:
-    // empty(): empties the handle whose links changed.
-    Verification(milcgpu_context &context, const std::function<void()> &empty);
-    // Takes the checksum of a vector that the result depends on.
-    void loaded(const SpinorBlock &vector);
+    // One at a time in a context. empty(): empties the handle whose links changed.
+    explicit Verification(milcgpu_context &context, std::function<void()> empty = {});
+    // Takes the checksum of vectors that the result depends on, as they arrived.
+    void loaded(const SpinorBlock &vectors);
     // Call it after the final residual, before anything is copied out. Throws Error(corrupted) if links or the site map
     // changed; the handle is then empty. Returns false if only a loaded vector changed: load it and solve again.
     // Rethrows what a callback of the caller has thrown.
     bool holds(const std::vector<Region> &links); // on all ranks
+    // The same on this rank for the loaded vectors alone. Throws Error(corrupted) if one changed.
+    void loaded_must_hold() const;
     // Where a solve may store the checksums of links that it computed on the way; nullptr: nowhere.
     uint64_t *checksums_of_links() const;
 
   private:
-    bool holds_here(std::vector<Region> links);
+    bool holds_here(std::vector<Region> links) const;
     milcgpu_context &context_;
-    const std::function<void()> &empty_;
+    std::function<void()> empty_;
     std::vector<SpinorBlock> loaded_;
-};
-
-// Checks that vectors which a call loads, and does not change, stay on the device as they arrived, until the last read.
-class LoadedVectors {
-  public:
-    explicit LoadedVectors(milcgpu_context &context) : context_(context) {}
-    void add(const SpinorField &field); // call it when the field is filled: takes a checksum, does not wait
-    void forget() { fields_.clear(); }
-    // Call it after the last read, before anything is copied out; it waits. Throws Error(corrupted) if one changed.
-    void must_hold() const;
-
-  private:
-    struct Loaded {
-        Region region;
-        DeviceArray<uint64_t> sums; // at the start, then at the end
-    };
-    milcgpu_context &context_;
-    std::vector<Loaded> fields_;
 };
 
 // Empties a set of links, and forgets the solvers that read them.

@@ -36,14 +36,14 @@ struct DiracField {
           odd(*context.device, p, context.geometry.without_ghosts(), 1, "Dirac fields", sources, spins) {}
     FullVectors vectors() const { return {even, odd}; }
     // Throws if a site holds NaN or infinity.
-    void load(SpinorReorder &reorder, const HostField &from, const char *what, LoadedVectors &loaded) const {
+    void load(SpinorReorder &reorder, const HostField &from, const char *what, Verification &verification) const {
         for (int k = 0; k < even.sources(); ++k) {
             HostField vector = from;
             vector.data = static_cast<unsigned char *>(from.data) + k * dirac_reals * real_bytes(from.real);
             reorder.to_device(vector, 0, even[k]);
             reorder.to_device(vector, 1, odd[k]);
         }
-        loaded.add(even), loaded.add(odd);
+        verification.loaded(even), verification.loaded(odd);
         for (const auto &[field, parity] : {std::pair(&even, "even"), std::pair(&odd, "odd")})
             for (int k = 0; k < field->sources(); ++k) {
                 const long long bad = first_not_finite(device, (*field)[k]);
@@ -78,26 +78,27 @@ struct HostPair {
 class FieldPair {
   public:
     FieldPair(milcgpu_context &context, Precision p, int sources, bool two)
-        : reorder_(*context.device, context.map, context.geometry, spins), loaded_(context) {
+        : reorder_(*context.device, context.map, context.geometry, spins), context_(context) {
         left_.emplace(context, p, sources);
         if (two)
             right_.emplace(context, p, sources);
     }
     void load(const HostField &phi, const char *left, const HostField &psi, const char *right) {
         two_ = !same(phi, psi);
-        loaded_.forget();
-        left_->load(reorder_, phi, left, loaded_);
+        verification_.emplace(context_);
+        left_->load(reorder_, phi, left, *verification_);
         if (two_)
-            right_->load(reorder_, psi, right, loaded_);
+            right_->load(reorder_, psi, right, *verification_);
     }
     // Call it after the last read, before anything is returned. Throws if the fields are no longer what was loaded.
-    void must_hold() const { loaded_.must_hold(); }
+    void must_hold() const { verification_->loaded_must_hold(); }
     FullVectors phi() const { return left_->vectors(); }
     FullVectors psi() const { return (two_ ? right_ : left_)->vectors(); }
 
   private:
     SpinorReorder reorder_;
-    LoadedVectors loaded_;
+    milcgpu_context &context_;
+    std::optional<Verification> verification_;
     std::optional<DiracField> left_, right_;
     bool two_ = false;
 };
@@ -180,22 +181,28 @@ MesonPlan checked(CallArguments &call, const milcgpu_context &context, const mil
 
 // Calls make(sums, phi, psi, plan) for each propagator and adds the results: [momentum][pair][number][t of the box],
 // `numbers` of them per pair.
+struct MesonCall {
+    const char *function;
+    bool open;
+    int n;
+    const milcgpu_field *src1, *src2;
+    double *correlators;
+};
 template <class Make>
-milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const milcgpu_dirac_meson_spec *given,
-                          bool open, int n, const milcgpu_field *src1, const milcgpu_field *src2, double *correlators,
+milcgpu_status sum_mesons(milcgpu_context *context, const milcgpu_dirac_meson_spec *given, const MesonCall &of,
                           const Make &make) {
-    return dirac_call(context, function, [&](milcgpu_context &c) {
-        const size_t numbers = open ? open_numbers : 1;
+    return dirac_call(context, of.function, [&](milcgpu_context &c) {
+        const size_t numbers = of.open ? open_numbers : 1;
         Device &device = *c.device;
         MesonPlan plan;
         milcgpu_dirac_meson_spec spec{};
-        same_on_all_ranks(c, function, [&](CallArguments &call) {
+        same_on_all_ranks(c, of.function, [&](CallArguments &call) {
             spec = call.copy_of("spec", given);
-            plan = checked(call, c, spec, open, n, src1, src2);
-            call.given("correlators", correlators);
+            plan = checked(call, c, spec, of.open, of.n, of.src1, of.src2);
+            call.given("correlators", of.correlators);
         });
         const std::string text = format("%d mesons of %zu pairs of gamma matrices, %d momenta, %d propagators",
-                                        spec.n_terms, plan.pairs.size(), spec.n_momenta, n);
+                                        spec.n_terms, plan.pairs.size(), spec.n_momenta, of.n);
         if (spec.n_terms == 0)
             return text;
         std::vector<Complex<double>> found;
@@ -203,7 +210,7 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
             FieldPair fields(c, plan.precision(), spins, plan.two);
             DiracSums sums(device, c.geometry, plan.momenta, spec.origin);
             found.clear();
-            for (int k = 0; k < n; ++k) {
+            for (int k = 0; k < of.n; ++k) {
                 fields.load(plan.src1[k], format("src1[%d]", k).c_str(), plan.src2[k], format("src2[%d]", k).c_str());
                 const std::vector<Complex<double>> one = make(sums, fields.phi(), fields.psi(), plan);
                 fields.must_hold();
@@ -225,7 +232,7 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
                     to = to + term.factor * times_i(found[(first + j) * n_t + t], term.phase);
                 }
         }
-        add_correlators(device, added, "src1 and src2", correlators);
+        add_correlators(device, added, "src1 and src2", of.correlators);
         return text;
     });
 }
@@ -326,7 +333,7 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
                                 places);
             fields->must_hold();
             if (!made.finite(device))
-                throw Error(Status::nan_or_inf, "phi and psi are finite, but not their products: they are too large");
+                throw Error(Status::nan_or_inf, "phi and psi are finite, but so large that their products are not");
             device.copy_rows_to_host(out.data, made.data(), out.pitch_bytes, record * real_bytes(out.real), volume);
         });
         return format("%s of %zu sites", numbers == MILCGPU_OPEN_SPIN ? "open spins" : "16 gamma matrices", volume);
@@ -373,7 +380,7 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
 
 milcgpu_status milcgpu_dirac_mesons(milcgpu_context *context, const milcgpu_dirac_meson_spec *spec, int n,
                                     const milcgpu_field *src1, const milcgpu_field *src2, double *correlators) {
-    return sum_mesons(context, "milcgpu_dirac_mesons", spec, false, n, src1, src2, correlators,
+    return sum_mesons(context, spec, {"milcgpu_dirac_mesons", false, n, src1, src2, correlators},
                       [](DiracSums &sums, const FullVectors &phi, const FullVectors &psi, const MesonPlan &plan) {
                           return sums.of_gammas(phi, psi, plan.pairs);
                       });
@@ -381,7 +388,7 @@ milcgpu_status milcgpu_dirac_mesons(milcgpu_context *context, const milcgpu_dira
 
 milcgpu_status milcgpu_dirac_open_mesons(milcgpu_context *context, const milcgpu_dirac_meson_spec *spec, int n,
                                          const milcgpu_field *src1, const milcgpu_field *src2, double *correlators) {
-    return sum_mesons(context, "milcgpu_dirac_open_mesons", spec, true, n, src1, src2, correlators,
+    return sum_mesons(context, spec, {"milcgpu_dirac_open_mesons", true, n, src1, src2, correlators},
                       [](DiracSums &sums, const FullVectors &phi, const FullVectors &psi, const MesonPlan &plan) {
                           return open_mesons(sums, phi, psi, plan);
                       });

@@ -22,7 +22,7 @@ void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &adde
         device.add_over_ranks(&added[first].re, static_cast<int>(2 * std::min(most, added.size() - first)));
     for (const Complex<double> &z : added)
         if (!std::isfinite(z.re) || !std::isfinite(z.im))
-            throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: look for it in %s", made_of));
+            throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: check %s", made_of));
     for (size_t k = 0; k < added.size(); ++k) {
         correlators[2 * k] += added[k].re;
         correlators[2 * k + 1] += added[k].im;
@@ -73,7 +73,7 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
     return c;
 }
 
-// One of the two sets of fields, with its margin from the first operator on that needs it.
+// One of the two sets of fields, with a margin once an operator needs it.
 class Source {
   public:
     Source(milcgpu_meson_links &links, const FullVectors &on_box) : links_(links), on_box_(on_box) {}

@@ -26,7 +26,7 @@ void milcgpu_meson_links::look_at_used() {
                 throw Error(
                     Status::corrupted,
                     "the device no longer holds the links of the measurement that were loaded, or their "
-                    "products: a bit flipped, or somebody wrote there. They are gone now: load the links again");
+                    "products: a bit flipped, or other code wrote there. They are gone now: load the links again");
     };
     const auto look_at_fat = [&] {
         for (const auto &[fat, held] : used_fat_) {
@@ -37,18 +37,21 @@ void milcgpu_meson_links::look_at_used() {
             fat->links->clear();
             throw Error(Status::corrupted,
                         "the device no longer holds the fat links that were loaded: a bit flipped, or "
-                        "somebody wrote there. They are gone now: update them and call again");
+                        "other code wrote there. They are gone now: update them and call again");
         }
     };
     try {
-        device().collective("a look at links of a measurement", look);
+        device().collective("the check of links of a measurement", look);
     } catch (const Error &error) {
         if (error.status() == Status::corrupted)
             clear();
         throw;
     }
-    device().collective("a look at fat links", look_at_fat);
-    device().collective("a look at quark fields", [&] { loaded_vectors.must_hold(); });
+    device().collective("the check of fat links", look_at_fat);
+    device().collective("the check of quark fields", [&] {
+        if (fields)
+            fields->loaded_must_hold();
+    });
 }
 
 std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) const {
@@ -382,7 +385,7 @@ milcgpu_status milcgpu_quarks_gauss_smear(milcgpu_meson_links *links, int hop, d
             links_in_space(l, hop);
             fields.changes();
             const Scratch scratch = l.halo() == nullptr ? in_place.allocate(l, slice >= 0) : Scratch();
-            const bool in_scratch = smear(l.device(), l.halo(), l.box, l.products, l.u, hop, width, steps, slice,
+            const bool in_scratch = smear(l.device(), l.halo(), l.box, l.products, l.u, {hop, width, steps, slice},
                                           fields.vectors(), scratch.vectors());
             fields.deliver(in_scratch ? scratch.vectors() : fields.vectors());
         }

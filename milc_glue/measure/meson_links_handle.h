@@ -9,6 +9,7 @@
 #include "reorder/resident_links.h"
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 struct milcgpu_meson_links : milcgpu::Evictable {
@@ -20,12 +21,11 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
     bool busy = false;                               // in a call
-    milcgpu::LoadedVectors loaded_vectors;           // that this call reads
+    std::optional<milcgpu::Verification> fields;     // of the host that this call reads
     std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Evictable(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
-          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }),
-          loaded_vectors(*of) {
+          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }) {
         register_here();
     }
     ~milcgpu_meson_links() override { context->forget(this); }
@@ -56,7 +56,7 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         laplace.reset();
         if (!products.forget() && !kept)
             return false;
-        context->log(2, "memory is short: products of links of measurements are given back");
+        context->log(2, "memory is short: products of links of measurements are freed");
         return true;
     }
     // Notes links or products that this call reads.
@@ -66,7 +66,7 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     }
     // Notes fat links of `fat`, which this call holds.
     void uses(milcgpu_links *fat, const milcgpu::HeldLinks &held) { used_fat_.emplace_back(fat, held); }
-    void uses_nothing() { used_.clear(), used_fat_.clear(), loaded_vectors.forget(); }
+    void uses_nothing() { used_.clear(), used_fat_.clear(), fields.reset(); }
     // Call it after the last read of all that this call uses, before it returns anything. Throws if something changed
     // on the device. The links are then gone, on all ranks.
     void look_at_used();

@@ -22,8 +22,10 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, co
     for (const int parity : {0, 1})
         for (int k = 0; k < n; ++k)
             links.context->reorder->to_device(host_[k], parity, own_[parity][k]);
+    if (!links.fields)
+        links.fields.emplace(*links.context);
     for (const SpinorField &field : own_)
-        links.loaded_vectors.add(field);
+        links.fields->loaded(field);
 }
 
 Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read, const char *what)
@@ -75,7 +77,7 @@ void Quarks::begin() {
 }
 
 void Quarks::changes() {
-    links_.loaded_vectors.forget();
+    links_.fields.reset();
     if (device_ != nullptr)
         for (const int parity : {0, 1})
             begin_filling(*device_, first_, n_, parity);
@@ -104,7 +106,7 @@ void Quarks::deliver(const FullVectors &made) {
             if (to.data != block[parity][k].data)
                 device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
         }
-    device.collective("the end of a measurement", [&] { // an error is this call's
+    device.collective("the end of a measurement", [&] { // an error belongs to this call
         for (const int parity : {0, 1})
             now_filled(*device_, first_, n_, parity, true);
     });

@@ -15,14 +15,14 @@ typedef enum {
     QUDA_INVALID_PRECISION = -1
 } QudaPrecision;
 
-/* Of the eigensolver. The spectrum is always that from the lowest real on. */
+/* Of the eigensolver. The spectrum always starts from the lowest real eigenvalue. */
 typedef enum { QUDA_EIG_TR_LANCZOS = 0, QUDA_EIG_BLK_TR_LANCZOS = 1 } QudaEigType;
 typedef enum { QUDA_SPECTRUM_SR_EIG = 3 } QudaEigSpectrumType;
 
 /* Of the gradient flow. */
 typedef enum { QUDA_GAUGE_SMEAR_WILSON_FLOW = 3, QUDA_GAUGE_SMEAR_SYMANZIK_FLOW = 4 } QudaGaugeSmearType;
 
-/* Values of members in quda.h that nothing reads. */
+/* Values of members in quda.h that the library does not read. */
 enum {
     QUDA_STAGGERED_DSLASH,
     QUDA_ASQTAD_DSLASH,

@@ -1,5 +1,6 @@
 // Molecular dynamics of quda_milc_interface.h: forces, update of the links, momenta. MILC reads the links in its sites
-// after every update, so they go back each time; the plugin's hash tells whether MILC has changed them since.
+// after every update, so each update copies them back. The plugin compares their hash to see whether MILC has changed
+// them since.
 #include "gpu_kernels/machine/error.h"
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
@@ -17,16 +18,17 @@ namespace {
 constexpr int order_of_update = 8;
 constexpr uint64_t most_bad_links = 100; // MILC's own limit
 
-// The momenta from qudaMomLoad on: the device's, and this room of the host's for them. Those in the sites do not count.
+// The momenta since qudaMomLoad: on the device, with this memory on the host for them. The momenta in the sites are not
+// used then.
 struct {
-    void *scratch = nullptr; // nullptr: those in the sites count
-    bool lost = false;       // they, or a force that could not be added, until the next qudaMomLoad
+    void *scratch = nullptr; // nullptr: the momenta in the sites are used
+    bool lost = false;       // the momenta are lost, or lack a force, until the next qudaMomLoad
 } resident;
 
-// `change`, and what it wrote back on the host; resident momenta stay. False: neither the GPU nor the host backend
-// could do it.
+// Runs `change` and copies what it wrote back to the host, except resident momenta. False: neither the GPU nor the host
+// backend could do it.
 template <class Change> bool changed(const char *function, int precision, int writes, const Change &change) {
-    bool is_done = false; // it must not be done again where only the copy back failed
+    bool is_done = false; // `change` must not run again if only the copy back failed
     return momenta_are_whole(function) && done(function, precision, [&] {
                is_done = is_done || change();
                const bool stays =
@@ -35,7 +37,7 @@ template <class Change> bool changed(const char *function, int precision, int wr
            });
 }
 
-// What could not be made: NaN where MILC has it.
+// Marks what could not be computed: NaN in MILC's fields.
 void mark(int what, const milcgpu_field &field, int precision) {
     if (what == MILCGPU_MOMENTA && resident.scratch != nullptr) {
         resident.lost = true;
@@ -48,7 +50,7 @@ void mark(int what, const milcgpu_field &field, int precision) {
     milcgpu_plugin_host_wrote(what);
 }
 
-// One of the ranks writes on standard output.
+// Whether this rank writes on standard output: one rank does.
 bool speaks() { return lattice.ranks <= 1 || lattice.messages[0].rank == 0; }
 
 bool is_argument(const char *function, const QudaMILCSiteArg_t *arg) {
@@ -66,15 +68,16 @@ void update_links(const char *function, int precision, double eps, const QudaMIL
         mark(MILCGPU_LINKS, l.links, precision);
 }
 
-// Numbers that MILC computed in its own precision.
+// MILC computed these numbers in its own precision.
 bool same(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(std::abs(a), std::abs(b)); }
 
-// How MILC's rows say what milcgpu_force_spec has: row t < terms is 2 residue_t times {1, Naik coefficient}; further
-// rows, for the last terms once more, are 2 residue_t eps times the coefficients that an eps_naik multiplies.
+// Converts MILC's rows of coefficients to the members of milcgpu_force_spec. Row t < terms is 2 residue_t times {1,
+// Naik coefficient}. Further rows, for the last terms again, are 2 residue_t eps times the coefficients that eps_naik
+// multiplies.
 struct HisqTerms {
     std::vector<double> residues;
     std::vector<milcgpu_force_set> sets;
-    double eps_one_link = 0, eps_naik = 0; // up to a factor that the sets' eps have instead
+    double eps_one_link = 0, eps_naik = 0; // up to a factor, which the sets' eps includes
 
     HisqTerms(double *const *rows, int terms, int naik_terms, double naik) : sets{{0, terms - naik_terms}} {
         for (int t = 0; t < terms; ++t) {
@@ -131,7 +134,7 @@ HostRecords records_of(const milcgpu_field &field, int reals, int precision) {
 bool momenta_are_whole(const char *function) {
     if (!resident.lost && milcgpu_plugin_host_needs(0, function) != 0)
         return true;
-    complain(function, "momenta that were on the device are lost, or lack a force: the result is NaN");
+    complain(function, "the momenta on the device are lost, or a force was not added to them: the result is NaN");
     return false;
 }
 
@@ -151,7 +154,7 @@ void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg) {
         const milcgpu::HostRecords from = records_of(momenta_of(*arg, precision), 40, precision);
         if (resident.scratch == nullptr)
             resident.scratch = milcgpu::host_allocate(from.count * from.bytes);
-        if (milcgpu_plugin_agreed(resident.scratch == nullptr) != 0) { // on all ranks those in the sites count on
+        if (milcgpu_plugin_agreed(resident.scratch == nullptr) != 0) { // all ranks keep using those in the sites
             std::free(std::exchange(resident.scratch, nullptr));
             complain("qudaMomLoad", "no room in the host's memory: the momenta are copied in every call");
             return false;
@@ -200,7 +203,7 @@ void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_co
 void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, double **coeff, void **quark_field,
                    const double level2_coeff[6], const double fat7_coeff[6], const void *, const void *,
                    const void *u_link, void *milc_momentum) {
-    // Without momenta of its own the library returns what the force adds.
+    // Without momenta of its own, the library returns what the force adds.
     const bool increment = resident.scratch == nullptr;
     const bool good = guarded(__func__, [&] {
         const HisqTerms terms(coeff, num_terms, num_naik_terms, level2_coeff[1]);

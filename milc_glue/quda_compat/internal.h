@@ -1,5 +1,5 @@
-// What the files of this folder share: the lattice, the start of the plugin, retreat and marks after errors. Not
-// installed.
+// What the files of this folder share: the lattice, the start of the plugin, retreat to the host backend, and marks
+// after errors. Not installed.
 #pragma once
 #include "gpu_kernels/machine/comm/ranks.h"
 #include "milc_glue/api/plugin.h"
@@ -11,7 +11,7 @@
 
 namespace milcgpu::quda {
 
-// What this rank has of it.
+// This rank's part of the lattice.
 struct Lattice {
     milcgpu_milc_box box{};
     int ranks = 0;                             // 0: not known yet
@@ -20,7 +20,7 @@ struct Lattice {
 
     int n(int mu) const { return box.extent[mu]; }
     int origin_parity() const { return (box.origin[0] + box.origin[1] + box.origin[2] + box.origin[3]) % 2; }
-    size_t sites() const { return static_cast<size_t>(n(0)) * n(1) * n(2) * n(3); } // here
+    size_t sites() const { return static_cast<size_t>(n(0)) * n(1) * n(2) * n(3); } // on this rank
     size_t even_sites() const { return (sites() + 1 - origin_parity()) / 2; }
     double whole_sites() const {
         return static_cast<double>(box.whole[0]) * box.whole[1] * box.whole[2] * box.whole[3];
@@ -28,18 +28,18 @@ struct Lattice {
 };
 
 extern Lattice lattice;
-extern QudaHisqParams_t hisq_parameters; // the last ones given
+extern QudaHisqParams_t hisq_parameters; // the last that MILC passed
 
-constexpr int most_starts = 5; // of one solve. MILC's limit is that of all iterations together
+constexpr int most_starts = 5; // of one solve. MILC's limit is for all iterations together
 
 void complain(const char *function, const char *what);
 
-// What `work` returns; false, and said, after an exception.
+// Returns what `work` returns, or false after an exception, which is logged.
 template <class Work> bool guarded(const char *function, const Work &work) noexcept {
     try {
         return work();
     } catch (const std::bad_alloc &) {
-        const milcgpu_messages &ranks = lattice.messages[0]; // this one alone
+        const milcgpu_messages &ranks = lattice.messages[0]; // only this rank has the error
         if (ranks.size > 1)
             std::fprintf(stderr, "milcgpu: %s: rank %d of %d: no room in the host's memory\n", function, ranks.rank,
                          ranks.size);
@@ -51,10 +51,10 @@ template <class Work> bool guarded(const char *function, const Work &work) noexc
     return false;
 }
 
-// The precision comes with the first call that has one; MILC has one for all.
+// The first call with a precision sets it; MILC uses one for all calls.
 bool start(const char *function, int precision);
 
-// `work` on the GPU, else on the host backend. False: neither could.
+// Runs `work` on the GPU, or on the host backend if that fails. False: neither could do it.
 template <class Work> bool done(const char *function, int precision, const Work &work) noexcept {
     return guarded(function, [&] {
         if (!start(function, precision))
@@ -77,12 +77,12 @@ HostRecords records_of(const milcgpu_field &field, int reals, int precision);
 
 void fill_with_nan(void *field, size_t reals, int precision);
 
-// Whether lattice, precision and argument are such that an observable can be taken; if not, says why.
+// Whether lattice, precision and argument are valid for an observable; if not, logs why.
 bool observable(const char *function, int precision, const QudaMILCSiteArg_t *arg);
 
-// Links of the argument, and the momenta that count: after qudaMomLoad the library's, else those of the argument.
+// Links of the argument and the momenta in use: after qudaMomLoad the library's, before it those of the argument.
 milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision);
-// False, and said: the momenta that count are lost.
+// False, after a line in the log, if the momenta in use are lost.
 bool momenta_are_whole(const char *function);
 
 } // namespace milcgpu::quda

@@ -22,10 +22,10 @@ struct Loops {
 };
 
 struct Measured {
-    double plaquettes[2] = {NAN, NAN}, polyakov[2] = {NAN, NAN}; // of unit links: 3
+    double plaquettes[2] = {NAN, NAN}, polyakov[2] = {NAN, NAN}; // for unit links: 3
     std::vector<double> traces;
 
-    // NaN, and said, where they could not be taken.
+    // After a failure, which is logged, the results are NaN.
     Measured(const char *function, int precision, const QudaMILCSiteArg_t *arg, int phase_in, const Loops &loops)
         : traces(2 * loops.count, NAN) {
         if (!observable(function, precision, arg))
@@ -89,7 +89,7 @@ void qudaGaugeLoopTracePhased(int precision, double *traces, int **paths, int *l
                                 max_length, factor, arg, phase_in);
 }
 
-// Those of plaq, ploop and traces that are not NULL.
+// Computes those of plaq, ploop and traces that are not NULL.
 void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2], int dir, double *traces, int **paths,
                                  int *lengths, double *coefficients, int num_paths, int, double factor,
                                  QudaMILCSiteArg_t *arg, int phase_in) {

@@ -1,7 +1,7 @@
-/* Structs that a MILC of 2025 and later hands over, with the members that MILC fills.
+/* Structs that MILC of 2025 and later passes, with the members that MILC fills.
  *
- * For the eigensolver: of QudaEigParam n_conv, tol, spectrum and use_pc are read, and of its invert_param cpu_prec,
- * mass and matpc_type (the parity). For the gradient flow: the program wilson_flow. */
+ * The eigensolver reads n_conv, tol, spectrum and use_pc of QudaEigParam, and cpu_prec, mass and matpc_type (the
+ * parity) of its invert_param. The gradient flow is for the program wilson_flow. */
 #ifndef MILCGPU_QUDA_H
 #define MILCGPU_QUDA_H
 #include "enum_quda.h"
@@ -47,7 +47,7 @@ typedef struct {
     char arpack_logfile[512], vec_infile[512], vec_outfile[512];
 } QudaEigParam;
 
-/* A flow of n_steps steps of length epsilon, in units of a^2; measured after every meas_interval steps. */
+/* A flow of n_steps steps of length epsilon, in units of a^2, with a measurement after every meas_interval steps. */
 typedef struct {
     size_t struct_size;
     double epsilon, t0;
@@ -55,9 +55,8 @@ typedef struct {
     int meas_interval, smear_type, restart;
 } QudaGaugeSmearParam;
 
-/* Of one measurement. Filled: qcharge; plaquette {mean, spatial, temporal}; energy {sum, spatial, temporal} a site, of
- * the clover field strength, -tr F^2. ploop becomes NaN. traces stay as they are; the rectangles are in the GFLOW
- * lines. */
+/* One measurement. Filled: qcharge; plaquette {mean, spatial, temporal}; energy {sum, spatial, temporal} a site, from
+ * the clover field strength, -tr F^2. ploop becomes NaN. traces do not change; the GFLOW lines have the rectangles. */
 typedef struct {
     size_t struct_size;
     double plaquette[3], energy[3], qcharge, ploop[2], factor;
@@ -103,10 +102,10 @@ static inline QudaGaugeObservableParam newQudaGaugeObservableParam(void) {
     return none;
 }
 
-/* Remembers where the links are: 4 matrices a site, without phases, in MILC's order of sites. They stay the
- * caller's. */
+/* Stores the address of the links: 4 matrices a site, without phases, in MILC's order of sites. The caller keeps the
+ * memory. */
 void milcgpu_quda_links_of_flow(void *links, int precision);
-/* The same of fat links (0) and long links (1), with phases, for the eigensolver. */
+/* The same for fat links (0) and long links (1), with phases, for the eigensolver. */
 void milcgpu_quda_links_of_eigensolver(int three_links, const void *links);
 static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
     if (parameters->type == QUDA_ASQTAD_FAT_LINKS || parameters->type == QUDA_ASQTAD_LONG_LINKS)
@@ -115,14 +114,15 @@ static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
         milcgpu_quda_links_of_flow(links, parameters->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2);
 }
 
-/* The flow of these links, by Luescher's integrator (third order), or by that of Berland, Bogey, Bailly (fourth order).
- * The links become those at its end. Prints MILC's GFLOW lines on stdout. observables[0] is before the first step, then
- * one a measurement. If it fails, stderr says so, and links and observables are NaN. */
+/* The flow of these links by Luescher's integrator (third order) or by the integrator of Berland, Bogey, Bailly (fourth
+ * order). The links become those at the end of the flow. Prints MILC's GFLOW lines on stdout. observables[0] is before
+ * the first step, followed by one for each measurement. If the flow fails, stderr says so, and links and observables
+ * are NaN. */
 void performWFlowQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 void performWFlowFourthOrderQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 
-/* The n_conv lowest eigenvectors of 4 m^2 - D^2 on a parity, for the links that were loaded. vectors: MILC's fields,
- * filled on that parity. values: the eigenvalues, real and imaginary parts. The vectors stay on the device, too, and
+/* The n_conv lowest eigenvectors of 4 m^2 - D^2 on one parity, for the links that were loaded. vectors: MILC's fields,
+ * filled on that parity. values: the eigenvalues, real and imaginary parts. The vectors also stay on the device, and
  * solves with these links are deflated with them. If fewer than n_conv are found, values and vectors are NaN, and
  * stderr says why. */
 void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *parameters);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int reals_of_vector = 24;
 
-// to = gamma_5 from = (from_0, from_1, -from_2, -from_3), of all sites; they may be one field.
+// to = gamma_5 from = (from_0, from_1, -from_2, -from_3) on all sites. `to` and `from` may be the same field.
 template <class Real> void times_gamma_5(const Real *from, Real *to) {
     const size_t reals = reals_of_vector * lattice.sites();
     for (size_t i = 0; i < reals; ++i)
@@ -57,12 +57,12 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         if (!start("qudaCloverInvert", external_precision))
             return false;
         const Room scratch(milcgpu::host_allocate(reals * bytes_of(external_precision)), std::free);
-        if (milcgpu_plugin_agreed(scratch == nullptr) != 0) { // on one rank is on all
+        if (milcgpu_plugin_agreed(scratch == nullptr) != 0) { // a failure on one rank is a failure on all
             complain("qudaCloverInvert", "no room in the host's memory");
             return false;
         }
         times_gamma_5(external_precision, source, scratch.get());
-        std::memset(solution, 0, reals * bytes_of(external_precision)); // MILC hands over no guess
+        std::memset(solution, 0, reals * bytes_of(external_precision)); // MILC passes no guess
         milcgpu_plugin_clover_call call{};
         call.mixed = inv_args.mixed_precision;
         call.links = packed(const_cast<void *>(link), external_precision);
@@ -74,7 +74,7 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         call.solution = packed(solution, external_precision);
         call.max_restarts = 1;
         milcgpu_solve_report report{};
-        // MILC's limit is that of all iterations together. Each start goes on from the solution of the one before.
+        // MILC's limit is for all iterations together. Each start continues from the solution of the one before.
         for (int starts = 0; starts < most_starts && *num_iters < inv_args.max_iter; ++starts) {
             call.max_iterations = inv_args.max_iter - *num_iters;
             report = {};

@@ -1,6 +1,6 @@
-// The interface of quda_milc_interface.h on top of the plugin. MILC's own routines are not behind these calls, so what
-// the GPU cannot do the host backend does; and what that cannot do either is marked as not done: NaN. No exception
-// leaves an entry: MILC could not catch it, and its run would end.
+// The interface of quda_milc_interface.h on top of the plugin. MILC's own routines are not behind these calls, so the
+// host backend does what the GPU cannot. If the host backend fails, too, the results are marked with NaN. No exception
+// leaves an entry, because MILC could not catch it, and its run would end.
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
@@ -21,7 +21,7 @@ int started_with = 0; // precision of MILC's fields; 0: not started
 } // namespace
 
 void complain(const char *function, const char *what) {
-    if (lattice.messages[0].rank == 0) // what goes wrong does so on all ranks
+    if (lattice.messages[0].rank == 0) // errors occur on all ranks
         std::fprintf(stderr, "milcgpu: %s: %s\n", function, what);
 }
 
@@ -33,7 +33,8 @@ bool start(const char *function, int precision) {
         return false;
     }
     if (started_with != 0) {
-        complain(function, "fields of another precision than those of the calls before: a program has one precision");
+        complain(function,
+                 "the precision differs from the precision of earlier calls: a program must use one precision");
         return false;
     }
     if (lattice.ranks == 0) {
@@ -60,14 +61,17 @@ bool start(const char *function, int precision) {
         milc.decisions = &lattice.messages[1];
     }
     milc.not_offloaded[MILCGPU_GAUGE_ACTION] = milc.not_offloaded[MILCGPU_PLAQUETTE] = "inside g_measure";
-    for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT,
-                        MILCGPU_HYP_SMEAR, MILCGPU_WILSON_DSLASH, MILCGPU_DIRAC_MESON, MILCGPU_DIRAC_OPEN_MESON})
-        milc.not_offloaded[r] = "MILC's own: not taken over by this door";
+    enum { LINKED, BOTH };
+#define ONLY_LINKED(row, name, doors)                                                                                  \
+    if (doors == LINKED)                                                                                               \
+        milc.not_offloaded[MILCGPU_##row] = "MILC's own: these switches do not reach it";
+    MILCGPU_ROUTINE_ROWS(ONLY_LINKED)
+#undef ONLY_LINKED
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);
     if (begun < 0)
-        started_with = 0; // for want of memory: the next call tries again
+        started_with = 0; // memory was short: the next call tries again
     return begun > 0 || (begun == 0 && milcgpu_plugin_retreat() != 0);
 }
 
@@ -85,15 +89,15 @@ using namespace milcgpu::quda;
 
 namespace {
 
-// What calls with eigenvectors leave for the next.
+// State that a call with eigenvectors leaves for the next call.
 struct {
     const void *links_of_eigensolver[2] = {nullptr, nullptr}; // fat, long
     bool twisted = false;                                     // the links of the next call
     bool size_was_logged[2] = {};                             // of the arguments of solves, and of loading vectors
 } eigen_calls;
 
-// Each start goes on from the solutions of the one before; the residuals in between are counted once. `calls` differ in
-// source and solution alone.
+// Each start continues from the solutions of the one before; the residuals in between are counted once. `calls` differ
+// only in source and solution.
 bool solve(const char *function, int precision, std::vector<milcgpu_plugin_solve_call> &calls,
            std::vector<milcgpu_solve_report> &reports) {
     const int limit = calls[0].max_iterations;
@@ -123,7 +127,7 @@ bool solve(const char *function, int precision, std::vector<milcgpu_plugin_solve
     return true;
 }
 
-// Whether there is anything to reach; says so where there is not.
+// Whether there is a tolerance to reach. Logs a line if not.
 bool is_asked(const char *function, const std::vector<double> &tolerances) {
     for (const double tolerance : tolerances)
         if (tolerance > 0)
@@ -140,21 +144,19 @@ void nan_on_parity(void *field, int parity, int precision) {
                   6 * (parity == MILCGPU_EVEN ? even : lattice.sites() - even), precision);
 }
 
-// Said where eigenvectors are computed.
+// Logged when eigenvectors are computed.
 constexpr const char *note_of_eigenvectors =
     "the size of the Krylov space, the polynomial and its interval follow from the links, so these lines of the input "
     "are not used: Lanczos_*, Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate, tol_restart. "
-    "Residuals "
-    "are as small as deflation needs them; of vectors that MILC or a file gets, as small as eigenval_tolerance, but "
-    "not "
-    "below 1e-6 of the largest eigenvalue";
+    "Residuals are as small as deflation needs. For vectors that MILC or a file receives they are at most "
+    "eigenval_tolerance times the largest eigenvalue";
 
-// Eigenvectors as a call of MILC's wants them.
+// The eigenvectors that a call of MILC's requests.
 milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const QudaInvertArgs_t &of_links) {
     milcgpu_plugin_eigenvectors wanted{};
     wanted.count = std::max(args.n_ev_deflate, args.n_conv);
     wanted.precision = args.prec_eigensolver == QUDA_HALF_PRECISION ? MILCGPU_HALF : MILCGPU_SINGLE;
-    wanted.tolerance = args.vec_outfile[0] != 0 ? args.tol : 0; // who reads the file may deflate as MILC does, once
+    wanted.tolerance = args.vec_outfile[0] != 0 ? args.tol : 0; // readers of the file may deflate once, as MILC does
     wanted.note = note_of_eigenvectors;
     wanted.read_from = args.vec_infile;
     wanted.write_to = wanted.count > 0 ? args.vec_outfile : nullptr;
@@ -162,7 +164,7 @@ milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const Q
     return wanted;
 }
 
-// Logs once, unless was_logged, that the arguments are those of another header.
+// Returns false if the arguments have the layout of another header; logs it once, unless was_logged.
 bool can_read(const char *function, const QudaEigensolverArgs_t &args, bool &was_logged) {
     if (args.struct_size == sizeof args)
         return true;
@@ -175,7 +177,7 @@ bool can_read(const char *function, const QudaEigensolverArgs_t &args, bool &was
     return false;
 }
 
-// What a call of one or several sources asks for, and where its results go.
+// The request of a call for one or several sources.
 struct SourcesCall {
     int precision;
     double mass;
@@ -184,13 +186,13 @@ struct SourcesCall {
     const void *fat, *lng;
     void **sources, **solutions;
     int n;
-    const QudaEigensolverArgs_t *eigenvectors = nullptr; // nullptr: deflated with those that are there
+    const QudaEigensolverArgs_t *eigenvectors = nullptr; // nullptr: deflated with the eigenvectors that exist
 };
 struct SourcesResults {
     double *residual, *fermilab_residual;
     int *iterations;
 };
-enum class Count { of_all, of_one }; // iterations: their sum, or the most that one source took
+enum class Count { of_all, of_one }; // iterations: the sum, or the most that one source took
 
 void solve_sources(const char *function, const SourcesCall &c, const SourcesResults &results, Count count) {
     *results.residual = *results.fermilab_residual = c.n > 0 ? INFINITY : 0;
@@ -237,7 +239,7 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
                 milcgpu::worse_error(*results.fermilab_residual, relative > 0 ? report.relative_residual : 1);
             *results.iterations = count == Count::of_all ? *results.iterations + report.iterations
                                                          : std::max(*results.iterations, report.iterations);
-            if (c.n > 1 && report.status != MILCGPU_OK) { // MILC learns the worst alone
+            if (c.n > 1 && report.status != MILCGPU_OK) { // MILC gets only the worst residual
                 char text[200];
                 std::snprintf(text, sizeof text,
                               "source %d of %d ends at residual %.3g (asked: %g) and Fermilab residual %.3g (asked: "
@@ -251,25 +253,30 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
     });
 }
 
+struct LinksTo {
+    void *fat, *lng, *v, *y; // nullptr: not wanted
+};
 bool load_links(const char *function, int precision, milcgpu_routine routine, milcgpu_fatlink_spec &spec, void *inlink,
-                int n_sets, void *fat, void *lng, void *v, void *y) {
+                LinksTo to) {
     spec.struct_size = sizeof spec;
-    spec.unitarity = -1; // MILC smears W, too
+    spec.unitarity = -1; // MILC smears W without a check, too
     const double eps = 0;
     milcgpu_fatlink_report report{};
     const auto make_of = [&](const void *gauge) {
-        return milcgpu_plugin_links({routine, &spec, gauge, n_sets, &eps, &fat, &lng, v, y, nullptr, 0}, &report) != 0;
+        const int n_sets = to.fat != nullptr;
+        return milcgpu_plugin_links({routine, &spec, gauge, n_sets, &eps, &to.fat, &to.lng, to.v, to.y, nullptr, 0},
+                                    &report) != 0;
     };
     const bool good = done(function, precision, [&] {
         // After an update of the links the device has U.
         if (routine == MILCGPU_HISQ_LINKS && milcgpu_plugin_has_links(inlink) != 0) {
             if (make_of(nullptr))
                 return true;
-            milcgpu_plugin_host_wrote(MILCGPU_LINKS); // the device's are not to be trusted
+            milcgpu_plugin_host_wrote(MILCGPU_LINKS); // the device's links cannot be trusted
         }
         return make_of(inlink);
     });
-    for (void *links : {fat, lng, v, y})
+    for (void *links : {to.fat, to.lng, to.v, to.y})
         if (!good)
             fill_with_nan(links, 72 * lattice.sites(), precision);
     return good;
@@ -279,11 +286,11 @@ bool load_links(const char *function, int precision, milcgpu_routine routine, mi
 
 extern "C" {
 
-void qudaSetMPICommHandle(void *) {} // of a MILC without mpi.h; others lend messages in its place
+void qudaSetMPICommHandle(void *) {} // for a MILC without mpi.h; others lend message passing instead
 
 void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box) {
     guarded(__func__, [&] {
-        const auto *next = static_cast<const unsigned char *>(tables); // they may be of an older size
+        const auto *next = static_cast<const unsigned char *>(tables); // their size may be older
         for (milcgpu_messages &table : lattice.messages) {
             table = milcgpu::whole_table(reinterpret_cast<const milcgpu_messages *>(next));
             next += reinterpret_cast<const milcgpu_messages *>(next)->struct_size;
@@ -306,7 +313,7 @@ void qudaInit(QudaInitArgs_t input) {
     }
 }
 
-// The tables of one rank come at the exit of the program; those of several while messages pass.
+// The tables of one rank are printed when the program exits; those of several ranks while message passing works.
 void qudaFinalize(void) {
     if (lattice.ranks > 1)
         milcgpu_plugin_exit();
@@ -430,7 +437,7 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
                                                    eigen_calls.links_of_eigensolver[1], parity, &wanted, l.data(),
                                                    vectors) != 0;
         };
-        // Where memory is short, the host backend would not be done in time.
+        // If memory is short, the host backend would take too long.
         const bool here = start(function, precision) && milcgpu_plugin_active() != 0;
         if (!(here && solve()) && !(milcgpu_plugin_active() == 0 && milcgpu_plugin_retreat() != 0 && solve()))
             return false;
@@ -474,7 +481,7 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
         call.tolerances = tolerances.data();
         call.relative_tolerances = relative.data();
         call.max_iterations = std::max(1, inv_args.max_iter - 1); // MILC counts from 1
-        call.max_restarts = most_starts;                          // of a refinement; none at the limit
+        call.max_restarts = most_starts;                          // of a refinement; at the limit there is none
         call.source = packed(source, external_precision);
         call.solutions = fields.data();
         return done("qudaMultishiftInvert", external_precision,
@@ -503,7 +510,7 @@ void qudaLoadKSLink(int precision, QudaFatLinkArgs_t, const double path_coeff[6]
                     void *longlink) {
     milcgpu_fatlink_spec spec{};
     spec.paths = paths_of(path_coeff);
-    load_links(__func__, precision, MILCGPU_LOAD_FN_LINKS, spec, inlink, 1, fatlink, longlink, nullptr, nullptr);
+    load_links(__func__, precision, MILCGPU_LOAD_FN_LINKS, spec, inlink, {fatlink, longlink, nullptr, nullptr});
 }
 
 void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t, const double path_coeff[6], void *inlink, void *fatlink,
@@ -514,7 +521,7 @@ void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t, const double path_
     spec.svd_relative = hisq_parameters.reunit_svd_rel_error;
     spec.svd_absolute = hisq_parameters.reunit_svd_abs_error;
     spec.svd_only = hisq_parameters.reunit_svd_only != 0;
-    load_links(__func__, precision, MILCGPU_HISQ_LINKS, spec, inlink, 0, nullptr, nullptr, fatlink, ulink);
+    load_links(__func__, precision, MILCGPU_HISQ_LINKS, spec, inlink, {nullptr, nullptr, fatlink, ulink});
 }
 
 void qudaHisqParamsInit(QudaHisqParams_t parameters) { hisq_parameters = parameters; }

@@ -18,7 +18,7 @@ struct Lines {
     QudaGaugeObservableParam *next;
 };
 
-// A measurement: MILC's line, and the numbers for the caller.
+// Prints MILC's line for a measurement and stores the numbers for the caller.
 int note(void *user, const milcgpu_flow_point *point) {
     Lines &lines = *static_cast<Lines *>(user);
     const milcgpu_observables &of = point->of;
@@ -72,7 +72,7 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
     spec.integrator = integrator;
     spec.exp_order = 0;
     spec.step = flow->epsilon, spec.stop = 0, spec.as_milc = 1;
-    for (unsigned step = 0; step < flow->n_steps; ++step) // as the flow adds, so that rounding adds no step
+    for (unsigned step = 0; step < flow->n_steps; ++step) // summed as the flow sums, so that rounding adds no step
         spec.stop += spec.step;
     spec.every = flow->meas_interval;
     spec.most_steps = static_cast<int>(flow->n_steps) + 1;

@@ -1,5 +1,5 @@
 // Measurements of quda_milc_interface.h: covariant shifts, spin-taste operators, two-link Gaussian smearing,
-// contractions, one field a call. Links are those of the call, found again by their content.
+// contractions, one field per call. Links are those of the call and are recognized by their content.
 #include "gpu_kernels/measure/spin_taste.h"
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
@@ -12,7 +12,7 @@ using namespace milcgpu::quda;
 
 namespace {
 
-// What a call fills, and what was wrong with its arguments.
+// The result of a call, and the error in its arguments.
 struct Call {
     const char *function;
     int precision;
@@ -28,7 +28,7 @@ struct Call {
         std::vsnprintf(wrong, sizeof wrong, pattern, numbers);
         va_end(numbers);
     }
-    // Where it was not done, which has been said, the result is NaN.
+    // If the call was not done, which is logged, the result is NaN.
     template <class Work> void run(const Work &work) {
         refuse_unless(lattice.ranks > 0, "called before qudaInit");
         if (wrong[0] != '\0')
@@ -47,7 +47,7 @@ Call call_on_quark(const char *function, int precision, void *result) {
 
 milcgpu_field quark(const void *field, int precision) { return packed(const_cast<void *>(field), precision); }
 
-const void *smeared_with = nullptr; // links whose two-link products the next call may take; nullptr: none
+const void *smeared_with = nullptr; // links whose two-link products the next call may use; nullptr: no links
 struct {
     int given[4];
     bool is_given = false, absence_was_logged = false;
@@ -81,8 +81,8 @@ void qudaSpinTaste(int external_precision, int, const void *links, const void *s
                    int reload_links) {
     if (!origin.is_given) {
         if (!std::exchange(origin.absence_was_logged, true))
-            complain(__func__, "no origin is given: coordinates of the operators count from 0 0 0 0, which is wrong by "
-                               "signs where the source is at an odd one");
+            complain(__func__, "no origin is given: coordinates of the operators count from 0 0 0 0, which gives wrong "
+                               "signs for a source with an odd coordinate");
         std::fill_n(origin.given, 4, 0);
     }
     origin.is_given = false;
@@ -118,7 +118,7 @@ void qudaTwoLinkGaussianSmear(int external_precision, int, const void *links, vo
                        "t0 is %d: must be from 0 to %d, or -1 for all", arguments.t0, lattice.box.whole[3] - 1);
     call.refuse_unless(arguments.laplaceDim == 3, "laplaceDim is %d: 3 is built", arguments.laplaceDim);
     const void *const with = again ? smeared_with : links;
-    // Whether there are links to take, or to read, on all ranks.
+    // Whether there are links to use or to read, on all ranks.
     const auto can = [&] {
         const bool here = with != nullptr && (with == links || milcgpu_plugin_expect_links(with, 0) != 0);
         return milcgpu_plugin_agreed(!here) == 0;
@@ -167,7 +167,7 @@ void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const
                            n_mu - 1);
     }
     call.run([&] {
-        const int as_they_are = milcgpu::spin_taste_index("pion5"); // both fields without any sign
+        const int as_they_are = milcgpu::spin_taste_index("pion5"); // both fields without signs
         std::vector<milcgpu_momentum> momenta(n);
         std::vector<milcgpu_meson_term> terms;
         for (int k = 0; k < n; ++k) {

@@ -5,7 +5,7 @@
 namespace milcgpu {
 
 const char *routine_name(milcgpu_routine routine) {
-#define NAME_OF(row, name) name,
+#define NAME_OF(row, name, doors) name,
     static const char *const names[] = {MILCGPU_ROUTINE_ROWS(NAME_OF)};
 #undef NAME_OF
     return names[routine];

@@ -6,10 +6,8 @@ namespace milcgpu {
 
 constexpr size_t most_meson_links = 3; // APE links with phases out and as they are, and the gauge field
 
-// The first set that every rank has from these addresses, which are each rank's own. same: on all of them with this
-// content. kept: all have this content as a kept gauge field, if they have no such set.
-std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const HostRecords &links, const int *origin,
-                                                                   bool &same, bool &kept) {
+// The first set that every rank has from these addresses, which are each rank's own.
+MesonLinksCache::Found MesonLinksCache::found(const HostRecords &links, const int *origin) {
     uint64_t with_addresses = 0, holding = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
         if (sets_[k].mirror.is_at(links.data) && std::equal(origin, origin + 4, sets_[k].origin)) {
@@ -20,9 +18,7 @@ std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const HostRec
     size_t k = 0;
     while (k < sets_.size() && (all[0] >> k & 1) == 0)
         ++k;
-    same = (all[1] >> k & 1) != 0;
-    kept = all[2] != 0;
-    return sets_.begin() + k;
+    return {sets_.begin() + k, (all[1] >> k & 1) != 0, all[2] != 0};
 }
 
 milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle,
@@ -35,8 +31,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     }
     const KeptGauge::Use use(kept_);
     const int none[4] = {-1, -1, -1, -1}, *const wanted = origin != nullptr ? origin : none;
-    bool same = false, kept = false;
-    auto old = found(links, wanted, same, kept);
+    auto [old, same, kept] = found(links, wanted);
     if (same) {
         old->mirror.looked(true);
         old->used = ++clock_;

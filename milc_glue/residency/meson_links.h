@@ -34,7 +34,11 @@ class MesonLinksCache {
         milcgpu_meson_links *handle;
         long used;
     };
-    std::vector<Set>::iterator found(const HostRecords &links, const int *origin, bool &same, bool &kept);
+    struct Found {
+        std::vector<Set>::iterator set;
+        bool same, kept; // the set has the content on all ranks; if not, the kept gauge field has it
+    };
+    Found found(const HostRecords &links, const int *origin);
     Collective &collective_;
     milcgpu_context *context_;
     int real_;

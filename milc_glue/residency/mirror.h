@@ -6,10 +6,10 @@
 //   meson_links.h      links of measurements     whole, or told      host, both
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
-//   quark_fields.h     quark fields              whole               host, both
 //   kept_gauge.h       what fixing or smearing   whole               host, both
 //                      has made
-//   known_solutions.h  source and solution       whole               both
+//   vector_store.h     quark fields, solutions   whole               host, both
+//                      and their sources
 //
 // Solutions and eigenvectors that the device alone has are in the table of deferred values (deferred.h), with all that
 // is still to be made.

@@ -4,12 +4,10 @@
 #include "milc_glue/residency/eigen_store.h"
 #include "milc_glue/residency/gauge_owner.h"
 #include "milc_glue/residency/kept_gauge.h"
-#include "milc_glue/residency/known_solutions.h"
 #include "milc_glue/residency/link_cache.h"
 #include "milc_glue/residency/meson_links.h"
 #include "milc_glue/residency/milc_side.h"
-#include "milc_glue/residency/quark_fields.h"
-#include "milc_glue/residency/resident_vectors.h"
+#include "milc_glue/residency/vector_store.h"
 #include "milc_glue/residency/wilson_links.h"
 #include <functional>
 #include <map>
@@ -25,23 +23,24 @@ struct Residency {
     std::unique_ptr<MesonLinksCache> meson_links;
     std::unique_ptr<WilsonLinks> wilson;
     std::unique_ptr<EigenStore> eigenvectors;
-    std::unique_ptr<QuarkFields> quarks;
-    ResidentVectors vectors{deferred};
-    KnownSolutions known;
+    VectorStore vectors{deferred};
     bool measuring = false;         // a routine works with meson_links
     bool lost = false;              // a device that is gone had the newest gauge field, momenta or solutions
     bool eigenvectors_lost = false; // it had the newest eigenvectors; solves go on without
     // Only solutions were lost: the caller recomputes them if it has said so (again).
     bool solutions_again = false, solutions_lost = false;
 
-    // looks_at_all: each call looks at all links before its work. stays: quark fields and gauge fields are kept.
-    void open(MilcSide &milc, milcgpu_context *context, bool looks_at_all, bool stays);
+    struct Habits {
+        bool looks_at_all; // each call looks at all links before its work
+        bool keeps_fields; // keeps copies of quark fields and gauge fields
+    };
+    void open(MilcSide &milc, milcgpu_context *context, const Habits &);
     // Ways to free memory of the device that no call needs now; each returns whether it freed some.
     std::vector<std::function<bool()>> ways_to_free();
     void drop_all();
     // All that the next call can load or make again.
     void drop_reloadable();
-    // Drops what belongs to a lattice that is gone: quark fields and known solutions. Links go by their content.
+    // Drops what belongs to a lattice that is gone: copies of quark fields, and what solutions solve. Links go by their content.
     void lattice_changed();
     // Notes the content of links, or of the gauge field that they were made of. way: one number for each kind of links.
     // Returns true if this way made other links before: the lattice has changed.

@@ -5,8 +5,8 @@
 
 namespace milcgpu {
 
-// |b - M x| / |b| of the system of the even sites, and MILC's relative residual; NaN where the solution has NaN. Throws
-// where they could not be computed.
+// |b - M x| / |b| of the system of the even sites, and MILC's relative residual; NaN if the solution has NaN. Throws if
+// they could not be computed.
 struct TrueResiduals {
     double residual = NAN, relative = NAN;
 };

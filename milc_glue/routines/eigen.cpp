@@ -1,6 +1,7 @@
 // Eigenvectors of MILC's links: computing them, loading them from MILC's fields or a file, copying them there, and
 // choosing those that deflate a solve.
 #include "milc_glue/api/context.h"
+#include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/solve.h"
 #include "milc_glue/solve/eigen_handle.h"
@@ -15,17 +16,16 @@ namespace {
 
 using Set = EigenStore::Set;
 
-// For |B v - l v| / (the largest l): single precision reaches it.
-constexpr double least_tolerance = 1e-6;
+// |B v - l v| / (the largest l) that each precision reaches.
+constexpr double least_of_single = 1e-6, least_of_double = 1e-13;
 
 // MILC's Ritz ends when an eigenvalue changes by less than its tolerance in one sweep. The error of an eigenvalue is
 // |B v - l v|^2 divided by the distance to the next one. So Lanczos asks for a |B v - l v| of half the root of the
-// tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20. Single
-// precision does not get below `least`.
+// tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20.
 double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
-    constexpr double factor = 0.5 / 20, least = 2e-6, most = 1e-3;
+    constexpr double factor = 0.5 / 20, most = 1e-3;
     const double asked = std::fabs(call.tolerance);
-    return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
+    return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least_of_double), most);
 }
 
 // The |B v - l v| that MILC's tolerance stands for: the error of an eigenvalue is about the square of it, and the
@@ -35,12 +35,11 @@ double asked_residual(const milcgpu_plugin_eigen_call &call) {
     return call.of_eigenvalues != 0 ? std::sqrt(asked) : 20 * asked;
 }
 
-// True if vectors in single, whose residuals MILC prints, fit. They take 24 bytes per site; half takes 16 and deflates
-// as well.
-bool fits(Plugin &p, milcgpu_eigen_spec spec) {
+// True if vectors in this precision fit. They take 48, 24 or 16 bytes per site.
+bool fits(Plugin &p, milcgpu_eigen_spec spec, int precision) {
     constexpr double of_free = 0.9;
     size_t bytes = 0;
-    spec.precision = MILCGPU_SINGLE;
+    spec.precision = precision;
     const bool here = milcgpu_eigenvectors_plan(p.context, &spec, &bytes) == MILCGPU_OK &&
                       static_cast<double>(bytes) < of_free * static_cast<double>(p.context->device->free_bytes());
     return !p.collective(!here);
@@ -75,7 +74,6 @@ const Maker for_milc{nullptr, nullptr, false},
 template <class Make>
 Set *made_by(Plugin &p, LinkSet &links, uint64_t content, int parity, bool exact, const Maker &maker,
              const Make &make) {
-    const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
     milcgpu_eigenvectors *handle = nullptr;
     const auto attempt = [&] {
         const milcgpu_status status = p.collective(make(handle));
@@ -108,17 +106,27 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     milcgpu_eigen_defaults(&spec, sizeof spec);
     spec.parity = parity;
     spec.count = wanted.count;
-    spec.precision = wanted.precision;
-    spec.tolerance = wanted.tolerance > 0 ? std::max(wanted.tolerance, least_tolerance) : 0;
-    if (!maker.kept)
-        spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
+    const bool exact = wanted.tolerance > 0,
+               fine = exact && wanted.tolerance < least_of_single && p.real() == MILCGPU_DOUBLE;
+    if (fine && fits(p, spec, MILCGPU_DOUBLE))
+        spec.precision = MILCGPU_DOUBLE;
+    else if (!maker.kept) // MILC prints residuals, which half has no better than 1e-6
+        spec.precision = fits(p, spec, MILCGPU_SINGLE) ? MILCGPU_SINGLE : MILCGPU_HALF;
+    else
+        spec.precision = wanted.precision;
+    if (fine && spec.precision != MILCGPU_DOUBLE)
+        p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
+                        "eigenvalue. The tolerance stands for %.0e; use more GPUs or fewer vectors",
+                        routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
+    if (exact)
+        spec.tolerance =
+            std::max(wanted.tolerance, spec.precision == MILCGPU_DOUBLE ? least_of_double : least_of_single);
     ProgressLines lines(p, MILCGPU_EIGENSOLVE);
     spec.progress = progress;
     spec.user = &lines;
     size_t bytes = 0;
     milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
     p.eigenvectors->make_room(bytes, links);
-    const bool exact = wanted.tolerance > 0;
     Set *const made = made_by(p, links, links.content(), parity, exact, maker, [&](milcgpu_eigenvectors *&handle) {
         milcgpu_status status = p.collective(milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report));
         if (status == MILCGPU_NO_MEMORY && !maker.kept) {
@@ -260,7 +268,7 @@ Set *made_for(Plugin &p, LinkSet &links, int parity, milcgpu_plugin_eigenvectors
     return made;
 }
 
-// For a solve that asks for no vectors, for example on odd sites after MILC's own deflation: D of the other parity's
+// For a solve that requests no vectors, for example on odd sites after MILC's own deflation: D of the other parity's
 // vectors. nullptr: there are none, or memory is short.
 Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
     Set *const other = p.eigenvectors->of(links, other_than(parity));
@@ -274,12 +282,9 @@ Set *turned_where_there_is_room(Plugin &p, LinkSet &links, int parity) {
 
 // Runs an entry: work(links) with the links on the device.
 template <class Work> int with_links(const void *fat, const void *lng, const Work &work) {
-    return done_by(MILCGPU_EIGENSOLVE, [&] {
-        Plugin &p = plugin();
-        if (p.context == nullptr)
-            return false;
-        LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, fat, lng);
-        return links != nullptr && work(p, *links);
+    return offloaded(MILCGPU_EIGENSOLVE, [&](Plugin &p, RoutineAccount &account) -> Done {
+        LinkSet *const links = p.context != nullptr ? p.links_for(MILCGPU_EIGENSOLVE, fat, lng) : nullptr;
+        return links != nullptr ? work(p, *links, account) : left_to_milc;
     });
 }
 
@@ -301,7 +306,9 @@ Set *milcgpu::eigenvectors_of(Plugin &p, RoutineAccount &account, LinkSet &links
     } else if (set == nullptr && !of_milcs) {
         set = turned_where_there_is_room(p, links, call.parity);
     }
-    account.seconds -= wall_seconds() - begin;
+    const double seconds = wall_seconds() - begin;
+    account.seconds -= seconds;
+    p.ledger[MILCGPU_EIGENSOLVE].seconds += seconds;
     return has(set, 1) ? set : nullptr;
 }
 
@@ -310,7 +317,7 @@ extern "C" {
 int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *values, double *residuals,
                               milcgpu_eigen_report *given_report) {
     const ReportForMilc<milcgpu_eigen_report> report(given_report);
-    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links, RoutineAccount &) -> Done {
         p.eigenvectors->drop_all();
         p.eigenvectors_lost = false;
         milcgpu_plugin_eigenvectors wanted{};
@@ -319,7 +326,7 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
         const Set *const set = compute(p, links, call->parity, wanted, for_milc, *report);
         if (set == nullptr) {
             report->count = 0;
-            return false;
+            return left_to_milc;
         }
         p.eigenvectors->mirror(*set, call->vectors, false);
         milcgpu_eigenvectors_values(set->handle, values, residuals);
@@ -330,58 +337,57 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
         if (report->count < call->count) {
             p.log(0, format("%s: %d of %d eigenvectors. %s", routine_name(MILCGPU_EIGENSOLVE), report->count,
                             call->count, report->message));
-            return false;
+            return left_to_milc;
         }
         const double reached = *std::max_element(residuals, residuals + report->count), asked = asked_residual(*call);
         if (reached > asked)
             p.log(1,
-                  format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which single precision "
+                  format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which their precision "
                          "does not reach",
                          routine_name(MILCGPU_EIGENSOLVE), reached, std::fabs(call->tolerance), asked));
-        ++p.ledger[MILCGPU_EIGENSOLVE].calls;
-        return true;
+        return MILCGPU_OK;
     });
 }
 
 int milcgpu_plugin_eigen_ready(const milcgpu_plugin_eigen_call *call) {
-    return done_by(MILCGPU_EIGENSOLVE, [&] {
-        Plugin &p = plugin();
+    return offloaded(MILCGPU_EIGENSOLVE, [&](Plugin &p, RoutineAccount &) -> Done {
         if (p.context == nullptr || p.eigenvectors_lost)
-            return false;
+            return left_to_milc;
         if (p.eigenvectors->has(call->vectors, call->count, call->parity))
-            return true;
+            return uncounted;
         if (p.eigenvectors->newest_on_device() && p.eigenvectors->is_at(call->vectors))
-            return false; // a bit has flipped in them, and a line has said so
+            return left_to_milc; // a bit has flipped in them, and a line has said so
         LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
         if (links == nullptr)
-            return false;
+            return left_to_milc;
         p.eigenvectors->drop_all();
         milcgpu_plugin_eigenvectors wanted{};
         wanted.count = call->count;
         const Set *const set = take(p, *links, links->content(), call->parity, wanted, call->vectors, of_fields);
-        if (set != nullptr)
-            p.eigenvectors->mirror(*set, call->vectors, true);
-        return set != nullptr;
+        if (set == nullptr)
+            return left_to_milc;
+        p.eigenvectors->mirror(*set, call->vectors, true);
+        return uncounted;
     });
 }
 
 int milcgpu_plugin_eigen_other_parity(const milcgpu_plugin_eigen_call *call) {
-    return done_by(MILCGPU_EIGENSOLVE, [&] {
-        Plugin &p = plugin();
+    return offloaded(MILCGPU_EIGENSOLVE, [&](Plugin &p, RoutineAccount &) -> Done {
         if (p.context == nullptr)
-            return false;
+            return left_to_milc;
         p.eigenvectors->forget_other_parity();
         if (!p.eigenvectors->newest_on_device() || !p.eigenvectors->has(call->vectors, call->count, call->parity))
-            return false;
+            return left_to_milc;
         LinkSet *const links = p.links_for(MILCGPU_EIGENSOLVE, call->fat, call->lng);
-        if (links != nullptr)
-            p.eigenvectors->make_other_parity_by(LinkCache::hold(*links));
-        return links != nullptr;
+        if (links == nullptr)
+            return left_to_milc;
+        p.eigenvectors->make_other_parity_by(LinkCache::hold(*links));
+        return uncounted;
     });
 }
 
 int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call) {
-    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links) {
+    return with_links(call->fat, call->lng, [&](Plugin &p, LinkSet &links, RoutineAccount &) {
         EigenStore &store = *p.eigenvectors;
         const int parity = other_than(call->parity);
         const Set *set = store.of_fields(parity), *const own = store.of_fields(call->parity);
@@ -392,7 +398,7 @@ int milcgpu_plugin_eigen_both_parities(const milcgpu_plugin_eigen_call *call) {
             set = turn(p, links, parity, *own, of_other_parity, made_by);
         else if (set == nullptr && has(own, 1) && !store.newest_on_device())
             set = take(p, links, own->content, parity, wanted, call->vectors, of_other_parity);
-        return has(set, 1);
+        return has(set, 1) ? uncounted : left_to_milc;
     });
 }
 
@@ -403,17 +409,14 @@ int milcgpu_plugin_eigen_on_device(void *const *vectors) {
 
 int milcgpu_plugin_eigen_check(const milcgpu_plugin_eigen_call *call, const double *values, double *residuals,
                                double *norms) {
-    return with_links(call->fat, call->lng, [&](Plugin &p, const LinkSet &links) {
-        const Stopwatch watch(p.ledger[MILCGPU_EIGENSOLVE].seconds);
+    return with_links(call->fat, call->lng, [&](Plugin &p, const LinkSet &links, RoutineAccount &) -> Done {
         const Set *const set = p.eigenvectors->mirrored();
         milcgpu_links *const made_by = p.eigenvectors->links_of_other_parity();
         if (set == nullptr || (call->parity != set->parity && made_by == nullptr))
-            return false; // MILC's fields have that part
-        const milcgpu_status status = p.collective(look_at_eigenvectors(
-            set->handle, links.handle, made_by, call->parity, call->count, values, residuals, norms));
-        if (status != MILCGPU_OK)
-            p.report_failure(MILCGPU_EIGENSOLVE, status);
-        return status == MILCGPU_OK;
+            return left_to_milc; // MILC's fields have that part
+        return {p.collective(look_at_eigenvectors(set->handle, links.handle, made_by, call->parity, call->count, values,
+                                                  residuals, norms)),
+                0};
     });
 }
 
@@ -428,49 +431,50 @@ int milcgpu_plugin_eigen_need(void) {
         p.ledger[MILCGPU_EIGENSOLVE].to_host +=
             bytes_of(p, set.parity, set.count()) +
             (p.eigenvectors->links_of_other_parity() != nullptr ? bytes_of(p, other_than(set.parity), set.count()) : 0);
-        const std::string why = p.eigenvectors->to_host();
-        p.eigenvectors_lost = !why.empty();
-        if (p.eigenvectors_lost)
-            p.log(0, "eigenvectors are on the GPU and lost: " + why);
+        try {
+            p.bring_to_host("eigenvectors", [&] { p.eigenvectors->to_host(); });
+        } catch (const Error &error) {
+            p.eigenvectors->drop_all();
+            p.eigenvectors_lost = true;
+            p.log(0, std::string("eigenvectors are on the GPU and lost: ") + error.what());
+        }
         return !p.eigenvectors_lost;
     });
 }
 
 int milcgpu_plugin_eigenvectors_get(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, double *values, void *const *vectors) {
-    return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
+    return with_links(fat, lng, [&](Plugin &p, LinkSet &links, RoutineAccount &account) -> Done {
         Set *set = p.eigenvectors->of(links, parity);
         const bool exact = values != nullptr || vectors != nullptr;
         if (!has(set, wanted->count) || (exact && !set->exact) || due_file(p, links, parity, *wanted) != nullptr)
             set = made_for(p, links, parity, *wanted, exact);
         if (set == nullptr)
-            return false;
+            return left_to_milc;
         if (exact && !has(set, wanted->count)) {
             p.log_failure(MILCGPU_EIGENSOLVE, format("%s: there are %d eigenvectors of the %d that were asked for",
                                                      routine_name(MILCGPU_EIGENSOLVE), set->count(), wanted->count));
-            return false;
+            return left_to_milc;
         }
         if (vectors != nullptr) {
-            const milcgpu_status status = p.eigenvectors->save(*set, wanted->count, vectors);
-            if (status != MILCGPU_OK) {
-                p.report_failure(MILCGPU_EIGENSOLVE, status);
-                return false;
-            }
-            p.ledger[MILCGPU_EIGENSOLVE].to_host += bytes_of(p, parity, wanted->count);
+            if (const milcgpu_status status = p.eigenvectors->save(*set, wanted->count, vectors))
+                return status;
+            account.to_host += bytes_of(p, parity, wanted->count);
         }
         if (values != nullptr) {
             std::vector<double> all(set->count());
             milcgpu_eigenvectors_values(set->handle, all.data(), nullptr);
             std::copy_n(all.begin(), wanted->count, values);
         }
-        return true;
+        return uncounted;
     });
 }
 
 int milcgpu_plugin_eigenvectors_set(const void *fat, const void *lng, int parity,
                                     const milcgpu_plugin_eigenvectors *wanted, void *const *vectors) {
-    return with_links(fat, lng, [&](Plugin &p, LinkSet &links) {
-        return take(p, links, links.content(), parity, *wanted, vectors, of_links) != nullptr;
+    return with_links(fat, lng, [&](Plugin &p, LinkSet &links, RoutineAccount &) {
+        const Set *const set = take(p, links, links.content(), parity, *wanted, vectors, of_links);
+        return set != nullptr ? uncounted : left_to_milc;
     });
 }
 

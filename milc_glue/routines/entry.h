@@ -10,22 +10,25 @@ struct Done {
     milcgpu_status status;
     int calls; // for the table; -1: MILC's own routine does it, for a reason that was logged or needs no words
 };
-inline const Done left_to_milc{MILCGPU_OK, -1};
+inline const Done left_to_milc{MILCGPU_OK, -1}, uncounted{MILCGPU_OK, 0};
 
-// Runs `work`, which returns a Done, counts its seconds and calls, and logs its error. Returns 1, or 0 for MILC's own.
+// Runs `work`, which returns a Done, counts its seconds and calls, and logs its error. Returns 1, or 0 if MILC's own
+// routine is to do the call.
 template <class Work> int offloaded(milcgpu_routine routine, const Work &work) noexcept {
-    return done_by(routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[routine];
-        const Stopwatch watch(account.seconds);
-        const Done done = work(p, account);
-        if (done.status != MILCGPU_OK)
-            p.report_failure(routine, done.status);
-        if (done.status != MILCGPU_OK || done.calls < 0)
-            return false;
-        account.calls += done.calls;
-        return true;
-    });
+    Plugin &p = plugin();
+    return common_answer_of(routine_name(routine),
+                            p.own_routines ? "MILC's own routine does this call" : "It could not be done", 0, [&] {
+                                RoutineAccount &account = p.ledger[routine];
+                                const Stopwatch watch(account.seconds);
+                                const Done done = work(p, account);
+                                if (done.status != MILCGPU_OK)
+                                    p.report_failure(routine, done.status);
+                                if (done.status != MILCGPU_OK || done.calls < 0)
+                                    return false;
+                                account.calls += done.calls;
+                                p.end_failures(routine);
+                                return true;
+                            });
 }
 
 // Runs `attempt`: once more without the links that were kept if memory is short, and once more after reload() if what

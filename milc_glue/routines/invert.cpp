@@ -1,4 +1,5 @@
 // M x = b from the host's field to the host's field: the device does what MILC does around its solves of M^dag M.
+#include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/solve.h"
 #include <vector>
@@ -10,11 +11,15 @@ namespace {
 constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
 
 // to = scale (a x - D y)
-milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
-                            double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
+struct MinusDslash {
+    int parity;
+    double scale, a;
+    milcgpu_vector x, y, to;
+};
+milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, const MinusDslash &of) {
     constexpr double dslash_flops = 1146, difference_flops = 18; // for each site
-    account.flops += (dslash_flops + difference_flops) * p.sites_of(parity);
-    return milcgpu_vectors_minus_dslash(links->handle, parity, scale, a, x, y, to);
+    account.flops += (dslash_flops + difference_flops) * p.sites_of(of.parity);
+    return milcgpu_vectors_minus_dslash(links->handle, of.parity, of.scale, of.a, of.x, of.y, of.to);
 }
 
 // The vectors of n sources on the device, and the steps of the inversion.
@@ -45,8 +50,8 @@ class Inversion {
             return outcome;
         if (call_.odd_from_even != 0)
             status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k),
-                                    solution(k));
+                return minus_dslash(p_, account_, links,
+                                    {MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k), solution(k)});
             });
         if (status != MILCGPU_OK)
             return failed(status);
@@ -66,7 +71,7 @@ class Inversion {
     }
 
   private:
-    using Fields = std::vector<std::shared_ptr<QuarkField>>;
+    using Fields = std::vector<VectorStore::Vectors>;
     // After a solve: finds the links again; from_start if they are not those that the rest was made of.
     Outcome look_again(const LinkSet *&links) {
         const auto head =
@@ -78,8 +83,8 @@ class Inversion {
     milcgpu_status adjoint(milcgpu_status status, const LinkSet *links, const Fields &from, const Fields &to) {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, parity, 1, 2 * call_.solve.mass, from[k]->vector(),
-                                    from[k]->vector(), to[k]->vector());
+                const milcgpu_vector x = from[k]->vector();
+                return minus_dslash(p_, account_, links, {parity, 1, 2 * call_.solve.mass, x, x, to[k]->vector()});
             });
         return status;
     }
@@ -87,7 +92,7 @@ class Inversion {
     milcgpu_status empty(milcgpu_status status, const LinkSet *links) {
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
-                return minus_dslash(p_, account_, links, parity, 0, 0, source(k), source(k), solution(k));
+                return minus_dslash(p_, account_, links, {parity, 0, 0, source(k), source(k), solution(k)});
             });
         return status;
     }
@@ -107,10 +112,10 @@ class Inversion {
     // Guesses that are not used are not copied.
     milcgpu_status load() {
         return each(MILCGPU_OK, [&](int k) {
-            milcgpu_status status = p_.quarks->with_content(call_.sources[k].data, sources_[k], account_.to_device);
+            milcgpu_status status = p_.vectors.with_content(call_.sources[k].data, sources_[k], account_.to_device);
             for (auto *made : {&normals_[k], &solutions_[k]})
                 if (status == MILCGPU_OK)
-                    status = p_.quarks->empty(*made);
+                    status = p_.vectors.empty(*made);
             const int guess = call_.adjoint_last != 0 ? 0 : call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 if (status == MILCGPU_OK && (guess & parity) != 0)
@@ -125,7 +130,7 @@ class Inversion {
 
     milcgpu_status save_all() {
         return each(MILCGPU_OK, [&](int k) {
-            return p_.quarks->deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k],
+            return p_.vectors.deliver((call_.adjoint_last != 0 ? normals_ : solutions_)[k], call_.solutions[k],
                                       account_.to_host);
         });
     }
@@ -133,18 +138,15 @@ class Inversion {
     Outcome solve(int parity, milcgpu_solve_report *reports) {
         milcgpu_plugin_solve_call call = call_.solve;
         call.parity = parity;
-        std::vector<milcgpu_vector> sources, solutions;
-        for (int k = 0; k < call_.n; ++k)
-            sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k)), solutions.push_back(solution(k));
-        const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            return milcgpu_staggered_solve_vectors(links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
-                                                   solutions.data(), of_sources);
-        };
-        for (int k = 0; k < call_.n; ++k)
+        SourcesOnDevice on_device{{}, {}, MILCGPU_TOGETHER_AUTO, made_of_};
+        for (int k = 0; k < call_.n; ++k) {
+            on_device.sources.push_back(call_.adjoint_last != 0 ? source(k) : normal(k));
+            on_device.solutions.push_back(solution(k));
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
-        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_, nullptr});
+        }
+        const Outcome outcome = solve_until_done(p_, account_, call_.n, &call, reports, &on_device);
         if (outcome == Outcome::from_start) // a bit may have flipped in a source
-            p_.quarks->drop_all();
+            p_.vectors.drop_copies();
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
     }
 
@@ -154,7 +156,7 @@ class Inversion {
         const char *const name = routine_name(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
             p_.log(0, format("%s: %s. It begins again", name, reason().c_str()));
-            p_.quarks->drop_all();
+            p_.vectors.drop_copies();
             return Outcome::from_start;
         }
         if (status == MILCGPU_NO_MEMORY)
@@ -178,13 +180,10 @@ extern "C" {
 
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *given_even,
                           milcgpu_solve_report *given_odd) {
-    return done_by(call->solve.routine, [&] {
+    return offloaded(call->solve.routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const ReportForMilc<milcgpu_solve_report> even(given_even, call->n), odd(given_odd, call->n);
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->solve.routine];
-        const Stopwatch watch(account.seconds);
         if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
-            return false; // MILC then does one iteration: nothing to gain
+            return left_to_milc; // MILC then does one iteration: nothing to gain
         for (int k = 0; k < call->n; ++k) {
             p.vectors.to_host(call->sources[k].data);
             p.vectors.to_host(call->solutions[k].data);
@@ -192,55 +191,45 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
         constexpr int most_starts = 3; // links may be edited once, and a bit may flip once
         for (int start = 0; start < most_starts; ++start) {
             const Outcome outcome = Inversion(p, account, *call).run(even, odd);
-            if (outcome == Outcome::done)
-                account.calls += call->n;
             if (outcome != Outcome::from_start)
-                return outcome == Outcome::done;
+                return outcome == Outcome::done ? Done(MILCGPU_OK, call->n) : left_to_milc;
         }
         p.log(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
                         "to be failing",
                         routine_name(call->solve.routine), most_starts));
-        return false;
+        return left_to_milc;
     });
 }
 
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x) {
-    return done_by(MILCGPU_MAT_INVERT, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
-        const Stopwatch watch(account.seconds);
-        const int index = p.vectors.find(x.data);
-        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr,
-                                          p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
+    return offloaded(MILCGPU_MAT_INVERT, [&](Plugin &p, RoutineAccount &account) -> Done {
+        const int number = p.vectors.held(&x, 1, both);
+        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr, number >= 0);
         const bool resident = head.also;
         if (!resident)
             p.vectors.to_host(x.data);
         const LinkSet *const links = head.set;
         if (links == nullptr)
-            return false;
-        std::shared_ptr<QuarkField> read, made;
+            return left_to_milc;
+        VectorStore::Vectors read, made;
         milcgpu_status status = p.with_idle_given_back([&] {
-            const milcgpu_status had = resident ? MILCGPU_OK : p.quarks->with_content(x.data, read, account.to_device);
-            return had == MILCGPU_OK ? p.quarks->empty(made) : had;
+            const milcgpu_status had = resident ? MILCGPU_OK : p.vectors.with_content(x.data, read, account.to_device);
+            return had == MILCGPU_OK ? p.vectors.empty(made) : had;
         });
-        const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.handle(), index}
+        const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.deferred(), number}
                                     : status == MILCGPU_OK ? read->vector()
                                                            : milcgpu_vector{};
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             if (status == MILCGPU_OK)
-                status = p.collective(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
+                status =
+                    p.collective(minus_dslash(p, account, links, {parity, 1, 2 * mass, from, from, made->vector()}));
         if (status == MILCGPU_OK)
-            status = p.collective(p.quarks->deliver(made, x, account.to_host));
-        if (status != MILCGPU_OK) {
-            if (status == MILCGPU_CORRUPTED)
-                p.quarks->drop_all();
-            p.report_failure(MILCGPU_MAT_INVERT, status);
-            return false;
-        }
-        if (resident)
-            p.vectors.holds_no_more(index, both);
-        ++account.calls;
-        return true;
+            status = p.collective(p.vectors.deliver(made, x, account.to_host));
+        if (status == MILCGPU_CORRUPTED)
+            p.vectors.drop_copies();
+        else if (status == MILCGPU_OK && resident)
+            p.vectors.holds_no_more(x, both);
+        return status;
     });
 }
 

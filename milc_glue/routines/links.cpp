@@ -26,7 +26,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
     if (plugin().links != nullptr)
         begin_new_links(plugin(), call.n, call.fat, call.lng);
     return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
-        p.known.clear();
+        p.vectors.forget_solutions();
         const milcgpu_field gauge_field = p.links->field(call.gauge), vs = p.links->field(call.v),
                             ys = p.links->field(call.y), ws = p.links->field(call.w);
         const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
@@ -85,7 +85,7 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
             p.links->drop_all();
             return status;
         }
-        if (p.quarks->stay()) { // another content of what links are made of, or of these, is another lattice
+        if (p.vectors.keeps_copies()) { // other links, or another gauge field: another lattice
             const int way = 4 * routine + 2 * (call.spec->hisq != 0);
             if (call.gauge != nullptr) // a part of it is enough
                 p.links_made(way, hash_records(p.link_records(call.gauge), Share::sample));
@@ -101,9 +101,10 @@ int milcgpu_plugin_links(milcgpu_plugin_links_call call, milcgpu_fatlink_report 
 
 int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
                              milcgpu_plugin_link_fields b) {
-    return done_by(MILCGPU_HISQ_LINKS, [&] {
-        plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
-        return plugin().links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr; // made now, of what a and b are
+    return offloaded(MILCGPU_HISQ_LINKS, [&](Plugin &p, RoutineAccount &) -> Done {
+        p.links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
+        // It is made now, of what a and b are.
+        return p.links_for(MILCGPU_HISQ_LINKS, links.fat, links.lng) != nullptr ? uncounted : left_to_milc;
     });
 }
 

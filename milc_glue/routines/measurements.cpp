@@ -21,32 +21,32 @@ struct Measuring {
 size_t field_bytes(const Plugin &p) { return p.sites * p.bytes_of(6); }
 
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
-milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vector().of, 0}; }
+milcgpu_quarks quarks_of(const DeviceVectors &vectors) { return {nullptr, vectors.vector().of, 0}; }
 
 // Passes the content of the host's field, on the device, to work(quarks).
 template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
     Plugin &p = plugin();
-    std::shared_ptr<QuarkField> held;
+    VectorStore::Vectors held;
     const milcgpu_status status =
-        p.with_idle_given_back([&] { return p.quarks->with_content(field.data, held, p.ledger[routine].to_device); });
+        p.with_idle_given_back([&] { return p.vectors.with_content(field.data, held, p.ledger[routine].to_device); });
     return status == MILCGPU_OK ? work(quarks_of(*held)) : status;
 }
 
-milcgpu_status delivered(milcgpu_routine routine, const std::shared_ptr<QuarkField> &made, const milcgpu_field &to) {
+milcgpu_status delivered(milcgpu_routine routine, const VectorStore::Vectors &made, const milcgpu_field &to) {
     Plugin &p = plugin();
-    return p.collective(p.quarks->deliver(made, to, p.ledger[routine].to_host));
+    return p.collective(p.vectors.deliver(made, to, p.ledger[routine].to_host));
 }
 
 // work(quarks) makes the content of the host's field `to`.
 template <class Work> milcgpu_status making(milcgpu_routine routine, const milcgpu_field &to, const Work &work) {
     Plugin &p = plugin();
-    if (!p.quarks->stay()) {
+    if (!p.vectors.keeps_copies()) {
         const milcgpu_status status = work(quarks_of(to));
         p.ledger[routine].to_host += status == MILCGPU_OK ? field_bytes(p) : 0;
         return status;
     }
-    std::shared_ptr<QuarkField> made;
-    milcgpu_status status = p.with_idle_given_back([&] { return p.quarks->empty(made); });
+    VectorStore::Vectors made;
+    milcgpu_status status = p.with_idle_given_back([&] { return p.vectors.empty(made); });
     if (status == MILCGPU_OK)
         status = work(quarks_of(*made));
     return status == MILCGPU_OK ? delivered(routine, made, to) : status;
@@ -55,13 +55,13 @@ template <class Work> milcgpu_status making(milcgpu_routine routine, const milcg
 // work(quarks) changes the host's field.
 template <class Work> milcgpu_status changing(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
     Plugin &p = plugin();
-    if (!p.quarks->stay()) {
+    if (!p.vectors.keeps_copies()) {
         p.ledger[routine].to_device += field_bytes(p);
         return making(routine, field, work);
     }
-    std::shared_ptr<QuarkField> own;
+    VectorStore::Vectors own;
     milcgpu_status status =
-        p.with_idle_given_back([&] { return p.quarks->loaded(field.data, own, p.ledger[routine].to_device); });
+        p.with_idle_given_back([&] { return p.vectors.loaded(field.data, own, p.ledger[routine].to_device); });
     if (status == MILCGPU_OK)
         status = work(quarks_of(*own));
     return status == MILCGPU_OK ? delivered(routine, own, field) : status;
@@ -114,18 +114,20 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
             return ready != MILCGPU_OK ? ready : p.collective(work(handle, fermion));
         };
-        const auto reload = [&] { p.meson_links->drop_all(), p.quarks->drop_all(); };
+        const auto reload = [&] { p.meson_links->drop_all(), p.vectors.drop_copies(); };
         const milcgpu_status status = with_reload(routine, "Trying again with the links loaded anew", reload, attempt);
         account.flops += status == MILCGPU_OK ? flops * p.sites : 0;
         return status;
     });
 }
 
-// For currents: noise, and what is made of it.
-std::shared_ptr<QuarkField> slots[4];
 constexpr int of_currents[4] = {0, 0, 0, 0}; // origin
 
-milcgpu_vectors *vectors_of(int slot) { return slots[slot] != nullptr ? slots[slot]->vector().of : nullptr; }
+// Noise for currents, and what is made of it.
+milcgpu_vectors *vectors_of(int slot) {
+    const VectorStore::Vectors &vectors = plugin().vectors.slot(slot);
+    return vectors != nullptr ? vectors->vector().of : nullptr;
+}
 
 // MILC's eigenvectors on even sites; nullptr: the device does not have all of them.
 EigenStore::Set *milcs_eigenvectors(Plugin &p, const milcgpu_plugin_eigen_call &of) {
@@ -233,7 +235,7 @@ int milcgpu_plugin_current_begin(int vectors, int n) {
             return left_to_milc;
         milcgpu_status status = MILCGPU_OK;
         for (int k = 0; k < n && status == MILCGPU_OK; ++k)
-            status = p.with_idle_given_back([&] { return p.quarks->empty(slots[k], vectors); });
+            status = p.with_idle_given_back([&] { return p.vectors.empty(p.vectors.slot(k), vectors); });
         if (status != MILCGPU_OK)
             milcgpu_plugin_current_end();
         return {status, 0};
@@ -272,23 +274,20 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
         milcgpu_vectors *const sources = vectors_of(from), *const solutions = vectors_of(to);
         if (p.context == nullptr || sources == nullptr || solutions == nullptr)
             return left_to_milc;
-        const int n = slots[from]->count();
+        const int n = p.vectors.slot(from)->count();
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
         const LinkSet *const links = p.links_for(call->routine, call->fat, call->lng, Mirror::Look::sample);
         if (links == nullptr)
             return left_to_milc;
         if (const milcgpu_status status = p.collective(zero_vectors(solutions, call->parity)))
             return status;
-        std::vector<milcgpu_vector> b, x;
+        SourcesOnDevice on_device{
+            {}, {}, call->one_by_one != 0 ? MILCGPU_ONE_BY_ONE : MILCGPU_TOGETHER_AUTO, links->content()};
         for (int k = 0; k < n; ++k) {
-            b.push_back({sources, k}), x.push_back({solutions, k});
+            on_device.sources.push_back({sources, k}), on_device.solutions.push_back({solutions, k});
             reports[k] = {}, reports[k].struct_size = sizeof reports[k];
         }
-        const auto once = [&](milcgpu_links *handle, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-            const int together = call->one_by_one != 0 ? MILCGPU_ONE_BY_ONE : MILCGPU_TOGETHER_AUTO;
-            return milcgpu_staggered_solve_vectors(handle, &spec, together, n, b.data(), x.data(), of_sources);
-        };
-        if (solve_until_done(p, account, {*call, n, reports, once, true, links->content(), nullptr}) != Outcome::done)
+        if (solve_until_done(p, account, n, call, reports, &on_device) != Outcome::done)
             return left_to_milc;
         return {MILCGPU_OK, n};
     });
@@ -296,7 +295,8 @@ int milcgpu_plugin_current_solve(const milcgpu_plugin_solve_call *call, int from
 
 int milcgpu_plugin_current_sums(const void *links, int phased, const void *fat, const void *lng, int parity, int groups,
                                 int slot, double *sums) {
-    const int n = slots[slot] != nullptr ? slots[slot]->count() : 0;
+    const VectorStore::Vectors &vectors = plugin().vectors.slot(slot);
+    const int n = vectors != nullptr ? vectors->count() : 0;
     const double flops = n * (1146 / 2.0 + 4 * neighbours_flops(1, false));
     return n > 0 &&
            measured(MILCGPU_MEAS_CURRENT, links, phased ? of_currents : nullptr, {{fat}, {lng}}, flops,
@@ -317,9 +317,6 @@ int milcgpu_plugin_current_low(const void *links, int phased, const void *fat, c
                     });
 }
 
-void milcgpu_plugin_current_end(void) {
-    for (std::shared_ptr<QuarkField> &slot : slots)
-        slot.reset();
-}
+void milcgpu_plugin_current_end(void) { plugin().vectors.free_slots(); }
 
 } // extern "C"

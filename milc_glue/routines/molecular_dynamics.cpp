@@ -131,19 +131,13 @@ int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milc
 int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
                                  const milcgpu_field *x, milcgpu_force_report *given_report) {
     const ReportForMilc<milcgpu_force_report> report(given_report);
-    const auto on_device = [&] {
-        const ResidentVectors &vectors = plugin().vectors;
-        bool all = vectors.run_of(x, spec->n_terms) == 0;
-        for (int t = 0; all && t < spec->n_terms; ++t)
-            all = vectors.holds(t, MILCGPU_EVEN + MILCGPU_ODD);
-        return all;
-    };
+    const auto on_device = [&] { return plugin().vectors.held(x, spec->n_terms, MILCGPU_EVEN + MILCGPU_ODD) == 0; };
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account, bool on_device_everywhere) {
-        ResidentVectors &vectors = plugin().vectors;
+        VectorStore &vectors = plugin().vectors;
         *report = empty_report();
         milcgpu_status status;
         if (on_device_everywhere) {
-            status = milcgpu_momenta_add_force_of_vectors(gauge, spec, vectors.handle(), report);
+            status = milcgpu_momenta_add_force_of_vectors(gauge, spec, vectors.deferred(), report);
         } else {
             vectors.all_to_host();
             status = milcgpu_momenta_add_fermion_force(gauge, spec, x, report);
@@ -201,7 +195,7 @@ void milcgpu_plugin_vectors_begin(int most, int again) {
     p.solutions_lost = false;
     common_answer_of("solutions on the device", "They go to the host", 0, [&] {
         if (p.active() && p.compare == 0 && milcgpu_plugin_resident() != 0)
-            p.vectors.begin(p.context, p.real(), most);
+            p.vectors.begin(most);
         return 0;
     });
 }
@@ -210,16 +204,13 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
                                milcgpu_field source, milcgpu_field to) {
     Plugin &p = plugin();
     return common_answer_of("sum of solutions", "MILC's own routine does this call", 0, [&] {
-        if (!p.active() || !p.vectors.active())
+        if (!p.active() || !p.vectors.defers())
             return false;
-        const int first = p.vectors.run_of(x, n);
-        bool all = first >= 0;
-        for (int k = first; all && k < first + n; ++k)
-            all = p.vectors.holds(k, parity);
-        if (p.collective(!all))
+        const int first = p.vectors.held(x, n, parity);
+        if (p.collective(first < 0))
             return false;
         const milcgpu_status status =
-            p.collective(milcgpu_vectors_sum(p.vectors.handle(), first, n, weights, parity, &to));
+            p.collective(milcgpu_vectors_sum(p.vectors.deferred(), first, n, weights, parity, &to));
         if (status != MILCGPU_OK) {
             p.report_failure(MILCGPU_KS_MULTICG, status);
             return false;
@@ -234,21 +225,31 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
 int milcgpu_plugin_vectors_need(void) {
     Plugin &p = plugin();
     return common_answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
-        std::string why;
+        if (p.vectors.deferred() == nullptr)
+            return !p.lost;
         try {
-            p.vectors.all_to_host();
+            p.bring_to_host("solutions on the device", [&] {
+                Status status = Status::ok; // of this rank
+                std::string why;
+                try {
+                    p.vectors.all_to_host();
+                } catch (const Error &error) {
+                    status = error.status(), why = error.what();
+                }
+                status = p.collective(status);
+                if (status != Status::ok)
+                    throw Error(status, p.collective.words(why));
+            });
         } catch (const Error &error) {
-            why = error.what();
+            p.lose_solutions(error.what());
         }
-        if (p.vectors.handle() != nullptr)
-            p.lose_solutions(p.collective.words(why));
         return !p.lost;
     });
 }
 
 int milcgpu_plugin_vectors_end(void) {
     Plugin &p = plugin();
-    p.known.clear();
+    p.vectors.forget_solutions();
     p.vectors.end();
     p.solutions_again = false;
     return p.solutions_lost;
@@ -272,15 +273,7 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
             return false;
         if (p.gauge == nullptr)
             return true;
-        try {
-            p.gauge->to_host(what, who);
-        } catch (const Error &error) {
-            if (error.status() != Status::no_memory)
-                throw;
-            p.log(1, format("%s: %s. Trying again without the links that were kept", who, error.what()));
-            p.links->drop_all();
-            p.gauge->to_host(what, who);
-        }
+        p.bring_to_host(who, [&] { p.gauge->to_host(what, who); });
         return true;
     });
 }

@@ -70,7 +70,7 @@ void take_lattice(Plugin &p, const milcgpu_milc &milc) {
     p.precision = milc.precision;
     p.sites = extent[0] * extent[1] * extent[2] * extent[3];
     const int odd_origin = (origin[0] + origin[1] + origin[2] + origin[3]) % 2;
-    p.even_sites = (p.sites + 1 - odd_origin) / 2; // a box of odd extents has one more of the parity of its origin
+    p.even_sites = (p.sites + 1 - odd_origin) / 2; // with odd extents, one more site of the origin's parity
     p.site_map.assign(milc.site_map, milc.site_map + p.sites);
     p.layout = {};
     p.layout.struct_size = sizeof p.layout;

@@ -2,6 +2,7 @@
 #include "milc_glue/routines/solve.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/residency/link_watch.h"
+#include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/retry.h"
 #include "milc_glue/solve/memory_plan.h"
@@ -56,16 +57,6 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
     return plan.packed + plan.vectors;
 }
 
-// The solution of this call, if a multi-mass call has made it at these addresses and neither source nor solution has
-// changed, as far as this rank knows. The caller compares the links.
-const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
-    if (p.known.empty())
-        return nullptr;
-    const int index = p.vectors.find(call.solution.data);
-    return p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
-                        p.in_double() ? 1e-13 : 1e-6, index >= 0 && p.vectors.holds(index, call.parity));
-}
-
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
                                         const milcgpu_plugin_multi_mass_call &call,
                                         const std::vector<milcgpu_pole> &shifts) {
@@ -81,26 +72,6 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
         spec.sloppy = {policy.sloppy, p.reconstruct};
     spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC's: forces and actions sum over all masses
     return spec;
-}
-
-// Solves n calls that differ in source and solution. links: their set; nullptr: it is looked up.
-bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
-               milcgpu_solve_report *reports, LinkSet *links) {
-    std::vector<milcgpu_field> sources, solutions;
-    for (int k = 0; k < n; ++k) {
-        p.vectors.to_host(calls[k].source.data);
-        p.vectors.to_host(calls[k].solution.data);
-        sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
-    }
-    const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
-        return n == 1 ? milcgpu_staggered_solve(links, &spec, sources.data(), solutions.data(), of_sources)
-                      : milcgpu_staggered_solve_sources(links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
-                                                        solutions.data(), of_sources);
-    };
-    if (solve_until_done(p, account, {*calls, n, reports, once, false, 0, links}) != Outcome::done)
-        return false;
-    account.calls += n;
-    return true;
 }
 
 } // namespace
@@ -136,20 +107,26 @@ milcgpu_status milcgpu::with_room(Plugin &p, milcgpu_routine routine, const Link
     return status;
 }
 
-Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
-    milcgpu_plugin_solve_call call = what.call;
+Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
+                                  milcgpu_solve_report *reports, const SourcesOnDevice *on_device, LinkSet *given) {
+    milcgpu_plugin_solve_call call = *calls;
+    std::vector<milcgpu_field> sources, solutions;
+    for (int k = 0; on_device == nullptr && k < n; ++k) {
+        p.vectors.to_host(calls[k].source.data);
+        p.vectors.to_host(calls[k].solution.data);
+        sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
+    }
     Retry retry(p, call.routine, call.mixed);
-    std::vector<int> iterations(what.n, 0);
-    LinkSet *given = what.links;
+    std::vector<int> iterations(n, 0);
     while (p.context != nullptr) {
         LinkSet *links = std::exchange(given, nullptr);
         if (links == nullptr) {
             const auto head = p.links_at_head(call.routine, call.fat, call.lng, look_before(call),
-                                              what.on_device ? &what.made_of : nullptr);
+                                              on_device != nullptr ? &on_device->made_of : nullptr);
             links = head.set;
             if (links == nullptr)
                 return Outcome::failed;
-            if (what.on_device && !head.same_content)
+            if (on_device != nullptr && !head.same_content)
                 return Outcome::from_start;
         }
         EigenStore::Set *const vectors = eigenvectors_of(p, account, *links, call);
@@ -163,16 +140,22 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         spec.user = &under_way;
         if (vectors != nullptr)
             spec.eigenvectors = vectors->handle;
-        const milcgpu_status status =
-            with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
-        if (kept && what.reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
-            p.log(1, format("%s: %s", routine_name(call.routine), what.reports[0].message));
-        for (int k = 0; k < what.n; ++k) {
-            iterations[k] += what.reports[k].iterations;
-            add(account, what.reports[k]);
+        const milcgpu_status status = with_room(p, call.routine, links, [&] {
+            if (on_device != nullptr)
+                return milcgpu_staggered_solve_vectors(links->handle, &spec, on_device->together, n,
+                                                       on_device->sources.data(), on_device->solutions.data(), reports);
+            return n == 1 ? milcgpu_staggered_solve(links->handle, &spec, sources.data(), solutions.data(), reports)
+                          : milcgpu_staggered_solve_sources(links->handle, &spec, MILCGPU_TOGETHER_AUTO, n,
+                                                            sources.data(), solutions.data(), reports);
+        });
+        if (kept && reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
+            p.log(1, format("%s: %s", routine_name(call.routine), reports[0].message));
+        for (int k = 0; k < n; ++k) {
+            iterations[k] += reports[k].iterations;
+            add(account, reports[k]);
         }
         if (edited(p, call.routine, looks, *links)) {
-            if (what.on_device)
+            if (on_device != nullptr)
                 return Outcome::from_start;
             continue; // the solutions so far are the next guesses
         }
@@ -184,7 +167,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 p.eigenvectors->forget_vectors(*vectors);
             continue;
         }
-        if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
+        if (!done && on_device != nullptr && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
         if (!done && retry.again(
                          status, [&] { links->mirror.forget_copy(); },
@@ -192,7 +175,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                              const milcgpu_solve_spec other = solve_spec(p, policy, call);
                              return bytes_of(p, other);
                          })) {
-            if (what.on_device && status == MILCGPU_CORRUPTED)
+            if (on_device != nullptr && status == MILCGPU_CORRUPTED)
                 return Outcome::from_start;
             continue;
         }
@@ -200,8 +183,8 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             p.report_failure(call.routine, status);
             return Outcome::failed;
         }
-        for (int k = 0; k < what.n; ++k)
-            what.reports[k].iterations = iterations[k];
+        for (int k = 0; k < n; ++k)
+            reports[k].iterations = iterations[k];
         return Outcome::done;
     }
     return Outcome::failed; // the device was lost before
@@ -211,63 +194,53 @@ extern "C" {
 
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
-    return done_by(call->routine, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[call->routine];
-        const Stopwatch watch(account.seconds);
+    return offloaded(call->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
-            return false; // MILC then does one iteration: nothing to gain
-        const KnownSolution *const k = known_for(p, *call);
+            return left_to_milc; // MILC then does one iteration: nothing to gain
+        // As far as this rank knows.
+        const VectorStore::Solution *const k = p.vectors.solved(*call);
         const auto head = p.links_at_head(call->routine, call->fat, call->lng,
                                           k != nullptr ? Mirror::Look::whole : look_before(*call),
                                           k != nullptr ? &k->links : nullptr);
         if (head.set == nullptr)
-            return false;
+            return left_to_milc;
         if (head.same_content) {
-            ++account.calls;
             ++account.known;
             report->iterations = k->zero_source ? 0 : std::max(1, k->report.iterations); // as MILC counts
             report->restarts = k->report.iterations > 1;
             report->true_residual = report->recursion_residual = k->report.true_residual;
             report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
-            return true;
+            return MILCGPU_OK;
         }
-        return solve_all(p, account, 1, call, report, head.set);
+        return solve_until_done(p, account, 1, call, report, nullptr, head.set) == Outcome::done ? MILCGPU_OK
+                                                                                                 : left_to_milc;
     });
 }
 
 int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *given_reports) {
-    return done_by(calls->routine, [&] {
+    return offloaded(calls->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[calls->routine];
-        const Stopwatch watch(account.seconds);
         if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
-            return false;
-        return solve_all(p, account, n, calls, reports, nullptr);
+            return left_to_milc;
+        return solve_until_done(p, account, n, calls, reports, nullptr) == Outcome::done ? Done(MILCGPU_OK, n)
+                                                                                         : left_to_milc;
     });
 }
 
 int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
                               milcgpu_multi_mass_report *given_report) {
     const ReportForMilc<milcgpu_multi_mass_report> report(given_report);
-    return done_by(MILCGPU_KS_MULTICG, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];
-        const Stopwatch watch(account.seconds);
+    return offloaded(MILCGPU_KS_MULTICG, [&](Plugin &p, RoutineAccount &account) -> Done {
         const auto is_asked = [](double tolerance) { return tolerance > 0; };
         if (std::none_of(call->tolerances, call->tolerances + call->n_shifts, is_asked) &&
             std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
-            return false;
-        p.known.clear();
+            return left_to_milc;
+        p.vectors.forget_solutions();
         std::vector<milcgpu_pole> asked;
-        std::vector<HostRecords> solutions;
-        for (int i = 0; i < call->n_shifts; ++i) {
+        for (int i = 0; i < call->n_shifts; ++i)
             asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
-            solutions.push_back(p.parity_of(call->solutions[i], call->parity));
-        }
         // The number of the first solution on the device; -1: solutions are copied to the host.
-        const bool stay = p.vectors.active();
+        const bool stay = p.vectors.defers();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
         const auto head =
             p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample, nullptr, resident >= 0);
@@ -277,19 +250,20 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             p.vectors.end();
             resident = -1;
         }
-        if (stay && !p.vectors.active())
+        if (stay && !p.vectors.defers())
             p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
-            resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
+            resident >= 0 ? p.vectors.holds_no_more(call->solutions[i], call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
         Retry retry(p, MILCGPU_KS_MULTICG, call->mixed);
         for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample)) {
             LinkSet *const links = found;
             if (links == nullptr)
-                return false;
+                return left_to_milc;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG}, looks,
+            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG},
+                                    looks,
                                     target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
             milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;
@@ -300,7 +274,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 report->shifts = shifts;
                 return resident >= 0
                            ? milcgpu_staggered_multi_mass_vectors(links->handle, &spec, &call->source,
-                                                                  p.vectors.handle(), resident, report)
+                                                                  p.vectors.deferred(), resident, report)
                            : milcgpu_staggered_multi_mass(links->handle, &spec, &call->source, call->solutions, report);
             });
             add(account, *report);
@@ -310,51 +284,43 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 p.log(1,
                       format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
                 p.vectors.all_to_host();
-                p.vectors.drop();
+                p.vectors.free_deferred();
                 resident = -1;
                 continue;
             }
             if (retry.is_answer(status)) {
-                ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
-                    p.vectors.now_holds(resident + i, call->parity, p.poisons());
-                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
-                                 report->source_norm == 0, resident >= 0, shifts);
-                return true;
+                    p.vectors.now_holds(call->solutions[i], call->parity, p.poisons());
+                p.vectors.remember(*call, links->content(), report->source_norm == 0, shifts);
+                return MILCGPU_OK;
             }
             if (!retry.again(
                     status, [&] { links->mirror.forget_copy(); },
                     [&](const Policy &policy) {
                         const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
                         return bytes_of(p, other);
-                    })) {
-                p.report_failure(MILCGPU_KS_MULTICG, status);
-                return false;
-            }
+                    }))
+                return status;
         }
     });
 }
 
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination) {
-    return done_by(MILCGPU_DSLASH, [&] {
-        Plugin &p = plugin();
-        RoutineAccount &account = p.ledger[MILCGPU_DSLASH];
-        const Stopwatch watch(account.seconds);
-        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
-        const bool resident =
-            p.vectors.active() && index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
-        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, Mirror::Look::whole, nullptr, resident);
+    return offloaded(MILCGPU_DSLASH, [&](Plugin &p, RoutineAccount &account) -> Done {
+        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity,
+                  number = source.data == destination.data ? p.vectors.held(&source, 1, other) : -1;
+        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, Mirror::Look::whole, nullptr, number >= 0);
         LinkSet *links = head.set;
         if (links == nullptr)
-            return false;
+            return left_to_milc;
         if (head.also) {
-            p.vectors.holds_no_more(index, parity); // if D fails its destination may be empty
-            if (p.collective(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
-                p.vectors.now_holds(index, parity, p.poisons());
-                ++account.calls;
+            p.vectors.holds_no_more(source, parity); // if D fails its destination may be empty
+            if (p.collective(milcgpu_vectors_dslash(p.vectors.deferred(), number, links->handle, parity)) ==
+                MILCGPU_OK) {
+                p.vectors.now_holds(source, parity, p.poisons());
                 account.flops += 1146.0 * p.sites_of(parity);
-                return true;
+                return MILCGPU_OK;
             }
             p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), reason().c_str()));
         }
@@ -367,15 +333,13 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         if (status != MILCGPU_OK) {
             if (status == MILCGPU_CORRUPTED)
                 links->mirror.forget_copy();
-            p.report_failure(MILCGPU_DSLASH, status);
-            return false;
+            return status;
         }
         const uint64_t bytes = static_cast<uint64_t>(p.sites_of(parity)) * 6 * (p.in_double() ? 8 : 4);
-        ++account.calls;
         account.flops += 1146.0 * p.sites_of(parity);
         account.to_device += bytes;
         account.to_host += bytes;
-        return true;
+        return status;
     });
 }
 

@@ -3,6 +3,7 @@
 #include "milc_glue/routines/state.h"
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace milcgpu {
 
@@ -15,20 +16,19 @@ enum class Outcome {
     out_of_memory // for sources on the device, after a line in the log
 };
 
-// Runs `once` for n sources until it succeeds, reloading links, raising precision or freeing memory as its status
-// demands. reports: n of them. on_device: the sources were made of links with the content `made_of`, so a solve cannot
-// continue with other links; sources in the host's fields fit any links. links: the first to try; nullptr: they are
-// looked up.
-struct SolveOfSources {
-    const milcgpu_plugin_solve_call &call;
-    int n;
-    milcgpu_solve_report *reports;
-    const std::function<milcgpu_status(milcgpu_links *, const milcgpu_solve_spec &, milcgpu_solve_report *)> &once;
-    bool on_device;
+// Sources and solutions on the device. The sources were made of links with the content `made_of`, so a solve cannot
+// continue with other links.
+struct SourcesOnDevice {
+    std::vector<milcgpu_vector> sources, solutions;
+    int together; // milcgpu_together
     uint64_t made_of;
-    LinkSet *links;
 };
-Outcome solve_until_done(Plugin &, RoutineAccount &, const SolveOfSources &);
+
+// Solves for n sources until it succeeds, reloading links, raising precision or freeing memory as the status demands.
+// calls: n of them, which differ in source and solution; one, without these, if on_device is given. links: the first to
+// try; nullptr: they are looked up.
+Outcome solve_until_done(Plugin &, RoutineAccount &, int n, const milcgpu_plugin_solve_call *calls,
+                         milcgpu_solve_report *reports, const SourcesOnDevice *on_device, LinkSet *links = nullptr);
 
 // Log lines of a call that takes long: at most one every ten seconds.
 class ProgressLines {

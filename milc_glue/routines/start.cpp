@@ -1,6 +1,8 @@
 // Start and exit: what is offloaded, and the tables that say so.
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/wake.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
@@ -61,8 +63,9 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
             "%-24s %-13s %s\n", routine_name(routine),
             left != nullptr                                                                                     ? "-"
             : routine <= MILCGPU_KS_MULTICG || routine == MILCGPU_MAT_INVERT || routine == MILCGPU_CLOVER_SOLVE ? solves
-            : p.in_double() && routine != MILCGPU_EIGENSOLVE ? "double"
-                                                             : "single",
+            : !p.in_double()                ? "single"
+            : routine == MILCGPU_EIGENSOLVE ? "by tolerance"
+                                            : "double",
             left != nullptr ? left
             : on_host       ? "all threads of the host"
                             : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
@@ -390,7 +393,7 @@ int milcgpu_plugin_retreat(void) {
 int milcgpu_plugin_active(void) { return plugin().active(); }
 int milcgpu_plugin_takes_dslash(void) {
     const Plugin &p = plugin();
-    return p.active() && (p.takes_dslash || p.vectors.active());
+    return p.active() && (p.takes_dslash || p.vectors.defers());
 }
 int milcgpu_plugin_gathers(void) {
     Plugin &p = plugin();
@@ -440,5 +443,9 @@ void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }
 void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
+void milcgpu_plugin_fail_allocations(int n) {
+    if (plugin().context != nullptr)
+        plugin().context->device->inject(Fault::allocation, -n);
+}
 
 } // extern "C"

@@ -99,7 +99,7 @@ bool Plugin::open(int backend) {
     milcgpu_context_backend(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
-        precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
+        precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, sites, in_double());
     policy = &policies[collective(policy - policies.data())]; // by the largest box
     reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
                   : gpu                                       ? 9
@@ -108,13 +108,29 @@ bool Plugin::open(int backend) {
         settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
-    const bool stays =
+    const bool keeps =
         settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
-    Residency::open(*this, context, !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all"),
-                    !collective(!stays));
+    Habits habits;
+    habits.looks_at_all = !gpu || sites < links_whole_below_sites || settings.asks_for("look_at_all");
+    habits.keeps_fields = !collective(!keeps);
+    Residency::open(*this, context, habits);
     context->release_more = ways_to_free();
     watch_threads = idle_threads();
     return true;
+}
+
+void Plugin::bring_to_host(const char *who, const std::function<void()> &copy) {
+    constexpr int tries = 3; // another program may free memory in between
+    for (int left = tries - 1;; --left) {
+        try {
+            return copy();
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory || left == 0)
+                throw;
+            log(1, format("%s: %s. Trying again without what can be loaded again", who, error.what()));
+        }
+        drop_reloadable();
+    }
 }
 
 void Plugin::close() {
@@ -127,7 +143,7 @@ void Plugin::close() {
         }
         return needed ? collective.words(why) : why;
     };
-    const std::string solutions = attempt(vectors.handle() != nullptr, [&] { vectors.all_to_host(); });
+    const std::string solutions = attempt(vectors.deferred() != nullptr, [&] { vectors.all_to_host(); });
     lose_solutions(solutions);
     const std::string why = attempt(gauge != nullptr, [&] {
         if (gauge != nullptr) // all ranks call it, whatever this one has found above
@@ -156,6 +172,7 @@ void Plugin::say_unwritten(bool all) {
 void Plugin::lose_solutions(const std::string &why) {
     if (why.empty())
         return;
+    deferred.drop(MILCGPU_SOLUTIONS);
     (solutions_again ? solutions_lost : lost) = true;
     log(0, why + (solutions_again ? ". They are made again" : ""));
 }

@@ -1,12 +1,12 @@
 // The state of the plugin, one in each process: MILC's side, what stays on the device, the settings, the context, the
 // log. And how an entry of the plugin runs.
 #pragma once
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/comm/clock.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
 #include "milc_glue/residency/ledger.h"
 #include "milc_glue/residency/milc_side.h"
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include "milc_glue/residency/reason.h"
 #include "milc_glue/residency/residency.h"
 #include <map>
@@ -48,6 +48,9 @@ struct Plugin : MilcSide, Residency {
     // Runs work() on each rank and returns the worst status of all ranks. If memory of a device is short, it frees idle
     // memory and runs work() again, as long as a rank has some.
     milcgpu_status with_idle_given_back(const std::function<milcgpu_status()> &work);
+    // Runs copy(), which brings to MILC what the device alone has, and throws the same Error on all ranks. If memory is
+    // short, it drops what can be loaded again and runs copy() again, because MILC cannot go on without the values.
+    void bring_to_host(const char *who, const std::function<void()> &copy);
     void log(int level, const std::string &text) const; // one or several lines on stderr
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
@@ -131,18 +134,6 @@ Answer common_answer_of(const char *where, const char *after, Answer otherwise, 
         leave_call(where, after);
         return otherwise;
     }
-}
-
-// Runs an entry that does a routine's work. Returns 1, or 0 if MILC's own routine is to do it.
-template <class Work> int done_by(milcgpu_routine routine, const Work &work) noexcept {
-    return common_answer_of(routine_name(routine),
-                            plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0,
-                            [&] {
-                                const bool done = work();
-                                if (done)
-                                    plugin().end_failures(routine);
-                                return done;
-                            });
 }
 
 // Returns the status of attempt(). If memory is short, it drops the links that are kept and attempts it once more.

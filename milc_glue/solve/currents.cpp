@@ -92,7 +92,7 @@ void project_each(Device &device, const SpinorBlock &v, bool normalize, const Sp
         std::vector<Number> c = gram_over_ranks(device, v, some);
         for (int j = n - 1; j >= 0; --j)
             for (int s = 0; s < m; ++s) {
-                Number &own = c[j * m + s]; // minus what is taken away; so far <v_j, x>
+                Number &own = c[j * m + s]; // <v_j, x> here; becomes the factor of v_j
                 for (int k = j + 1; k < n; ++k)
                     own = own + g[j * n + k] * c[k * m + s];
                 const double size = normalize ? g[j * n + j].re : 1;
@@ -197,7 +197,7 @@ milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links
             } else {
                 HalfCall call;
                 call.in = v.block().first(n), call.out = other.block().first(n);
-                A->first_half(device, call);
+                A->apply_half(device, call, Epilogue::plain);
             }
             project_each(device, other.block().first(n), fields == nullptr, of[1 - own]);
         }
@@ -270,7 +270,7 @@ milcgpu_status milcgpu::low_mode_currents(milcgpu_meson_links *links, milcgpu_li
             convert_spinor(device, (*vectors->set)[k], in_double[0], 1, nullptr);
             HalfCall call;
             call.in = in_double[0], call.out = in_double[1];
-            A->first_half(device, call);
+            A->apply_half(device, call, Epilogue::plain);
             FullVectors both{in_double[0], in_double[1]};
             if (l.precision != Precision::double_) {
                 for (const int parity : {0, 1})

@@ -67,11 +67,11 @@ void EigenFileReader::open(const std::string &path, const std::array<int, 4> &ex
     read(&n, sizeof n), read(time, sizeof time), read(&order, 4), read(&parity, 4), read(&count, 4);
     constexpr unsigned char lime[] = {0x45, 0x67, 0x89, 0xab};
     if (std::memcmp(&n, lime, sizeof lime) == 0)
-        fail(0, "the file is of QIO (LIME), and the library reads only eigenvector files without QIO; read it with "
+        fail(0, "the file is a QIO file (LIME), and the library reads only eigenvector files without QIO; read it with "
                 "MILC (reload_parallel_ks_eigen or reload_serial_ks_eigen), or write it with a MILC without QIO "
                 "(save_serial_ks_eigen)");
     if (std::equal(n.begin(), n.end(), extents.begin(), [](int32_t a, int b) { return turned_round(a) == b; }))
-        fail(0, "the file is of a machine with the other byte order; write it on a machine like this one");
+        fail(0, "the file was written on a machine with the other byte order; write it on a machine like this one");
     if (!std::equal(n.begin(), n.end(), extents.begin()))
         fail(0, format("the file is of a lattice of %s sites, this one has %s; or it is not a file of "
                        "eigenvectors that MILC writes without QIO",

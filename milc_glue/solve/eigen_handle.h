@@ -27,14 +27,13 @@ void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, in
                        const char *name = "spec.eigenvectors", const char *what = "the solve is on");
 struct LanczosLimits;
 struct LanczosReport;
+// A for lowest_eigenvectors.
+Operator for_lanczos(milcgpu_links &, int parity, Precision stored);
 // Computes the eigenvectors of these links into a handle, by lowest_eigenvectors. Checks the links afterwards.
-Operator in_single(milcgpu_links &, int parity);
 std::unique_ptr<milcgpu_eigenvectors> lowest_of(milcgpu_links &, int parity, const LanczosLimits &,
                                                 const std::function<void(int done, int of)> &progress, LanczosReport &);
 // Called when a program makes its own eigenvectors: the context then makes none itself (learning.h).
 void stop_learning(milcgpu_context &);
-// Bytes that the deflation of a solve needs for this many sources at once; 0 without eigenvectors.
-size_t deflation_bytes(const milcgpu_context &, const milcgpu_solve_spec &, int sources);
 // Throws if a parity has fewer modes.
 void need_room_for(int count, const milcgpu_context &);
 // Throws if the vectors are not orthogonal, and notes whether they are eigenvectors. All must be loaded, with values
@@ -44,7 +43,7 @@ void look_at_loaded(milcgpu_eigenvectors &, const std::string &name, const Norma
 std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
 constexpr const char *changed_eigenvectors =
     "the eigenvectors are no longer what was made or loaded: a bit flipped, or "
-    "somebody wrote there. They are empty now";
+    "other code wrote there. They are empty now";
 // Whether `count` vectors from `first` on still have their checksums on all ranks. If not, empties the handle.
 bool are_whole(milcgpu_eigenvectors &, int first, int count);
 // The same after a deflated call: for all vectors if they did harm, else for a few, other ones each time.

@@ -22,7 +22,7 @@ struct Side {
     void half(Device &device, const SpinorBlock &to) const {
         HalfCall call;
         call.in = v, call.out = to;
-        of->first_half(device, call);
+        of->apply_half(device, call, Epilogue::plain);
     }
 };
 
@@ -52,7 +52,7 @@ void verify(const NormalOperator &A, milcgpu_links &links) {
 milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milcgpu_links *links,
                                              milcgpu_links *links_of_other, int parity, int count, const double *values,
                                              double *residuals, double *norms) {
-    constexpr const char *function = "a look at eigenvectors";
+    constexpr const char *function = "a check of eigenvectors";
     return with_links(links, function, [&](milcgpu_context &context) {
         need_vectors(vectors, count, function);
         if (parity_index(parity) != vectors->set->parity())
@@ -72,7 +72,7 @@ milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milc
             at->half(device, at->between);
             HalfCall call;
             call.in = at->between, call.out = at->bv, call.x = at->v;
-            at->of->second_half(device, call, Epilogue::normal);
+            at->of->apply_half(device, call, Epilogue::normal);
             const double size = size_of(device, at->v);
             scaled_difference(device, 1, values[k], at->v, at->bv);
             residuals[k] = size_of(device, at->bv) / size;

@@ -15,14 +15,14 @@ void KeptSolvers::forget(const void *handle, uint64_t still_valid) {
 bool KeptSolvers::release_idle() {
     for (auto oldest = all.rbegin(); oldest != all.rend(); ++oldest)
         if (&*oldest != busy) {
-            context_.log(2, format("memory is short: an idle solver (%s/%s) is given back",
-                                   name(oldest->precise.spinor), name(oldest->sloppy.spinor)));
+            context_.log(2, format("memory is short: an idle solver (%s/%s) is freed", name(oldest->precise.spinor),
+                                   name(oldest->sloppy.spinor)));
             all.erase(std::next(oldest).base());
             return true;
         }
     if (busy == nullptr || busy_with_several || !(busy->multi_mass || busy->block))
         return false;
-    context_.log(2, "memory is short: an idle solver for several masses or sources is given back");
+    context_.log(2, "memory is short: an idle solver for several masses or sources is freed");
     all.front().multi_mass.reset();
     all.front().block.reset();
     return true;

@@ -5,8 +5,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/meson_links_handle.h"
-#include "milc_glue/solve/kept_solver.h"
-#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/solve_driver.h"
 #include <cmath>
@@ -26,7 +25,7 @@ struct HoldingOperator : LaplaceOperator {
         : LaplaceOperator(geometry, 0, spec, *links, directions, kappa, halo), held(links) {}
 };
 
-// As loaded. Where the lattice is cut: on the box, with the ghosts that backward terms read.
+// As loaded. If the lattice is cut: on the box, with the ghosts that backward terms read.
 Links links_as_loaded(milcgpu_meson_links &links) {
     if (links.halo() == nullptr)
         return Links(Links(), &links.u);
@@ -46,7 +45,7 @@ size_t bytes_as_loaded(const milcgpu_meson_links &links) {
                                    : 0;
 }
 
-// On the box. It stays to the end of a call, which stands on all links that others are packed from.
+// The links on the box, from which others are packed. A call depends on all of them until its end.
 std::shared_ptr<ResidentField> kept_with(milcgpu_meson_links &links) {
     links.uses(links.u);
     if (!links.laplace) {
@@ -95,16 +94,9 @@ class LaplaceFamily : public OperatorFamily {
 // ---- arguments
 
 OperatorSpec laplace_spec(const milcgpu_storage &given, int directions, const char *what) {
-    OperatorSpec spec;
-    spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
-    spec.link = spec.spinor;
-    spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
-    try {
+    return operator_of(given, what, [directions](const OperatorSpec &spec) {
         find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
-    } catch (const Error &error) {
-        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
-    }
-    return spec;
+    });
 }
 
 using Places = std::vector<VectorPlace>;
@@ -129,7 +121,7 @@ Places places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n
 // How many vectors D takes at once; links are loaded once for four of them.
 constexpr int most_at_once = 12;
 
-// All results are there before the first is written.
+// All results are computed before the first is written.
 void apply(milcgpu_meson_links &links, const LinkField &field, int directions, double kappa, bool matrix,
            const std::vector<int> &parities, const Places &from, const Places &to) {
     Device &device = links.device();
@@ -205,7 +197,7 @@ SolveTask checked(const milcgpu_laplace_solve_spec &spec, int n) {
     return task;
 }
 
-// Through the even-odd system, in double.
+// Sources of a call, solved by the even-odd system in double.
 class LaplaceSources : public SourcesOfCall {
   public:
     LaplaceSources(milcgpu_meson_links &links, const milcgpu_laplace_solve_spec &spec, Places sources, Places solutions)
@@ -217,12 +209,10 @@ class LaplaceSources : public SourcesOfCall {
     }
     // With groups of `sources`: b_ on both parities, and x_odd_.
     static size_t bytes(const Geometry &geometry, int sources) {
-        const auto field = [&](int count) {
-            return Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, count));
-        };
+        const auto field = [&](int count) { return SpinorField::allocated_bytes(Precision::double_, geometry, count); };
         return Device::allocated_bytes(2 * sizeof(double)) + field(1) + 3 * field(sources);
     }
-    // The system's tolerance follows from its residual, which is that of all sites.
+    // The residual of the even-odd system is the residual on all sites; the system's tolerance follows from that.
     void load(Group &group, Verification &verification) override {
         const int count = group.count;
         if (b_[0].sources() != count)
@@ -293,10 +283,10 @@ class LaplaceSources : public SourcesOfCall {
         solutions_[group.first + k].write(*links_.context, 1, x_odd_[k]);
     }
     void add_checked_regions(std::vector<Region> &regions) const override { regions = links_.with_used(regions); }
-    // Where the caller names none. Solves take some 20 steps, a factor of 3 each, so evaluations at a tenth would cost
-    // as much as the steps. Measured at 8^3 x 16, m^2 from 0.001 to 1, links near unity and far from it: no step more
-    // than at a tenth, and 3 and 4 evaluations for 8. With a tenth of these residuals jump by a tenth of themselves,
-    // and half precision takes 10 % more steps.
+    // If the caller gives none. Solves take some 20 steps, each a factor of 3, so at a factor of 10 true residuals
+    // would cost as much as the steps. Measured at 8^3 x 16, m^2 from 0.001 to 1, links near unity and far from it: as
+    // many steps as at a factor of 10, with 3 and 4 true residuals instead of 8. At a factor of 10 residuals also jump
+    // by a tenth of themselves, and half precision takes 10 % more steps.
     double reliable_delta(double asked, Precision sloppy) const override {
         return asked > 0 ? asked : sloppy == Precision::half ? 1e-2 : 1e-3;
     }
@@ -318,7 +308,7 @@ class LaplaceSources : public SourcesOfCall {
             require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
         });
     }
-    // Source k, if the look at it throws.
+    // Runs look(). If it throws, source k has ended and is left out.
     template <class Look> void leave_out_if(Group &group, int k, const Look &look) {
         group.look(k, look);
         if (group.of[k].ended)
@@ -410,17 +400,26 @@ extern "C" milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const
         const SolveArguments &a = task.a;
         const Geometry &geometry = links->geometry();
         const int sources = sources_at_once(n, full.together, task.each.loose > 0);
-        const PlannedSolver solver = planned_solver(geometry, in_double, a.precise, a.sloppy, sources);
-        ResidentField::Versions versions;
-        for (const OperatorSpec &of : solver.operators)
-            versions.insert({of.link, of.reals});
-        MemoryPlan plan{};
-        plan.links = bytes_as_loaded(*links);
-        plan.packed = ResidentField::bytes_of(versions, links->precision, geometry);
-        plan.vectors = solver.vectors + LaplaceSources::bytes(geometry, sources);
-        if (solver.later)
-            versions.insert({solver.later->link, solver.later->reals});
-        plan.more = ResidentField::bytes_of(versions, links->precision, geometry) - plan.packed + solver.later_vectors;
+        DryRun run;
+        Device of_links{Device::CountsOnly()};
+        std::map<std::pair<Precision, int>, LinkField> packed;
+        const OperatorMaker make = [&](OperatorSpec &of) {
+            LinkField *u = &links->u;
+            if (of.link != links->precision || of.reals != 18) {
+                u = &packed[{of.link, of.reals}];
+                if (u->bytes() == 0)
+                    *u = LinkField(of_links, of.link, of.reals, geometry, "packed links");
+            }
+            return std::make_shared<const LaplaceOperator>(geometry, 0, of, *u, full.directions, full.kappa);
+        };
+        run.make_solver(make, in_double, a.precise, a.sloppy, sources);
+        const MemoryPlan plan = run.plan([&] {
+            MemoryPlan now{};
+            now.links = bytes_as_loaded(*links);
+            now.packed = of_links.used_bytes();
+            now.vectors = run.device.used_bytes() + LaplaceSources::bytes(geometry, sources);
+            return now;
+        });
         fill_plan(*links->context, plan, text, text_size, bytes);
         return Status::ok;
     });

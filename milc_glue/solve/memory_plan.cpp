@@ -1,10 +1,11 @@
-// Plans of memory as tables, and the plan of a solve.
+// Plans of memory as tables, and the plans of solves of staggered fermions.
 #include "milc_glue/solve/memory_plan.h"
+#include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
-#include "milc_glue/links/links_handle.h"
+#include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/eigen_handle.h"
-#include "milc_glue/solve/solve_arguments.h"
-#include "milc_glue/solve/solve_driver.h"
+#include "milc_glue/solve/multi_mass_solves.h"
+#include "reorder/resident_links.h"
 
 using namespace milcgpu;
 
@@ -36,40 +37,108 @@ void milcgpu::fill_plan(const milcgpu_context &context, MemoryPlan plan, char *t
         *bytes = plan.total();
 }
 
-MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
-                               const OperatorSpec &precise, const OperatorSpec &sloppy, int sources) {
-    const PlannedSolver solver =
-        planned_solver(geometry, {Precision::double_, host, 18}, precise, sloppy, sources); // full: full_spec()
-    ResidentField::Versions versions;
-    for (const auto &specs : {solver.operators, others})
-        for (const OperatorSpec &spec : specs)
-            versions.insert({spec.link, spec.reals});
-    MemoryPlan plan{};
-    plan.links = ResidentLinks::bytes_as_given(host, geometry);
-    plan.raw = Device::allocated_bytes(size_t(geometry.volume()) * 72 * real_bytes(host)); // links_to_device
-    plan.packed = ResidentLinks::packed_bytes(versions, host, geometry);
-    plan.vectors = solver.vectors;
-    if (solver.later)
-        versions.insert({solver.later->link, solver.later->reals});
-    plan.more = ResidentLinks::packed_bytes(versions, host, geometry) - plan.packed + solver.later_vectors;
+namespace {
+
+// Of staggered fermions.
+class StaggeredRun : public DryRun {
+  public:
+    StaggeredRun(const Geometry &geometry, Precision host, const SolveArguments &a, int sources)
+        : geometry_(geometry), host_(host) {
+        const OperatorMaker make = [this, parity = a.parity](OperatorSpec &spec) {
+            versions_.insert({spec.link, spec.reals});
+            return std::make_shared<const StaggeredOperator>(geometry_, parity, spec, LinkPair());
+        };
+        make_solver(make, {Precision::double_, host, 18}, a.precise, a.sloppy, sources); // full_spec()
+    }
+    MemoryPlan plan() {
+        return DryRun::plan([this] {
+            MemoryPlan plan{};
+            plan.links = ResidentLinks::bytes_as_given(host_, geometry_);
+            plan.raw = Device::allocated_bytes(size_t(geometry_.volume()) * 72 * real_bytes(host_)); // links_to_device
+            plan.packed = ResidentLinks::packed_bytes(versions_, host_, geometry_);
+            plan.vectors = device.used_bytes();
+            return plan;
+        });
+    }
+
+  private:
+    Geometry geometry_;
+    Precision host_;
+    ResidentField::Versions versions_;
+};
+
+Precision checked_host(int precision) { return host_precision_of(precision, "host_precision"); }
+
+MemoryPlan plan_of_solve(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec,
+                         const SolveArguments &a, int sources) {
+    StaggeredRun run(context.geometry, checked_host(host_precision), a, sources);
+    MemoryPlan plan = run.plan();
+    if (spec.eigenvectors != nullptr) {
+        need_eigenvectors(*spec.eigenvectors, context, a.parity);
+        const size_t before = run.device.used_bytes();
+        const Deflation deflation(run.device, *spec.eigenvectors->set, *run.solver.operators.full, sources);
+        plan.deflation = run.device.used_bytes() - before;
+    }
     return plan;
 }
 
-MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
-    const SolveArguments a = checked_solve(spec);
-    MemoryPlan plan =
-        solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
-    plan.deflation = deflation_bytes(context, spec, 1);
-    return plan;
-}
-
-extern "C" milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
-                                              const milcgpu_solve_spec *spec, char *text, size_t text_size,
-                                              size_t *bytes) {
-    return guarded(context, "milcgpu_memory_plan", [&] {
-        require(context, "milcgpu_memory_plan", "context");
-        require(spec, "milcgpu_memory_plan", "spec");
-        fill_plan(*context, plan_of(*context, host_precision, full_copy(spec)), text, text_size, bytes);
+// fill(spec): the plan of a checked copy.
+template <class Spec, class Plan>
+milcgpu_status give_plan(const char *function, milcgpu_context *context, const Spec *spec, char *text, size_t text_size,
+                         size_t *bytes, const Plan &plan) {
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        require(spec, function, "spec");
+        fill_plan(*context, plan(full_copy(spec)), text, text_size, bytes);
         return Status::ok;
     });
 }
+
+} // namespace
+
+MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const SolveArguments &a, int sources) {
+    return StaggeredRun(geometry, host, a, sources).plan();
+}
+
+MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
+    return plan_of_solve(context, host_precision, spec, checked_solve(spec), 1);
+}
+
+MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
+    const MultiMassArguments a = checked_multi_mass(checked_copy("spec", spec));
+    StaggeredRun run(context.geometry, checked_host(host_precision), {a.parity, a.precise, a.sloppy, {}}, 1);
+    if (!a.limits.shifts.empty()) {
+        make_masses(run.device, run.solver, a);
+        run.solver.multi_mass->allocate_refinement();
+    }
+    return run.plan();
+}
+
+extern "C" {
+
+milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
+                                   char *text, size_t text_size, size_t *bytes) {
+    return give_plan("milcgpu_memory_plan", context, spec, text, text_size, bytes,
+                     [&](const milcgpu_solve_spec &full) { return plan_of(*context, host_precision, full); });
+}
+
+milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
+                                    int together, int n, char *text, size_t text_size, size_t *bytes) {
+    return give_plan("milcgpu_sources_plan", context, spec, text, text_size, bytes,
+                     [&](const milcgpu_solve_spec &full) {
+                         check_together(together, n);
+                         OfEachSource each;
+                         const SolveArguments a = checked_sources(full, n, each);
+                         const int at_once = sources_at_once(n, together, each.loose > 0);
+                         return plan_of_solve(*context, host_precision, full, a, at_once);
+                     });
+}
+
+milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,
+                                       const milcgpu_multi_mass_spec *spec, char *text, size_t text_size,
+                                       size_t *bytes) {
+    return give_plan("milcgpu_multi_mass_plan", context, spec, text, text_size, bytes,
+                     [&](const milcgpu_multi_mass_spec &full) { return plan_of(*context, host_precision, full); });
+}
+
+} // extern "C"

@@ -1,9 +1,9 @@
 // Plans of memory: the bytes of a solve on the device, from the extents alone, as numbers and as a table.
 #pragma once
-#include "gpu_kernels/solver/normal_operator.h"
 #include "milc_glue/api/context.h"
 
 namespace milcgpu {
+struct SolveArguments;
 
 // The bytes of a solve on the device. All are in use at once if links are loaded again between two solves; if that does
 // not fit, the idle solver is freed first.
@@ -12,10 +12,8 @@ struct MemoryPlan {
     size_t more; // in addition, if the solve has to change its precision
     size_t total() const { return in_use + links + raw + packed + terms + vectors + deflation; }
 };
-// Links and vectors of a solve for one mass, with links for `others`. host: the precision of the links as handed over.
-// sources: solved at once.
-MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,
-                      const OperatorSpec &precise, const OperatorSpec &sloppy, int sources = 1);
+// Links and vectors of a solve. host: the precision of the links as handed over. sources: solved at once.
+MemoryPlan solve_plan(const Geometry &, Precision host, const SolveArguments &, int sources = 1);
 // Plans of calls of the C interface. Throw Error(bad_argument) as these calls do.
 MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_solve_spec &);
 MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_multi_mass_spec &);

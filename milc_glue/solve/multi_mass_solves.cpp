@@ -5,7 +5,6 @@
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/solve/kept_solver.h"
-#include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
@@ -70,22 +69,28 @@ MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSol
     kept_solvers(family.context).busy_with_several = true;
     if (kept.multi_mass && kept.shared == a.shared && kept.multi_mass->shifts() >= n)
         return *kept.multi_mass;
-    kept.multi_mass.reset(); // its memory first
+    kept.multi_mass.reset(); // frees its memory first
     kept.block.reset();
-    std::vector<Operator> stages;
-    for (OperatorSpec spec : stages_of(a))
-        stages.push_back(kept.make(spec));
-    OperatorSpec together = together_spec(a);
-    const Operator single = refines_together(a) ? kept.make(together) : nullptr;
-    family.device().collective("memory for several masses", [&] {
-        kept.multi_mass =
-            std::make_unique<MultiMassSolver>(family.device(), stages, kept.operators.full, single, n, *kept.cg);
-    });
-    kept.shared = a.shared;
+    make_masses(family.device(), kept, a);
     return *kept.multi_mass;
 }
 
 } // namespace
+
+void milcgpu::make_masses(Device &device, KeptSolver &kept, const MultiMassArguments &a) {
+    std::vector<Operator> stages;
+    for (OperatorSpec spec : stages_of(a))
+        stages.push_back(kept.make(spec));
+    // The masses are refined together, in single precision. A shared iteration in double alone needs no refinement, or
+    // has reached the floor.
+    OperatorSpec together{Precision::single, Precision::single, a.sloppy.reals};
+    const Operator single = a.sloppy.spinor != Precision::double_ ? kept.make(together) : nullptr;
+    const int n = static_cast<int>(a.limits.shifts.size());
+    device.collective("memory for several masses", [&] {
+        kept.multi_mass = std::make_unique<MultiMassSolver>(device, stages, kept.operators.full, single, n, *kept.cg);
+    });
+    kept.shared = a.shared;
+}
 
 Status milcgpu::solve_masses(OperatorFamily &family, MassesOfCall &call, const CallMeter &meter,
                              milcgpu_multi_mass_report &report) {
@@ -141,19 +146,6 @@ void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_
     }
 }
 
-MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
-    const MultiMassArguments a = checked_multi_mass(checked_copy("spec", spec));
-    std::vector<OperatorSpec> levels = stages_of(a);
-    const size_t vectors =
-        MultiMassSolver::workspace_bytes(context.geometry, levels, spec.n_shifts, refines_together(a));
-    if (refines_together(a))
-        levels.push_back(together_spec(a));
-    MemoryPlan plan =
-        solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), levels, a.precise, a.sloppy);
-    plan.vectors += vectors;
-    return plan;
-}
-
 namespace {
 
 using Write = decltype(MassesOfCall::write);
@@ -199,19 +191,20 @@ milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milc
 extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                                        const milcgpu_field *source, const milcgpu_field *solutions,
                                                        milcgpu_multi_mass_report *report) {
-    return multi_mass(
-        "milcgpu_staggered_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full, CallArguments &) {
-            std::vector<HostField> fields;
-            if (full.n_shifts > 0)
-                require(solutions, "milcgpu_staggered_multi_mass", "solutions");
-            for (int i = 0; i < full.n_shifts; ++i)
-                fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-            const int on = parity_index(full.parity);
-            require_apart(occupied(*links->context, "solutions", true, fields, on));
-            return Write([context = links->context, fields, parity = on](int i, const SpinorBlock &x, bool) {
-                context->reorder->to_host(x, parity, fields[i]);
-            });
-        });
+    return multi_mass("milcgpu_staggered_multi_mass", links, spec, source, report,
+                      [&](const milcgpu_multi_mass_spec &full, CallArguments &) {
+                          std::vector<HostField> fields;
+                          if (full.n_shifts > 0)
+                              require(solutions, "milcgpu_staggered_multi_mass", "solutions");
+                          for (int i = 0; i < full.n_shifts; ++i)
+                              fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
+                          const int on = parity_index(full.parity);
+                          require_apart(occupied(*links->context, "solutions", true, fields, on));
+                          return Write(
+                              [context = links->context, fields, parity = on](int i, const SpinorBlock &x, bool) {
+                                  context->reorder->to_host(x, parity, fields[i]);
+                              });
+                      });
 }
 
 extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *links,
@@ -226,22 +219,11 @@ extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *li
                           need_vectors(*to, call("first", first), full.n_shifts, "first");
                           return Write([to, first, filled = std::vector<int>(), parity = parity_index(full.parity)](
                                            int i, const SpinorBlock &x, bool last) mutable {
-                              begin_filling(*to, first + i, 1, parity); // until all are there
+                              begin_filling(*to, first + i, 1, parity); // until all are written
                               convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
                               filled.push_back(first + i);
                               for (size_t k = 0; last && k < filled.size(); ++k)
                                   now_filled(*to, filled[k], 1, parity, false);
                           });
                       });
-}
-
-extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,
-                                                  const milcgpu_multi_mass_spec *spec, char *text, size_t text_size,
-                                                  size_t *bytes) {
-    return guarded(context, "milcgpu_multi_mass_plan", [&] {
-        require(context, "milcgpu_multi_mass_plan", "context");
-        require(spec, "milcgpu_multi_mass_plan", "spec");
-        fill_plan(*context, plan_of(*context, host_precision, full_copy(spec)), text, text_size, bytes);
-        return Status::ok;
-    });
 }

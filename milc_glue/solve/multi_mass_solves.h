@@ -13,15 +13,10 @@ struct MultiMassArguments {
 };
 MultiMassArguments checked_multi_mass(const milcgpu_multi_mass_spec &); // of a checked copy
 
-// Whether the masses are refined together, in single precision. A shared iteration in double alone needs no refinement,
-// or has reached the floor.
-inline bool refines_together(const MultiMassArguments &a) { return a.sloppy.spinor != Precision::double_; }
-inline OperatorSpec together_spec(const MultiMassArguments &a) {
-    return {Precision::single, Precision::single, a.sloppy.reals};
-}
-
 // The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
 std::vector<OperatorSpec> stages_of(const MultiMassArguments &);
+// Makes kept.multi_mass. kept.cg must exist.
+void make_masses(Device &, KeptSolver &kept, const MultiMassArguments &);
 
 // The caller's array of shift reports, which stays the caller's whether the call succeeds or not.
 inline milcgpu_shift_report *shifts_of(const milcgpu_multi_mass_report *report) {

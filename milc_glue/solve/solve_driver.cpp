@@ -5,41 +5,29 @@
 #include "milc_glue/solve/solve_arguments.h"
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 using namespace milcgpu;
 
 // ---- solvers that are kept ------------------------------------------------------------------------------------------
 
-void OperatorFamily::make_solver(KeptSolver &s) {
+void OperatorFamily::make_solver(KeptSolver &s) { make_cg(device(), s, full()); }
+
+void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
     CgOperators &of = s.operators;
-    OperatorSpec all = full();
-    of.full = s.make(all);
-    of.precise = s.precise == all ? of.full : s.make(s.precise);
+    of.full = s.make(full);
+    of.precise = s.precise == full ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
-    // Single precision with the same reals, if half is asked for beside a finer precision.
+    // Single precision with the same reals, if half is requested beside a finer precision.
     if (s.sloppy.spinor == Precision::half && s.precise.spinor != Precision::half)
         of.finer = [make = s.make, reals = s.sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
             return make(spec);
         };
-    device().collective("memory for a solver", [&] { s.cg = std::make_unique<CgSolver>(device(), of); });
+    device.collective("memory for a solver", [&] { s.cg = std::make_unique<CgSolver>(device, of); });
 }
 
-PlannedSolver milcgpu::planned_solver(const Geometry &geometry, const OperatorSpec &full, const OperatorSpec &precise,
-                                      const OperatorSpec &sloppy, int sources, int components) {
-    PlannedSolver plan{{full, precise, sloppy}, {}, 0, 0};
-    plan.vectors = CgSolver::workspace_bytes(geometry, precise, sloppy, full.link, components);
-    plan.later_vectors = CgSolver::later_bytes(geometry, precise, sloppy, components);
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        plan.later = {Precision::single, Precision::single, sloppy.reals};
-    if (sources > 1) {
-        const OperatorSpec several = ladder::of_several(sloppy);
-        plan.operators.push_back(several);
-        plan.vectors += BlockCgSolver::workspace_bytes(geometry, several, sources, components);
-        plan.later_vectors += BlockCgSolver::later_bytes(geometry, several, sources, components);
-    }
-    return plan;
+Operator milcgpu::operator_of_several(KeptSolver &s, OperatorSpec spec) {
+    return spec == s.operators.full->spec() ? s.operators.full : s.make(spec);
 }
 
 namespace {
@@ -61,7 +49,7 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
             ++on_shelf, oldest = entry;
     }
     if (on_shelf >= family.most_kept())
-        solvers.erase(oldest); // its memory first
+        solvers.erase(oldest); // frees its memory first
     made.make = family.maker();
     family.make_solver(made);
     solvers.push_front(std::move(made));
@@ -78,7 +66,7 @@ SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, Operator
 
 namespace {
 
-// Whether half precision is asked for and suffices for the eigenvalues of the solve.
+// Whether half precision is requested and suffices for the eigenvalues of the solve.
 bool half_serves(const KeptSolver &solver, const SolveTask &task, const Eigenvectors *eigenvectors) {
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
@@ -107,12 +95,12 @@ bool half_serves_several(const KeptSolver &solver, const SolveTask &task, const 
 BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most,
                             bool in_half) {
     kept_solvers(family.context).busy_with_several = true;
-    OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
+    const OperatorSpec spec = in_half ? solver.sloppy : ladder::of_several(solver.sloppy);
     if (solver.block && solver.block->sources() >= most && solver.block->spec() == spec)
         return *solver.block;
-    solver.block.reset(); // its memory first
+    solver.block.reset(); // frees its memory first
     const Operator &full = solver.operators.full;
-    const Operator A = spec == full->spec() ? full : solver.make(spec);
+    const Operator A = operator_of_several(solver, spec);
     make_for_most(most, [&](int scratch) {
         solver.block = made_on_all_ranks(family.device(), "memory for several sources", [&] {
             return std::make_unique<BlockCgSolver>(family.device(), full, A, scratch, *solver.cg);
@@ -140,7 +128,7 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
     const milcgpu_context &context = family.context;
     const double vectors =
         0.5 * solver.operators.sloppy->components() * double(context.geometry.global_volume()) / context.ranks->size();
-    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().on_gpu());
+    return !ladder::together_pays(task.n, vectors, half_serves(solver, task, eigenvectors), family.device().backend());
 }
 
 void add(const CgReport &of_pass, CgReport &all) {
@@ -178,7 +166,20 @@ class GroupSolve {
                 sources_.load(group_, verification);
                 const auto open = [](const SourceOnTheWay &source) { return !source.ended; };
                 while (std::any_of(group_.of.begin(), group_.of.end(), open)) {
-                    group_.alone ? pass_alone(verification) : pass();
+                    if (group_.alone) {
+                        const KeptSolver &solver = group_.solver;
+                        SourceOnTheWay &source = group_.of[0];
+                        const CgLimits limits = limits_alone(verification);
+                        group_.look(0, [&] {
+                            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
+                                                    : solver.cg->solve(limits, task_.progress);
+                            add(last_, source.report);
+                            ++source.passes;
+                        });
+                        all_well_ = !source.ended && last_.status == Status::ok;
+                    } else {
+                        pass_together();
+                    }
                     sources_.complete(group_);
                 }
                 return 0;
@@ -238,24 +239,16 @@ class GroupSolve {
     }
 
   private:
-    void pass_alone(Verification &verification) {
-        KeptSolver &solver = group_.solver;
-        SourceOnTheWay &source = group_.of[0];
+    CgLimits limits_alone(Verification &verification) const {
         CgLimits limits = task_.a.limits;
-        limits.tolerance = source.tolerance;
+        limits.tolerance = group_.of[0].tolerance;
         limits.max_iterations = task_.each.max_iterations[group_.first];
-        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, solver.sloppy.spinor);
+        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, group_.solver.sloppy.spinor);
         limits.checksums = verification.checksums_of_links();
         limits.deflation = deflation_;
-        group_.look(0, [&] {
-            last_ = solver.bicgstab ? solver.bicgstab->solve(limits, task_.progress)
-                                    : solver.cg->solve(limits, task_.progress);
-            add(last_, source.report);
-            ++source.passes;
-        });
-        all_well_ = !source.ended && last_.status == Status::ok;
+        return limits;
     }
-    void pass() {
+    void pass_together() {
         BlockCgSolver &solver = *group_.solver.block;
         const CgLimits &asked = task_.a.limits;
         SourcesLimits limits;

@@ -12,7 +12,6 @@
 #include "milc_glue/links/verify.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_arguments.h"
-#include <optional>
 
 namespace milcgpu {
 
@@ -41,15 +40,10 @@ class OperatorFamily {
     milcgpu_context &context;
 };
 
-// The operators and bytes on the device of make_solver and the block solver, from the extents alone. sources: at once;
-// 1: by the solver for one source.
-struct PlannedSolver {
-    std::vector<OperatorSpec> operators;
-    std::optional<OperatorSpec> later; // if the solve has to change its precision
-    size_t vectors, later_vectors;
-};
-PlannedSolver planned_solver(const Geometry &, const OperatorSpec &full, const OperatorSpec &precise,
-                             const OperatorSpec &sloppy, int sources, int components = 1);
+// The parts of a kept solver, made with its maker: conjugate gradient for s.precise and s.sloppy; the operator in a
+// precision in which several sources iterate.
+void make_cg(Device &, KeptSolver &s, OperatorSpec full);
+Operator operator_of_several(KeptSolver &, OperatorSpec spec);
 
 // A source during the passes of its solve.
 struct SourceOnTheWay {

@@ -4,7 +4,6 @@
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/learning.h"
-#include "milc_glue/solve/memory_plan.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <utility>
@@ -16,7 +15,7 @@ namespace {
 // Where the sources of a call are, and their solutions.
 class StaggeredSources : public SourcesOfCall {
   public:
-    // learning: nullptr where the call has eigenvectors of its own, or wants none.
+    // learning: nullptr if the call has eigenvectors of its own, or wants none.
     StaggeredSources(milcgpu_links &links, const SolveArguments &a, double mass, std::vector<VectorPlace> sources,
                      std::vector<VectorPlace> solutions, std::shared_ptr<Learning> learning)
         : links_(links), context_(*links.context), parity_(a.parity), mass_(mass), limits_(a.limits),
@@ -75,7 +74,7 @@ struct Places {
     std::vector<VectorPlace> sources, solutions;
 };
 
-// Into the message of the report, before what stands there, and, if `logged`, into the log.
+// Puts `why` in front of the report's message and, if `logged`, into the log.
 void put_before(const std::string &why, milcgpu_context &context, milcgpu_solve_report &report, bool logged) {
     const std::string before = report.message;
     std::snprintf(report.message, sizeof report.message, "%s%s%s", why.c_str(), before.empty() ? "" : ". ",
@@ -84,7 +83,7 @@ void put_before(const std::string &why, milcgpu_context &context, milcgpu_solve_
         context.log(1, [&] { return why; });
 }
 
-// Without eigenvectors that are of other links.
+// Does not use the eigenvectors if they belong to other links.
 Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, StaggeredFamily &family,
                       StaggeredSources &sources, SolveTask &task, std::vector<milcgpu_solve_report> &reports) {
     const std::string wrong = why_not_of(eigenvectors, links);
@@ -148,7 +147,7 @@ Status solve_staggered(const SourcesCall &of, milcgpu_links &links, const milcgp
     return solve_deflated(*spec.eigenvectors, links, family, sources, task, reports);
 }
 
-// Of several. place(given, name): of each.
+// For several sources. place(given, name): the place of each.
 template <class Given, class Place>
 milcgpu_status solve_sources(const SourcesCall &of, milcgpu_links *links, const milcgpu_solve_spec *spec,
                              const Given *sources, const Given *solutions, milcgpu_solve_report *reports,
@@ -213,23 +212,4 @@ extern "C" milcgpu_status milcgpu_staggered_solve_vectors(milcgpu_links *links, 
     };
     return solve_sources({"milcgpu_staggered_solve_vectors", n, together, true}, links, spec, sources, solutions,
                          reports, place);
-}
-
-extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,
-                                               const milcgpu_solve_spec *spec, int together, int n, char *text,
-                                               size_t text_size, size_t *bytes) {
-    return guarded(context, "milcgpu_sources_plan", [&] {
-        require(context, "milcgpu_sources_plan", "context");
-        require(spec, "milcgpu_sources_plan", "spec");
-        check_together(together, n);
-        const milcgpu_solve_spec own = full_copy(spec);
-        OfEachSource each;
-        const SolveArguments a = checked_sources(own, n, each);
-        const int at_once = sources_at_once(n, together, each.loose > 0);
-        MemoryPlan plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {},
-                                     a.precise, a.sloppy, at_once);
-        plan.deflation = deflation_bytes(*context, own, at_once);
-        fill_plan(*context, plan, text, text_size, bytes);
-        return Status::ok;
-    });
 }

@@ -132,7 +132,7 @@ bool milcgpu_wilson::release_idle() {
     }
     if (!any)
         return false;
-    context->log(2, "memory is short: packed links and clover terms of Wilson fermions are given back");
+    context->log(2, "memory is short: packed links and clover terms of Wilson fermions are freed");
     return true;
 }
 

@@ -1,8 +1,7 @@
 // The C interface: solves with Wilson fermions, of one source and of several, and true residuals.
 #include "gpu_kernels/algebra/blas.h"
 #include "milc_glue/api/apart.h"
-#include "milc_glue/solve/kept_solver.h"
-#include "milc_glue/solve/memory_plan.h"
+#include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/solve_arguments.h"
 #include "milc_glue/solve/wilson_calls.h"
 #include <cmath>
@@ -24,14 +23,13 @@ class EvenOdd {
     }
     // Of b_ and x_ on both parities, and of r_.
     static size_t bytes(const Geometry &geometry) {
-        return (2 * 2 + 1) *
-               Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, 1, wilson_components));
+        return (2 * 2 + 1) * SpinorField::allocated_bytes(Precision::double_, geometry, 1, wilson_components);
     }
     WilsonVectors &source() { return b_; }
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
 
-    // r = b_p + kappa D_pq R_q^-1 b_q, whose norm, or that of b, source_norm() is from then on.
-    // measure_all: the residual to become small is b - M x on all sites, relative to b; else that on the sites of M.
+    // r = b_p + kappa D_pq R_q^-1 b_q. From then on source_norm() is the norm of r or of b.
+    // measure_all: the solve reduces b - M x on all sites, relative to b; else the residual on the sites of M.
     void make_source(bool measure_all) {
         const int p = M_.parity();
         divide(1 - p, b_.on[1 - p], x_.on[1 - p]);
@@ -105,14 +103,14 @@ class EvenOdd {
     double source_norm_ = 0, norm_on_p_ = 0;
 };
 
-// Where b - M x is not small enough after a pass, the next one is to be more exact; so many at the most.
+// If b - M x is still too large after a pass, the next pass is more exact; at most this many.
 constexpr int most_passes = 6;
 
 const WilsonMatrix &matrix_of(const KeptSolver &solver) {
     return static_cast<const WilsonNormal &>(*solver.operators.full).matrix();
 }
 
-// The sources of a call, by way of the even-odd system.
+// The sources of a call, solved by the even-odd system.
 class WilsonSources : public SourcesOfCall {
   public:
     WilsonSources(milcgpu_wilson &w, const WilsonParameters &of, const milcgpu_wilson_spec &spec, SolveTask &task,
@@ -171,7 +169,7 @@ class WilsonSources : public SourcesOfCall {
         w_.device().collective("the loading of a guess", [&] { w_.reorder.to_device(guess, parity, group.x[k]); });
         require_finite_vector(w_.device(), group.x[k], parity, ("initial guess" + number).c_str());
     }
-    // From the source of the system to that of what is iterated on.
+    // Makes the source of the iteration from the source of the system.
     void begin(Group &group, int k) {
         EvenOdd &system = system_of(group, k);
         SourceOnTheWay &source = group.of[k];
@@ -196,7 +194,7 @@ class WilsonSources : public SourcesOfCall {
         report.source_norm = system.source_norm();
         report.true_residual = now.residual;
         report.relative_residual = now.relative;
-        // How far both are from what was asked for; below 1 all is well.
+        // How far both residuals are from their tolerances; below 1 both are met.
         const double far = std::fmax(source.wanted > 0 ? now.residual / source.wanted : 0,
                                      relative_ > 0 ? now.relative / relative_ : 0);
         const bool finite = now.residual < INFINITY && now.relative < INFINITY;
@@ -213,7 +211,7 @@ class WilsonSources : public SourcesOfCall {
             source.tolerance *= 0.5 / far;
             source.ended = false;
         }
-        // The pass names residual and tolerance of the system that it iterates on.
+        // The solver's message names residual and tolerance of the system that it iterates on.
         if (source.ended && report.status != Status::ok && is_answer(report.status))
             report.message = why_it_ended_early(report, source.wanted, relative_, group.precise);
     }
@@ -249,7 +247,7 @@ milcgpu_status solve_wilson(const SourcesCall &arguments, milcgpu_wilson &w, con
         of = parameters_of(spec);
         call("together", together), call("n", n);
         if (spec.method == MILCGPU_WILSON_BICGSTAB && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
-            refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
+            refuse(format("together is %d, but BiCGstab takes one source at a time: use MILCGPU_WILSON_CG, "
                           "MILCGPU_ONE_BY_ONE (%d) or for MILCGPU_TOGETHER_AUTO (%d)",
                           together, MILCGPU_ONE_BY_ONE, MILCGPU_TOGETHER_AUTO));
         if (!numbered)
@@ -374,41 +372,29 @@ milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wil
 // Clover terms: R and its inverse on the sites of the other parity.
 MemoryPlan milcgpu_wilson::plan(const WilsonParameters &of, int method, const OperatorSpec &precise,
                                 const OperatorSpec &sloppy, int sources) const {
-    MemoryPlan plan{};
-    std::vector<OperatorSpec> have; // whose links and terms are counted
-    const auto has = [&](const auto &same) { return std::any_of(have.begin(), have.end(), same); };
-    const auto need = [&](const OperatorSpec &spec, size_t &links, size_t &terms) {
-        const bool is_new = !has([&](const OperatorSpec &o) { return o == spec; });
-        if (is_new)
-            links += Device::allocated_bytes(LinkField::bytes_of(spec.link, spec.reals, geometry()));
-        if (of.cku0 != 0 && !has([&](const OperatorSpec &o) { return o.spinor == spec.spinor; }))
-            terms += 2 * Device::allocated_bytes(CloverField::bytes_of(spec.spinor, geometry()));
-        have.push_back(spec);
-        return is_new;
+    DryRun run;
+    const LinkField none;
+    ResidentField::Versions links;
+    std::set<Precision> terms;
+    const auto matrix = [&](const OperatorSpec &spec) {
+        links.insert({spec.link, spec.reals}), terms.insert(spec.spinor);
+        return std::make_shared<const WilsonMatrix>(run.device, geometry(), 0, spec, none, of.kappa);
     };
-    const auto middle = [&](const OperatorSpec &spec, int at_once) {
-        return WilsonMatrix::middle_bytes(geometry(), spec, at_once);
-    };
-    need(in_double, plan.links, plan.terms);
-    const bool precise_is_new = need(precise, plan.packed, plan.terms),
-               sloppy_is_new = need(sloppy, plan.packed, plan.terms);
-    plan.vectors = sources * EvenOdd::bytes(geometry()) + (sloppy_is_new ? middle(sloppy, 1) : 0);
-    if (method == MILCGPU_WILSON_BICGSTAB) {
-        plan.vectors +=
-            middle(in_double, 1) + BicgstabSolver::workspace_bytes(geometry(), sloppy.spinor, wilson_components);
+    const auto now = [&] {
+        MemoryPlan plan{};
+        plan.links = Device::allocated_bytes(LinkField::bytes_of(Precision::double_, 18, geometry()));
+        plan.packed = ResidentField::bytes_of(links, Precision::double_, geometry());
+        for (const Precision p : terms)
+            plan.terms += of.cku0 != 0 ? 2 * Device::allocated_bytes(CloverField::bytes_of(p, geometry())) : 0;
+        plan.vectors = run.device.used_bytes() + sources * EvenOdd::bytes(geometry());
         return plan;
+    };
+    if (method == MILCGPU_WILSON_BICGSTAB) {
+        const auto full = matrix(in_double);
+        const BicgstabSolver solver(run.device, {full, sloppy == in_double ? full : matrix(sloppy)});
+        return now();
     }
-    const PlannedSolver solver = planned_solver(geometry(), in_double, precise, sloppy, sources, wilson_components);
-    plan.vectors += solver.vectors + middle(in_double, sources) + (precise_is_new ? middle(precise, 1) : 0);
-    if (sources > 1) {
-        const OperatorSpec &several = solver.operators.back(); // an operator of its own, but for that in double
-        need(several, plan.packed, plan.terms);
-        plan.vectors += several == in_double ? 0 : middle(several, sources);
-    }
-    plan.more = solver.later_vectors;
-    if (solver.later) {
-        need(*solver.later, plan.more, plan.more);
-        plan.more += middle(*solver.later, 1);
-    }
-    return plan;
+    const OperatorMaker make = [&](OperatorSpec &spec) { return std::make_shared<const WilsonNormal>(matrix(spec)); };
+    run.make_solver(make, in_double, precise, sloppy, sources);
+    return run.plan(now);
 }

@@ -1,6 +1,6 @@
-/* Compiles where MILC's headers declare what the glue takes over as routines.def has it, if they do (select.sh); with
- * MILCGPU_DECLARED where they do. Headers that the
- * glue does without are looked at, too, because they declare some of it. */
+/* select.sh compiles this to test whether MILC's headers declare the wrapped routines as routines.def does, for those
+ * that they declare; with MILCGPU_DECLARED, whether they declare them at all. It also includes headers that the glue
+ * does not need, because they declare some of the routines. */
 #include "glue.h"
 
 #ifdef MILCGPU_SERVES

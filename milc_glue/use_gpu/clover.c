@@ -1,5 +1,5 @@
-/* bicgilu_cl_field, bicgilu_w_field: M x = b with the clover matrix and the links of the sites. Their stopping criteria
- * and their report; the source, which MILC's own overwrites, is left as it is. And dslash_w_field. */
+/* bicgilu_cl_field and bicgilu_w_field: M x = b with the clover matrix and the links of the sites, with MILC's stopping
+ * criteria and report. The source, which MILC's own routine overwrites, stays unchanged. Also dslash_w_field. */
 #include "site_links.h"
 
 #include "routines.h"
@@ -57,7 +57,7 @@ static const char *why_own(Real kappa, const quark_invert_control *qic) {
 int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
     const dirac_clover_param *const dirac = (const dirac_clover_param *)parameters;
     clover_solve s = {.call = {.mixed = MILCGPU_MIXED_AUTO}};
-    /* MILC's own overwrites the source. */
+    /* MILC's own routine overwrites the source. */
     milcgpu_output outputs[] = {MILCGPU_MEMORY(dest, FIELD_BYTES), MILCGPU_MEMORY(src, FIELD_BYTES),
                                 MILCGPU_MEMORY(qic, sizeof *qic), MILCGPU_MEMORY(&s.iterations, sizeof s.iterations)};
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_CLOVER_SOLVE, .name = "bicgilu_cl_field", .needs = MILCGPU_LINKS,
@@ -77,13 +77,13 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     return s.iterations;
 }
 
-/* MILC's own calls bicgilu_cl_field_cpu, too, in its own file, where no other can take its place. */
+/* MILC's own routine also calls bicgilu_cl_field_cpu in its own file, where the linker replaces no call. */
 int __wrap_bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
     dirac_clover_param without = {((dirac_wilson_param *)parameters)->Kappa, 0, 1};
     return __wrap_bicgilu_cl_field_cpu(src, dest, qic, &without);
 }
 
-/* In place the source is gone: differences are then relative to the result. */
+/* In place the source is lost, so differences are relative to the result. */
 static int compare_wilson_dslash(const milcgpu_call *call) {
     return milcgpu_plugin_compare_wilson_dslash(call->details, call->outputs[0].data, call->outputs[0].theirs,
                                                 call->seconds, call->cpu_seconds);

@@ -1,15 +1,15 @@
 #!/bin/sh
 # Links a program of MILC's CMake (milcgpu.cmake):
 #   sh cmake_link.sh BUILD LIBDIR PROGRAM LINK-COMMAND...
-# milc_gpu.mk compiles the glue in BUILD/milcgpu/PROGRAM, with the compiler and the flags that CMake compiles PROGRAM
-# with. The glue's objects and words stand before the first object of the link command.
+# milc_gpu.mk compiles the glue in BUILD/milcgpu/PROGRAM, with CMake's compiler and flags for PROGRAM. The glue's objects
+# and words go before the first object of the link command.
 build=$1
 lib=$2
 program=$3
 shift 3
 glue=$build/milcgpu/$program
 [ -s "$build/compile_commands.json" ] || {
-    echo "milcgpu: $build/compile_commands.json is missing: CMake has not said how $program is compiled" >&2
+    echo "milcgpu: $build/compile_commands.json is missing: it has the commands that compile $program. Run CMake again" >&2
     exit 1
 }
 compile=$(grep -F "CMakeFiles/$program.dir/" "$build/compile_commands.json" |
@@ -27,12 +27,12 @@ for word; do
     *.[oa]) objects="$objects $PWD/$word" ;;
     esac
 done
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEFILES # of a make that runs this
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEFILES # if a make runs this
 make -s --no-print-directory -C "$glue" -f "$(dirname "$0")/milc_gpu.mk" milcgpu_words CC=./cc CFLAGS= \
     MYTARGET="$program" MILCGPU_LIB="$lib" milcgpu_linked="$objects" || exit
 
 words=$(cat "$glue/milcgpu_words")
-for word; do # each goes to the end, until all have
+for word; do # moves each word to the end
     case $word in
     *.[oa] | @*)
         set -- "$@" $words

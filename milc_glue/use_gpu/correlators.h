@@ -1,12 +1,12 @@
-/* MILC's tables of correlators, as its contractions of staggered quarks and of Dirac fields take them, and the rows
- * that these add to. A row is a correlator: nt records of reals. */
+/* MILC's tables of correlators, as its contractions of staggered quarks and of Dirac fields take them, and the rows to
+ * which the contractions add. A row is a correlator: nt records of reals. */
 #ifndef MILCGPU_CORRELATORS_H
 #define MILCGPU_CORRELATORS_H
 
 #include "glue.h"
 #include <string.h>
 
-enum { MILCGPU_MOST_MOMENTA = 100 }; /* MILC's, which ends the run beyond */
+enum { MILCGPU_MOST_MOMENTA = 100 }; /* MILC's limit; with more, MILC ends the run */
 
 /* MILC's arguments, under MILC's names. */
 typedef struct {
@@ -38,7 +38,7 @@ static inline int milcgpu_entries_of(const milcgpu_tables *t) {
     return n;
 }
 
-/* For MILC's routines that are not told how many there are. */
+/* For MILC's routines that do not get the number of correlators. */
 static inline int milcgpu_correlators_of(const milcgpu_tables *t) {
     int g, k, n = 0;
     for (g = 0; g < t->groups; g++)
@@ -49,8 +49,9 @@ static inline int milcgpu_correlators_of(const milcgpu_tables *t) {
     return n;
 }
 
-/* MILC has one sum for each operator and momentum, and adds to it as often as its table has both. So this is how many
- * times too large the k-th correlator of a group is, and the largest of these numbers in all groups. */
+/* MILC has one sum for each operator and momentum, and adds to it once for each entry of its table with the two. So the
+ * k-th correlator of a group is too large by this factor. The second function returns the largest factor of all groups.
+ */
 static inline int milcgpu_repeats(const milcgpu_tables *t, int group, int k) {
     const int *const table = t->corr_table[group];
     int j, repeats = 0;
@@ -84,13 +85,13 @@ static inline double milcgpu_largest_factor(const milcgpu_tables *t) {
 /* What a contraction adds to its rows. */
 typedef struct {
     const milcgpu_tables *tables;
-    int n;            /* rows */
-    size_t reals;     /* of a row */
-    int of_all_ranks; /* 1: on each rank MILC adds what its own sites give; the device gives the sums of all ranks */
-    int times;        /* 2: behind the sums those that MILC has, because its tables repeat a correlator */
-    double *sums, *before; /* the device's; minus the rows before the call, and, when they are compared, MILC's sums */
+    int n;            /* number of rows */
+    size_t reals;     /* in a row */
+    int of_all_ranks; /* 1: MILC adds the contribution of this rank's sites; the device returns the sums of all ranks */
+    int times;        /* 2: MILC's tables repeat a correlator, so MILC's own sums follow the sums */
+    double *sums, *before; /* the device's sums; minus the rows before the call (plus MILC's sums, to compare) */
     const void *src1, *src2;
-    int reals_of_source; /* a site */
+    int reals_of_source; /* for each site */
     milcgpu_output *rows;
 } milcgpu_correlators;
 
@@ -125,7 +126,7 @@ static inline void milcgpu_add_to_rows(milcgpu_correlators *c) {
         }
 }
 
-/* compare() of a call whose details these are, and whose outputs are the rows. */
+/* compare() for a call with these details, whose outputs are the rows. */
 static inline int milcgpu_compare_rows(const milcgpu_call *call) {
     const milcgpu_correlators *const c = (const milcgpu_correlators *)call->details;
     const size_t all = c->n * c->reals;

@@ -1,8 +1,8 @@
-/* f_meas_current, f_meas_current_diff: noise, solutions, shifts and sums over time slices stay on the device; MILC's
- * random numbers, order of solves, and lines. */
+/* f_meas_current, f_meas_current_diff. Noise, solutions, shifts and sums over time slices stay on the device. Random
+ * numbers, order of solves and printed lines are MILC's. */
 #include "eigen.h"
 #include "mesons.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include <string.h>
 
@@ -12,13 +12,13 @@
 #pragma weak eigVec
 #pragma weak eigVal
 
-/* MILC's own takes differences of masses as this does: MASS_UDLSC and OPT_UDLSC in its f_meas_current.c. Its currents
- * of a photon field (QED_LOOP) are fields, not sums. */
+/* MILC's own routine takes the same differences of masses: MASS_UDLSC and OPT_UDLSC in its f_meas_current.c. With a
+ * photon field (QED_LOOP) its currents are fields, not sums, and are not built here. */
 #if MILCGPU_MILC != 1 && defined(CURRENT_DISC) && !defined(QED_LOOP) && defined(SITERAND) && EIGMODE != EIGCG
 
-enum { most_masses = 5, together = 2, directions = 4 }; /* random fields at once, as in MILC */
+enum { most_masses = 5, together = 2, directions = 4 }; /* `together`: random fields at once, as in MILC */
 
-/* What is printed: of one mass (second -1), or of the difference of two; index: where MILC keeps it. */
+/* A printed result: for one mass (second -1), or for the difference of two. index: where MILC keeps it. */
 typedef struct {
     int first, second, index;
 } result;
@@ -27,7 +27,7 @@ static const result results[most_masses][3] = {
 static const int n_results[most_masses] = {1, 1, 2, 2, 3};
 
 typedef struct {
-    int n, fields, vectors, numbers; /* masses; random fields at once; vectors of a slot; sums of a random field */
+    int n, fields, vectors, numbers; /* masses; random fields at once; vectors in a slot; sums per random field */
     const Real *mass, *charges;
     imp_ferm_links_t **fn;
     int is_difference;                  /* of precise and sloppy solves */
@@ -73,7 +73,8 @@ static void print_sums(const measurement *m, const char *tag, int fields, int fi
 
 static double difference_of(Real a, Real b) { return 4 * (b * b - a * a); }
 
-/* With the links of mass `of`: results of one mass, or of pairs of masses. 0: MILC's own does it. */
+/* With the links of mass `of`: results for one mass, or for pairs of masses. Returns 0 if MILC's own routine is to do
+ * it. */
 static int low_modes(const measurement *m, const milcgpu_plugin_eigen_call *vectors, int of, int n,
                      const int (*masses)[2], const int *indices) {
     const int N = vectors->count;
@@ -136,7 +137,7 @@ static int solve(const measurement *m, int from, int to, int parity, quark_inver
     qic->parity = parity;
     call = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(NULL), milcgpu_vector_field(NULL), qic,
                               mass, fn);
-    /* The difference is the error of the sloppy solution, which must not depend on other sources. */
+    /* The difference is the error of the sloppy solution, so this solution must not depend on other sources. */
     call.one_by_one = m->sloppy != NULL && qic >= m->sloppy && qic < m->sloppy + m->n;
     done = milcgpu_plugin_current_solve(&call, from, to, reports);
     if (done)
@@ -145,7 +146,7 @@ static int solve(const measurement *m, int from, int to, int parity, quark_inver
     return done;
 }
 
-/* The currents of a slot times weight, to the sums of `index`. */
+/* Adds the currents of a slot, times weight, to the sums of `index`. */
 static int add(const measurement *m, int slot, int parity, const imp_ferm_links_t *fn, int index, double weight) {
     const int n = m->fields * m->numbers;
     double *const sums = (double *)milcgpu_room(n * sizeof(double), "sums"), *const to = sums_of(m, index);
@@ -173,7 +174,7 @@ static int of_a_pair(const measurement *m, double sign, const char *how, int par
            add(m, 2, parity, m->fn[0], 0, -sign * difference_of(m->mass[0], m->mass[1]));
 }
 
-/* Of four masses u d s c and of five, u d l s c: u - d, and u - s or l - s, from one solve for u or l. */
+/* Four masses are u d s c, five are u d l s c. Computes u - d, and u - s or l - s, from one solve for u or l. */
 static int of_two_pairs(const measurement *m, double sign, const char *how, int parity, quark_invert_control *qic) {
     const int light = m->n == 4 ? 0 : 2, strange = m->n == 4 ? 2 : 3, down = m->n == 4 ? 1 : 2;
     node0_printf("Solving %sfor all %s displacements for mass diff %g %g and %g %g\n", how, sites_of(parity),
@@ -195,7 +196,7 @@ static int all_of(const measurement *m, double sign, const char *how, quark_inve
             done = of_a_pair(m, sign, how, parity, qic);
         else
             done = of_two_pairs(m, sign, how, parity, qic);
-        /* Of four masses MILC has the last one on odd sites only where it takes a difference. */
+        /* With four masses, MILC has the last mass on odd sites only if it takes a difference. */
         if (done && m->n >= 3 && !(m->n == 4 && parity == ODD && !m->is_difference))
             done = of_one_mass(m, m->n - 1, sign, how, parity, qic);
     }
@@ -209,7 +210,7 @@ static int high_modes(const measurement *m, quark_invert_control *qic, quark_inv
     return all_of(m, 1, m->n < 4 ? "" : "sloppily ", qic);
 }
 
-/* MILC's noise. 0: it is not on the device. */
+/* Draws MILC's noise. 0: it is not on the device. */
 static int make_noise(su3_vector *const *noise, int fields, int thinning, const milcgpu_plugin_eigen_call *vectors) {
     milcgpu_field random[together];
     int k;
@@ -248,8 +249,8 @@ static const char *why_own_currents(int n, int nrand, int thinning, int vectors)
                : NULL;
 }
 
-/* f_meas_current or, with `sloppy`, f_meas_current_diff. Returns how many random sources are done; random numbers are
- * as they were before the others. */
+/* f_meas_current or, with `sloppy`, f_meas_current_diff. Returns the number of random sources that are done. The random
+ * numbers are then as they were before the remaining sources. */
 static int currents(int n, int nrand, int thinning, quark_invert_control *qic, quark_invert_control *sloppy,
                     const Real *mass, const Real *charges, imp_ferm_links_t **fn) {
     int origin[4] = {0, 0, 0, 0};
@@ -276,7 +277,7 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
         double seconds = -milcgpu_plugin_seconds();
         done = make_noise(noise, fields, thinning, Nvecs > 0 ? &vectors : NULL);
         seconds += milcgpu_plugin_seconds();
-        if (done && first == 0 && with_low) /* not before noise is known to be made: MILC's own prints them again */
+        if (done && first == 0 && with_low) /* after the noise: otherwise MILC's own would print them again */
             printed = done = print_low_modes(&m, &vectors);
 #ifdef CGTIME
         for (k = 0; done && Nvecs > 0 && k < 2 * m.vectors; k++)
@@ -320,7 +321,7 @@ static int currents(int n, int nrand, int thinning, quark_invert_control *qic, q
 
 #endif
 
-/* The sources that are left for MILC's own. */
+/* Number of sources that are left for MILC's own routine. */
 static int left_of_currents(int masses, int nrand, int thinning, quark_invert_control *qic,
                             quark_invert_control *sloppy, Real *mass, Real *charges, imp_ferm_links_t **fn) {
     const int done = currents(masses, nrand, thinning, qic, sloppy, mass, charges, fn);

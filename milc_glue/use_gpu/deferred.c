@@ -1,5 +1,5 @@
-/* Fermion links that are deferred: the device has them, or can make them, and MILC's fields are made when somebody
- * reads them. And milcgpu_need, which asks for all that may be deferred. */
+/* Fermion links that are deferred: the device has them or can make them, and MILC's fields are filled only when
+ * somebody reads them. Also milcgpu_need, which fills everything that may be deferred. */
 #include "links.h"
 #include <string.h>
 
@@ -7,12 +7,12 @@
 
 /* ---- backward links ---------------------------------------------------------------------------------------------- */
 
-/* Back links as MILC has them, each in a field of MILC's own making. On several ranks they come from the neighbours:
- * then MILC's routine makes them.
+/* Backward links, each in a field that MILC owns. On several ranks they come from the neighbours, so MILC's routine
+ * makes them.
  *
- * Only D on the CPU reads them, so they are deferred until MILC asks for them (get_fatbacklinks, get_lngbacklinks).
- * They are made from the links as they then are. MILC's twist of links changes both alike, and skips back links that
- * are not there. */
+ * Only D on the CPU reads them, so they are deferred until MILC requests them (get_fatbacklinks, get_lngbacklinks).
+ * They are then made from the links as they are at that time. This is right because MILC's twist changes both alike,
+ * and skips backward links that do not exist. */
 
 static int twisting = 0;
 
@@ -22,7 +22,7 @@ static void make_deferred_back(void *self, void *fn) {
 }
 
 static int defers_back(const fn_links_t *fn) {
-    const void *const key = fn; /* there is no field yet */
+    const void *const key = fn; /* the field is not allocated yet */
     const milcgpu_plugin_deferral back = {MILCGPU_BACKWARD_LINKS, 1, 0, &key, NULL, make_deferred_back, NULL, NULL};
     return milcgpu_has(get_fatbacklinks) && milcgpu_has(get_lngbacklinks) && !milcgpu_plugin_compare() &&
            milcgpu_plugin_defer(&back);
@@ -37,13 +37,13 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
 
 /* ---- links on the device ----------------------------------------------------------------------------------------- */
 
-/* For tests: whoever reads what is not filled reads NaN. */
+/* For tests: code that reads an unfilled field reads NaN. */
 static void leave_as_it_is(su3_matrix *field) {
     if (field != NULL && milcgpu_plugin_resident() == 2)
         memset(field, 0xFF, LINK_BYTES);
 }
 
-/* A value of the table makes these links, with routines that ask for links, too. */
+/* Makes the fields of deferred links. The routines that make them also request links. */
 static void fill_links(void *self, void *field) {
     const milcgpu_making_of_links *const making = (const milcgpu_making_of_links *)self;
     su3_matrix *const links = making->made_of != NULL ? making->made_of : milcgpu_begin_links_again();
@@ -117,20 +117,20 @@ int milcgpu_fill_links(void) { return milcgpu_or_end(milcgpu_plugin_fulfil(MILCG
 static void make_back_to_read(fn_links_t *fn);
 
 #if MILCGPU_MILC >= 3 && FERM_ACTION == HISQ
-/* MILC keeps links of eps_naik 0 and their derivative, makes those of another one when it wants them, and destroys them
- * soon after. Here they are deferred: the device makes them of these two. Fields and value of links that MILC has
- * destroyed are kept for the next time that it wants the same. */
+/* MILC keeps the links of eps_naik 0 and their derivative. It makes links of another eps_naik when it needs them, and
+ * destroys them soon after. Here such links are deferred: the device makes them from the two. Fields and value of links
+ * that MILC has destroyed are kept for the next request for the same links. */
 
 typedef struct {
     fn_links_t *fn; /* NULL: destroyed since */
     su3_matrix *fat, *lng;
     fermion_links_t *fl;
     int naik;
-    const fn_links_t *zero; /* the first part; NULL: there is no value any more, its parts have changed */
+    const fn_links_t *zero; /* the first part of the sum; NULL: its parts have changed, so it has no value */
 } sum_of_links;
 static sum_of_links sums[MAX_NAIK];
 
-/* MILC's sum of links reads fields by routines in its own file, where no call is replaced. */
+/* MILC's sum of links reads fields by routines in its own file, where the linker replaces no call. */
 static void read_parts(fermion_links_t *fl) {
     fn_links_t *const parts[2] = {milcgpu_original(get_fm_links)(fl, 0), get_fn_deps_links(fl)};
     int i;
@@ -139,7 +139,7 @@ static void read_parts(fermion_links_t *fl) {
             make_back_to_read(parts[i]);
 }
 
-/* As get_fm_links of MILC does it. The fields are MILC's from now on. */
+/* As in MILC's get_fm_links. From here on MILC owns the fields. */
 static void fill_sum(void *self, void *field) {
     sum_of_links *const sum = (sum_of_links *)self;
     fn_links_t *const fn = sum->fn;
@@ -158,7 +158,7 @@ static void fill_sum(void *self, void *field) {
     milcgpu_there(add_fn)(fn, milcgpu_original(get_fm_links)(sum->fl, 0), fn);
 }
 
-/* MILC destroys it. 1: its fields are kept for the next. */
+/* MILC destroys the links. Returns 1 if their fields are kept for the next request. */
 static int keep_fields_of(fn_links_t *fn) {
     int i;
     for (i = 0; i < MAX_NAIK; i++)
@@ -170,7 +170,8 @@ static int keep_fields_of(fn_links_t *fn) {
     return 0;
 }
 
-/* The best place: with fields that were these links before, with fields, or without. NULL: all are taken. */
+/* The best place: one whose fields were these links before, otherwise one with fields, otherwise an empty one. NULL:
+ * all are in use. */
 static sum_of_links *place_for(const fermion_links_t *fl, int naik, const fn_links_t *zero) {
     sum_of_links *best = NULL;
     int i, best_worth = 0;
@@ -244,10 +245,10 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
 static int keep_fields_of(fn_links_t *fn) { return (void)fn, 0; }
 #endif
 
-/* MILC gets the address of these links: they are filled, and links that are made of them, too. */
+/* MILC gets the address of these links, so they are filled, and so are links that are made of them. */
 static void hand_out(const fn_links_t *fn) {
     if (fn != NULL && fn->fat != NULL && !twisting)
-        milcgpu_or_end(milcgpu_plugin_hand_out(fn->fat));
+        milcgpu_or_end(milcgpu_plugin_hand_out(MILCGPU_FERMION_LINKS, fn->fat));
 }
 
 void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,
@@ -314,7 +315,7 @@ void __wrap_destroy_fn_links(fn_links_t *fn) {
     }
     milcgpu_original(destroy_fn_links)(fn);
 }
-/* No phase, and an origin that keeps MILC's signs: MILC asks for the links and leaves them as they are. */
+/* No phase, and an origin that keeps MILC's signs: MILC requests such links and leaves them unchanged. */
 static int twists_nothing(const fn_links_t *fn) {
     const link_phase_info_t *phase = fn != NULL ? fn->phase : NULL;
     int dir, nothing = phase != NULL && phase->r0[TUP] == 0;
@@ -322,16 +323,17 @@ static int twists_nothing(const fn_links_t *fn) {
         nothing = phase->bdry_phase[dir] == 0 && phase->r0[dir] % 2 == 0;
     return nothing;
 }
-/* MILC reduces x + extent - origin by C's %, which is negative for such an origin: it then twists some of the forward
- * links and others of the backward links, and its own CG diverges. */
+/* MILC reduces x + extent - origin with C's %, which gives a negative number for such an origin. It then twists some of
+ * the forward links and different backward links, and its own CG diverges. */
 static void say_origin_is_beyond(const fn_links_t *fn) {
     const int extent[4] = {nx, ny, nz, nt};
     int dir;
     for (dir = 0; fn != NULL && fn->phase != NULL && dir < 4; dir++)
         if (fn->phase->r0[dir] > extent[dir])
-            milcgpu_plugin_says_once(MILCGPU_BACK_LINKS,
-                                     "coordinate_origin is beyond the lattice, so MILC twists the wrong links: results "
-                                     "are of another boundary than the input says. Give an origin inside the lattice");
+            milcgpu_plugin_says_once(
+                MILCGPU_BACK_LINKS,
+                "coordinate_origin is outside the lattice, so MILC twists the wrong links: the results "
+                "have another boundary than the input requests. Give an origin inside the lattice");
 }
 void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
     say_origin_is_beyond(fn);
@@ -342,7 +344,7 @@ void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
     twisting--;
 }
 
-/* Read by MILC's fermion force. */
+/* MILC's fermion force reads it. */
 hisq_auxiliary_t *__wrap_get_hisq_auxiliary(fermion_links_t *fl) {
     milcgpu_fill_links();
     return milcgpu_original(get_hisq_auxiliary)(fl);

@@ -1,4 +1,4 @@
-/* meson_cont_mom and meson_open_mom: contractions of Dirac fields, with MILC's timing lines. MILC adds the ranks up. */
+/* meson_cont_mom and meson_open_mom: contractions of Dirac fields, with MILC's timing lines. MILC adds the ranks. */
 #include "correlators.h"
 
 #include "routines.h"
@@ -21,8 +21,8 @@ typedef struct {
 /* MILC's list of gamma matrices is the library's; GAMMAFIVE is an older name of G5. */
 static int gamma_of(int milcs) { return milcs == -1 ? 4 : milcs; }
 
-/* MILC's groups and tables as a list of terms; milcs: NULL, or the same terms as MILC adds them, for num_corr
- * correlators behind the others. 0: there is something that MILC's routine refuses. */
+/* Converts MILC's groups and tables to a list of terms. milcs: NULL, or gets the same terms as MILC adds them, for
+ * num_corr correlators after the others. Returns 0 if there is something that MILC's routine refuses. */
 static int list_terms(const contraction *c, milcgpu_dirac_term *terms, milcgpu_dirac_term *milcs, int num_corr) {
     const milcgpu_tables *const t = c->tables;
     int g, k, n = 0;
@@ -43,7 +43,7 @@ static int list_terms(const contraction *c, milcgpu_dirac_term *terms, milcgpu_d
     return 1;
 }
 
-/* As MILC counts them: gamma matrices of one kind in a row are done once. */
+/* As MILC counts: consecutive gamma matrices of one kind count once. */
 static double flops_of(const contraction *c) {
     const milcgpu_tables *const t = c->tables;
     const int *const gammas = c->open ? c->gin : c->gout;

@@ -1,9 +1,9 @@
-/* What draws random numbers for other files (random.h). */
+/* Drawing of random numbers for other files (random.h). */
 #include "random.h"
 #include <string.h>
 
 #ifdef MILCGPU_DRAWS
-/* Every bit of what was drawn, and of the generators. */
+/* Compares every bit of the numbers and of the generators. */
 static int compare_draws(const milcgpu_call *call) {
     int k, differ = 0;
     size_t i;

@@ -1,6 +1,6 @@
 /* ks_eigensolve_Kalkreuter_Ritz, ks_eigensolve_PRIMME, ks_eigensolve_ARPACK: the lowest eigenvectors of -D^2, by
- * Lanczos on the device. The vectors stay there, and solves are deflated with them (invert.c). MILC's own reads eigVec
- * where it checks, saves and projects: it is filled then. As many random numbers are drawn as by MILC's routine. */
+ * Lanczos on the device. The vectors stay there, and solves are deflated with them (invert.c). eigVec is filled before
+ * MILC's own routines read it to check, save or project. The random numbers advance as in MILC's routine. */
 #include "eigen.h"
 
 #include <math.h>
@@ -8,13 +8,13 @@
 
 #include "routines.h"
 
-/* Programs may be without these. */
+/* Some programs do not have these. */
 #pragma weak param
 #pragma weak eigVec
 #pragma weak eigVal
 #pragma weak fn_links
 
-/* MILC's: those that vectors belong to, without eps_naik. */
+/* MILC's links of the eigenvectors: the links without eps_naik. */
 #if MILCGPU_MILC >= 3
 static imp_ferm_links_t *links_of_vectors(void) { return milcgpu_there(get_fm_links)(fn_links, 0); }
 static void give_back(imp_ferm_links_t *fn) { milcgpu_there(destroy_fn_links)(fn); }
@@ -45,7 +45,7 @@ static void fill_zeros(void *self, void *vector) {
     (void)self;
     memset(vector, 0, sizeof(su3_vector) * sites_on_node);
 }
-/* MILC has asked for zeros, which are not written before somebody reads them. */
+/* Zeros that MILC has requested: they are written only when somebody reads them. */
 static void defer_zeros(su3_vector **vectors, int count) {
     int k;
     for (k = 0; k < count; k++) {
@@ -56,12 +56,12 @@ static void defer_zeros(su3_vector **vectors, int count) {
     }
 }
 
-/* MILC's fields are filled. 0: what belongs there is lost. */
+/* Fills MILC's fields. 0: their content is lost. */
 static int fill(void) {
     milcgpu_or_end(milcgpu_plugin_fulfil(MILCGPU_ZEROS, NULL));
     return milcgpu_plugin_eigen_need();
 }
-/* Where the present input has none, MILC has freed those of before. */
+/* If the present input has no eigenvectors, MILC has freed the fields of the input before. */
 void milcgpu_need_eigenvectors(void) {
     if (param.eigen_param.Nvecs > 0 && !fill())
         milcgpu_end_of_run();
@@ -97,14 +97,14 @@ int __wrap_save_ks_eigen(int flag, char *file, int n, milcgpu_eigenvalue *values
     return milcgpu_original(save_ks_eigen)(flag, file, n, values, vectors, residuals, timing);
 }
 
-/* The vectors' part on the other parity, D v / |D v|. While the device alone has the vectors it keeps these links, and
- * makes that part when somebody reads it: MILC twists the links before that. */
+/* The part of the vectors on the other parity, D v / |D v|. While only the device has the vectors, it keeps these links
+ * and makes this part when somebody reads it, because MILC twists its links before that. */
 void wrap_other_parity(su3_vector **vectors, milcgpu_eigenvalue *values, ks_eigen_param *p, imp_ferm_links_t *fn) {
     milcgpu_plugin_eigen_call call = call_of(vectors, p->Nvecs, p->parity, fn);
     int k;
     if (milcgpu_offloads() && milcgpu_plugin_eigen_other_parity(&call)) {
         for (k = 0; k < p->Nvecs; k++)
-            milcgpu_plugin_drop_deferred(MILCGPU_ZEROS, vectors[k]); /* it will be written */
+            milcgpu_plugin_drop_deferred(MILCGPU_ZEROS, vectors[k]); /* MILC is about to write it */
         return;
     }
     milcgpu_need_eigenvectors();
@@ -158,7 +158,7 @@ int milcgpu_deflates(const quark_invert_control *qic) {
 
 int milcgpu_eigenvectors_ready(milcgpu_plugin_eigen_call *vectors, imp_ferm_links_t **links) {
     *links = links_of_vectors();
-    if (*links == NULL) /* MILC has dropped them, and has not made others yet */
+    if (*links == NULL) /* MILC has dropped its links and not made others yet */
         return 0;
     *vectors = call_of(eigVec, param.eigen_param.Nvecs, EVEN, *links);
     if (milcgpu_plugin_eigen_ready(vectors))
@@ -194,11 +194,12 @@ static const int prints_time = 1;
 static const int prints_time = 0;
 #endif
 
-/* MILC's random numbers, as for its start vectors. Those of a site are its own: all threads draw them. */
+/* Draws the random numbers that MILC draws for its start vectors. Each site has its own generator, so all threads draw.
+ */
 #if defined(SITERAND) && !defined(OLD_GAUSSRAND) && !defined(SCHROED_FUN)
 typedef struct {
     size_t first;
-    long numbers; /* complex ones, of each site */
+    long numbers; /* complex numbers for each site */
 } drawing;
 static int draw_part(void *what, size_t from, size_t to) {
     const drawing *d = (const drawing *)what;
@@ -225,7 +226,7 @@ static void draw_random_numbers(const ks_eigen_param *p) {
 }
 #endif
 
-/* |B v - l v| of MILC's vectors, by MILC. */
+/* |B v - l v| of MILC's vectors, computed by MILC. */
 static void own_residuals(su3_vector **vectors, const milcgpu_eigenvalue *values, const ks_eigen_param *p,
                           imp_ferm_links_t *fn, double *residuals) {
     su3_vector *const d = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a vector");
@@ -247,7 +248,7 @@ static void own_residuals(su3_vector **vectors, const milcgpu_eigenvalue *values
     free(d);
 }
 
-/* One of MILC's. */
+/* One of MILC's eigensolvers. */
 typedef int (*own_solver)(su3_vector **, milcgpu_eigenvalue *, ks_eigen_param *, int);
 
 typedef struct {
@@ -260,7 +261,7 @@ typedef struct {
     milcgpu_eigen_report report;
     double *values, *residuals;         /* the device's */
     double *cpu_values, *cpu_residuals; /* MILC's */
-    su3_vector **copies;                /* MILC's vectors; NULL: there is no room */
+    su3_vector **copies;                /* copies for MILC's own; NULL: no room */
 } eigen_solve;
 
 static void free_copies(eigen_solve *e) {
@@ -282,7 +283,7 @@ static void copy_vectors(eigen_solve *e) {
     if (!room)
         free_copies(e);
 }
-/* MILC's own on copies of the vectors as they were. It draws the random numbers. */
+/* MILC's own solver on copies of the vectors as they were. It draws the random numbers. */
 static void solve_to_compare(eigen_solve *e) {
     const int n = e->p->Nvecs;
     milcgpu_eigenvalue values[n];
@@ -305,7 +306,7 @@ static int compare_eigen(const milcgpu_call *call) {
     return e->copies == NULL || milcgpu_plugin_compare_eigen(&of);
 }
 
-/* By MILC, from vectors that are there. */
+/* MILC's own solver, starting from the first `there` vectors. */
 static int own_from(const eigen_solve *e, milcgpu_eigenvalue *values, int there) {
     ks_eigen_param rest = *e->p;
     if (!fill())
@@ -316,7 +317,7 @@ static int own_from(const eigen_solve *e, milcgpu_eigenvalue *values, int there)
     return e->own(e->vectors, values, &rest, e->init);
 }
 
-/* Lines of MILC's Ritz: an eigenvalue is off by its residual at most, and by about the square of it. */
+/* The lines of MILC's Ritz. An eigenvalue is off by its residual at most, and by about the square of its residual. */
 static void print_results(int n, const double *values, const double *residuals, double tolerance,
                           const milcgpu_eigen_report *report) {
     int k;
@@ -336,7 +337,7 @@ static int solve_on_device(eigen_solve *e, int is_ritz) {
     e->call.tolerance = e->p->tol;
     e->call.of_eigenvalues = is_ritz;
     return milcgpu_plugin_eigensolve(&e->call, e->values, e->residuals, &e->report) ||
-           /* if they were on the device alone, and are there no longer */
+           /* links that only the device had may be lost */
            (milcgpu_fill_links() && milcgpu_offloads() &&
             milcgpu_plugin_eigensolve(&e->call, e->values, e->residuals, &e->report));
 }

@@ -1,4 +1,4 @@
-/* The fermion force, of fields (ks_imp_rhmc) or of members of the sites (ks_imp_dyn). */
+/* The fermion force from fields (ks_imp_rhmc) or from members of the sites (ks_imp_dyn). */
 #include "sites.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #define V_OF(fl) NULL
 #endif
 
-/* What a routine of MILC's asks for, and what the library needs for it. */
+/* A request of one of MILC's routines, and what the library needs for it. */
 typedef struct {
     Real eps;
     int terms;
@@ -33,7 +33,7 @@ typedef struct {
 } force;
 
 #if FERM_ACTION == HISQ
-/* As MILC's routine does it: the counts of all ranks. */
+/* As in MILC's routine: sums the counts of all ranks. */
 static void add_counts(const milcgpu_force_report *report) {
     int svd = (int)report->svd_links, filtered = (int)report->filtered_links;
     g_intsum(&svd);
@@ -41,7 +41,7 @@ static void add_counts(const milcgpu_force_report *report) {
     hisq_svd_counter += svd;
     hisq_force_filter_counter += filtered;
 }
-/* Fills the library's part. Returns why MILC's own does it; NULL: it is offloaded. */
+/* Fills the library's structs. Returns why MILC's own routine does it; NULL: it is offloaded. */
 static const char *fill_spec(force *f) {
     const ks_action_paths_hisq *ap = get_action_paths_hisq(f->fl);
     const int n = fermion_links_get_n_naiks(f->fl);
@@ -57,9 +57,10 @@ static const char *fill_spec(force *f) {
         f->sets[k].n_terms = n_orders_naik[k];
         sum += n_orders_naik[k];
         if (k > 0 && n_orders_naik[k] == 0 && eps[k] != 0)
-            f->expected = "for a set of eps_naik without terms, as of a mass that the condensate alone has, MILC's own "
-                          "routine adds the force of the set before it once more. milcgpu's is the derivative of the "
-                          "action, so trajectories differ from those of MILC alone";
+            f->expected =
+                "for a set of eps_naik without terms (a mass that only the condensate has), MILC's own "
+                "routine adds the force of the set before it a second time. milcgpu computes the derivative of the "
+                "action, so trajectories differ from those of MILC alone";
     }
     if (sum != n_order_naik_total || sum > f->terms)
         return "MILC's own: the terms of the sets of eps_naik do not add up to all terms";
@@ -82,11 +83,11 @@ static int compare_forces(const milcgpu_call *call) {
                                         call->cpu_seconds);
 }
 
-/* why_own: why MILC's own does it; NULL: unless the library cannot do what `f` asks for. */
+/* why_own: why MILC's own routine does it; NULL: decided by whether the library can do what `f` requests. */
 static milcgpu_call force_call(force *f, const char *name, const char *why_own) {
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_FERMION_FORCE, .name = name, .writes = MILCGPU_MOMENTA,
                                         .stay = milcgpu_sites_stay, .compare = compare_forces, .details = f,
-                                        /* MILC's own reads all there is. */ .reads =
+                                        /* MILC's own reads all of these. */ .reads =
                                             MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS);
     f->spec.struct_size = sizeof f->spec;
     f->spec.links = &f->links;
@@ -100,7 +101,7 @@ static int by_device(force *f) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     if (!milcgpu_plugin_fermion_force(&sites, &f->spec, f->x, &f->report))
         return 0;
-    if (f->expected != NULL && !milcgpu_plugin_compare()) /* which says it */
+    if (f->expected != NULL && !milcgpu_plugin_compare()) /* a comparison logs it */
         milcgpu_plugin_says_once(MILCGPU_FERMION_FORCE, f->expected);
     return 1;
 }
@@ -157,7 +158,7 @@ static int force_of_sites(const milcgpu_call *call, force *f) {
     return done;
 }
 
-/* original: MILC's own. */
+/* original: MILC's own routine. */
 #define OFFLOAD_SITE_FORCE(name, step, n, weights, offsets, links, original)                                           \
     do {                                                                                                               \
         milcgpu_field fields[2];                                                                                       \

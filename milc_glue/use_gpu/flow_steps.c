@@ -1,10 +1,10 @@
-/* stout_step_rk and fmunu_fmunu, of a wilson_flow that has no run_gradient_flow: one step of the flow of the links of
- * the sites, and what is measured of them. The loop over steps and the lines are MILC's. */
+/* stout_step_rk and fmunu_fmunu, for a wilson_flow that has no run_gradient_flow: one step of the flow of the links of
+ * the sites, and the measurement. The loop over steps and the printed lines are MILC's. */
 #include "site_links.h"
 
 #include "routines.h"
 
-/* Returns 1 if it is done. duration 0: measures only. */
+/* Returns 1 if it is done. duration 0: only measures. */
 static int flow(Real duration, milcgpu_flow_report *report) {
     milcgpu_flow_spec spec;
     milcgpu_flow_defaults(&spec, sizeof spec);

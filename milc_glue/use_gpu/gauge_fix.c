@@ -1,10 +1,10 @@
-/* gaugefix and ape_smear_4D: the links of the sites, as they are (MILC has taken the phases out). The others of APE
- * smearing: any links, in all directions or one. */
+/* gaugefix and ape_smear_4D: the links of the sites, without phases, which MILC has taken out. The other APE routines:
+ * any links, in all directions or one. */
 #include "site_links.h"
 
 #include "routines.h"
 
-/* A copy of the sites' links with their last places changed. NULL: there is no room, which has been said. */
+/* A copy of the sites' links with their last digits changed. NULL: no room, after a line in the log. */
 static su3_matrix *rounded_otherwise(void) {
     const Real rounding = sizeof(Real) == sizeof(float) ? 1.2e-7 : 2.2e-16;
     su3_matrix *const links = copy_of_links();
@@ -14,7 +14,7 @@ static su3_matrix *rounded_otherwise(void) {
     return links;
 }
 
-/* How far rounding moves APE links is found by trying. */
+/* A trial finds how far rounding moves APE links. */
 static int compare_ape_links(const milcgpu_call *call) {
     void *ours[1] = {*(su3_matrix **)call->outputs[0].data}, *theirs[1] = {*(su3_matrix **)call->outputs[0].theirs};
     const milcgpu_ape_spec *const spec = (const milcgpu_ape_spec *)call->details;
@@ -31,9 +31,9 @@ static int compare_ape_links(const milcgpu_call *call) {
     return good;
 }
 
-#define EVERY 20 /* steps: MILC says how far it is, and makes links unitary */
+#define EVERY 20 /* steps from one of MILC's lines, and reunitarizations, to the next */
 
-/* A step, as MILC prints it: not the one that it ends at. */
+/* Prints a step as MILC does, except the last one. */
 static void say_step(void *tolerance, int step, double mean, double change) {
     const int ends = step != 0 && change < *(Real *)tolerance && -change < *(Real *)tolerance;
     if (step % EVERY != EVERY - 1 || ends)
@@ -119,16 +119,16 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
 /* ---- APE smearing of any links ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    su3_matrix *from, *to;       /* to: the first link that is made */
-    size_t from_pitch, to_pitch; /* bytes from a site to the next */
+    su3_matrix *from, *to;       /* to: the first link that is written */
+    size_t from_pitch, to_pitch; /* bytes from one site to the next */
     int first, last;             /* directions */
     Real weight, u0;
     int space_only, hits;
     Real tolerance;
-    su3_matrix *made; /* by the device, in all directions */
+    su3_matrix *made; /* the device's links, in all directions */
 } ape_smearing;
 
-/* Without hits MILC's norm has u0 in it. */
+/* Without hits, u0 enters MILC's normalization. */
 static const char *why_own_smearing(const ape_smearing *a) {
     return a->weight < 0                    ? "MILC's own: the weight is negative"
            : a->hits < 0 || a->hits > 10000 ? "MILC's own: the number of hits is not from 0 to 10000"
@@ -149,7 +149,7 @@ static int put_part(void *what, size_t from, size_t to) {
     return 0;
 }
 
-/* If the hits do not converge at a link, MILC's own does it, and prints how many did not. */
+/* If the hits do not converge at a link, MILC's own routine does it, and prints how many did not. */
 static int smear(ape_smearing *a) {
     const milcgpu_ape_spec spec =
         ape_spec(a->weight, 1, a->space_only == 1, a->hits > 0 ? a->hits : -1, a->tolerance > 0 ? a->tolerance : -1);

@@ -1,8 +1,7 @@
-/* What the files of the glue share. They are compiled by MILC's make with MILC's headers and flags, since the sizes of
- * its structures differ between versions and precisions. Each __wrap_X takes the place of MILC's X at link time
- * (ld --wrap=X), and __real_X is MILC's own: routines.def has the table, routines.h the declarations.
- * Programs have only some of these routines, so every __real_X is weak, and called through milcgpu_original alone.
- */
+/* Declarations that the files of the glue share. MILC's make compiles these files with MILC's headers and flags,
+ * because the sizes of MILC's structures differ between versions and precisions. At link time each __wrap_X replaces
+ * MILC's X (ld --wrap=X), and __real_X is MILC's own. routines.def has the table, routines.h the declarations. A
+ * program has only some of these routines, so every __real_X is weak, and is called only through milcgpu_original. */
 #ifndef MILCGPU_GLUE_H
 #define MILCGPU_GLUE_H
 
@@ -10,7 +9,7 @@
 #include "wilson_flow_includes.h"
 #elif defined(HYP_3D_SMEARING)
 #include "hvy_qpot_includes.h"
-#elif defined(MILCGPU_WITHOUT_FERMIONS) /* says select.sh */
+#elif defined(MILCGPU_WITHOUT_FERMIONS) /* set by select.sh */
 #include "../generic/generic_includes.h"
 #else
 #include "../generic_ks/generic_ks_includes.h"
@@ -27,7 +26,7 @@
 #error "milcgpu takes over MILC's CPU routines: build with WANTQUDA=false, WANTGRID=false, WANTQOP=false"
 #endif
 
-/* As the generations of MILC differ. */
+/* What differs between the generations of MILC. */
 #if MILCGPU_MILC == 1
 typedef char *milcgpu_file_name;
 typedef double milcgpu_eigenvalue;
@@ -41,43 +40,45 @@ typedef Real milcgpu_eigen_residual;
 typedef double milcgpu_eigen_residual;
 #endif
 
-/* A weak routine that the program does not have is at address 0. These say whether it is there, and call it. If it is
- * not there, the run ends with a message. milcgpu_there is for routines that MILC has beside an original, and that are
- * weak for the same reason. A test (milc_build) looks for other calls of weak routines. */
+/* A weak routine that the program does not have is at address 0. These macros test for it, and call it. If it is
+ * missing, the run ends with a message. milcgpu_there is for MILC's routines that are no originals and are weak for the
+ * same reason. A test (milc_build) finds weak routines that are called in another way. */
 #define milcgpu_has(original) (__real_##original != NULL)
 #define milcgpu_original(original) (milcgpu_has(original) ? (void)0 : milcgpu_end_without(#original), __real_##original)
 #define milcgpu_there(routine) ((routine) != NULL ? (void)0 : milcgpu_end_without(#routine), routine)
 void milcgpu_end_without(const char *routine);
 
-/* Whether to offload this call; starts the plugin at the first. */
+/* Whether this call may be offloaded. The first call starts the plugin. */
 int milcgpu_offloads(void);
 
-/* MILC's index of every site of the box, even sites of the whole lattice first, x fastest, for free(); NULL where MILC
- * contradicts itself, has odd extents, or there is no room: MILC then runs by itself. Fills the box of `milc`. */
+/* Returns MILC's index of every site of the box, even sites of the whole lattice first, x fastest; the caller frees it.
+ * Fills the box of `milc`. NULL if MILC's layout contradicts itself, an extent is odd, or memory is short: MILC then
+ * runs without the plugin. */
 int *milcgpu_site_map(milcgpu_milc *milc);
 
-/* Calls MILC's original of a routine, counts the call and its seconds as the CPU's in the tables, and returns the
- * seconds. Routines that the original calls are not offloaded meanwhile. */
+/* Calls MILC's original of a routine, counts the call and its seconds as CPU work in the tables, and returns the
+ * seconds. Meanwhile, routines that the original calls are not offloaded. */
 #define milcgpu_by_milc(row, call) (milcgpu_enter_original(row), (void)(call), milcgpu_leave_original(row))
 void milcgpu_enter_original(milcgpu_routine row);
 double milcgpu_leave_original(milcgpu_routine row);
 
-/* Calls of MILC's originals that are running and work on the sites (sites.h): all; those on the host's old copy, to be
- * compared. */
+/* Number of MILC's originals that are running and work on the sites (sites.h): all of them; those that work on the
+ * host's old copy for a comparison. */
 typedef struct {
-    int on_sites, on_old_copy;
+    int on_sites, on_old_copy, depth;
+    double since[8]; /* start times of the `depth` originals that are running, which may be nested */
 } milcgpu_running_originals;
 extern milcgpu_running_originals milcgpu_originals;
 
 /* ---- offload.c: the protocol of a routine that is offloaded -------------------------------------------------------
  */
 
-/* Memory that a routine writes: fields, and other variables. In compare mode the protocol copies it before the call,
- * gives MILC's original the memory as it was, and puts the device's result back. */
+/* Memory that a routine writes: fields and other variables. In compare mode the protocol copies it before the call,
+ * runs MILC's original on the old content, and puts the device's result back. */
 typedef struct {
     void *data;
     size_t bytes;    /* of a record */
-    size_t n, pitch; /* how many records, and the bytes from one to the next; n 0: one record */
+    size_t n, pitch; /* number of records, and bytes from one to the next; n 0: one record */
     void *theirs;    /* set for compare(): MILC's records, without gaps */
 } milcgpu_output;
 
@@ -88,34 +89,36 @@ typedef struct {
     { data, bytes, 0, 0, NULL }
 #define MILCGPU_OUTPUTS(array) .outputs = array, .n_outputs = sizeof array / sizeof *array
 
-/* A call of a routine. Members that are not named below the line are 0 unless the wrapper sets them. */
+/* A call of a routine. Members of the first part are 0 unless the wrapper sets them. */
 typedef struct milcgpu_call {
     milcgpu_routine row;
-    const char *name;    /* of MILC's routine */
-    const char *why_own; /* why MILC's own does this call; a line says it once. NULL: it is offloaded */
-    int needs;           /* fields that the host's copy must have the newest of, whoever does the call (milcgpu_need) */
-    int reads;           /* fields that MILC's own reads beside */
-    int writes;          /* MILCGPU_LINKS, MILCGPU_MOMENTA: what it writes of the sites */
-    int (*stay)(void);   /* of a routine on the sites: whether the device may keep what it writes. NULL: of another */
-    milcgpu_output *outputs; /* of a routine that is not on the sites */
+    const char *name;        /* of MILC's routine */
+    const char *why_own;     /* why MILC's own routine does this call, logged once; NULL: it is offloaded */
+    int needs;               /* fields whose host copy must be the newest in any case (milcgpu_need) */
+    int reads;               /* more such fields, if MILC's own routine does the call */
+    int writes;              /* MILCGPU_LINKS, MILCGPU_MOMENTA: what it writes in the sites */
+    int (*stay)(void);       /* routines on the sites: whether the device may keep what it writes; else NULL */
+    milcgpu_output *outputs; /* routines that do not work on the sites */
     int n_outputs;
-    /* Compares outputs' `data` (the device's) and `theirs`; returns 0 if they differ too much. NULL: never compared. */
+    /* Compares outputs' `data` (the device's) with `theirs`; returns 0 if they differ too much. NULL: never compared.
+     */
     int (*compare)(const struct milcgpu_call *);
     const void *details; /* for compare() */
-    int only_compared; /* 1: MILC's own runs to be compared alone: if the device has not done it, the caller goes on */
+    int only_compared;   /* 1: MILC's original runs only for comparison. If the device fails, the wrapper continues */
     /* ---- set by the protocol ---- */
     int done, compares, counted;
     double seconds, cpu_seconds;
     void *copies;
 } milcgpu_call;
 
-/* Offloads a call: evaluates by_device, which returns 1 if it has done it; and original, MILC's own routine, if the
- * device has not done it, or to be compared. Returns whether the device has done it. A wrapper is no more than this:
+/* Offloads a call. Evaluates by_device, which returns 1 if the device has done the call. Evaluates `original`, MILC's
+ * own routine, if the device has not, or for a comparison. Returns whether the device has done it. A whole wrapper:
  *
  *     void __wrap_X(ARGUMENTS) {
  *         milcgpu_output output[] = {MILCGPU_MEMORY(dest, BYTES)};
  *         milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_X, .name = "X", .why_own = ..., MILCGPU_OUTPUTS(output),
- * .compare = ...); milcgpu_offload(&call, milcgpu_plugin_X(ARGUMENTS), milcgpu_original(X)(ARGUMENTS));
+ *                                             .compare = ...);
+ *         milcgpu_offload(&call, milcgpu_plugin_X(ARGUMENTS), milcgpu_original(X)(ARGUMENTS));
  *     }
  */
 #define milcgpu_offload(call, by_device, original)                                                                     \
@@ -126,16 +129,16 @@ void milcgpu_end_device(milcgpu_call *call, int done);
 int milcgpu_begins_original(milcgpu_call *call);
 void milcgpu_end_original(milcgpu_call *call);
 int milcgpu_end_call(milcgpu_call *call);
-double milcgpu_seconds_so_far(const milcgpu_call *call); /* within by_device, for lines of MILC's that it prints */
-/* Whether MILC's own does a call, which a line says once if there is a reason. */
+double milcgpu_seconds_so_far(const milcgpu_call *call); /* within by_device: for MILC's timing lines */
+/* Whether MILC's own routine does a call. Logs the reason once, if there is one. */
 int milcgpu_declines(milcgpu_routine row, const char *why_own);
 
-/* After a call with only_compared that the device has not done: MILC's own routine does it. */
+/* After a call with only_compared that the device has not done: runs MILC's own routine. */
 #define milcgpu_by_original(call, original) (milcgpu_begin_instead(call), (void)(original), milcgpu_end_instead(call))
 void milcgpu_begin_instead(const milcgpu_call *call);
 void milcgpu_end_instead(const milcgpu_call *call);
 
-/* The same for n calls that the device does at once, and MILC's own one by one: `original` is evaluated for each k. */
+/* Offloads n calls that the device does together and MILC one by one. `original` is evaluated for each k. */
 #define milcgpu_offload_each(calls, n, k, by_device, original)                                                         \
     do {                                                                                                               \
         if (milcgpu_begin_devices(calls, n))                                                                           \
@@ -151,39 +154,41 @@ void milcgpu_end_instead(const milcgpu_call *call);
 int milcgpu_begin_devices(milcgpu_call *calls, int n);
 void milcgpu_end_devices(milcgpu_call *calls, int n, int done);
 
-/* compare() of the first output: a field of links, a field of colour vectors; of what a routine on the sites writes;
- * and of two numbers. */
+/* compare() functions: for a first output of links; for a first output of colour vectors; for what a routine writes in
+ * the sites; for two numbers. */
 int milcgpu_compare_as_links(const milcgpu_call *call);
 int milcgpu_compare_as_quarks(const milcgpu_call *call);
 int milcgpu_compare_gauge(const milcgpu_call *call);
 int milcgpu_compare_numbers(const milcgpu_call *call, double ours, double theirs);
 
-/* A reason that the table at the start has given; and whether that is why D is MILC's own. */
+/* A reason that the table at the start has already printed; and whether it is the reason why MILC's own routine does D.
+ */
 #define MILCGPU_SAID_AT_START ""
 const char *milcgpu_why_own_dslash(void);
 
 /* ---- memory.c -----------------------------------------------------------------------------------------------------
  */
 
-/* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
+/* Allocates memory that MILC's own routine would need, too. If there is none, the run ends, as in MILC's routine. */
 void *milcgpu_room(size_t bytes, const char *what);
-/* NULL where there is none, after a line "no room in the host's memory for `what`". */
+/* NULL after a line "no room in the host's memory for `what`" if there is none. */
 void *milcgpu_try_room(size_t bytes, const char *what);
-/* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,
- * after the same line, which says what is left out. */
+/* Allocates memory that MILC's own routine does not need. All ranks call it. If one rank has none, it returns NULL on
+ * all ranks, after the same line, which names what is skipped. */
 void *milcgpu_spare_room(size_t bytes, const char *what);
-/* A copy of a field, for MILC's own to begin with where both are compared. NULL: not in compare mode, or no room, which
- * was said: the call is then not compared. */
+/* Copies a field, as the starting point of MILC's own routine in a comparison. NULL outside compare mode, or if memory
+ * is short, after a line in the log: the call is then not compared. */
 void *milcgpu_copy_to_compare(const void *field, size_t bytes);
 
-/* Of each row of the tables why MILC's own does it in this program; NULL: it is offloaded (MILCGPU_WHY in
+/* For each row of the tables: why MILC's own routine does it in this program; NULL: it is offloaded (MILCGPU_WHY in
  * routines.def). */
 void milcgpu_find_not_offloaded(const char **why);
 #define MILCGPU_ABSENT "not in this program"
 #ifdef ASQ_OPTIMIZED_FATTENING
-#define MILCGPU_NO_COEFFICIENTS "MILC's own: this action's links are not made of the six coefficients"
+#define MILCGPU_NO_COEFFICIENTS "MILC's own: this action's links are not made from the six coefficients"
 #else
-#define MILCGPU_NO_COEFFICIENTS "MILC's own: path by path, as quark_action.h is without ASQ_OPTIMIZED_FATTENING"
+#define MILCGPU_NO_COEFFICIENTS                                                                                        \
+    "MILC's own: path by path, because quark_action.h does not define ASQ_OPTIMIZED_FATTENING"
 #endif
 
 /* A field of MILC's, for the library. */
@@ -196,8 +201,8 @@ static inline milcgpu_field milcgpu_field_of(const void *f) {
 #define MILCGPU_NO_TOLERANCE "MILC's own: no tolerance is given"
 #define MILCGPU_UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
 #define MILCGPU_OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
-#define MILCGPU_OTHER_MEASUREMENT "MILC's own: it has other numbers"
-/* With coefficients of the user's own the flow is MILC's. */
+#define MILCGPU_OTHER_MEASUREMENT "MILC's own: it prints other numbers in this program"
+/* With user-defined coefficients MILC's own routine does the flow. */
 #if (defined(READ_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_CF3) ||                                                \
     (defined(READ_ADPT_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3)
 #define MILCGPU_FLOW_OF_A_FILE "MILC's own: the integrator's coefficients come from a file"
@@ -207,62 +212,62 @@ static inline milcgpu_field milcgpu_field_of(const void *f) {
 
 /* ---- ranks.c: the ranks of MILC's job, and how a run ends -------------------------------------------------------- */
 
-/* Fills ranks, rank, messages and decisions. All ranks call it. The tables are NULL where this MILC has no mpi.h, and
- * where there is no memory or communicator for them; a line says so. */
+/* Fills ranks, rank, messages and decisions. All ranks call it. The tables are NULL if this MILC has no mpi.h, or if
+ * memory or a communicator is missing, after a line in the log. */
 void milcgpu_describe_ranks(milcgpu_milc *milc);
-/* This rank's box from the sites' own coordinates, its neighbours from node_number(). 0: the sites are no box. */
+/* Fills this rank's box from the coordinates in the sites, and its neighbours from node_number(). 0: the sites are no
+ * box. */
 int milcgpu_describe_box(milcgpu_milc *milc);
-/* Ends all ranks: MILC's terminate() would wait for the others for ever if one rank alone called it. */
+/* Ends all ranks. MILC's terminate() would wait for the other ranks without limit if only one rank called it. */
 void milcgpu_stop_all_ranks(void);
-/* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */
+/* Prints that MILC cannot go on, and ends the run. All ranks call it. */
 void milcgpu_end_of_run(void);
 int milcgpu_or_end(int made); /* ends the run if made is -1: values that MILC is about to read are lost */
-/* MILCGPU_COMPARE=strict: ends the run unless `good`. */
+/* MILCGPU_COMPARE=strict: ends the run unless `good`. All ranks call it. */
 void milcgpu_judge(int good);
 
 /* ---- program.c: what this program is ----------------------------------------------------------------------------- */
 
-/* Whether solutions are on the device in a trajectory of this program. */
+/* Whether a trajectory of this program keeps its solutions on the device. */
 int milcgpu_keeps_solutions(void);
-/* Why random numbers are drawn by MILC's own; why over-relaxation and heat bath are. */
+/* Why MILC's own routines draw random numbers; why they do over-relaxation and heat bath. */
 const char *milcgpu_why_own_numbers(void);
 const char *milcgpu_why_own_sweeps(void);
 
 #ifdef MILCGPU_SERVES
 
-/* The same of colour vectors. */
+/* A field of colour vectors, for the library. */
 static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) { return milcgpu_field_of(f); }
 
 /* How links are made, for the library. 0: the device cannot make them. */
 milcgpu_paths milcgpu_paths_of(const ks_component_paths *p);
 milcgpu_fatlink_spec milcgpu_spec_of(const ks_component_paths *p);
-int milcgpu_has_coefficients(const ks_component_paths *p); /* 0: given by general paths, which are MILC's */
+int milcgpu_has_coefficients(const ks_component_paths *p); /* 0: it has general paths: MILC's own */
 int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
 milcgpu_fatlink_spec milcgpu_spec_of_hisq_links(const ks_action_paths_hisq *ap);
-/* Returns why they are MILC's; NULL: the device makes them. */
+/* Return why MILC's own routine makes the links; NULL: the device makes them. */
 const char *milcgpu_why_own_hisq(const ks_action_paths_hisq *ap);
 const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
 const char *milcgpu_own_hisq_force(int umethod, int ugroup);
 
-int milcgpu_reads_are_known(void); /* whether MILC asks for fields of links in this program */
+int milcgpu_reads_are_known(void); /* whether this program gets fields of links through get_fatlinks and get_lnglinks */
 /* The order to which this program expands the exponential of the momenta; 0: not known. */
 int milcgpu_exponential_order(void);
-/* The gauge action: 0 where it has other loops than the device's. */
+/* The gauge action. 0: it has loops that the device does not have. */
 int milcgpu_known_action(milcgpu_loops *loops);
 int milcgpu_measures_gauge(void); /* whether g_measure prints what the device measures */
 
-/* imp_gauge_action() of links with phases in, as it is with phases out (updates.c). */
+/* The value that imp_gauge_action() has with phases out, for links with phases in (updates.c). */
 double milcgpu_gauge_action_phases_in(void);
 
-/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. fields: links and
- * momenta of the sites (MILCGPU_LINKS, MILCGPU_MOMENTA), MILCGPU_SOLUTIONS, MILCGPU_FERMION_LINKS. who: what reads
- * them. */
+/* Makes MILC's copies of `fields` the newest; ends the run if their data are lost. fields: links and momenta of the
+ * sites (MILCGPU_LINKS, MILCGPU_MOMENTA), MILCGPU_SOLUTIONS, MILCGPU_FERMION_LINKS. who: the reader, for messages. */
 void milcgpu_need(int fields, const char *who);
 
-/* Fills the fermion links that are deferred (links.h). 1: there were some. */
+/* Fills the fermion links that are deferred (links.h). Returns 1 if any were. */
 int milcgpu_fill_links(void);
 #else
-/* The host has the newest, but within update() of pure_gauge. */
+/* The host has the newest, except within update() of pure_gauge. */
 #define milcgpu_need(fields, who) ((void)0)
 #endif
 

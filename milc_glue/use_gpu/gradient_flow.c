@@ -1,5 +1,5 @@
-/* run_gradient_flow of wilson_flow: the links of the sites, which have no phases there. MILC's loop, its lines, and
- * what it leaves in its global variables. */
+/* run_gradient_flow of wilson_flow, for the links of the sites, which have no phases there. The loop, the printed lines
+ * and the values left in global variables are MILC's. */
 #include "site_links.h"
 #include <limits.h>
 
@@ -15,7 +15,7 @@
 #define NUMBER "%.16g"
 #endif
 
-/* MILC's lines: the ADAPT line has few digits of the time. */
+/* Prints MILC's lines. The ADAPT line has few digits of the time. */
 static int say_point(void *labels, const milcgpu_flow_point *point) {
     const milcgpu_observables *const of = &point->of;
     if (point->steps == 0 && *(int *)labels) {

@@ -4,8 +4,8 @@
 
 #include "routines.h"
 
-/* MILC destroys the auxiliary links at once where a program has said that it does not want them: measurements. They are
- * not filled then, unless links were made that keep theirs, which a program may make anew at any time. */
+/* MILC destroys the auxiliary links at once if the program has declared that it does not want them (measurements). Then
+ * they are not filled, unless links exist that keep their own, because the program may remake those at any time. */
 static struct { int is_wanted, was_ever_kept; } auxiliary = {1, 0};
 void __wrap_fermion_links_want_aux(int request) {
     auxiliary.is_wanted = request;
@@ -16,7 +16,7 @@ static int fills_auxiliary(void) {
     return auxiliary.was_ever_kept || milcgpu_plugin_compare();
 }
 
-/* A call of create_hisq_links_milc, and MILC's links, to be compared. */
+/* A call of create_hisq_links_milc, and MILC's links to compare with. */
 typedef struct {
     info_t *info;
     fn_links_t **fn, **fn_deps;
@@ -25,7 +25,7 @@ typedef struct {
     su3_matrix *links;
     int want_deps, want_back;
     fn_links_t *cpu_fn[MAX_NAIK], *cpu_deps;
-    hisq_auxiliary_t *cpu_aux; /* NULL: there is no room */
+    hisq_auxiliary_t *cpu_aux; /* NULL: no room */
 } creation;
 
 static void create_to_compare(creation *c) {
@@ -63,9 +63,9 @@ static int compare_hisq(const milcgpu_call *call) {
     return good;
 }
 
-/* A copy of the gauge links, for links that can be made again later. NULL: these are filled at once. They are deferred
- * on one rank, where fields may stay on the device and where MILC's reads of links are known. With auxiliary links that
- * is in ks_imp_rhmc, where the device applies D: measurements read no links then. */
+/* Returns a copy of the gauge links, so that these links can be made later. NULL: they are filled at once. Links are
+ * deferred on one rank only, if fields may stay on the device and all of MILC's reads of links are known. With
+ * auxiliary links this holds in ks_imp_rhmc, where the device applies D. Measurements do not read these links. */
 static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
     su3_matrix *copy = NULL;
     if (with_aux && (!milcgpu_keeps_solutions() || !milcgpu_plugin_takes_dslash() || milcgpu_plugin_compare()))
@@ -109,7 +109,7 @@ static int create_by_device(const milcgpu_call *call, creation *c) {
     return 1;
 }
 
-/* New links take the place of others on the device: MILC's fields of those are filled first. */
+/* New links take the place of other links on the device, so MILC's fields of the old links are filled first. */
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     creation c = {info, fn, fn_deps, aux, ap, links, want_deps, want_back, {NULL}, NULL, NULL};
@@ -122,7 +122,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
             &call, milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back));
 }
 
-/* It frees the auxiliary links in its own file, where no call is replaced. */
+/* It frees the auxiliary links in its own file, where the linker replaces no call. */
 #if MILCGPU_MILC >= 3
 void __wrap_destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t *fn,
                                     fn_links_t *fn_deps) {
@@ -132,7 +132,7 @@ void __wrap_destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *
 #else
 void __wrap_destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn,
                                     fn_links_t *fn_deps) {
-    milcgpu_before_hisq_is_destroyed(aux, NULL, NULL); /* sums are of links that MILC has, too */
+    milcgpu_before_hisq_is_destroyed(aux, NULL, NULL); /* sums are made of links that MILC has, too */
     milcgpu_original(destroy_hisq_links_milc)(ap, aux, fn, fn_deps);
 }
 #endif

@@ -1,5 +1,5 @@
 /* load_hyp_links of hvy_qpot: HYP smearing of a field of links without phases, in all directions or in space alone.
- * What else it may be asked for (other projections, another direction left out) is MILC's. */
+ * MILC's own routine does other requests: other projections, or another direction left out. */
 #include "glue.h"
 
 #include "../include/hyp_coeff.h"

@@ -1,30 +1,30 @@
 /* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MILC 1)
- * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi: M x = b
- * by solves of M^dag M on both parities, or mass by mass. Source and guess go to the device once, and the solution
- * comes back once; what MILC does between its solves is done there. The lines, counters and quark_invert_control are
- * those of MILC's routine with the solves of solve.c.
+ * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi. These
+ * solve M x = b by solves of M^dag M on both parities, or mass by mass. The device does all steps between MILC's
+ * solves, so source and guess are copied to it once, and the solution is copied back once. Lines, counters and
+ * quark_invert_control are what MILC's routine gives with the solves of solve.c.
  *
- * Deflated solves begin with MILC's guess, and take the part of the residual that lies in the space of the eigenvectors
- * (eigen.c), on the even sites. Odd sites come from the even ones then, as UML has it, in a solve of CG, too; of CGZ
- * they are deflated with eigenvectors of their own.
+ * A deflated solve starts from MILC's guess and removes the part of the residual in the space of the eigenvectors
+ * (eigen.c), on the even sites. The odd sites then follow from the even sites, as in UML; this holds for CG, too. CGZ
+ * deflates the odd sites with their own eigenvectors.
  *
- * Not inv_type MG: MILC's routine then calls the solves of solve.c. */
+ * inv_type MG is not done here: MILC's routine then calls the solves of solve.c. */
 #include "eigen.h"
 #include "random.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include <string.h>
 
 #include "routines.h"
 
 #if MILCGPU_MILC == 1
-#define MILCGPU_IS_MASTER 1 /* it prints no titles, and of CG counts the odd sites' iterations alone in final_iters */
+#define MILCGPU_IS_MASTER 1 /* no titles; for CG, final_iters has only the odd sites' iterations */
 #define own_cg_field milcgpu_original(mat_invert_cg_field)
 #else
 #define MILCGPU_IS_MASTER 0
 #define own_cg_field milcgpu_there(mat_invert_cg_field)
 #endif
-#if MILCGPU_MILC >= 3 /* the links of all masses, or of each */
+#if MILCGPU_MILC >= 3 /* the links of all masses, or of each mass */
 typedef imp_ferm_links_t *milcgpu_links_multi;
 #define links_of_mass(fn_multi, i) (fn_multi)
 #else
@@ -32,16 +32,16 @@ typedef imp_ferm_links_t **milcgpu_links_multi;
 #define links_of_mass(fn_multi, i) (fn_multi)[i]
 #endif
 
-/* Programs without MILC's routines above are without these, too. */
+/* A program without MILC's routines above has none of these, either. */
 #pragma weak param
 
-/* MILC's ways: each parity begins with the guess; the odd sites with what follows from the even ones; each parity with
- * zero, for b in place of M^dag b. */
+/* How MILC solves. by_cg: each parity starts from the guess. by_uml: the odd sites start from what follows from the
+ * even sites. by_cgz: each parity starts from zero, and solves for b in place of M^dag b. */
 enum way { by_cg, by_uml, by_cgz };
 
 static size_t field_bytes(void) { return sites_on_node * sizeof(su3_vector); }
 
-/* M x = b for n sources, as one of MILC's routines asks for it. */
+/* M x = b for n sources, as one of MILC's routines requests it. */
 typedef struct {
     int n;
     su3_vector **src, **dst;
@@ -49,13 +49,13 @@ typedef struct {
     Real mass;
     imp_ferm_links_t *fn;
     enum way way;
-    const char *title; /* MILC's first line; NULL: none */
+    const char *title; /* MILC's first line; NULL: no line */
     milcgpu_plugin_invert_call call;
     milcgpu_solve_report *even, *odd; /* n of them */
-    int iterations;                   /* of all */
+    int iterations;                   /* of all sources */
 } inversion;
 
-/* Without a tolerance MILC's own routines end at once, or, for several masses, at the limit. */
+/* Without a tolerance, MILC's own routines end at once or, for several masses, at the limit. */
 static const char *why_own(const quark_invert_control *qic, enum way way, Real mass, const imp_ferm_links_t *fn) {
 #if EIGMODE == EIGCG
     if (way == by_uml || (param.eigen_param.Nvecs > 0 && qic->deflate))
@@ -69,7 +69,7 @@ static const char *why_own(const quark_invert_control *qic, enum way way, Real m
                : NULL;
 }
 
-/* One source of several, with MILC's solution of it. */
+/* One of several sources, with MILC's solution for it. */
 typedef struct {
     inversion *all;
     int k, cpu_iterations;
@@ -101,7 +101,7 @@ static void invert_by_milc(one_source *s, quark_invert_control qic) {
                             : own_cg_field(v->src[s->k], v->dst[s->k], &qic, v->mass, v->fn);
 }
 
-/* 1: done. 0: no field was written. */
+/* Returns 1 if it is done. 0: no field was written. */
 static int solve(inversion *v) {
     const int n = v->n, deflated = milcgpu_has_eigenvectors(v->qic, v->way == by_cgz);
     milcgpu_plugin_invert_call *const call = &v->call;
@@ -124,7 +124,7 @@ static int solve(inversion *v) {
     return done;
 }
 
-/* MILC's lines and counters, for n sources from the first-th on. */
+/* Prints MILC's lines and counts, for n sources from number `first` on. */
 static int account(const inversion *v, int first, int n) {
     int iterations, even_iterations;
     if (v->title != NULL && !MILCGPU_IS_MASTER)
@@ -144,7 +144,8 @@ static int solve_and_account(inversion *v) {
     return 1;
 }
 
-/* 1: done. 0: nothing was printed, and no field written. why: MILC's own does it; NULL: unless why_own() says so. */
+/* Returns 1 if it is done. 0: nothing was printed, and no field written. why: why MILC's own routine does it; NULL:
+ * why_own() decides. */
 static int invert(inversion v, const char *why, int *iterations) {
     const quark_invert_control asked = *v.qic;
     const int n = v.n > 0 ? v.n : 1;
@@ -178,7 +179,7 @@ static int invert(inversion v, const char *why, int *iterations) {
     return calls[0].done;
 }
 
-/* iterations = MILC's own with `qic`, which deflates with eigVec. */
+/* Sets iterations by MILC's own routine with `qic`, which deflates with eigVec. */
 #define by_milc(qic, iterations, call)                                                                                 \
     do {                                                                                                               \
         const int told_not_to = milcgpu_eigenvectors_for_milc(qic);                                                    \
@@ -190,14 +191,14 @@ static const char uml_title[] = "UML inversion with mass %f\n";
 
 /* ---- random sources of a condensate ------------------------------------------------------------------------------ */
 
-/* f_meas_imp_field takes one random source after the other and solves M x = b for it. No source depends on a solution,
- * and nothing else draws random numbers there: so those that follow are drawn as the first one is, in MILC's order, and
- * all of them are solved for in one call. MILC's lines come as it asks for each. */
+/* f_meas_imp_field draws one random source after the other, and solves M x = b for each. No source depends on a
+ * solution, and nothing else draws random numbers in between. So the later sources are drawn with the first one, in
+ * MILC's order, and one call solves for all. MILC's lines are printed when it requests each solution. */
 enum { most_ahead = 12 };
 static struct {
     int left;     /* sources that are not drawn yet */
-    int n, asked; /* of those that are drawn: how many; how many of them MILC has asked for */
-    int solved;   /* 0: not yet; -1: MILC's own way */
+    int n, asked; /* drawn sources: how many; how many MILC has requested */
+    int solved;   /* 0: not yet; -1: by MILC's own routine */
     Real mass;
     su3_vector *source[most_ahead], *solution[most_ahead];
     milcgpu_solve_report even[most_ahead], odd[most_ahead];
@@ -210,7 +211,7 @@ static void end_of_ahead(void) {
     ahead.n = ahead.asked = ahead.solved = 0;
 }
 
-/* None where there is no room on a rank. */
+/* Draws none if a rank has no room. */
 static void draw_those_that_follow(void (*draw)(su3_vector *, int)) {
     int k, is_short = 0;
     end_of_ahead();
@@ -252,7 +253,7 @@ static int is_zero(const su3_vector *x) {
     return 1;
 }
 
-/* 1: what MILC asks for is the solution for the source that it was given last. */
+/* Returns 1 if MILC requests the solution for the source that it received last. */
 static int solved_ahead(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
                         int *iterations) {
     const int k = ahead.asked - 1;
@@ -347,7 +348,7 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
 }
 #endif
 
-/* Of solutions of several masses: MILC calls it from mat_invert_multi. */
+/* For solutions of several masses: mat_invert_multi calls it. */
 void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
     milcgpu_output output[] = {MILCGPU_MEMORY(dst, field_bytes())};
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_MAT_INVERT, .name = "mat_invert", .reads = MILCGPU_SOLUTIONS,
@@ -361,7 +362,7 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
                     milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn));
 }
 
-/* Each mass by itself on the even sites, from zero, as MILC does it for two. */
+/* Solves each mass by itself on the even sites, from zero, as MILC does for two masses. */
 static int mass_by_mass(su3_vector *src, su3_vector **dst, const ks_param *ksp, int num_masses,
                         quark_invert_control *qic, milcgpu_links_multi fn_multi) {
     int i, iterations = 0;
@@ -372,15 +373,15 @@ static int mass_by_mass(su3_vector *src, su3_vector **dst, const ks_param *ksp, 
     return iterations;
 }
 
-/* Where the input asks for UML and fewer steps are needed in all. */
+/* Used if the input selects UML and if this needs fewer steps in all. */
 static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_invert_control *qic,
                              milcgpu_links_multi fn_multi) {
     double masses[num_masses > 0 ? num_masses : 1];
     int i;
-    if (param.eigen_param.Nvecs > 0) /* MILC does it so */
+    if (param.eigen_param.Nvecs > 0) /* as MILC does */
         return 0;
     for (i = 0; i < num_masses; i++) {
-#if MILCGPU_MILC != 1 /* whose input has no such choice */
+#if MILCGPU_MILC != 1 /* programs whose input has no such choice */
         if (qic[i].inv_type != UMLTYPE)
             return 0;
 #endif
@@ -391,7 +392,8 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
     return num_masses > 2 && milcgpu_plugin_mass_by_mass(num_masses, masses);
 }
 
-/* Else MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
+/* Otherwise MILC's own routine does it. The solutions of several masses then stay on the device until M^dag of each is
+ * copied back. */
 int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
                             milcgpu_links_multi fn_multi) {
     const int stay = num_masses > 0 && milcgpu_offloads() && milcgpu_plugin_takes_dslash();

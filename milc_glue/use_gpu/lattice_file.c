@@ -1,14 +1,14 @@
-/* Lattice files, read and written by all ranks and threads (restore_serial, restore_parallel, restore_mpiio and their
- * save_...; those of SciDAC and ILDG). MILC's lines, headers and info files stay. Files of MILC's version 5 with sites
- * in their natural order and single files of SciDAC and ILDG are taken over; all others, and names that cannot be
- * opened, are MILC's own. And what MILC computes of a lattice that it has loaded or is to save, by one thread: here by
- * all threads. */
+/* Lattice files, read and written by all ranks and threads: restore_serial, restore_parallel, restore_mpiio and the
+ * matching save_ routines, and their SciDAC and ILDG versions. Printed lines, headers and info files are MILC's. The
+ * plugin takes files of MILC's version 5 with sites in natural order, and single files of SciDAC and ILDG. MILC's own
+ * routines take all other files, and names that cannot be opened. All threads also do the checks of a lattice that MILC
+ * does in one thread after loading or before saving. */
 #include "glue.h"
 #include <string.h>
 
 #include "routines.h"
 
-/* What the library asks. The site map is to be freed. */
+/* The description of MILC for the library. The caller frees the site map. */
 static milcgpu_milc described(void) {
     milcgpu_milc milc;
     memset(&milc, 0, sizeof milc);
@@ -17,7 +17,7 @@ static milcgpu_milc described(void) {
     return milc;
 }
 
-/* Four links a site of a field; NULL: those of the sites. */
+/* Four links for each site of a field; NULL: the links of the sites. */
 static milcgpu_field links_of(su3_matrix *field) {
     milcgpu_field links = milcgpu_field_of(field != NULL ? field : lattice[0].link);
     links.pitch_bytes = field != NULL ? 4 * sizeof *field : sizeof(site);
@@ -33,7 +33,7 @@ static int read_links(const char *name, int lime, int serial, milcgpu_field link
     return done;
 }
 
-/* As MILC's routines leave it for the program. */
+/* Leaves for the program what MILC's routines leave. */
 static gauge_file *file_of(milcgpu_file_name name, int parallel, const milcgpu_plugin_file *file) {
     gauge_file *gf = milcgpu_there(setup_input_gauge_file)(name);
     gauge_header *head = gf->header;
@@ -49,13 +49,13 @@ static gauge_file *file_of(milcgpu_file_name name, int parallel, const milcgpu_p
     return gf;
 }
 
-/* How MILC names the ways. */
+/* MILC's names for the ways to read and write. */
 typedef enum { SERIALLY, IN_PARALLEL, BY_MPI_IO } way;
 static const char *name_of(way how) {
     return how == SERIALLY ? "serially" : how == IN_PARALLEL ? "in parallel" : "in parallel with MPI I/O";
 }
 
-/* MILC's judgement: a wrong checksum is said, and the program goes on. */
+/* As in MILC: a wrong checksum is printed, and the program continues. */
 static void say_read(const gauge_file *gf, way how, const milcgpu_plugin_file *file) {
     if (this_node != 0)
         return;
@@ -69,7 +69,7 @@ static void say_read(const gauge_file *gf, way how, const milcgpu_plugin_file *f
     fflush(stdout);
 }
 
-/* NULL: MILC's own must do it. */
+/* NULL: MILC's own routine must do it. */
 static gauge_file *restore(milcgpu_file_name name, way how) {
     milcgpu_plugin_file file;
     gauge_file *gf;
@@ -80,7 +80,7 @@ static gauge_file *restore(milcgpu_file_name name, way how) {
     return gf;
 }
 
-/* The links, or those of a field. NULL: MILC's own must do it. */
+/* Reads the links of the sites or of a field. NULL: MILC's own routine must do it. */
 static gauge_file *restore_scidac(su3_matrix *field, milcgpu_file_name name, way how) {
     milcgpu_plugin_file file;
     gauge_file *gf;
@@ -99,7 +99,7 @@ static gauge_file *restore_scidac(su3_matrix *field, milcgpu_file_name name, way
     return gf;
 }
 
-/* From a field, or the links of the sites. NULL: MILC's own must do it. */
+/* Writes a field or the links of the sites. NULL: MILC's own routine must do it. */
 static gauge_file *save_as(milcgpu_file_name name, way how, su3_matrix *field, milcgpu_plugin_form form,
                            milcgpu_plugin_file *file) {
     const milcgpu_field links = links_of(field);
@@ -144,7 +144,7 @@ static gauge_file *save(milcgpu_file_name name, way how) {
     return gf;
 }
 
-/* lfn: ILDG, with this name; NULL: SciDAC. precision: of the numbers in the file, 1 or 2. */
+/* lfn: the name for ILDG; NULL: SciDAC. precision: of the numbers in the file, 1 or 2. */
 static gauge_file *save_scidac(su3_matrix *field, milcgpu_file_name name, way how, int precision, const char *lfn) {
     milcgpu_plugin_form form = {0};
     milcgpu_plugin_file file;
@@ -172,7 +172,7 @@ gauge_file *__wrap_restore_parallel(milcgpu_file_name name) {
 }
 gauge_file *__wrap_restore_mpiio(milcgpu_file_name name) {
     gauge_file *gf = restore(name, BY_MPI_IO);
-    if (gf == NULL) /* MILC's own takes files of SciDAC for what they are not */
+    if (gf == NULL) /* MILC's own routine mistakes SciDAC files for another format */
         gf = restore_scidac(NULL, name, BY_MPI_IO);
     return gf != NULL ? gf : milcgpu_original(restore_mpiio)(name);
 }
@@ -229,7 +229,7 @@ gauge_file *__wrap_save_parallel_ildg(TO_WRITE, milcgpu_file_name lfn) {
 
 /* ---- checks of a lattice, on one rank ---------------------------------------------------------------------------- */
 
-/* Of a slice of the sites each. Slices do not depend on the threads, and their sums are added in order. */
+/* Results for one slice of the sites. Slices do not depend on the threads, and their sums are added in order. */
 typedef struct {
     Real deviation;
     u_int32type checksum;
@@ -261,7 +261,7 @@ static int deviations(void *unused, size_t from, size_t to) {
     return 0;
 }
 
-/* MILC ends the run at a link that is off by more; its words are its own. */
+/* If a link is off by more, MILC's own routine ends the run and prints its message. */
 Real __wrap_check_unitarity(void) {
     const Real tolerance = 0.0001;
     Real worst = 0;
@@ -275,7 +275,7 @@ Real __wrap_check_unitarity(void) {
     return failed ? milcgpu_original(check_unitarity)() : worst;
 }
 
-/* The words of two rows of every link, in single precision. */
+/* Sums the words of two rows of every link, in single precision. */
 static int checksums(void *unused, size_t from, size_t to) {
     size_t slice, i;
     int k;

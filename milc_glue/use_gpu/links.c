@@ -3,8 +3,8 @@
 
 #include "routines.h"
 
-/* Whether there is room for n fields of links to compare with. MILC's routines make them, and end the run where there
- * is none. */
+/* Whether there is room for n fields of links to compare with. MILC's routines allocate these fields, and end the run
+ * if memory is short. */
 int milcgpu_room_to_compare(int n) {
     void *room = milcgpu_spare_room(n * LINK_BYTES, "links to compare with");
     free(room);
@@ -13,7 +13,7 @@ int milcgpu_room_to_compare(int n) {
 
 typedef struct {
     info_t *info;
-    fn_links_t *fn, *cpu; /* cpu: MILC's, to be compared; NULL: there is no room */
+    fn_links_t *fn, *cpu; /* MILC's links, to compare with; NULL: no room */
     ks_action_paths *ap;
     su3_matrix *links;
     int want_back;
@@ -31,7 +31,7 @@ static int load_by_device(const milcgpu_call *call, loading *l) {
     l->info->final_sec = milcgpu_seconds_so_far(call);
     return 1;
 }
-/* In fields of its own, because the routine frees and allocates backward links. */
+/* MILC's links get fields of their own, because the routine frees and allocates backward links. */
 static void load_to_compare(loading *l) {
     info_t info = *l->info;
     if (!milcgpu_room_to_compare(l->want_back ? 4 : 2))
@@ -54,7 +54,7 @@ static const char *why_own_links(const ks_component_paths *p) {
     return milcgpu_has_coefficients(p) ? NULL : MILCGPU_NO_COEFFICIENTS;
 }
 
-/* New links take the place of others on the device: MILC's fields of those are filled first. */
+/* New links take the place of other links on the device, so MILC's fields of the old links are filled first. */
 void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
     loading l = {info, fn, NULL, ap, links, want_back};
     milcgpu_call call =

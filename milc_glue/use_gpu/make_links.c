@@ -1,5 +1,5 @@
-/* Fields of fermion links, made by the device or by MILC: fat and long, HISQ with its auxiliary links, backward ones.
- * Links carry the phases, as MILC's do. */
+/* Makes fields of fermion links on the device or by MILC: fat and long links, HISQ links with their auxiliary links,
+ * backward links. The links include the phases, as MILC's links do. */
 #include "links.h"
 
 #include "../include/umethod.h"
@@ -14,7 +14,7 @@ static double fat_flops(const ks_component_paths *p) {
 
 static double long_flops(void) { return 1728.0 * volume / numnodes(); }
 
-/* fat and lng: NULL where not wanted. alone: for the device, as milcgpu_plugin_links has it. */
+/* fat and lng: NULL if not wanted. device_only: as in milcgpu_plugin_links. */
 int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
                        const ks_component_paths *p, const su3_matrix *links, int device_only) {
     milcgpu_fatlink_spec spec = milcgpu_spec_of(p);
@@ -22,7 +22,7 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
     void *fats = fat, *lngs = lng;
     milcgpu_fatlink_report report;
     double seconds = -milcgpu_plugin_seconds();
-    if (fat == NULL) { /* no staples then */
+    if (fat == NULL) { /* then there are no staples */
         const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
         spec.paths = straight;
     }
@@ -61,7 +61,8 @@ void milcgpu_make_backlinks(fn_links_t *fn) {
 
 /* ---- HISQ -------------------------------------------------------------------------------------------------------- */
 
-/* What MILC keeps: a set of links for every eps_naik; since 2025 the set for 0 and the derivative by eps_naik. */
+/* What MILC keeps: a set of links for every eps_naik; since 2025 the set for eps_naik 0 and the derivative by eps_naik.
+ */
 #if MILCGPU_MILC >= 3
 int milcgpu_n_sets(const ks_action_paths_hisq *ap) {
     (void)ap;
@@ -107,7 +108,7 @@ hisq_auxiliary_t *milcgpu_create_auxiliary(const ks_action_paths_hisq *ap) {
     return aux;
 }
 
-/* fn: n_sets, and the derivative by eps_naik if `deps`. fill: the auxiliary links, too. */
+/* fn: n_sets sets, and the derivative by eps_naik if `deps`. fill: fill the auxiliary links, too. */
 int milcgpu_make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t *aux, const ks_action_paths_hisq *ap,
                       const su3_matrix *links, int device_only, int fill) {
     milcgpu_fatlink_spec spec = milcgpu_spec_of_hisq_links(ap);
@@ -152,7 +153,7 @@ void milcgpu_cpu_hisq(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_
                     milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back));
 }
 
-/* By MILC's routine, which makes fields of its own. aux: NULL where nobody wants them. */
+/* By MILC's routine, which allocates its own fields. aux: NULL if not wanted. */
 static void fill_by_cpu(fn_links_t **to, int deps_too, hisq_auxiliary_t *aux, ks_action_paths_hisq *ap,
                         su3_matrix *links) {
     info_t info;
@@ -188,5 +189,5 @@ void milcgpu_fill_hisq(const milcgpu_making_of_links *making, su3_matrix *links)
         fill_by_cpu(fn, deps, making->aux, making->hisq, links);
     for (i = 0; i < making->n; i++)
         if (making->fn[i] == NULL)
-            milcgpu_original(destroy_fn_links)(fn[i]); /* nobody knows of them */
+            milcgpu_original(destroy_fn_links)(fn[i]); /* no other code has their addresses */
 }

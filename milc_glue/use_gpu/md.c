@@ -1,14 +1,14 @@
 /* The trajectory of ks_imp_rhmc and ks_imp_dyn, and routines that read or write the sites. In a trajectory of
- * ks_imp_rhmc (update) every reader of solutions is known, too: these and the fermion links stay on the device, and
- * MILC's fields are filled only where somebody else reads them (milcgpu_need; links.h). */
+ * ks_imp_rhmc (update) every reader of solutions is known, too. So solutions and fermion links stay on the device, and
+ * MILC's fields are filled only when another routine reads them (milcgpu_need; links.h). */
 #include "sites.h"
-#include "solve.h"
+#include "solve_call.h"
 
 #include "routines.h"
 
 #include "random_momenta.h"
 
-/* Terms of all forces, and of the longest rational function. */
+/* Terms of all forces together, and of the longest rational function. */
 extern int n_order_naik_total __attribute__((weak)), max_rat_order __attribute__((weak));
 
 void __wrap_restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
@@ -32,34 +32,32 @@ int __wrap_update(void) {
     int iterations;
     if (!milcgpu_keeps_solutions())
         return milcgpu_original(update)();
-    milcgpu_in_trajectory++;
+    milcgpu_running.trajectory++;
     if (milcgpu_offloads() && milcgpu_sites_stay())
         milcgpu_plugin_vectors_begin(forces > longest ? forces : longest, 0);
     iterations = milcgpu_original(update)();
     milcgpu_plugin_vectors_end();
-    milcgpu_in_trajectory--;
+    milcgpu_running.trajectory--;
     return iterations;
 }
 
-/* MILC's ks_ratinv solves with a copy of a member of its sites, of both parities, which is most of what it does beside
- * the solves. In a trajectory the copy is deferred. */
-static int in_ratinv;
-
+/* MILC's ks_ratinv solves with a copy of a member of its sites, on both parities. Beside the solves, this copy is most
+ * of its work. In a trajectory the copy is deferred. */
 int __wrap_ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *residues, int order, int max_iterations,
                      Real rsqmin, int prec, int parity, Real *final_rsq, imp_ferm_links_t *fn, int naik_index,
                      Real naik_epsilon) {
     int iterations;
-    in_ratinv++;
+    milcgpu_running.ratinv++;
     iterations = milcgpu_original(ks_ratinv)(src, psim, roots, residues, order, max_iterations, rsqmin, prec, parity,
                                              final_rsq, fn, naik_index, naik_epsilon);
-    in_ratinv--;
+    milcgpu_running.ratinv--;
     milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL);
     return iterations;
 }
 
 su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
     su3_vector *copy;
-    if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
+    if (!milcgpu_running.ratinv || !milcgpu_running.trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
         milcgpu_plugin_compare())
         return milcgpu_original(create_v_field_from_site_member)(member);
     copy = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a source");
@@ -67,7 +65,7 @@ su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
     return copy;
 }
 
-/* The sum of a rational function, of solutions that are on the device. 1: done. */
+/* Sums a rational function of solutions that are on the device. Returns 1 if it is done. */
 static int sum_on_device(su3_vector *dest, field_offset src, su3_vector **psim, const Real *residues, int order,
                          int parity) {
     milcgpu_field x[order], source = milcgpu_vector_field((su3_vector *)F_PT(&lattice[0], src));
@@ -82,7 +80,7 @@ static int sum_on_device(su3_vector *dest, field_offset src, su3_vector **psim, 
 }
 
 int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity) {
-    if (milcgpu_in_trajectory && order > 0 && (parity == EVEN || parity == ODD) &&
+    if (milcgpu_running.trajectory && order > 0 && (parity == EVEN || parity == ODD) &&
         sum_on_device(dest, src, psim, residues, order, parity))
         return 0;
     milcgpu_need(MILCGPU_SOLUTIONS, "ks_rateval");
@@ -90,7 +88,7 @@ int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Rea
 }
 
 #ifndef ANISOTROPY
-/* The actions of the last call, which MILC's lines are relative to. */
+/* The actions of the last call; MILC prints differences from them. */
 extern double old_g __attribute__((weak)), old_h __attribute__((weak)), old_f __attribute__((weak)),
     old_a __attribute__((weak));
 
@@ -103,10 +101,10 @@ static int sum_momenta(double *action) {
 }
 static int compare_actions_of_momenta(const milcgpu_call *call) {
     const action_of_momenta *const action = (const action_of_momenta *)call->details;
-    const double constant = 16. * volume; /* which both have: the rest may vanish */
+    const double constant = 16. * volume; /* which both sums have: the rest may vanish */
     return milcgpu_compare_numbers(call, action->ours + constant, action->theirs + constant);
 }
-/* 0: MILC's own is to sum it. */
+/* Returns 0 if MILC's own routine is to sum it. */
 static int momentum_action(double *sum) {
     action_of_momenta action = {0, 0};
     milcgpu_call call =
@@ -115,7 +113,7 @@ static int momentum_action(double *sum) {
                         .only_compared = 1);
     int done;
     call.why_own = fermion_action == NULL || &old_g == NULL || &old_h == NULL || &old_f == NULL || &old_a == NULL
-                       ? "MILC's own: this program does not have what it prints"
+                       ? "MILC's own: this program lacks a routine whose number it prints"
                    : phases_in != ON ? "MILC's own: the links have no phases"
                                      : NULL;
     done = milcgpu_offload(&call, sum_momenta(&action.ours), action.theirs = milcgpu_there(hmom_action)());
@@ -123,7 +121,8 @@ static int momentum_action(double *sum) {
     return done;
 }
 
-/* As d_action_rhmc of MILC, which sums the momenta's action in the same file: the linker does not replace that. */
+/* Like MILC's d_action_rhmc, which sums the action of the momenta in the same file, where the linker replaces no call.
+ */
 static double sum_actions(su3_vector **multi_x, su3_vector *sumvec, double of_momenta) {
     double seconds = -milcgpu_plugin_seconds(), space, time, of_links, of_fermions, all;
     d_plaquette(&space, &time); /* phases are in */
@@ -149,30 +148,30 @@ double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
 #ifndef ANISOTROPY
     double of_momenta;
     if (momentum_action(&of_momenta)) {
-        milcgpu_only_offloaded_read++;
+        milcgpu_running.only_offloaded_read++;
         action = sum_actions(multi_x, sumvec, of_momenta);
-        milcgpu_only_offloaded_read--;
+        milcgpu_running.only_offloaded_read--;
         return action;
     }
 #endif
     milcgpu_need(MILCGPU_MOMENTA, "d_action_rhmc");
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     action = milcgpu_original(d_action_rhmc)(multi_x, sumvec);
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
     return action;
 }
 double __wrap_d_action(void) {
     double action;
     milcgpu_need(MILCGPU_MOMENTA, "d_action");
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     action = milcgpu_original(d_action)();
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
     return action;
 }
 void __wrap_update_h(Real eps) {
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     milcgpu_original(update_h)(eps);
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
 }
 
 /* ---- routines that read or write the sites ---------------------------------------------------------------------- */

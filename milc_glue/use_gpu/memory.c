@@ -1,12 +1,12 @@
-/* memset and memcpy in MILC's objects, by which MILC clears and copies fields: all threads do the work. On several
- * ranks, which share the threads of a host, and before MILC has said how many ranks there are, the C library does it.
- * And the memory that the glue itself allocates. */
+/* memset and memcpy in MILC's objects, with which MILC clears and copies fields: all threads do the work. The C library
+ * does it on several ranks, because they share the threads of a host, and before MILC has reported the number of ranks.
+ * Also the memory that the glue itself allocates. */
 #include "glue.h"
 #include <string.h>
 
 #include "routines.h"
 
-#define LARGE ((size_t)4 << 20) /* fewer bytes are not worth the start of threads */
+#define LARGE ((size_t)4 << 20) /* with fewer bytes, starting threads costs more than it gains */
 
 void *__wrap_memset(void *to, int byte, size_t bytes) {
     return bytes >= LARGE && milcgpu_plugin_fill(to, byte, bytes) ? to : __real_memset(to, byte, bytes);
@@ -18,7 +18,7 @@ void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
 
 /* ---- memory for the glue ----------------------------------------------------------------------------------------- */
 
-/* Aligned to large pages where that can be had; else as MILC itself would ask for it. */
+/* Aligned to large pages if possible, otherwise allocated as MILC itself would. */
 static void *room(size_t bytes) {
     void *p = milcgpu_plugin_allocate(bytes);
     return p != NULL ? p : malloc(bytes);
@@ -39,7 +39,7 @@ void *milcgpu_try_room(size_t bytes, const char *what) {
     return p;
 }
 
-/* If one rank has no memory, none gets any: MILC's own routines need all of them. */
+/* If one rank has no memory, no rank gets any: MILC's own routines need all ranks. */
 void *milcgpu_spare_room(size_t bytes, const char *what) {
     void *p = room(bytes);
     if (p == NULL)

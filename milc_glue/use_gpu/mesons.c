@@ -1,5 +1,5 @@
-/* ks_meson_cont_mom, spin_taste_op(_ape_fn), shift_field, gauss_smear_v_field, laplacian_v_field. What MILC keeps
- * about its smeared links (phases in) is kept, and its timing lines are printed. */
+/* ks_meson_cont_mom, spin_taste_op(_ape_fn), shift_field, gauss_smear_v_field, laplacian_v_field. MILC's state of its
+ * smeared links (phases in) is kept, and its timing lines are printed. */
 #include "mesons.h"
 #include "correlators.h"
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define FIELD_BYTES (sites_on_node * sizeof(su3_vector))
 
-/* A call that writes this field. (The fermion links have few readers here, which ask for them.) */
+/* A call that writes this field. Fermion links have few readers here, and these request them. */
 static milcgpu_call call_on_field(milcgpu_routine row, const char *name, milcgpu_output *field) {
     const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .needs = MILCGPU_SOLUTIONS, .outputs = field,
                                               .n_outputs = 1, .compare = milcgpu_compare_as_quarks);
@@ -25,7 +25,7 @@ void milcgpu_phases_into_ape_links(int *r0) {
 #endif
 }
 
-/* Operators with fat links alone find them as the last one left them. */
+/* Operators with fat links alone use the phases that the last operator left. */
 int milcgpu_ape_links_have_phases(void) {
 #if MILCGPU_MILC == 1
     return 0;
@@ -44,12 +44,12 @@ static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, 
         milcgpu_original(spin_taste_op)(index, r0, dest, src);
 }
 
-/* Local operators are signs: two copies of the field take longer. */
+/* Local operators are signs, and two copies of the field would take longer. */
 static const char *why_own_operator(int index, int has_fn_links, int with_fn) {
     const int links = milcgpu_plugin_links_of_operator(index);
     const int is_current = links == 2 || milcgpu_there(is_rhosfape_index)(index) ||
                            milcgpu_there(is_rhosbape_index)(index); /* spin_taste_op has none */
-    return links < 0                     ? "MILC's own: this operator is one of two fields, or unknown"
+    return links < 0                     ? "MILC's own: this operator acts on two fields, or is unknown"
            : links == 0                  ? MILCGPU_SAID_AT_START
            : ape_links == NULL           ? "MILC's own: there are no APE links"
            : is_current && !with_fn      ? "MILC's own: this routine has no operators with fat links"
@@ -101,12 +101,12 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
 
 static struct {
     int tried; /* this program smears on the device, or tries to */
-    int done;  /* the device has smeared: MILC has no products of links for its Laplacian */
+    int done;  /* the device has smeared, so MILC has no products of links for its Laplacian */
 } smearing;
 
 /* develop keeps products of two links for its next smearing. A rank makes them again if the links have another address
- * than last time, and sends messages then. On several ranks that may be so on some ranks only, and they wait for the
- * others for ever. Without products from last time all ranks make them. */
+ * than last time, and then sends messages. If only some ranks of several do so, they wait for the others without limit.
+ * Without products from last time, all ranks make them. */
 static void smear_by_milc(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
 #if MILCGPU_MILC != 1
     if (smearing.tried && numnodes() > 1 && gauss_smear_delete_2link_cpu != NULL)
@@ -134,8 +134,8 @@ void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width
     milcgpu_offload(&call, smear(&call, src, t_links, width, iters, t0), smear_by_milc(src, t_links, width, iters, t0));
 }
 
-/* develop's own takes the two-link products of its last smearing, whatever the links: if there was none, it makes some
- * first. */
+/* develop's routine takes the two-link products of its last smearing, whatever the links. If there was none, it makes
+ * products first. */
 static void laplacian_by_milc(su3_vector *src, su3_matrix *t_links, int t0) {
     if (!MILCGPU_IS_MASTER && t_links != NULL && smearing.done) {
         su3_vector *unused = (su3_vector *)milcgpu_room(FIELD_BYTES, "products of links");
@@ -164,13 +164,13 @@ typedef struct {
     const int *operators;
 } contraction;
 
-/* What the operators need: fat links of either quark, APE links. */
+/* Whether the operators need fat links of either quark, and APE links. */
 typedef struct {
     int fat_of[2], ape;
 } links_needed;
 
-/* MILC's groups and tables as a list of terms; milcs: NULL, or the same terms as MILC adds them, for num_corr
- * correlators behind the others. 0: there is something that MILC's routine must do, or refuse. */
+/* Converts MILC's groups and tables to a list of terms. milcs: NULL, or gets the same terms as MILC adds them, for
+ * num_corr correlators after the others. Returns 0 if there is something that MILC's routine must do or refuses. */
 static int list_terms(const contraction *c, milcgpu_meson_term *terms, milcgpu_meson_term *milcs, int num_corr,
                       links_needed *needed) {
     const milcgpu_tables *const t = c->tables;
@@ -217,7 +217,7 @@ static int sum_correlators(const contraction *c, const links_needed *needed, mil
         milcgpu_fill_links();
     if (needed->ape)
         milcgpu_phases_into_ape_links(c->tables->r0);
-    /* Local operators are signs: no links are looked at or loaded for them. */
+    /* Local operators are signs: no links are compared or loaded for them. */
     return milcgpu_plugin_contract(needed->ape || fat_of[0] || fat_of[1] ? ape_links : NULL,
                                    milcgpu_ape_links_have_phases(), fat, lng, spec, milcgpu_vector_field(c->src1),
                                    milcgpu_vector_field(c->src2), to->sums);
@@ -234,7 +234,7 @@ static int contract(const contraction *c, milcgpu_correlators *to) {
                (ape_links != NULL || !(needed.ape || needed.fat_of[0] || needed.fat_of[1])) &&
                (!needed.fat_of[0] || c->fn[0] != NULL) && (!needed.fat_of[1] || c->fn[1] != NULL);
     if (!done) {
-        milcgpu_plugin_says_once(MILCGPU_MESON_CONT, "MILC's own: an operator, or links that it takes, are not there");
+        milcgpu_plugin_says_once(MILCGPU_MESON_CONT, "MILC's own: an operator is unknown, or its links are missing");
     } else {
         milcgpu_meson_spec spec;
         memset(&spec, 0, sizeof spec);

@@ -1,11 +1,11 @@
-/* MILC's routines of measurements: develop's, or master's (MILCGPU_MILC 1).
+/* MILC's routines of measurements, as develop has them, or as master has them (MILCGPU_MILC 1).
  *
- * On master fields that are read are not const, the operator with fermion links has another name, and shifts are inside
- * its file. APE links have no phases between calls. Correlators are of this rank's sites: the caller adds ranks up. */
+ * On master, input fields are not const, the operator with fermion links has another name, and shifts are inside its
+ * file. APE links have no phases between calls. Correlators sum over this rank's sites; the caller adds the ranks. */
 #ifndef MILCGPU_GLUE_MESONS_H
 #define MILCGPU_GLUE_MESONS_H
 
-#include "links.h" /* with MILC's types, before */
+#include "links.h" /* needs MILC's types before it */
 
 #include "../include/imp_ferm_links.h"
 
@@ -22,7 +22,7 @@ typedef su3_vector milcgpu_read_vector;
 typedef const su3_vector milcgpu_read_vector;
 #endif
 
-/* As MILC's routine: phases come in with the first operator, and stay. */
+/* As in MILC's routine: the first operator puts the phases in, and they stay. */
 void milcgpu_phases_into_ape_links(int *r0);
 int milcgpu_ape_links_have_phases(void);
 

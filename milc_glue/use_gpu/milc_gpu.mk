@@ -1,26 +1,24 @@
-# Read by MILC's own make when the command line says MAKEFILES=<this file> (milcgpu-config --milc prints that): compiles
-# the glue beside MILC's objects and puts it and the library on MILC's link line. No file of MILC's is changed.
+# MILC's own make reads this if its command line has MAKEFILES=<this file>, which milcgpu-config --milc prints. It
+# compiles the glue beside MILC's objects, and puts it and the library on MILC's link line. It changes no file of MILC's.
 #
 #   make su3_rhmc_hisq PRECISION=2 $(milcgpu-config --milc)
 #
-# MILC's makefiles name the objects of the site layout in LAYOUT and libraries of the machine in LMPI; both are
-# lengthened here. The glue is compiled at every make, so that the program is linked again whenever milcgpu, or the
-# target, is another one.
+# MILC's makefiles name the objects of the site layout in LAYOUT and the libraries of the machine in LMPI; this file adds
+# to both. Every make compiles the glue, so the program is linked again if milcgpu or the target has changed.
 #
-# A program that has no staggered solver with fat and long links, no gradient flow and no HYP smearing (serves.h), and
-# whose OBJECTS have no gauge fixing and no molecular dynamics of pure_gauge (select.sh), is built as if this file were not
-# there: the objects of the glue are then empty, and so is the file milcgpu_link, which holds what
-# goes on the link line (select.sh).
+# Some programs have no staggered solver with fat and long links, no gradient flow and no HYP smearing (serves.h), and
+# their OBJECTS have no gauge fixing and no molecular dynamics of pure_gauge (select.sh). They are built as without this
+# file: the objects of the glue are empty, and so is milcgpu_link, which has the words for the link line.
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
 # Installed: PREFIX/share/milcgpu/milc_gpu.mk; in the source tree: milc_glue/use_gpu/milc_gpu.mk.
 milcgpu_tree := $(abspath $(milcgpu_here)../..)
-# The library: MILCGPU_LIB where that is given, else the one beside which this file was installed, else the newest.
+# The library: MILCGPU_LIB if it is set, else the library that this file was installed with, else the newest.
 milcgpu_libdir := $(shell sed -n 's/^libdir=//p' $(milcgpu_here)facts 2>/dev/null)
 milcgpu_lib  := $(or $(abspath $(MILCGPU_LIB)),$(if $(milcgpu_libdir),$(milcgpu_tree)/$(milcgpu_libdir)),$(patsubst %/,%,$(dir $(firstword \
   $(shell ls -t $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
 milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu/milcgpu.h $(milcgpu_tree)/milc_glue/api/milcgpu.h))
 
-# Without a library MILC must not be built for the CPU in silence.
+# If the library is missing, MILC must not be built for the CPU without a message.
 ifeq ($(and $(milcgpu_inc),$(wildcard $(milcgpu_lib)/libmilcgpu.so)),)
 $(error milcgpu: libmilcgpu.so or milcgpu.h is missing in $(or $(MILCGPU_LIB),$(milcgpu_tree)): install milcgpu again \
   (in its source tree: make lib), or leave its word out of this line)
@@ -34,17 +32,17 @@ override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
 milcgpu_asked   := $(LMPI)
 override LMPI    = $(milcgpu_asked) $(if $(filter milcgpu_start.o,$^),$(milcgpu_link_words))
 
-# For CMake (milcgpu.cmake, cmake_link.sh): where the library is; the glue of a program that has the objects
-# milcgpu_linked, and the words of its link line, in one file.
+# For CMake (milcgpu.cmake, cmake_link.sh): prints where the library is; writes the glue's objects and the words of the
+# link line into one file, for a program with the objects milcgpu_linked.
 .PHONY: milcgpu_library
 milcgpu_library:
 	@echo $(milcgpu_lib)
 milcgpu_words: $(milcgpu_linked) $(milcgpu_objects)
 	@echo '$(addprefix $(CURDIR)/,$(milcgpu_objects)) $(milcgpu_link_words)' >$@
 
-# The words of milcgpu_link. A routine that MILC calls, and that none of its objects has, keeps its name: the linker then
-# says that it is undefined, as without milcgpu. By the glue's name the program would be linked, and end when MILC's own is
-# to be called (milcgpu_original in glue.h): so it is where nm cannot read the objects.
+# The words of milcgpu_link. A routine that MILC calls but none of its objects defines keeps its name, so the linker
+# reports it as undefined, as without milcgpu. With the glue's name, the program would link, and end when it calls MILC's
+# own routine (milcgpu_original in glue.h). This happens if nm cannot read the objects.
 milcgpu_nm := nm
 milcgpu_libc := $(shell awk -F ', *' '/^MILCGPU_OF_LIBC/ { print $$2 }' $(milcgpu_here)routines.def)
 milcgpu_link_words = $(shell $(milcgpu_nm) -P $(filter-out milcgpu_%,$(filter %.o %.a,$^)) 2>/dev/null | \
@@ -57,8 +55,8 @@ milcgpu_keep_undefined = objects { if ($$2 == "U") called[$$1]; else if ($$2 ~ /
       else \
         print $$k } }
 
-# Which files of the glue this program gets, and which routines they take over (routines.def), is found once the
-# target's quark_action.h is there. The objects of the other files are empty.
+# select.sh finds the files of the glue for this program, and the routines that they wrap (routines.def), as soon as the
+# target's quark_action.h exists. The objects of the other files are empty.
 .PHONY: milcgpu-always
 milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	@MILCGPU_OBJECTS='$(OBJECTS)' sh $(milcgpu_here)select.sh '$(or $(strip $(MYTARGET)),this program)' '$(milcgpu_lib)' '$(CC)' $(milcgpu_flags)

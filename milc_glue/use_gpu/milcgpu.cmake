@@ -1,12 +1,12 @@
-# Read by MILC's CMake after its project(), when the command line says -DCMAKE_PROJECT_INCLUDE=<this file>
-# (milcgpu-config --cmake prints that). No file of MILC's is changed.
+# MILC's CMake reads this after its project(), if its command line has -DCMAKE_PROJECT_INCLUDE=<this file>, which
+# milcgpu-config --cmake prints. It changes no file of MILC's.
 #
 #   cmake .. -DSUBDIR=ks_imp_rhmc $(milcgpu-config --cmake)
 #
-# cmake_link.sh then links each program. It asks milc_gpu.mk for everything: which programs are served, which files of
-# the glue they get, what goes on their link lines. A program is linked again when a file of the glue, or the library,
-# is another one.
-include_guard(GLOBAL) # packages that MILC takes in may have a project() of their own
+# cmake_link.sh then links each program. milc_gpu.mk decides everything: which programs are served, which files of the
+# glue they get, and the words of their link lines. A program is linked again if a file of the glue or the library has
+# changed.
+include_guard(GLOBAL) # packages inside MILC may have a project() of their own
 if(CMAKE_VERSION VERSION_LESS 3.21)
     message(FATAL_ERROR "milcgpu: CMake ${CMAKE_VERSION} is too old, 3.21 is needed. MILC's Makefiles take milcgpu "
         "without CMake: by the word that milcgpu-config --milc prints")
@@ -49,5 +49,5 @@ function(milcgpu_take folder)
         milcgpu_take(${each})
     endforeach()
 endfunction()
-cmake_language(DEFER CALL milcgpu_take ${CMAKE_CURRENT_SOURCE_DIR}) # when all programs are known
+cmake_language(DEFER CALL milcgpu_take ${CMAKE_CURRENT_SOURCE_DIR}) # after all programs are known
 message(STATUS "milcgpu: staggered programs are linked with ${milcgpu_lib}/libmilcgpu.so")

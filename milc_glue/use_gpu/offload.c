@@ -1,5 +1,5 @@
-/* The protocol of a routine that is offloaded (milcgpu_offload in glue.h): the device does the call; MILC's own does it
- * if the device cannot, and to be compared. */
+/* The protocol of an offloaded routine (milcgpu_offload in glue.h). The device does the call. MILC's own routine does
+ * it if the device cannot, and for comparison. */
 #include "glue.h"
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void swap_outputs(const milcgpu_call *call) {
     }
 }
 
-/* 0: there is no room on a rank, which a line says. */
+/* 0: a rank has no room, after a line in the log. */
 static int copy_outputs(milcgpu_call *call) {
     size_t bytes = 0, i;
     char *at;
@@ -79,7 +79,7 @@ int milcgpu_begins_device(milcgpu_call *call) {
     if (milcgpu_declines(call->row, call->why_own))
         return 0;
     if (call->compare != NULL && milcgpu_plugin_compare()) {
-        if (call->stay != NULL) /* MILC's own works on the host's copy, and the device on its own */
+        if (call->stay != NULL) /* MILC's own routine works on the host's copy, the device on its own copy */
             need(MILCGPU_LINKS | MILCGPU_MOMENTA, call->name);
         call->compares = call->stay != NULL || copy_outputs(call);
     }

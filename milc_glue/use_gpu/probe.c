@@ -1,6 +1,6 @@
-/* Compiles in programs that have what a file of the glue reads beside MILC's routines: select.sh asks for each file,
- * MILCGPU_PROBE_<file>. With MILCGPU_FEATURE it asks only for what a program may be without: where a program has that,
- * and not the rest, this MILC is not one that milcgpu knows. Prototypes are another matter, check.c. */
+/* Compiles in programs that have what a file of the glue reads besides MILC's routines. select.sh compiles it for each
+ * file with MILCGPU_PROBE_<file>. With MILCGPU_FEATURE, the probe needs only what a program may lack. If a program
+ * compiles that but not the rest, milcgpu does not know this MILC. check.c tests the prototypes. */
 #include "glue.h"
 
 #ifdef MILCGPU_PROBE_lattice_file

@@ -1,12 +1,13 @@
-/* What this program of MILC's has, why a routine of it is not offloaded, and its actions as the library takes them. */
+/* What this program of MILC's has, why some of its routines are not offloaded, and its actions in the library's terms.
+ */
 #include "random.h"
 #include <string.h>
 #ifdef MILCGPU_SERVES
 #include "../include/umethod.h"
 #endif
 
-/* Of MILC's routines only whether they are there. select.sh gives this file the sections of all files of the program.
- */
+/* This file needs only to know which of MILC's routines exist. select.sh gives it the sections of all files of the
+ * program. */
 #define MILCGPU_WRAPPED(result, routine, arguments) void __real_##routine(void) __attribute__((weak));
 #define MILCGPU_OF_PROGRAM MILCGPU_WRAPPED
 #define MILCGPU_OF_LIBC(result, routine, arguments)
@@ -40,12 +41,12 @@ milcgpu_fatlink_spec milcgpu_spec_of(const ks_component_paths *p) {
     milcgpu_fatlink_spec spec;
     memset(&spec, 0, sizeof spec);
     spec.struct_size = sizeof spec;
-    spec.unitarity = -1; /* MILC smears what it is given, and so do we */
+    spec.unitarity = -1; /* MILC smears the given links without a check, and so does the device */
     spec.paths = milcgpu_paths_of(p);
     return spec;
 }
 
-/* Actions given by general paths, without these coefficients, are MILC's. */
+/* Actions that are given by general paths, without these coefficients, are done by MILC's own routines. */
 int milcgpu_has_coefficients(const ks_component_paths *p) {
 #ifdef ASQ_OPTIMIZED_FATTENING
     const asqtad_coeffs_t *c = &p->act_path_coeff;
@@ -69,7 +70,7 @@ static const char *own_links(void) {
 #endif
 }
 
-/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
+/* MILC's methods for (V V^dag)^(-1/2) V, and the groups, that the device has. */
 static const char *own_hisq_links(int umethod, int ugroup) {
     if (umethod != UNITARIZE_ANALYTIC && umethod != UNITARIZE_ROOT && umethod != UNITARIZE_RATIONAL)
         return "MILC's own: this UNITARIZATION_METHOD of links is not built";
@@ -90,7 +91,7 @@ static const char *own_hisq(void) {
     return own_links();
 }
 
-/* NULL: the device makes them. */
+/* NULL: the device makes the links. */
 const char *milcgpu_why_own_hisq(const ks_action_paths_hisq *ap) {
     return milcgpu_has_coefficients(&ap->p1) && milcgpu_has_coefficients(&ap->p2)
                ? own_hisq_links(ap->umethod, ap->ugroup)
@@ -125,10 +126,11 @@ int milcgpu_reads_are_known(void) { return milcgpu_has(get_fatlinks) && milcgpu_
 #ifdef MILCGPU_GLUE_md
 int milcgpu_exponential_order(void) { return milcgpu_has(d_action_rhmc) ? 8 : milcgpu_has(update_h) ? 6 : 0; }
 
-/* In ks_imp_rhmc; ks_imp_dyn reads links and solutions itself. */
+/* True for ks_imp_rhmc; ks_imp_dyn reads links and solutions itself. */
 int milcgpu_keeps_solutions(void) { return milcgpu_has(d_action_rhmc); }
 
-/* The gauge action: plaquette, rectangle and bent loop, in this order, or the first of them; by lengths and numbers. */
+/* Recognizes the gauge action by lengths and numbers of its loops: plaquette, rectangle and bent loop, in this order,
+ * or only the first of them. */
 int milcgpu_known_action(milcgpu_loops *loops) {
     const int lengths[3] = {4, 6, 6}, numbers[3] = {6, 12, 16};
     double coefficients[3] = {0, 0, 0};
@@ -160,7 +162,7 @@ int milcgpu_measures_gauge(void) {
 }
 static const char *own_measurement(void) { return milcgpu_measures_gauge() ? NULL : MILCGPU_OTHER_MEASUREMENT; }
 
-/* A program may have no loops; MILC may not have made its table of them yet: their lengths are 0 then. */
+/* A program may have no loops. If MILC has not filled its table of loops yet, their lengths are 0. */
 static const char *own_action(void) {
     milcgpu_loops loops;
     if (get_nloop == NULL || milcgpu_there(get_nloop)() == 0 || milcgpu_there(get_loop_length)()[0] == 0)
@@ -182,9 +184,10 @@ static const char *own_force(void) {
 }
 #endif
 
-/* Made last, of what is in the table so far. */
+/* Call it last: it reads the reasons of other rows. */
 static const char *own_back_links(const char *const *why) {
-    return why[MILCGPU_LOAD_FN_LINKS] != NULL && why[MILCGPU_HISQ_LINKS] != NULL ? "MILC's own, as the links are"
+    return why[MILCGPU_LOAD_FN_LINKS] != NULL && why[MILCGPU_HISQ_LINKS] != NULL
+               ? "MILC's own, because MILC makes the links"
            : numnodes() > 1 ? "MILC's own on several ranks: they come from the neighbours"
                             : NULL;
 }

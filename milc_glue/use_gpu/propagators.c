@@ -1,9 +1,10 @@
-/* Sets of propagators of ks_spectrum (set_type in its input). MILC solves a set of several sources of one mass colour
- * by colour, three calls of ks_congrad_block_field; all colours in one call cost less, and it has a set type for that.
+/* Sets of propagators in ks_spectrum (set_type in its input). MILC solves a set of several sources of one mass colour
+ * by colour, in three calls of ks_congrad_block_field. One call with all colours costs less, and MILC has a set type
+ * for it.
  *
- * A set of several masses goes mass by mass, all colours in one call, where that costs less than all masses of a colour
- * in one Krylov space (milcgpu_plugin_mass_by_mass), and where there are eigenvectors, as in MILC. Not where
- * propagators are read as guesses: MILC then solves source by source. */
+ * A set of several masses is solved mass by mass, all colours in one call, if this costs less than all masses of a
+ * colour in one Krylov space (milcgpu_plugin_mass_by_mass), or if there are eigenvectors, as in MILC. If propagators
+ * are read as guesses, MILC solves source by source, and the set stays as it is. */
 #include "glue.h"
 
 #include "../include/imp_ferm_links.h"
@@ -19,7 +20,7 @@ static int all_fresh(int propagators, const int *start) {
     return 1;
 }
 
-/* The set with all colours of its sources that does the same, or the set itself. */
+/* Returns the type of set that solves the same systems with all colours together, or the set's own type. */
 static enum set_type gathered(enum set_type set, enum inv_type inverter, int propagators, const int *start) {
     const int by_cg = inverter == UMLTYPE || inverter == CGTYPE || inverter == CGZTYPE;
     if (!all_fresh(propagators, start) || !by_cg || (set != MULTISOURCE_SET && set != SINGLES_SET) ||
@@ -28,7 +29,7 @@ static enum set_type gathered(enum set_type set, enum inv_type inverter, int pro
     return milcgpu_offloads() && milcgpu_plugin_gathers() ? MULTICOLORSOURCE_SET : set;
 }
 
-/* Else MILC changes the links before each set and after it. */
+/* Otherwise MILC changes the links before and after each set. */
 static int links_stay(const Real boundary_phase[4], const int origin[4]) {
     int dir;
     for (dir = 0; dir < 4; dir++)
@@ -37,8 +38,8 @@ static int links_stay(const Real boundary_phase[4], const int origin[4]) {
     return origin[TUP] == 0;
 }
 
-/* Whether each mass of a set is solved by itself. MILC ends the run where their sources are not one. check: 1 where the
- * input says yes. */
+/* Whether each mass of a set is solved by itself. MILC ends the run if the sources of such a set differ. check: 1 if
+ * the input says yes. */
 static int parts(enum set_type set, enum inv_type inverter, int propagators, const int *start,
                  ks_prop_field *const *sources, const quark_invert_control *control, const ks_param *parameters,
                  int check) {

@@ -1,7 +1,7 @@
-/* Molecular dynamics, over-relaxation and heat bath of pure_gauge, with the plaquette action: its update(). The gauge
- * field and the momenta stay on the device from one routine to the next; at the end of update() the links come back,
- * and whatever else MILC has reads them. What is called outside of update() brings back what it writes: MILC makes the
- * links of a file unitary when it has read them. There are no phases. */
+/* Molecular dynamics, over-relaxation and heat bath of pure_gauge with the plaquette action. Within its update(), the
+ * gauge field and the momenta stay on the device from one routine to the next. The links are copied back at the end of
+ * update(), or before another of MILC's routines reads them. A routine that is called outside of update() copies back
+ * what it writes: MILC makes the links of a file unitary after reading them. There are no phases. */
 #include "glue.h"
 
 #include "../include/generic_pg.h"
@@ -30,7 +30,7 @@ static void need(int fields, const char *who) {
         milcgpu_end_of_run();
 }
 
-static int in_update = 0; /* calls of MILC's update() that are running */
+static int in_update = 0; /* running calls of MILC's update() */
 static int stay_on_device(void) { return in_update && milcgpu_plugin_resident(); }
 
 static milcgpu_call call_on_sites(milcgpu_routine row, const char *name, int reads, int writes) {
@@ -58,7 +58,7 @@ void __wrap_update_h(Real eps) {
     milcgpu_offload(&call, gauge_force_by_device(eps), milcgpu_original(update_h)(eps));
 }
 
-/* If a link is no SU(3) matrix, MILC's routine repeats the call and prints its words. */
+/* If a link is not an SU(3) matrix, MILC's routine repeats the call and prints its message. */
 static int reunitarize_links(void) {
     const milcgpu_plugin_lattice l = sites();
     milcgpu_reunitarize_report report;
@@ -70,9 +70,9 @@ void __wrap_reunitarize_cpu(void) {
 }
 
 typedef struct {
-    double of_links, of_momenta, theirs; /* the last: of the momenta, MILC's */
+    double of_links, of_momenta, theirs; /* the last: MILC's of_momenta */
 } actions;
-/* MILC's has no constant in the momenta's action. */
+/* MILC's action of the momenta has no constant. */
 static int sum_actions(actions *a) {
     const milcgpu_plugin_lattice l = sites();
     double space, time;
@@ -100,7 +100,7 @@ double __wrap_d_action(void) {
     if (milcgpu_offload(&call, sum_actions(&a), a.theirs = milcgpu_there(hmom_action)()))
         return a.of_links + a.of_momenta;
     call.reads = BOTH;
-    call.counted = 0; /* not of the momenta alone */
+    call.counted = 0; /* it sums more than the action of the momenta */
     milcgpu_by_original(&call, sum = milcgpu_original(d_action)());
     return sum;
 }
@@ -133,7 +133,7 @@ static int overrelax_links(int sweeps) {
     const milcgpu_plugin_lattice l = sites();
     return milcgpu_plugin_overrelax(&l, sweeps);
 }
-/* A sweep makes a difference of rounding three times as large, so each is compared by itself. */
+/* A sweep makes differences from rounding three times as large, so each sweep is compared by itself. */
 static int at_a_time(int sweeps) { return milcgpu_offloads() && milcgpu_plugin_compare() && sweeps > 1 ? 1 : sweeps; }
 void __wrap_relax(int sweeps) {
     int done, n;
@@ -146,7 +146,7 @@ void __wrap_relax(int sweeps) {
 }
 
 #if defined(MILCGPU_DRAWS) && MILC_PRECISION == 2
-enum { WORDS = 15 }; /* of a generator, as milcgpu_gauge_heat_bath takes them */
+enum { WORDS = 15 }; /* words of a generator, as in milcgpu_gauge_heat_bath */
 
 typedef struct {
     uint32_t *words, *drawn;
@@ -176,7 +176,7 @@ static int words_part(void *what, size_t from, size_t to) {
         words_of(&lattice[i].site_prn, g->shift, g->words + WORDS * i);
     return 0;
 }
-/* MILC's own numbers are thrown away: its generators are then where they would be. */
+/* Advances MILC's generators by discarding MILC's own numbers. */
 static int advance_part(void *what, size_t from, size_t to) {
     const generators *g = (const generators *)what;
     size_t i;
@@ -191,8 +191,8 @@ static void by_all_threads(int (*part)(void *, size_t, size_t), generators *g) {
         part(g, 0, sites_on_node);
 }
 
-/* Which bits of the state MILC's numbers take, by trying: its compiler's macros say it, and this file does not see
- * them. 0: these are other generators. */
+/* Finds by trial which bits of the state MILC's numbers use. Macros of MILC's compilation choose them, and this file
+ * does not see these macros. 0: these are other generators. */
 static uint32_t shift_of_numbers(void) {
     static const uint32_t shifts[2] = {40, 8};
     double_prn prn = lattice[0].site_prn;
@@ -213,7 +213,7 @@ static uint32_t shift_of_numbers(void) {
     return 0;
 }
 
-/* 0: there is no room, which a line says. */
+/* 0: no room, after a line in the log. */
 static int room_for(generators *g) {
     if (g->shift == 0)
         return 0;
@@ -235,7 +235,7 @@ static void heat_bath(int sweeps) {
     if (milcgpu_offloads() && call.why_own == NULL && (g.shift = shift_of_numbers()) == 0)
         call.why_own = "MILC's own: the generators of this MILC are not known";
     if (milcgpu_offload(&call, heat_links(&g, sweeps), milcgpu_original(monte)(sweeps)) && !call.compares)
-        by_all_threads(advance_part, &g); /* else MILC's own has drawn them */
+        by_all_threads(advance_part, &g); /* otherwise MILC's own routine has drawn the numbers */
     free(g.words);
 }
 void __wrap_monte(int sweeps) {

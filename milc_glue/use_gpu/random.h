@@ -1,6 +1,6 @@
-/* MILC's random numbers, drawn by all threads of the host. Each site has a generator of its own (site_prn), so the
- * order of the sites does not matter. Not on the device: the logarithm of a normal number has the C library's last bit.
- */
+/* MILC's random numbers, drawn by all threads of the host. Each site has its own generator (site_prn), so the order of
+ * the sites does not matter. The device does not draw them, because the logarithm in a normal number must have the last
+ * bit of the C library's. */
 #ifndef MILCGPU_GLUE_RANDOM_H
 #define MILCGPU_GLUE_RANDOM_H
 
@@ -10,8 +10,8 @@
 #define MILCGPU_DRAWS 1
 #endif
 
-/* Random sources that were drawn before MILC asks for them: copies the next one to dest, and draws more by
- * draw(dest, parity) if none is left. Returns 0 if there is none. NULL: each is drawn when MILC asks for it. */
+/* Random sources that were drawn before MILC requests them: copies the next one to dest. If none is left, draw(dest,
+ * parity) draws more. Returns 0 if there is none. NULL: each source is drawn when MILC requests it. */
 extern int (*milcgpu_drawn_ahead)(su3_vector *dest, int parity, void (*draw)(su3_vector *, int));
 
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
     void *what;
 } milcgpu_drawing;
 
-/* Draws into `field`, by all threads or, for a reason (why_own), by MILC's own routine. */
+/* Draws into `field` with all threads, or with MILC's own routine if why_own gives a reason. */
 void milcgpu_draw(const milcgpu_drawing *drawing, milcgpu_output field, const char *why_own);
 
 #endif

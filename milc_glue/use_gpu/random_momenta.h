@@ -1,4 +1,4 @@
-/* Random momenta in the sites, for programs that have them (md.c, pure_gauge.c). */
+/* Random momenta in the sites, for programs with momenta there (md.c, pure_gauge.c). */
 #ifndef MILCGPU_GLUE_RANDOM_MOMENTA_H
 #define MILCGPU_GLUE_RANDOM_MOMENTA_H
 

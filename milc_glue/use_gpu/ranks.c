@@ -1,5 +1,5 @@
-/* The message passing that this MILC was built with, lent to the library, which has none of its own: so one library
- * serves every MPI. MILC's compiler is the one that finds mpi.h. With QMP the messages go by the MPI below it. */
+/* Lends the library the message passing that this MILC was built with. The library has none of its own, so one library
+ * serves every MPI. MILC's compiler finds mpi.h. With QMP, messages go through the MPI below it. */
 #include "glue.h"
 #include "milcgpu_milc.h"
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static struct {
     int rank, size; /* on this host, of all jobs of this program */
-    /* The library's messages and the plugin's, each in a communicator of its own, and away from MILC's. */
+    /* The library's messages and the plugin's have separate communicators, which MILC does not use. */
     MPI_Comm own[2];
     milcgpu_messages tables[2];
 } node = {0, 1, {MPI_COMM_NULL, MPI_COMM_NULL}, {{0}}};
@@ -40,7 +40,7 @@ void milcgpu_stop_all_ranks(void) {
     terminate(1);
 }
 
-/* The one place where all ranks of all jobs are together: jobs reach their first solve at different times, or never. */
+/* The only place where all ranks of all jobs meet: jobs reach their first solve at different times, or never. */
 static void find_node_rank(void) {
     int has_begun = 0;
     if (MPI_Initialized(&has_begun) == MPI_SUCCESS && has_begun)
@@ -64,7 +64,7 @@ void milcgpu_stop_all_ranks(void) { terminate(1); }
 
 static void find_node_rank(void) {
 #if !defined(MPI_COMMS) && !defined(QMP)
-    /* What counts the copies that a launcher has started, and which of them this is. */
+    /* The variables that count the copies that a launcher has started and number this one. */
     static const char *const counts[3] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
     static const char *const numbers[3] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
     int k;
@@ -94,7 +94,7 @@ void __wrap_initialize_machine(int *argc, char ***argv) {
     }
 }
 
-/* Handlers of exit() run when no message passes any more. */
+/* Handlers of exit() run after message passing has ended. */
 void __wrap_normal_exit(int status) {
     milcgpu_plugin_exit();
     give_communicators_back();
@@ -125,10 +125,11 @@ int milcgpu_or_end(int made) {
 
 void milcgpu_end_without(const char *routine) {
     if (this_node == 0)
-        fprintf(stderr,
-                "milcgpu: MILC's own %s is to be called, but is not in this program: the run ends. Add the object that "
-                "has it to the make target of this program\n",
-                routine);
+        fprintf(
+            stderr,
+            "milcgpu: this call needs MILC's own %s, which is not in this program: the run ends. Add the object that "
+            "has it to the make target of this program\n",
+            routine);
     milcgpu_stop_all_ranks();
 }
 

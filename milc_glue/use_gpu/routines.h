@@ -1,6 +1,5 @@
-/* What each file of the glue includes last: MILC's own routines of its section of routines.def, __real_X, and those
- * that take their place, __wrap_X. X itself is declared here, too: a compiler that has seen MILC's declaration stops
- * where the two differ. */
+/* Every file of the glue includes this last: for its section of routines.def, MILC's own routines __real_X, and the
+ * replacements __wrap_X. X itself is declared, too, so the compiler stops if MILC declares it otherwise. */
 #ifndef MILCGPU_GLUE_ROUTINES_H
 #define MILCGPU_GLUE_ROUTINES_H
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# What a program of MILC's gets of the glue. Called in the folder of the build (milc_gpu.mk):
+# Selects the parts of the glue that a program of MILC's gets. milc_gpu.mk calls it in the folder of the build:
 #
 #   sh select.sh PROGRAM LIBRARY_FOLDER 'COMPILER' FLAGS OF MILC'S C FILES...
 #
-# Says one line to the user, and writes
-#   milcgpu_glue  a line for each file of the glue that is compiled: its name without .c, and more flags for it
+# Prints one line for the user, and writes
+#   milcgpu_glue  a line for each file of the glue to compile: its name without .c, and more flags for it
 #   milcgpu_link  the words of the link line
-# Both are empty for a program that has nothing to take over. Status 1, after words: the build must stop.
+# Both are empty if the program has no routine that the glue wraps. Status 1, after a message: the build must stop.
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1 library=$2 cc=$3
 shift 3
@@ -26,7 +26,7 @@ sections() { # GENERATION FILES: the flags for these files
     shift
     printf -- ' -DMILCGPU_GLUE_%s' "$@"
 }
-table() { # GENERATION FILES FLAGS...: the lines of routines.def
+table() { # GENERATION FILES FLAGS...: prints the lines of routines.def
     # shellcheck disable=SC2086
     of=$(sections "$1" $2)
     shift 2
@@ -42,7 +42,7 @@ find_generation() { # FILES MILC'S_FLAGS...
     done
     return 1
 }
-sections_of() { # FILE: those that it is compiled with
+sections_of() { # FILE: the sections that it is compiled with
     case $1 in
     program) echo "$files" ;;
     sites) case " $files " in *' md '*) echo md ;; *) echo sites ;; esac ;;
@@ -50,7 +50,7 @@ sections_of() { # FILE: those that it is compiled with
     *) echo "$1" ;;
     esac
 }
-# Says what differs, as the generation that fits best has it.
+# Prints the declarations that differ from the generation that fits best, and stops.
 refuse() { # MILC'S_FLAGS...
     fewest=
     for generation in $generations; do
@@ -66,7 +66,7 @@ refuse() { # MILC'S_FLAGS...
         echo "milcgpu: MILC declares $name otherwise than milcgpu expects. milcgpu knows MILC's $known"
         table "$best" "$files" '-DMILCGPU_WRAPPED(result,routine,arguments)=result routine arguments' \
             '-DMILCGPU_OF_PROGRAM(result,routine,arguments)=result routine arguments' \
-            '-DMILCGPU_CALLED(result,routine,arguments)=result routine arguments' |
+            '-DMILCGPU_CALLED(result,routine,arguments)=result routine arguments' '-DMILCGPU_WHY(row,reason)=' |
             sed -n "s/^ *\(.*[ *]$name *(.*\)/milcgpu: expected: \1/p" | tr -s ' '
         earlier=':[0-9]+: note: previous declaration'
         sed -n -E "s/^(.*)$earlier of '$name' with type '([^']*)'.*/milcgpu: MILC's: \2, \1/p
@@ -80,7 +80,7 @@ refuse() { # MILC'S_FLAGS...
     exit 1
 } >&2
 
-# Of a file that the program has the feature for, and that its headers do not fit.
+# Prints which feature of the program stays with MILC, because MILC's headers do not fit the file of the glue.
 say_left() {
     case $file in
     md) stays='molecular dynamics stays' ;;
@@ -93,7 +93,7 @@ say_left() {
     cat milcgpu_differs
 } >&2
 
-# Of routines that are taken over, but that MILC has no longer under these names.
+# Prints the wrapped routines that this MILC does not declare under these names.
 say_undeclared() {
     for name in $(sed -n -E "s/.*error: ('([A-Za-z0-9_]+)' undeclared|use of undeclared identifier '([A-Za-z0-9_]+)').*/\2\3/p" milcgpu_said |
         sort -u); do
@@ -101,12 +101,12 @@ say_undeclared() {
     done
 } >&2
 
-has_object() { # NAME: one of MILC's makefile (OBJECTS)
+has_object() { # NAME: whether MILC's makefile has it in OBJECTS
     case " $MILCGPU_OBJECTS " in *" $1.o "*) return 0 ;; *) return 1 ;; esac
 }
 
 files='start ranks memory program offload' more_flags=
-# The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too.
+# The preprocessor decides. Its messages are dropped, because a missing header is an answer, too.
 # shellcheck disable=SC2086
 case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
 *milcgpu_serves_flow*)
@@ -137,7 +137,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
         echo "milcgpu: the compiler of this make cannot be run: $cc (MY_CC=... names another, as MY_CC=gcc)" >&2
         exit 1
     fi
-    # Without fermions of these kinds: what its objects and headers have.
+    # Without these fermions, the program's objects and headers decide.
     set -- "$@" -DMILCGPU_WITHOUT_FERMIONS
     more_flags=-DMILCGPU_WITHOUT_FERMIONS what= were=$files
     if { has_object gaugefix || has_object gaugefix2; } && compiles probe.c -DMILCGPU_PROBE_gauge_fix "$@"; then
@@ -170,7 +170,7 @@ else
     ! compiles probe.c "-DMILCGPU_PROBE_lattice_file -DMILCGPU_FEATURE" "$@" || say_left
 fi
 
-# All files by one generation; or, of a MILC between two of them, each that shares nothing with others by its own.
+# All files by one generation. For a MILC between two generations, a file that shares nothing with others gets its own.
 units=$(echo "$files" | tr ' ' ,)
 if ! find_generation "$files" "$@"; then
     core="" alone=""

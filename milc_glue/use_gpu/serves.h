@@ -1,9 +1,8 @@
-/* Whether a program has what milcgpu takes over: staggered solves with fat and long links, of MILC's own CPU routines,
- * the gradient flow of wilson_flow, whose integrator has a number (GF_INTEGRATOR), or HYP smearing of hvy_qpot
- * (HYP_3D_SMEARING). It is asked twice: by the make
- * fragment, through the preprocessor, before it compiles and links anything, and by glue.h. A program without
- * quark_action.h has no staggered fermions; one of another action (EO_TYPE) has other links.
- */
+/* Whether a program has something that milcgpu replaces: staggered solves with fat and long links by MILC's own CPU
+ * routines; the gradient flow of wilson_flow, whose integrator has a number (GF_INTEGRATOR); HYP smearing of hvy_qpot
+ * (HYP_3D_SMEARING). The make fragment runs the preprocessor on this file before it compiles and links anything; glue.h
+ * includes it, too. A program without quark_action.h has no staggered fermions; a program with another action (EO_TYPE)
+ * has other links. */
 #ifndef MILCGPU_SERVES_H
 #define MILCGPU_SERVES_H
 
@@ -29,7 +28,7 @@ typedef int milcgpu_serves_hyp;
 
 #ifdef FERM_ACTION
 #if FERM_ACTION == HISQ || FERM_ACTION == FN_TYPE
-typedef int milcgpu_serves; /* the fragment looks for these names */
+typedef int milcgpu_serves; /* the make fragment looks for these names */
 #define MILCGPU_SERVES 1
 #endif
 #endif

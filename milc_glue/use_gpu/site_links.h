@@ -1,4 +1,4 @@
-/* The gauge field in the sites, as it is. */
+/* The gauge field in the sites, without change of phases. */
 #ifndef MILCGPU_SITE_LINKS_H
 #define MILCGPU_SITE_LINKS_H
 
@@ -11,13 +11,13 @@ static inline milcgpu_field links_of_sites(void) {
     return field;
 }
 
-/* What a routine writes that changes them. */
+/* The outputs of a routine that changes them. */
 static inline milcgpu_output output_of_links(void) {
     const milcgpu_output output = {lattice[0].link, 4 * sizeof(su3_matrix), sites_on_node, sizeof(site), NULL};
     return output;
 }
 
-/* NULL: there is no room on a rank, which a line says. */
+/* NULL if a rank has no room, after a line in the log. */
 static inline su3_matrix *copy_of_links(void) {
     su3_matrix *const copy =
         (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix), "a comparison of links");
@@ -27,7 +27,7 @@ static inline su3_matrix *copy_of_links(void) {
     return copy;
 }
 
-/* compare() of a call whose first output they are. */
+/* compare() for a call whose first output is these links. */
 static inline int compare_site_links(const milcgpu_call *call) {
     void *ours[1] = {copy_of_links()}, *theirs[1] = {call->outputs[0].theirs};
     const int good =

@@ -1,16 +1,17 @@
-/* Who has the newest of the gauge field and the momenta, and rephase. Both stay on the device from one routine to the
- * next (updates.c, fermion_force.c); a routine that MILC does asks for the host's copy first (milcgpu_need), and what
- * MILC writes is announced. Links on the device have phases in always; those in the sites as phases_in says. */
+/* Which copy of the gauge field and the momenta is the newest, and rephase. Both fields stay on the device from one
+ * routine to the next (updates.c, fermion_force.c). A routine that MILC does first calls milcgpu_need for the host's
+ * copy, and MILC's writes are announced to the plugin. Links on the device always include the phases; phases_in says
+ * whether the links in the sites do. */
 #include "sites.h"
 
 #include "routines.h"
 
 #ifdef MILCGPU_GLUE_md
 static struct {
-    int making_links; /* calls that make fermion links of the gauge field in the sites, one in another */
+    int making_links; /* running calls that make fermion links of the gauge field in the sites, which may be nested */
     int were_out;     /* phases, while links are made again */
 } state;
-int milcgpu_in_trajectory = 0, milcgpu_only_offloaded_read = 0;
+milcgpu_running_calls milcgpu_running;
 
 milcgpu_plugin_lattice milcgpu_in_sites(void) {
     const int real = MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE;
@@ -44,10 +45,10 @@ void milcgpu_put_phases_back(int were_out) {
         milcgpu_original(rephase)(OFF);
 }
 
-/* Phases in and out are a matter of the host's copy. Where that is old and nobody reads it, only the word changes. */
+/* Only the host's copy has phases in or out. If that copy is old and nobody reads it, only phases_in changes. */
 static void put_phases(int flag) {
-    if (!milcgpu_originals.on_sites && milcgpu_only_offloaded_read && milcgpu_plugin_newer_on_device(MILCGPU_LINKS) &&
-        flag != phases_in) {
+    if (!milcgpu_originals.on_sites && milcgpu_running.only_offloaded_read &&
+        milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && flag != phases_in) {
         phases_in = flag;
         return;
     }
@@ -84,7 +85,7 @@ void milcgpu_end_fermion_links(void) {
 }
 
 int milcgpu_may_defer_links(void) {
-    return milcgpu_in_trajectory && state.making_links && milcgpu_sites_stay() && milcgpu_reads_are_known() &&
+    return milcgpu_running.trajectory && state.making_links && milcgpu_sites_stay() && milcgpu_reads_are_known() &&
            !milcgpu_plugin_compare();
 }
 

@@ -1,7 +1,7 @@
 /* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_congrad, ks_multicg_offset_field and dslash_fn_field.
- * quark_invert_control is filled, iterations and total_iters are counted, and the timing lines are printed as MILC's
- * CPU routines do it. */
-#include "solve.h"
+ * These fill quark_invert_control, count iterations and total_iters, and print the timing lines as MILC's CPU routines
+ * do. */
+#include "solve_call.h"
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ su3_vector *milcgpu_copy_of(const su3_vector *f) {
     return (su3_vector *)milcgpu_copy_to_compare(f, sites_on_node * sizeof(su3_vector));
 }
 
-/* MILC tests the relative residual, which is a square root, against relresid squared. */
+/* MILC compares the relative residual, which is a square root, with relresid squared. */
 static double relative_limit(const quark_invert_control *qic) {
     const double asked = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
     return asked * asked;
@@ -60,7 +60,7 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
     print_time("fn", 1, report->iterations, 1187, seconds);
 }
 
-/* Of the sources of a block, the i-th. */
+/* i: number of the source in its block. */
 static void keep_worse(int i, const quark_invert_control *one, quark_invert_control *qic) {
     if (i == 0 || (qic->final_rsq == qic->final_rsq && !(one->final_rsq <= qic->final_rsq))) /* NaN is the worst */
         *qic = *one;
@@ -72,7 +72,7 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     for (i = 0; i < n; i++) {
         quark_invert_control one = asked;
         milcgpu_account(&reports[i], &one, seconds / n);
-        if (n > 1) /* they may share a Krylov space, which does not restart as MILC does */
+        if (n > 1) /* sources may share a Krylov space, which does not restart as MILC does */
             one.converged = reports[i].status == MILCGPU_OK;
         iterations += reports[i].iterations;
         keep_worse(i, &one, qic);
@@ -90,7 +90,7 @@ int milcgpu_account_parity(int parity, int n, const milcgpu_solve_report *report
     qic->parity = parity;
     if (norm > 0) {
         iterations = milcgpu_account_block(n, reports, qic, seconds);
-    } else { /* MILC does not call the solver then */
+    } else { /* then MILC does not call the solver */
         qic->size_r = qic->final_rsq = qic->final_relrsq = 0;
         qic->size_relr = 1;
         qic->final_iters = qic->final_restart = iterations = 0;
@@ -122,14 +122,15 @@ static milcgpu_field source_field(const su3_vector *src) {
     return field;
 }
 
-/* For MILC's own routines. */
+/* What MILC's own solvers read. */
 enum { READS = MILCGPU_SOURCE | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS };
 static const char a_solver[] = "a solver of MILC's";
 
-/* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
+/* After a failure: links that only the device had may be lost. Returns 1 if the call can be tried again with MILC's
+ * links. */
 static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_offloads(); }
 
-/* MILC's own routines end at once without a tolerance. */
+/* Without a tolerance, MILC's own routines end at once. */
 int milcgpu_has_tolerance(double absolute, double relative) {
     return milcgpu_tolerance(absolute, MILC_PRECISION) > 0 || milcgpu_tolerance(relative, MILC_PRECISION) > 0;
 }
@@ -140,7 +141,7 @@ static const char *why_own_solve(const quark_invert_control *qic, const imp_ferm
                                                                : NULL;
 }
 
-/* One source of `sources` that are solved for together. */
+/* One of `sources` sources that are solved together. */
 typedef struct {
     su3_vector *src, *dest;
     quark_invert_control *qic;
@@ -148,7 +149,7 @@ typedef struct {
     imp_ferm_links_t *fn;
     int sources;
     milcgpu_plugin_solve_call call;
-    int iterations; /* the device's; and in the protocol's copy MILC's */
+    int iterations; /* the device's; in the protocol's copy, MILC's */
     milcgpu_output outputs[4];
 } one_solve;
 
@@ -211,7 +212,7 @@ static int solve_block(const milcgpu_call *call, int n, one_solve *solves, quark
     return 1;
 }
 
-/* All sources at once; the worst one's residuals stand for all. */
+/* Solves for all sources at once; qic gets the residuals of the worst. */
 int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, quark_invert_control *qic,
                                        Real mass, imp_ferm_links_t *fn) {
     const int n = nsrc > 0 ? nsrc : 1;
@@ -240,7 +241,8 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     return iterations;
 }
 
-/* Source and solution in `lattice`: they go to the device from there, with the sites' stride. 1: done. */
+/* Source and solution are members of the sites; the device reads them there, with the stride of the sites. Returns 1 if
+ * it is done. */
 static int site_solve(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
                       int *iterations) {
     const int parity = qic->parity;
@@ -302,13 +304,13 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
 typedef struct {
     su3_vector *src, **psim;
     ks_param *ksp;
-    int n; /* masses */
+    int n; /* number of masses */
     quark_invert_control *qic;
     imp_ferm_links_t *fn;
     int parity;
-    double since; /* MILC's call: the line with its seconds comes after the last parity, as MILC has it */
+    double since; /* start of MILC's call: as in MILC, the line with the seconds comes after the last parity */
     milcgpu_plugin_multi_mass_call call;
-    int iterations; /* the device's; and in the protocol's copy MILC's */
+    int iterations; /* the device's; in the protocol's copy, MILC's */
 } masses;
 
 static int compare_masses(const milcgpu_call *call) {
@@ -325,11 +327,11 @@ static void multicg_by_milc(masses *m) {
     m->iterations = milcgpu_original(ks_multicg_offset_field_cpu)(m->src, m->psim, m->ksp, m->n, m->qic, m->fn);
 }
 
-/* What MILC's routine leaves behind. */
+/* Does what MILC's routine does after a solve. */
 static void account_masses(masses *m, const milcgpu_multi_mass_report *report, const milcgpu_shift_report *shifts) {
     const int another = m->qic[0].parity == EVENANDODD && m->parity == EVEN;
     quark_invert_control *const qic = m->qic;
-    int j, low = 0, stopped; /* by the limit */
+    int j, low = 0, stopped; /* by the limit of iterations */
     for (j = 0; j < m->n; j++)
         if (m->ksp[j].offset < m->ksp[low].offset)
             low = j;
@@ -362,8 +364,8 @@ static int solve_masses(masses *m) {
     return 1;
 }
 
-/* One parity of the multi-mass CG. Every mass is brought to its own true residual here, so the refinement that MILC
- * does afterwards, a solve for each mass, finds nothing left to do. */
+/* One parity of the multi-mass CG. The device brings every mass to its own true residual, so MILC's refinement
+ * afterwards, one solve for each mass, has nothing left to do. */
 static int multicg(masses m) {
     const int n = m.n, limit = m.qic[0].max * m.qic[0].nrestart;
     double offsets[n], tolerances[n], relative_tolerances[n];

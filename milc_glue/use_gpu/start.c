@@ -1,5 +1,5 @@
-/* Tells the plugin what MILC this is and how its sites lie, when the first routine is called; and what every wrapper
- * does around MILC's original. */
+/* Starts the plugin at the first offloaded routine: describes this MILC and the layout of its sites. Also what every
+ * wrapper does around MILC's original routine. */
 #include "glue.h"
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct {
     int *map;
 } map_work;
 
-/* 1: MILC contradicts itself. */
+/* 1: MILC's layout contradicts itself */
 static int map_part(void *what, size_t from, size_t to) {
     const map_work *w = (const map_work *)what;
     size_t l;
@@ -98,18 +98,16 @@ int milcgpu_offloads(void) {
 
 milcgpu_running_originals milcgpu_originals;
 
-enum { MOST_NESTED = 8 };
-static struct {
-    double since[MOST_NESTED]; /* when each began, one in another */
-    int depth;
-} running;
+static double *start_at(int depth) {
+    return &milcgpu_originals.since[depth % (int)(sizeof milcgpu_originals.since / sizeof *milcgpu_originals.since)];
+}
 
 void milcgpu_enter_original(milcgpu_routine routine) {
     milcgpu_plugin_original(routine, 1);
-    running.since[running.depth++ % MOST_NESTED] = milcgpu_plugin_seconds();
+    *start_at(milcgpu_originals.depth++) = milcgpu_plugin_seconds();
 }
 double milcgpu_leave_original(milcgpu_routine routine) {
-    const double seconds = milcgpu_plugin_seconds() - running.since[--running.depth % MOST_NESTED];
+    const double seconds = milcgpu_plugin_seconds() - *start_at(--milcgpu_originals.depth);
     milcgpu_plugin_original(routine, 0);
     return seconds;
 }

@@ -5,12 +5,12 @@
 #include "routines.h"
 
 #ifdef ANISOTROPY
-#define COUPLING 0.0 /* not used: two couplings */
+#define COUPLING 0.0 /* unused: there are two couplings */
 #else
 #define COUPLING beta
 #endif
 
-/* MILC of 2025 does not free asqtad links that it marks as to be kept, though nobody can reach them any more. */
+/* MILC of 2025 does not free asqtad links that are marked to be kept, although no code can reach them any more. */
 static void invalidate_links(fermion_links_t *fl) {
 #if MILCGPU_MILC >= 3 && FERM_ACTION != HISQ
     imp_ferm_links_t *fn = milcgpu_there(get_fm_links)(fl, 0);
@@ -20,7 +20,7 @@ static void invalidate_links(fermion_links_t *fl) {
     invalidate_fermion_links(fl);
 }
 
-/* A call on the sites, which may stay on the device. */
+/* A call on the sites, whose fields may stay on the device. */
 static milcgpu_call call_on_sites(milcgpu_routine row, const char *name, int reads, int writes) {
     const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = name, .reads = reads, .writes = writes,
                                               .stay = milcgpu_sites_stay, .compare = milcgpu_compare_gauge);
@@ -70,7 +70,7 @@ static void gauge_force_by(void (*original)(Real, field_offset), Real eps, field
     milcgpu_loops loops;
     milcgpu_call call = call_on_sites(MILCGPU_GAUGE_FORCE_KS, "imp_gauge_force", MILCGPU_BOTH, MILCGPU_MOMENTA);
     call.why_own = !milcgpu_known_action(&loops) ? MILCGPU_OTHER_LOOPS
-                   : mom_off != F_OFFSET(mom)    ? "MILC's own: these momenta are not those of the sites"
+                   : mom_off != F_OFFSET(mom)    ? "MILC's own: these momenta are not the momenta of the sites"
                                                  : NULL;
     milcgpu_offload(&call, gauge_force_by_device(&call, &loops, eps), original(eps, mom_off));
 }
@@ -81,7 +81,7 @@ void __wrap_imp_gauge_force(Real eps, field_offset mom_off) {
     gauge_force_by(milcgpu_original(imp_gauge_force), eps, mom_off);
 }
 
-/* If a link is no SU(3) matrix, MILC's routine repeats the call and prints its words. */
+/* If a link is not an SU(3) matrix, MILC's routine repeats the call and prints its message. */
 static int reunitarize_by_device(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_reunitarize_report report;
@@ -92,8 +92,8 @@ void __wrap_reunitarize_ks(void) {
     milcgpu_offload(&call, reunitarize_by_device(), milcgpu_original(reunitarize_ks)());
 }
 
-/* About the action of a site of a random field. Rounding is compared with the action plus this, because the action may
- * vanish. */
+/* Approximate action of a site of a random field. The action may vanish, so rounding is compared with the action plus
+ * this. */
 #define ACTION_OF_SITE 16.
 
 static int device_action(const milcgpu_loops *loops, double *action) {
@@ -118,7 +118,7 @@ static int compare_actions(const milcgpu_call *call) {
     return milcgpu_compare_numbers(call, ours_and_theirs[0] + ACTION_OF_SITE * volume,
                                    ours_and_theirs[1] + ACTION_OF_SITE * volume);
 }
-/* The links on the device have phases in, so those on the host need not change for it. */
+/* The links on the device include the phases, so the host's links need not change. */
 static double action_by_device(int of_phases_in) {
     milcgpu_loops loops;
     double actions[2] = {0, 0}; /* the device's, MILC's */
@@ -133,8 +133,8 @@ static double action_by_device(int of_phases_in) {
 double __wrap_imp_gauge_action(void) { return action_by_device(0); }
 double milcgpu_gauge_action_phases_in(void) { return action_by_device(1); }
 
-/* On the device if it has the newest links, or if the trajectory's next routine takes them there: otherwise MILC's own
- * costs less than the copy. MILC's links have phases or not, as phases_in says. */
+/* The device measures if it has the newest links, or if the next routine of the trajectory copies them there; otherwise
+ * MILC's own routine costs less than the copy. phases_in says whether MILC's links include phases. */
 static int plaquettes(double *space, double *time) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     if (!milcgpu_plugin_plaquettes(&sites, space, time))
@@ -147,7 +147,7 @@ static int plaquettes(double *space, double *time) {
 }
 void __wrap_d_plaquette(double *space, double *time) {
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS);
-    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_in_trajectory && phases_in == ON))
+    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON))
         call.why_own = MILCGPU_SAID_AT_START;
     milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
 }
@@ -186,7 +186,7 @@ static int gauge_measurement(const milcgpu_plugin_lattice *sites, measurement *m
     return done;
 }
 
-/* MILC's lines; returns the action. */
+/* Prints MILC's lines; returns the action. */
 static double print_measurement(const measurement *m) {
     const char *const average = MILC_PRECISION == 1 ? "\t%e" : "\t%.16e";
     const int kinds = milcgpu_there(get_nloop)();
@@ -210,7 +210,7 @@ static double print_measurement(const measurement *m) {
     return action;
 }
 
-/* MILC's routine prints what it measures, so its parts are called. */
+/* MILC's routine prints what it measures, so its parts are called instead. */
 static void own_measurement(const measurement *m, double action, double *numbers) {
     complex loop = {m->polyakov[0], m->polyakov[1]};
     milcgpu_original(d_plaquette)(&numbers[1], &numbers[2]);
@@ -221,8 +221,8 @@ static void own_measurement(const measurement *m, double action, double *numbers
     numbers[4] = loop.imag;
 }
 
-/* The number that differs most. Of the loops their weighted sum, which is MILC's action. All may vanish, so the largest
- * value of a trace, or the action of a site, is added. */
+/* Compares the number that differs most. For the loops this is their weighted sum, which is MILC's action. All numbers
+ * may vanish, so the largest value of a trace, or the action of a site, is added to each. */
 enum { NUMBERS = 5 };
 typedef struct {
     measurement m;
@@ -272,8 +272,8 @@ void __wrap_g_measure(void) {
 
 #if MILCGPU_MILC >= 2
 void __wrap_g_measure_ks(void) {
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     milcgpu_original(g_measure_ks)();
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
 }
 #endif

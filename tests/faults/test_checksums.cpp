@@ -58,9 +58,9 @@ struct Looked {
         device.copy_to_device(x.data(), ones.data(), x.bytes());
         const DeviceArray<double> norms(device, 2, "test");
         const DeviceArray<uint64_t> sums(device, NormalOperator::most_checksums, "test");
-        residual(device, A, 0.3, x, x, between, r, norms.data());
+        residual(device, A, 0.3, {x, x, between, r}, norms.data());
         for (int times = 0; times < 2; ++times) // what was there before does not count
-            residual(device, A, 0.3, x, x, between, r, norms.data() + 1, sums.data());
+            residual(device, A, 0.3, {x, x, between, r}, norms.data() + 1, sums.data());
         const std::vector<double> norm = norms.to_host();
         norm_error = std::fabs(norm[1] / norm[0] - 1);
         const std::vector<uint64_t> host = sums.to_host();
@@ -166,7 +166,7 @@ TEST_CASE("checksums are taken only where a kernel can, of links whose padding i
     HalfCall call;
     call.in = in, call.out = out, call.checksums = sums.data();
     try {
-        A.first_half(looked.device, call);
+        A.apply_half(looked.device, call, Epilogue::plain);
         FAIL("the first half took checksums");
     } catch (const Error &error) {
         CHECK(error.status() == Status::bad_argument);

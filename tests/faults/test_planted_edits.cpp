@@ -28,8 +28,8 @@ double relative_difference(const std::vector<double> &a, const std::vector<doubl
 // As if nothing had been on the device before.
 void forget_all() {
     Plugin &p = plugin();
-    p.links->drop_all(), p.meson_links->drop_all(), p.wilson->drop(), p.eigenvectors->drop_all(), p.quarks->drop_all();
-    p.known.clear();
+    p.links->drop_all(), p.meson_links->drop_all(), p.wilson->drop(), p.eigenvectors->drop_all();
+    p.vectors.drop_copies(), p.vectors.forget_solutions();
     milcgpu_plugin_host_wrote(MILCGPU_LINKS | MILCGPU_MOMENTA);
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("a wait inside a kernel times out, is named, and the device stays usab
         HalfCall call;
         call.in = between, call.out = call.x = call.z = r, call.s = s;
         call.cg = cg.data();
-        A.second_half(device, call, Epilogue::step);
+        A.apply_half(device, call, Epilogue::step);
         try {
             device.synchronize();
             FAIL("the wait ended without a word");

@@ -1,5 +1,5 @@
 // clang's libFuzzer on the readers of files: tests.mk builds it, test_fuzz.cpp runs it. The first byte of an input
-// chooses the reader. By hand: build/host/fuzz FOLDER, where FOLDER keeps what was found; the first files are made
+// chooses the reader. By hand: build/host/fuzz FOLDER; it writes its first files to FOLDER and keeps its findings
 // there.
 #include "tests/fuzz_support.h"
 #include <cstdint>

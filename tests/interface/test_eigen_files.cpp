@@ -1,5 +1,5 @@
 // Eigenvectors in MILC's files: the same bytes again, on ranks too, and files that do not hold are refused.
-#include "examples/mode_line.h"
+#include "examples/lib/mode_line.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/solve/eigen_file.h"
 #include "milc_glue/solve/eigen_handle.h"
@@ -245,8 +245,8 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     }
     write_bytes(made.path, whole);
     Handle read;
-    CHECK(made.read(read, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
-    CHECK(has(milcgpu_last_error(), "must be MILCGPU_SINGLE (2) or"));
+    CHECK(made.read(read, 4) == MILCGPU_BAD_ARGUMENT);
+    CHECK(has(milcgpu_last_error(), "must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or"));
     CHECK(made.read(read, 0, -1) == MILCGPU_BAD_ARGUMENT);
     // Other links.
     const AsqtadLinks other = asqtad_links(made.session.lattice, 6);

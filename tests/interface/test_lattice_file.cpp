@@ -1,6 +1,8 @@
 // Gauge and vector files: what is written can be read, and what is damaged is refused with a reason.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -8,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "milc_glue/api/milcgpu_file.h"
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/lime.h"
@@ -113,6 +115,54 @@ std::string file_by_hand(const Lattice &of, const Gauge &links, const std::strin
     head += time + std::string(64 - time.size(), '\0');
     put(head, 0), put(head, sums[0]), put(head, sums[1]);
     return head + data;
+}
+
+// A NERSC archive, written down line by line. Numbers are in `order` (BIG or LITTLE), which the head may leave out.
+struct Nersc {
+    int rows = 3, real_bytes = 4;
+    std::string order = "BIG", floating = "";
+    double plaquette = NAN;
+    std::string time = "now";
+
+    template <class Real> std::string data(const Gauge &links, std::uint32_t &sum) const {
+        std::string data;
+        for (const auto &link : links)
+            for (int row = 0; row < rows; ++row)
+                for (const auto &e : link.e[row])
+                    for (const Real part : {Real(e.real()), Real(e.imag())}) {
+                        char bytes[sizeof part];
+                        std::memcpy(bytes, &part, sizeof part);
+                        for (std::size_t k = 0; k < sizeof part; k += 4) {
+                            std::uint32_t word;
+                            std::memcpy(&word, bytes + k, 4);
+                            sum += word;
+                        }
+                        if (order == "BIG")
+                            std::reverse(bytes, bytes + sizeof part);
+                        data.append(bytes, sizeof part);
+                    }
+        return data;
+    }
+    std::string file(const Lattice &of, const Gauge &links) const {
+        std::uint32_t sum = 0;
+        const std::string all = real_bytes == 8 ? data<double>(links, sum) : data<float>(links, sum);
+        std::ostringstream head;
+        head << "BEGIN_HEADER\nHDR_VERSION = 1.0\nDATATYPE = 4D_SU3_GAUGE" << (rows == 3 ? "_3x3" : "")
+             << "\nSTORAGE_FORMAT=1.0\n";
+        for (int mu = 0; mu < 4; ++mu)
+            head << "DIMENSION_" << mu + 1 << " =  " << of.n[mu] << " \nBOUNDARY_" << mu + 1 << " = PERIODIC\n";
+        head.precision(12);
+        if (!std::isnan(plaquette))
+            head << "PLAQUETTE = " << plaquette << "\n";
+        head << "CHECKSUM = " << std::hex << sum << "\nCREATION_DATE = " << time
+             << "\nFLOATING_POINT = " << (floating != "" ? floating : (real_bytes == 8 ? "IEEE64" : "IEEE32") + order)
+             << "\nEND_HEADER\n";
+        return head.str() + all;
+    }
+};
+double plaquette_of(const Lattice &of, const Gauge &links) {
+    const PlaquetteParts parts = plaquette_parts(of, links);
+    return (parts.space_space + parts.space_time) / 2;
 }
 
 // Shares of several pages and pieces on the smallest lattices.
@@ -442,6 +492,153 @@ TEST_CASE("gauge files by the C interface, with sites in another order and a pit
     }
 }
 
+TEST_CASE("NERSC archives are read in both byte orders and precisions, with two rows or three, by all ranks",
+          "[lattice_file][ranks][smoke][sanitize]") {
+    const TemporaryFile file;
+    for (const Cut &cut : cuts) {
+        const Lattice of{cut.whole};
+        const Gauge links = random_gauge(of, 12);
+        for (const Nersc &form : {Nersc{}, Nersc{2, 4, "LITTLE"}, Nersc{3, 8, "LITTLE"}, Nersc{2, 8},
+                                  Nersc{3, 4, "BIG", "IEEE32"}, Nersc{2, 4, "LITTLE", "IEEE32"}}) {
+            CAPTURE(cut.ranks(), form.rows, form.real_bytes, form.order, form.floating);
+            file.set(form.file(of, links));
+            std::vector<double> worst(std::size_t(cut.ranks()), INFINITY);
+            CHECK(tests::all_well(tests::on_ranks(cut.ranks(), [&](milcgpu::Ranks &ranks) {
+                const milcgpu_layout layout = tests::layout_on_grid(cut.whole, cut.grid, ranks.rank());
+                const auto head = milcgpu::common_head(ranks, file.name(), cut.whole, 72);
+                std::vector<double> part(72 * examples::places_of(layout).size());
+                milcgpu::require_sums(file.name(), head,
+                                      milcgpu::read_sites(ranks, cut.box(ranks.rank()), file.name(), head,
+                                                          {part.data(), true, 576}, milcgpu::Readers::everyone, fine));
+                const std::vector<double> right = box_of_links<double>(of, links, layout);
+                double &most = worst[std::size_t(ranks.rank())] = 0;
+                for (std::size_t k = 0; k < part.size(); ++k)
+                    most = std::fmax(most, std::fabs(part[k] - right[k]));
+            })));
+            for (const double most : worst)
+                CHECK(most < (form.real_bytes == 8 ? 1e-15 : 2e-7));
+        }
+    }
+}
+
+TEST_CASE("NERSC archives: the plaquette is compared, and what is written can be read", "[lattice_file][smoke]") {
+    const TemporaryFile file;
+    const Gauge links = random_gauge(lattice, 13);
+    const double plaquette = plaquette_of(lattice, links);
+    for (const milcgpu::Backend backend : tests::backends()) {
+        tests::Session<double> session(lattice, backend);
+        std::vector<double> numbers = links_to_milc<double>(lattice, links), read(numbers.size());
+        const milcgpu_field from = session.field(numbers), to = session.field(read);
+        auto said = tests::sized<milcgpu_gauge_file>();
+        const auto status = [&] { return milcgpu_gauge_file_read(session.context, file.name().c_str(), &to, &said); };
+        Nersc by_hand{3, 8};
+        for (const double off : {0.0, 0.9e-5, 1.2e-5, -1.0, 1e300}) {
+            by_hand.plaquette = plaquette + off;
+            file.set(by_hand.file(lattice, links));
+            said.plaquette = 7;
+            CHECK(status() == (std::fabs(off) < 1e-5 ? MILCGPU_OK : MILCGPU_BAD_ARGUMENT));
+            CHECK(said.plaquette == (std::fabs(off) < 1e-5 ? Approx(by_hand.plaquette).epsilon(1e-11) : Approx(7)));
+            CHECK(read == numbers);
+        }
+        CHECK(has(milcgpu_last_error(), "plaquette"));
+        by_hand.plaquette = NAN;
+        file.set(by_hand.file(lattice, links));
+        CHECK(status() == MILCGPU_OK);
+        CHECK(std::isnan(said.plaquette));
+        CHECK(said.format == MILCGPU_FILE_NERSC);
+        CHECK(said.precision == MILCGPU_DOUBLE);
+
+        milcgpu_nersc_spec spec;
+        milcgpu_nersc_defaults(&spec, sizeof spec);
+        spec.ensemble_id = "l2464", spec.ensemble_label = "a = 0.12 fm", spec.sequence_number = 500;
+        for (spec.rows = 0; spec.rows <= 3; spec.rows += spec.rows == 0 ? 2 : 1)
+            for (const int precision : {MILCGPU_SINGLE, MILCGPU_DOUBLE}) {
+                spec.precision = precision;
+                CAPTURE(spec.rows, precision);
+                auto written = tests::sized<milcgpu_gauge_file>();
+                CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, &written) ==
+                      MILCGPU_OK);
+                CHECK(written.plaquette == Approx(plaquette).epsilon(1e-12));
+                const std::string bytes = file.bytes();
+                Nersc expected{spec.rows == 2 ? 2 : 3, precision == MILCGPU_DOUBLE ? 8 : 4};
+                const std::string other = expected.file(lattice, links), end = "END_HEADER\n";
+                CHECK(bytes.substr(bytes.find(end)) == other.substr(other.find(end)));
+                double trace = 0;
+                for (const Matrix &link : links)
+                    for (int k = 0; k < 3; ++k)
+                        trace += link.e[k][k].real() / 3 / double(links.size());
+                const auto number = [&](const std::string &key) {
+                    return std::stod(bytes.substr(bytes.find(key + " = ") + key.size() + 3));
+                };
+                CHECK(number("LINK_TRACE") == Approx(trace).margin(1e-9));
+                CHECK(number("PLAQUETTE") == Approx(plaquette).epsilon(1e-11));
+                CHECK(number("SEQUENCE_NUMBER") == 500);
+                CHECK(has(bytes, "\nENSEMBLE_LABEL = a = 0.12 fm\n"));
+                CHECK(has(bytes, "\nENSEMBLE_ID = l2464\n"));
+                std::fill(read.begin(), read.end(), 7);
+                CHECK(status() == MILCGPU_OK);
+                CHECK(said.checksums[0] == written.checksums[0]);
+                double most = 0;
+                for (std::size_t k = 0; k < read.size(); ++k)
+                    most = std::fmax(most, std::fabs(read[k] - numbers[k]));
+                CHECK(most < (precision == MILCGPU_DOUBLE ? 1e-15 : 2e-7));
+            }
+        const std::string before = file.bytes();
+        spec.rows = 3, spec.precision = MILCGPU_SINGLE, spec.ensemble_id = "two\nlines";
+        CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), "spec.ensemble_id"));
+        const std::string long_text(101, 'x');
+        spec.ensemble_id = nullptr, spec.ensemble_label = long_text.c_str();
+        CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        numbers[100] = NAN, spec.ensemble_label = nullptr;
+        CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
+              MILCGPU_NAN_OR_INF);
+        CHECK(file.bytes() == before);
+    }
+}
+
+TEST_CASE("NERSC archives: damaged files are refused with the reason", "[lattice_file][smoke][sanitize]") {
+    const TemporaryFile file;
+    const std::string good = Nersc{}.file(lattice, random_gauge(lattice, 14));
+    file.set(good);
+    CHECK(milc_refusal(file) == "");
+    const auto refused = [&](const std::string &what, const std::string &with, const std::string &why) {
+        std::string bad = good;
+        bad.replace(bad.find(what), what.size(), with);
+        file.set(bad);
+        const std::string said = milc_refusal(file);
+        INFO(with << ": " << said);
+        CHECK(has(said, why));
+        CHECK(has(said, file.name()));
+    };
+    refused("4D_SU3_GAUGE_3x3", "4D_SU2_GAUGE", "DATATYPE is '4D_SU2_GAUGE'");
+    refused("IEEE32BIG", "IEEE16BIG", "FLOATING_POINT is 'IEEE16BIG'");
+    refused("IEEE32BIG", "IEEE32MIDDLE", "FLOATING_POINT");
+    refused("IEEE32BIG", "IEEE32LITTLE", "checksum");
+    refused("IEEE32BIG", "IEEE64BIG", "the file should have");
+    refused("DIMENSION_3", "DIMENSION_9", "DIMENSION_3");
+    refused("DIMENSION_3 =  6", "DIMENSION_3 =  6x", "DIMENSION_3 is '6x'");
+    refused("DIMENSION_3 =  6", "DIMENSION_3 =  0", "extent 0");
+    refused("DIMENSION_3 =  6", "DIMENSION_3 = 99999999999999999999", "DIMENSION_3");
+    refused("DIMENSION_3 =  6", "DIMENSION_3 = 8", "the file should have");
+    refused("CHECKSUM = ", "CHECKSUM = 123", "CHECKSUM");
+    refused("CHECKSUM = ", "CHECKSUM = z", "CHECKSUM");
+    refused("END_HEADER", "END_HEADRE", "no line END_HEADER");
+    refused("BEGIN_HEADER", "BEGAN_HEADER", "neither a gauge file of MILC's version 5");
+    file.set(good.substr(0, good.size() - 1));
+    CHECK(has(milc_refusal(file), "truncated"));
+    file.set(good.substr(0, 60));
+    CHECK(has(milc_refusal(file), "no line END_HEADER"));
+    file.set(good + "more");
+    CHECK(milc_refusal(file) == "");
+    std::string bad = good;
+    bad[bad.size() - 300] = char(bad[bad.size() - 300] ^ 1);
+    file.set(bad);
+    CHECK(has(milc_refusal(file), "checksum"));
+}
+
 TEST_CASE("version 5: round trip in both byte orders", "[lattice_file][smoke][sanitize]") {
     const TemporaryFile file;
     const Gauge links = random_gauge(lattice, 5);
@@ -614,7 +811,7 @@ TEST_CASE("SciDAC: MILC's samples, and damaged copies of one", "[lattice_file][s
     refused_with(good.substr(0, 200), "truncated");
     bad = good;
     bad[0] = 'X';
-    refused_with(bad, "nor a SciDAC or ILDG file");
+    refused_with(bad, "neither a gauge file of MILC's version 5");
     bad = good;
     bad[bad.find("scidac-private-record-xml") - 16] = 'X';
     refused_with(bad, "no LIME record");

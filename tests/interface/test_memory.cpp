@@ -1,9 +1,8 @@
-// Memory that runs short: what is only kept for later goes first. What handles hold after a failure, what a plan says,
-// and who may call from where.
+// Memory that runs short: what is only kept for later goes first. What handles hold after a failure, and who may call
+// from where.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/solve/kept_solver.h"
-#include "milc_glue/solve/memory_plan.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 #include <cstdlib>
@@ -49,7 +48,7 @@ struct Prepared {
     int given_back() const {
         int lines = 0;
         for (const std::string &line : session.messages)
-            lines += line.find("given back") != std::string::npos;
+            lines += line.find("memory is short: ") != std::string::npos;
         return lines;
     }
 };
@@ -320,57 +319,6 @@ TEST_CASE("a handle's version grows when the precision of its links changes", "[
         CHECK(milcgpu_links_update(p.session.links, &f, &l, &changed) == MILCGPU_OK);
         CHECK(changed == 1);
         CHECK(milcgpu_links_version(p.session.links) == 2);
-    }
-}
-
-TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the largest lattice", "[faults][api]") {
-    using milcgpu::OperatorSpec;
-    const auto spec_of = [](int code) {
-        const Precision p = static_cast<Precision>(code - 1);
-        return OperatorSpec{p, p, 18};
-    };
-    for (const Backend backend : backends())
-        for (const auto &[precise, sloppy] : {std::pair(MILCGPU_DOUBLE, MILCGPU_DOUBLE),
-                                              {MILCGPU_DOUBLE, MILCGPU_SINGLE},
-                                              {MILCGPU_DOUBLE, MILCGPU_HALF},
-                                              {MILCGPU_SINGLE, MILCGPU_SINGLE},
-                                              {MILCGPU_SINGLE, MILCGPU_HALF},
-                                              {MILCGPU_HALF, MILCGPU_HALF}}) {
-            CAPTURE(name(backend), precise, sloppy);
-            const reference::Lattice lattice{{4, 4, 4, 4}};
-            Session<double> session(lattice, backend, 0, 0);
-            milcgpu::Device &device = *session.context->device;
-            const milcgpu_solve_spec spec = solve_spec(1, precise == MILCGPU_DOUBLE ? 1e-10 : 1e-2, precise, sloppy);
-            char text[2000];
-            size_t planned = 0;
-            const size_t in_use = device.used_bytes();
-            REQUIRE(milcgpu_memory_plan(session.context, MILCGPU_DOUBLE, &spec, text, sizeof text, &planned) ==
-                    MILCGPU_OK);
-            CHECK((std::string(text).find("packed") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
-            const AsqtadLinks links = asqtad_links(lattice, 81);
-            REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
-            auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 82));
-            std::vector<double> x(b.size(), 0);
-            const milcgpu_field from = session.field(b), to = session.field(x);
-            REQUIRE(milcgpu_staggered_solve(session.links, &spec, &from, &to, nullptr) == MILCGPU_OK);
-            const milcgpu::MemoryPlan plan = milcgpu::solve_plan(milcgpu::Geometry(lattice.n), Precision::double_, {},
-                                                                 spec_of(precise), spec_of(sloppy));
-            CHECK(device.used_bytes() == in_use + plan.links + plan.packed + plan.vectors);
-            CHECK(planned == in_use + plan.total());
-            CHECK(device.peak_bytes() <= planned + 2048); // sums while links are looked at
-        }
-    // Bytes a site: links 2 * 4 * 18 reals, as many again for the raw copy of one of the two; 14 vectors a parity.
-    for (const std::array<int, 4> &n : {std::array<int, 4>{64, 64, 64, 128}, {1000, 1000, 500, 1}}) {
-        const double sites = double(n[0]) * n[1] * n[2] * n[3];
-        const OperatorSpec both = spec_of(MILCGPU_DOUBLE);
-        const milcgpu::MemoryPlan plan = milcgpu::solve_plan(milcgpu::Geometry(n), Precision::double_, {}, both, both);
-        CHECK(plan.links == Approx(sites * 2 * 72 * 8).epsilon(1e-6));
-        CHECK(plan.raw == Approx(sites * 72 * 8).epsilon(1e-6));
-        CHECK(plan.vectors == Approx(sites / 2 * 15 * 48).epsilon(1e-2));
-        CHECK(plan.total() == plan.links + plan.raw + plan.vectors);
-        const std::string table = milcgpu::table_of(plan, 0);
-        CHECK(table.find("packed") == std::string::npos);
-        CHECK(table.find(milcgpu::format("%10.1f MiB  raw copy", plan.raw / 1048576.0)) != std::string::npos);
     }
 }
 

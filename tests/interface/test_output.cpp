@@ -1,6 +1,6 @@
 // Files that the example programs write: whole or not there; tables whose cells may have commas.
-#include "examples/arguments.h"
-#include "examples/csv.h"
+#include "examples/lib/arguments.h"
+#include "examples/lib/csv.h"
 #include "gpu_kernels/machine/backend/host_segment.h"
 #include "gpu_kernels/machine/backend/quoted.h"
 #include "milc_glue/host/site_records.h"

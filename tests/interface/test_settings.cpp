@@ -16,7 +16,7 @@ using namespace tests;
 
 TEST_CASE("precisions by the size of the lattice", "[plugin]") {
     const auto chosen = [](bool gpu, bool in_double, int sites) {
-        return std::string(automatic_policy(gpu, in_double, sites)->name);
+        return std::string(automatic_policy(gpu, sites, in_double)->name);
     };
     CHECK(chosen(true, true, 65536) == "double-half");
     CHECK(chosen(true, true, 65535) == "double-single");
@@ -208,7 +208,7 @@ TEST_CASE("an unknown name of the environment is reported at the start, with the
     for (const FormerSetting &former : former_settings()) {
         const Environment set{{former.name, "1"}};
         CHECK(has(unknown_names(),
-                  std::string(former.name) + " is set, but there is no such setting any more; say MILCGPU_TEST="));
+                  std::string(former.name) + " is set, but this setting no longer exists; use MILCGPU_TEST="));
         // Each word that it says is one, and MILCGPU_AUTO=0 is said where it stands for one of them.
         const std::string text = former.instead;
         bool by_auto_0 = false;

@@ -1,4 +1,4 @@
-// Compare mode: what is beyond tolerance, and what MILC's own numbers allow.
+// Compare mode: which differences are beyond tolerance, and which ones MILC's own errors allow.
 #include "tests/plugin_support.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
@@ -6,7 +6,7 @@
 
 using namespace tests;
 
-TEST_CASE("compare mode: NaN is beyond tolerance, wherever it stands", "[plugin][compared]") {
+TEST_CASE("compare mode: NaN is beyond tolerance, at any place", "[plugin][compared]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
         Milc milc;
@@ -21,7 +21,7 @@ TEST_CASE("compare mode: NaN is beyond tolerance, wherever it stands", "[plugin]
             CHECK(answer == 0);
             CHECK(has(text, "BEYOND TOLERANCE"));
         };
-        const size_t end = milc.x.size(), sites[] = {0, end / 2 - 1, end / 2, end - 1}; // of both parities
+        const size_t end = milc.x.size(), sites[] = {0, end / 2 - 1, end / 2, end - 1}; // on both parities
         for (const size_t at : sites)
             for (std::vector<double> *field : {&milc.x, &other}) {
                 INFO("real " << at << (field == &other ? " of MILC's" : ""));
@@ -49,7 +49,7 @@ TEST_CASE("compare mode: NaN is beyond tolerance, wherever it stands", "[plugin]
             beyond("several masses", [&] { return milcgpu_plugin_compare_multi_mass(&masses, 10, 1, of_cpu, 10, 1); });
         }
         for (const size_t at : {size_t(0), milc.fat.size() - 1})
-            for (int field = 0; field < 4; ++field) { // two of the GPU's, two of MILC's
+            for (int field = 0; field < 4; ++field) { // two of the GPU, two of MILC
                 std::vector<double> bad = field % 2 == 0 ? milc.fat : milc.lng;
                 bad[at] = NAN;
                 void *links[] = {milc.fat.data(), milc.lng.data(), milc.fat.data(), milc.lng.data()};
@@ -69,7 +69,7 @@ TEST_CASE("compare mode: NaN is beyond tolerance, wherever it stands", "[plugin]
     }
 }
 
-TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly singular links allow",
+TEST_CASE("compare mode allows what MILC's relative residual, its limit and nearly singular links imply",
           "[plugin][compared]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
@@ -93,14 +93,15 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
             UNSCOPED_INFO(text);
             return answer == 1;
         };
-        // MILC's may be the better one: what counts is what was asked for.
+        // MILC's solution may be the better one: the tolerance of the call counts.
         solved(1e-12, 0, 1000);
         std::vector<double> better = milc.x;
         const int iterations = solved(0, 1e-5, 1000);
         CHECK(judged(1, iterations, better, iterations + 9));
-        call.relative_tolerance = 1e-7; // more than it was solved for
+        call.relative_tolerance = 1e-7; // looser than the solve
         CHECK_FALSE(judged(1, iterations, better, iterations + 9));
-        // At the limit one source has MILC's solution. One of several may have come further, and not less far.
+        // At the iteration limit one source has MILC's solution. Several may be closer to the solution than MILC, but
+        // not farther.
         solved(1e-12, 0, 4);
         std::vector<double> less = milc.x;
         solved(1e-12, 0, 5);
@@ -110,7 +111,7 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
         less.swap(milc.x);
         call.solution = Milc::field(milc.x);
         CHECK_FALSE(judged(3, 6, less, 6));
-        // V = diag(1, 1, s): rounding by the square of 1 / s, by singular values only 1 / s times that of V.
+        // V = diag(1, 1, s): the analytic way multiplies the rounding of V by 1 / s^2, singular values by 1 / s alone.
         milcgpu_fatlink_spec spec;
         milcgpu_hisq_defaults(&spec, sizeof spec);
         for (const auto &[s, only, allowed] :
@@ -127,7 +128,7 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
             INFO(s << " " << only << "\n" << text);
             CHECK(answer == allowed);
         }
-        // V of zeros: any unitary matrix is its unitary part. NaN is none.
+        // If V is zero, any unitary matrix is its unitary factor; NaN is not.
         std::vector<double> none(milc.fat.size(), 0), unit = none, minus_unit = none;
         for (size_t k = 0; k < unit.size(); k += 18)
             for (const int diagonal : {0, 8, 16})
@@ -137,15 +138,15 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
             void *ours[] = {gpu.data()}, *theirs[] = {minus_unit.data()};
             return milcgpu_plugin_compare_hisq_links(1, ours, theirs, none.data(), &spec, 1, 1);
         };
-        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero on some links"));
+        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V is zero"));
         unit[7] = NAN;
         said_by([&] { CHECK(zeros_judged(unit) == 0); });
     }
 }
 
-// The reference takes the derivative of W from the equation of the square root. Its error grows with the singular
-// values of V as that of MILC does: to 8e-10 of the force on this random field.
-TEST_CASE("compare mode: the force of HISQ quarks on a smooth and on a random field", "[plugin][compared][md]") {
+// The reference takes the derivative of W from the equation of the square root. Like MILC's, its error grows with the
+// singular values of V: to 8e-10 of the force on this random field.
+TEST_CASE("compare mode judges the force of HISQ quarks on a smooth and on a random field", "[plugin][compared][md]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const size_t volume = lattice.volume();
     for (const bool random : {false, true}) {
@@ -163,7 +164,7 @@ TEST_CASE("compare mode: the force of HISQ quarks on a smooth and on a random fi
         force.n_terms = 1;
         force.residues = &residue;
         force.filter = -1;
-        // The derivative by W, by V and by the gauge field.
+        // The derivatives by W, by V and by the gauge field.
         const reference::HisqLinks hisq = reference::hisq_links(lattice, u, 0);
         const auto second = reference::hisq_asqtad_coefficients();
         reference::Gauge q = reference::path_derivative(lattice, hisq.w, reference::fat_paths, second,
@@ -188,7 +189,7 @@ TEST_CASE("compare mode: the force of HISQ quarks on a smooth and on a random fi
                                 site_x = reference::vector_to_milc<double>(lattice, x);
             const milcgpu_plugin_lattice sites{Milc::field(site_u), Milc::field(site_h)};
             const milcgpu_field source = Milc::field(site_x);
-            for (const double error : {0.0, random ? 1e-7 : 1e-12}) // of one number of MILC's
+            for (const double error : {0.0, random ? 1e-7 : 1e-12}) // of one number of MILC
                 for (const bool knows_v : {true, false}) {
                     site_h.assign(site_h.size(), 0);
                     milcgpu_plugin_host_wrote(MILCGPU_LINKS | MILCGPU_MOMENTA);
@@ -210,7 +211,8 @@ TEST_CASE("compare mode: the force of HISQ quarks on a smooth and on a random fi
 
 namespace {
 
-// MILC's project_su3 in its precision: hits that end when three of them gain less than 1e-5 of the trace. Their number.
+// MILC's project_su3 in its precision; hits end when three of them gain less than 1e-5 of the trace. Returns their
+// number.
 template <class Real> int project_by_hits(std::complex<Real> (&w)[3][3], const std::complex<Real> (&q)[3][3]) {
     const auto trace = [&] {
         Real sum = 0;
@@ -242,8 +244,7 @@ template <class Real> int project_by_hits(std::complex<Real> (&w)[3][3], const s
 
 } // namespace
 
-TEST_CASE("compare mode allows in single precision for the end of an APE projection, and for no more",
-          "[plugin][compared]") {
+TEST_CASE("compare mode in single precision allows the end of an APE projection, and no more", "[plugin][compared]") {
     const Environment environment{{"MILCGPU_BACKEND", "host"}};
     Milc milc;
     milcgpu_milc described = milc.described();
@@ -252,7 +253,7 @@ TEST_CASE("compare mode allows in single precision for the end of an APE project
     const size_t links = milc.fat.size() / 18;
     std::vector<float> in_single, in_double;
     reference::Rng rng(5);
-    double others = 0, same = 0; // the largest difference where hits end elsewhere, and where they do not
+    double others = 0, same = 0; // the largest difference if the numbers of hits differ, and if they agree
     for (size_t k = 0; k < 10 * links; ++k) {
         const auto start = reference::random_su3(rng), noise = reference::random_matrix(rng);
         std::complex<double> w[3][3], q[3][3];
@@ -291,7 +292,7 @@ TEST_CASE("compare mode allows in single precision for the end of an APE project
     CHECK(judged(MILCGPU_APE_SMEAR) == 0);
 }
 
-TEST_CASE("compare mode: smearing that lets rounding grow", "[plugin][compared]") {
+TEST_CASE("compare mode allows for smearing that amplifies rounding", "[plugin][compared]") {
     const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_COMPARE", "1"}};
     Milc milc;
     said_by([&] { REQUIRE(milc.start() == 1); });
@@ -303,7 +304,7 @@ TEST_CASE("compare mode: smearing that lets rounding grow", "[plugin][compared]"
             answer = milcgpu_plugin_compare_smeared_links(MILCGPU_APE_SMEAR, milc.fat.data(), theirs.data(),
                                                           moved.data(), 1, 1);
         });
-        CHECK(has(text, "rounding of the links that are smeared grows to") == (moves > 1e-11));
+        CHECK(has(text, "rounding of the links") == (moves > 1e-11));
         return answer;
     };
     CHECK(judged(0, 1e-13) == 1);

@@ -1,4 +1,4 @@
-// The table of what is still to be made (milc_glue/residency/deferred.h): by hand, and against a model by random steps.
+// The table of deferred values (milc_glue/residency/deferred.h): by hand, and against a model by random steps.
 #include "milc_glue/residency/deferred.h"
 #include "tests/plugin_support.h"
 #include <set>
@@ -7,11 +7,11 @@ using namespace tests;
 
 namespace {
 
-// Values are names; `text` says what was made and dropped, in order.
+// Values are names; `text` records what was made and dropped, in order.
 struct Table {
     DeferredValues values;
     std::string text;
-    std::map<std::string, char> fields; // a name's address is the field's
+    std::map<std::string, char> fields; // the address of a name is the field's address
     const void *at(const std::string &name) { return &fields.try_emplace(name).first->second; }
     std::string name_of(const void *field) const {
         for (const auto &[name, byte] : fields)
@@ -43,11 +43,11 @@ struct Table {
 
 } // namespace
 
-TEST_CASE("deferred: a change of an input makes what depends on it, once, and before the change", "[deferred]") {
+TEST_CASE("deferred: a change of an input makes each value that depends on it, once, before the change", "[deferred]") {
     Table t;
     t.defer({"a", "b"}, {"gauge"});
-    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(t.at("a")); });
-    CHECK(t.values.hand_out(t.at("a"))); // the sum comes first, which needs a and with it b
+    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("a")); });
+    CHECK(t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("a"))); // the sum, which needs a and so b, comes first
     CHECK(t.said() == "a b . sum . ");
     CHECK(t.values.empty());
     CHECK_FALSE(t.values.before_change(t.at("gauge")));
@@ -61,7 +61,8 @@ TEST_CASE("deferred: a change of an input makes what depends on it, once, and be
     CHECK(t.said() == "other . ");
 }
 
-TEST_CASE("deferred: a value that is deferred again each time that it is made is an error, not a loop", "[deferred]") {
+TEST_CASE("deferred: a value that is deferred again each time it is made is an error, not an endless loop",
+          "[deferred]") {
     Table t;
     std::function<void()> again = [&] { t.defer({"a"}, {}, again); };
     again();
@@ -70,7 +71,7 @@ TEST_CASE("deferred: a value that is deferred again each time that it is made is
     CHECK_FALSE(t.values.fulfil(MILCGPU_FERMION_LINKS));
 }
 
-TEST_CASE("deferred: what MILC frees is not made, its siblings and others are", "[deferred]") {
+TEST_CASE("deferred: what MILC frees is not made; values of the same maker and others are", "[deferred]") {
     Table t;
     t.defer({"a", "b"}, {});
     t.defer({"c"}, {});
@@ -80,16 +81,22 @@ TEST_CASE("deferred: what MILC frees is not made, its siblings and others are", 
     CHECK(t.values.find(MILCGPU_FERMION_LINKS, t.at("b")) != nullptr);
     CHECK_FALSE(t.values.fulfil(MILCGPU_FERMION_LINKS, t.at("a")));
     t.values.drop(MILCGPU_FERMION_LINKS, t.at("b"));
-    CHECK(t.said() == "-b . "); // the maker goes with the last of its fields
-    t.defer({"c"}, {});         // another one in the same address
+    CHECK(t.said() == "-b . "); // the maker is dropped with the last of its fields
+    t.defer({"c"}, {});         // another value at the same address
     CHECK(t.said() == ". ");
     t.defer(
-        {"c"}, {}, [] {}, MILCGPU_ZEROS); // of another kind: both
+        {"c"}, {}, [] {}, MILCGPU_ZEROS); // another kind: both kinds are dropped
     CHECK(t.values.fulfil(DeferredValues::any_kind, t.at("c")));
     CHECK(t.said() == "c . c . ");
+    t.defer(
+        {"vector"}, {}, [] {}, MILCGPU_EIGENVECTORS); // MILC has freed it without a word, and links are there
+    CHECK_FALSE(t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("vector")));
+    CHECK(t.said().empty());
+    t.values.drop(MILCGPU_EIGENVECTORS);
+    CHECK(t.said() == "-vector . ");
 }
 
-TEST_CASE("deferred: to fill a field is no change of it, and a value without a maker waits for its owner",
+TEST_CASE("deferred: filling a field is no change of it, and a value without a maker waits for its owner",
           "[deferred]") {
     Table t;
     t.defer({"a"}, {}, [&] { CHECK_FALSE(t.values.before_change(t.at("a"))); });
@@ -104,31 +111,32 @@ TEST_CASE("deferred: to fill a field is no change of it, and a value without a m
     CHECK(t.values.empty());
 }
 
-TEST_CASE("deferred: by random steps every field that is read is what it was when it was asked for", "[deferred]") {
+TEST_CASE("deferred: after random steps each field that is read has the value at the time of its request",
+          "[deferred]") {
     reference::Rng rng{17};
     constexpr int fields = 6;
     for (int sequence = 0; sequence < 300; ++sequence) {
         DeferredValues table;
-        std::array<long, fields> there{}, wanted{}; // what the fields hold, and what MILC is to see
+        std::array<long, fields> there{}, wanted{}; // the fields' contents, and the contents that MILC must see
         const auto at = [&](int k) { return static_cast<const void *>(&there[k]); };
         for (int step = 0; step < 40; ++step) {
             const int k = static_cast<int>(rng() % fields), a = static_cast<int>(rng() % fields),
                       b = static_cast<int>(rng() % fields);
             switch (rng() % 4) {
             case 0: // written in place
-                table.hand_out(at(k));
+                table.hand_out(MILCGPU_FERMION_LINKS, at(k));
                 there[k] = wanted[k] = static_cast<long>(rng() % 1000);
                 break;
             case 1: // read
                 table.fulfil(DeferredValues::any_kind, at(k));
                 CHECK(there[k] == wanted[k]);
                 break;
-            case 2: // freed, and another one there
+            case 2: // freed, and another field at its address
                 table.before_change(at(k));
                 table.drop(DeferredValues::any_kind, at(k));
                 there[k] = wanted[k] = -step;
                 break;
-            default: { // a sum of two others, later
+            default: { // a sum of two others, deferred
                 if (k == a || k == b)
                     break;
                 table.before_change(at(k));
@@ -150,7 +158,7 @@ TEST_CASE("deferred: by random steps every field that is read is what it was whe
     }
 }
 
-TEST_CASE("deferred: what writes the gauge field makes the links that are deferred of it, with no word of the glue's",
+TEST_CASE("deferred: a write to the gauge field makes its deferred links without a notice from the glue",
           "[deferred][plugin]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
@@ -179,7 +187,7 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
         };
         REQUIRE(milcgpu_plugin_load_links(&sites) == 1);
         defer();
-        REQUIRE(milcgpu_plugin_plaquettes(&sites, &momenta[0], &momenta[1]) == 1); // reads it
+        REQUIRE(milcgpu_plugin_plaquettes(&sites, &momenta[0], &momenta[1]) == 1); // reads the links
         momenta.assign(momenta.size(), 0.0);
         CHECK(made == 0);
         REQUIRE(milcgpu_plugin_update_links(&sites, 0.1, 6) == 1);
@@ -190,16 +198,16 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
         milcgpu_plugin_host_writes(MILCGPU_LINKS);
         CHECK(made == 2);
         CHECK(held == 2);
-        // Several fields of one maker, by any of them.
+        // Several fields of one maker: each of them makes all.
         const void *const two[2] = {milc.fat.data(), milc.lng.data()};
         const milcgpu_plugin_deferral both = {MILCGPU_FERMION_LINKS,          2,       0,      two, nullptr,
                                               [](void *, void *) { ++made; }, nullptr, nullptr};
         REQUIRE(milcgpu_plugin_defer(&both) == 1);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 1);
-        CHECK(milcgpu_plugin_hand_out(two[1]) == 1);
+        CHECK(milcgpu_plugin_hand_out(MILCGPU_FERMION_LINKS, two[1]) == 1);
         CHECK(made == 3);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 0);
-        // A value that is lost: MILC must not read the field.
+        // A value is lost: MILC must not read its field.
         static milcgpu_plugin_deferral again{};
         again = {MILCGPU_BACKWARD_LINKS,
                  1,
@@ -213,7 +221,7 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
         CHECK(milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, two[0]) == -1);
         milcgpu_plugin_drop_deferred(MILCGPU_BACKWARD_LINKS, two[0]);
         CHECK(milcgpu_plugin_fulfil(MILCGPU_BACKWARD_LINKS, two[0]) == 0);
-        // Nobody announces it: the mirror sees it, and the value knows.
+        // No notice: the mirror sees the change, and the value is made.
         REQUIRE(milcgpu_plugin_host_needs(MILCGPU_LINKS, "a test") == 1);
         defer();
         gauge[72 + 1] += 1e-9;
@@ -224,8 +232,7 @@ TEST_CASE("deferred: what writes the gauge field makes the links that are deferr
     }
 }
 
-TEST_CASE("deferred: a solution on the device is known for the source that it was made of, and for no other",
-          "[deferred][plugin]") {
+TEST_CASE("deferred: a solution on the device is known for its own source, and for no other", "[deferred][plugin]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
@@ -244,11 +251,20 @@ TEST_CASE("deferred: a solution on the device is known for the source that it wa
         const long before = known;
         REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
         CHECK(known == before + 1);
-        milc.source[0] += 0.5; // in place, and nobody announces it
+        milc.source[0] += 0.5; // in place, without a notice
         REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
         CHECK(known == before + 1);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 0);
         CHECK(std::isfinite(masses.x[0][0]));
+        // D there and back: what the device has now is no solution.
+        milc.b = reference::vector_from_milc<double>(milc.lattice, milc.source);
+        REQUIRE(milcgpu_plugin_multi_mass(&all, masses.shifts.data(), &masses.report) == 1);
+        for (const int parity : {MILCGPU_ODD, MILCGPU_EVEN})
+            REQUIRE(milcgpu_plugin_dslash(milc.fat.data(), milc.lng.data(), parity, call.solution, call.solution) == 1);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 1);
+        REQUIRE(milcgpu_plugin_solve(&call, &milc.report) == 1);
+        CHECK(known == before + 1);
+        CHECK(milc.residual(masses.x[0], call.mass) < 1.01 * call.tolerance);
         CHECK(milcgpu_plugin_vectors_end() == 0);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[1].data()) == 0);
     }

@@ -1,5 +1,5 @@
-// Eigenvectors that the plugin keeps for links by their content (milc_glue/residency/eigen_store.h), where memory is
-// short and where they are refused.
+// Eigenvectors that the plugin keeps for each content of links (milc_glue/residency/eigen_store.h), if memory is short
+// and if they do not pay.
 #include "milc_glue/api/context.h"
 #include "tests/plugin_support.h"
 
@@ -21,7 +21,8 @@ struct Deflated {
     int deflations = 0, iterations = 0;
 
     explicit Deflated(Milc &of) : milc(of) {}
-    // wants: they are made; else taken if they are there.
+    // wants: make eigenvectors if there are none; else use them only if there are some. Returns true if a solve used
+    // some.
     bool solve(bool wants, int parity = MILCGPU_EVEN) {
         milcgpu_plugin_solve_call call = milc.call();
         call.mass = 0.02;
@@ -40,7 +41,7 @@ struct Deflated {
 
 } // namespace
 
-TEST_CASE("eigenvectors that are kept go for those of other links where memory is short", "[plugin][eigen]") {
+TEST_CASE("kept eigenvectors are dropped for those of other links if memory is short", "[plugin][eigen]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}};
         Milc milc;
@@ -57,10 +58,10 @@ TEST_CASE("eigenvectors that are kept go for those of other links where memory i
         CHECK(of.says("48 eigenvectors on even sites"));
         CHECK(of.deflations > 1);
         CHECK(of.iterations < plain);
-        CHECK(of.solve(false)); // they are there
+        CHECK(of.solve(false)); // uses the kept ones
         CHECK(of.deflations > 1);
 
-        // Other links: the first ones' vectors are in the way.
+        // Other links: the vectors of the first ones take the memory.
         const std::vector<double> first = milc.fat;
         const double edit = milc.fat[0];
         milc.fat[0] = edit + 0.1;
@@ -75,7 +76,7 @@ TEST_CASE("eigenvectors that are kept go for those of other links where memory i
         CHECK(of.deflations == 0);
         milcgpu_plugin_eigenvectors_drop();
 
-        // Not even the links' own fit: the solve goes on without, and they are not tried again.
+        // Not even the vectors of these links fit: the solve goes on without them and does not retry.
         device.set_memory_limit(device.used_bytes() + 4096);
         CHECK(of.solve(true));
         CHECK(of.says("ks_eigensolve"));
@@ -90,7 +91,7 @@ TEST_CASE("eigenvectors that are kept go for those of other links where memory i
     }
 }
 
-TEST_CASE("eigenvectors on the other parity are of the links that MILC named, whatever becomes of these",
+TEST_CASE("eigenvectors on the other parity belong to the links that MILC named, whatever happens to the links",
           "[plugin][eigen]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
@@ -119,11 +120,11 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
             const milcgpu_field f = Milc::field(field);
             REQUIRE(milcgpu_plugin_dslash(milc.fat.data(), milc.lng.data(), parity, f, f) == 1);
         };
-        // What is to come, from the even part.
+        // A deferred value, made from the even part.
         compute();
         REQUIRE(milcgpu_plugin_eigen_check(&on_odd, values, expected_residuals, norms) == 1);
         REQUIRE(milcgpu_plugin_eigen_need() == 1);
-        CHECK(milcgpu_plugin_eigen_other_parity(&call) == 0); // MILC's fields have the newest
+        CHECK(milcgpu_plugin_eigen_other_parity(&call) == 0); // MILC's fields are the newest
         CHECK(milcgpu_plugin_eigen_check(&on_odd, values, residuals, norms) == 0);
         for (int k = 0; k < n; ++k) {
             odd[k] = own[k];
@@ -161,7 +162,8 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
             {"twisted, and used", [&] { twist(), use(); }},
             {"twisted, used, and back", [&] { twist(), use(), twist(), use(); }},
             {"others in their place", [&] { make(0); }},
-            {"others in their place, on the device alone", [&] { make(1), milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr); }},
+            {"others in their place, on the device alone",
+             [&] { make(1), milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr); }},
             {"twisted, and no links on the device", [&] { twist(), use(), plugin().links->drop_all(); }},
             {"more sets than are kept",
              [&] {
@@ -176,11 +178,11 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
              }},
             {"gone", [&] { std::fill(milc.fat.begin(), milc.fat.end(), NAN); }},
         };
-        // Whoever reads them.
+        // Any reader fills them.
         const auto filled = [&] {
             REQUIRE(milcgpu_plugin_eigen_need() == 1);
             for (int k = 0; k < n; ++k)
-                CHECK(tests::largest_difference(own[k], odd[k], half, half) < 1e-13);
+                CHECK(tests::largest_difference(own[k], odd[k], half, half) < 5e-15);
         };
         const auto on_device = [&](double off) {
             milc.fat = fat;
@@ -207,13 +209,13 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
                     on_device(4e-6);
                 }
             }
-        // MILC makes that part anew in its fields.
+        // MILC recomputes that part in its fields.
         for (int k = 0; k < n; ++k)
             for (size_t i = half; i < reals; ++i)
                 odd[k][i] = own[k][i] *= -1;
         CHECK(milcgpu_plugin_eigen_other_parity(&call) == 0);
         on_device(4e-6);
-        // The present links are those that a look is with.
+        // The current links are those of the last look.
         compute();
         twist();
         REQUIRE(milcgpu_plugin_eigen_check(&on_odd, values, residuals, norms) == 1);
@@ -224,7 +226,7 @@ TEST_CASE("eigenvectors on the other parity are of the links that MILC named, wh
     }
 }
 
-TEST_CASE("links have one content, made on the device, copied from there or loaded", "[plugin]") {
+TEST_CASE("links have one content, whether made on the device, copied from there or loaded", "[plugin]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
         Milc milc;

@@ -1,4 +1,4 @@
-// M x = b with fields that stay on the device: M^dag and D of vectors, solves of them, and the plugin's whole call.
+// M x = b with fields that stay on the device: M^dag and D of vectors, solves with them, and the plugin's whole call.
 #include "milc_glue/api/context.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
@@ -52,7 +52,7 @@ double apart(const reference::Lattice &lattice, const reference::Fermion &a, con
 
 } // namespace
 
-TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cut", "[measurements][invert]") {
+TEST_CASE("vectors: scale (a x - D y) is the reference's, on whole and cut lattices", "[measurements][invert]") {
     const auto check = [](auto real, Backend backend, const reference::Lattice &lattice) {
         using Real = decltype(real);
         const AsqtadLinks links = asqtad_links(lattice, 301);
@@ -67,8 +67,8 @@ TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cu
         for (int s = 0; s < lattice.volume(); ++s)
             expected[s] = -0.7 * (1.3 * x[s] - expected[s]);
         CHECK(apart(lattice, v.get(2), expected) < (sizeof(Real) == 8 ? 3e-15 : 2e-6));
-        CHECK(apart(lattice, v.get(1), y) < (sizeof(Real) == 8 ? 1e-30 : 1e-7)); // as it was
-        // `to` is y: odd sites of a solution from its even ones.
+        CHECK(apart(lattice, v.get(1), y) < (sizeof(Real) == 8 ? 1e-30 : 1e-7)); // untouched
+        // `to` is y: odd sites of a solution from its even sites.
         REQUIRE(milcgpu_vectors_minus_dslash(session.links, MILCGPU_ODD, -0.7, 1.3, v[0], v[1], v[1]) == MILCGPU_OK);
         CHECK(parity_difference(lattice, v.get(1), expected, 1) < (sizeof(Real) == 8 ? 3e-15 : 2e-6));
         CHECK(parity_difference(lattice, v.get(1), y, 0) < (sizeof(Real) == 8 ? 1e-30 : 1e-7));
@@ -82,7 +82,7 @@ TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cu
     }
 }
 
-TEST_CASE("vectors: a solve of them has the bits of a solve of the host's fields", "[measurements][invert]") {
+TEST_CASE("vectors: a solve of vectors has the bits of a solve of host fields", "[measurements][invert]") {
     const reference::Lattice lattice{{4, 6, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 311);
     const int n = 3;
@@ -165,7 +165,7 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
             }
             for (const int parity : parities)
                 demand(milcgpu_vectors_minus_dslash(here.links, parity, 1, 0.4, b, b, normal));
-            demand(milcgpu_vectors_save(handle, b.index, both_parities, &to)); // its ghosts are new
+            demand(milcgpu_vectors_save(handle, b.index, both_parities, &to)); // refreshes its ghosts
             if (host != here.source)
                 throw milcgpu::Error(milcgpu::Status::corrupted, "the source is another one");
             demand(milcgpu_vectors_save(handle, normal.index, both_parities, &to));
@@ -194,7 +194,7 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
     }
 }
 
-TEST_CASE("sums of vectors over ranks: the bits of one rank, and what fails on one rank fails on all",
+TEST_CASE("sums of vectors over ranks have the bits of one rank, and a failure on one rank fails on all",
           "[measurements][invert][ranks][cut]") {
     const Extents whole{4, 4, 2, 8};
     const Fields fields = fields_on(whole, false);
@@ -239,10 +239,9 @@ TEST_CASE("sums of vectors over ranks: the bits of one rank, and what fails on o
     }
 }
 
-TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurements][invert][faults]") {
+TEST_CASE("vectors refuse bad input and find a flipped bit", "[measurements][invert][faults]") {
     const reference::Lattice lattice{{4, 4, 2, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 331);
-    const auto says = [](const char *text) { return has(milcgpu_last_error(), text); };
     for (const Backend backend : backends()) {
         Session<double> session(lattice, backend), another(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
@@ -255,15 +254,15 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         CHECK(minus(v[0], v[0], {nullptr, 0}) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus({nullptr, 0}, v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[3]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vectors 3 to 3: this set has vectors 0 to 2"));
+        CHECK(last_error_says("vectors 3 to 3: this set has vectors 0 to 2"));
         CHECK(minus(v[0], v[0], v[0]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("it is x, too"));
+        CHECK(last_error_says("it is x, too"));
         CHECK(minus(v[2], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vector 2 is empty on odd sites"));
+        CHECK(last_error_says("vector 2 is empty on odd sites"));
         CHECK(minus(v[0], v[2], v[1]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vector 2 is empty on even sites"));
+        CHECK(last_error_says("vector 2 is empty on even sites"));
         CHECK(minus(v[0], elsewhere[0], v[1]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("y: vectors of another context"));
+        CHECK(last_error_says("y: the vectors"));
         CHECK(minus(v[0], v[0], v[1], NAN) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[1], 1, 3) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_vectors_minus_dslash(nullptr, 1, 1, 1, v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
@@ -276,17 +275,18 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
                                                    b.data(), x.data(), nullptr);
         };
         CHECK(solve({v[0]}, {v[0]}) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("solutions[0] overlaps sources[0]"));
+        CHECK(last_error_says("solutions[0] overlaps sources[0]"));
         CHECK(solve({v[0], v[1]}, {v[1], v[2]}) == MILCGPU_BAD_ARGUMENT);
         CHECK(solve({v[0], v[0]}, {v[1], v[1]}) == MILCGPU_BAD_ARGUMENT);
         CHECK(solve({v[0]}, {v[2]}) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vector 2 is empty on even sites"));
+        CHECK(last_error_says("vector 2 is empty on even sites"));
         CHECK(solve({elsewhere[0]}, {v[1]}) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_staggered_solve_vectors(session.links, &spec, 0, 1, nullptr, nullptr, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
         REQUIRE(solve({v[0]}, {v[1]}) == MILCGPU_OK);
 
-        // One bit of the source: what reads it says so, and it is empty until it is filled again.
+        // One bit of the source flips: a call that reads the source reports it, and the source is empty until it is
+        // filled again.
         unsigned char *const byte = v.handle->parity[0][0].data + 5;
         unsigned char value;
         milcgpu::Device &device = *session.context->device;
@@ -294,7 +294,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         value ^= 4;
         device.copy_to_device(byte, &value, 1);
         CHECK(solve({v[0]}, {v[1]}) == MILCGPU_CORRUPTED);
-        CHECK(says("vector 0 on even sites is no longer what was put there"));
+        CHECK(last_error_says("vector 0 on even sites"));
         CHECK(solve({v[0]}, {v[1]}) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
         v.put(0, field);
@@ -304,7 +304,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
 
 namespace {
 
-// n sources and guesses of the plugin's lattice, and the call for them.
+// n sources and guesses on the plugin's lattice, and their call.
 struct Inverts {
     Milc &milc;
     std::vector<reference::Fermion> b;
@@ -346,7 +346,7 @@ struct Inverts {
         return worst;
     }
     bool untouched() const { return x == guess; }
-    // The same, but for what was copied out before the device was lost: MILC's routine takes it as a guess.
+    // The same, but a solution that was copied before the device was lost may stay: MILC's routine takes it as a guess.
     bool untouched_or(const std::vector<std::vector<double>> &solved) const {
         for (size_t k = 0; k < x.size(); ++k)
             for (size_t i = 0; i < x[k].size(); ++i)
@@ -358,12 +358,12 @@ struct Inverts {
 
 } // namespace
 
-TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][invert][plugin]") {
+TEST_CASE("plugin: M x = b copies each field over the bus once", "[measurements][invert][plugin]") {
     for (const Backend backend : backends())
         for (const reference::Lattice &shape : {shapes[1], shapes[0]}) {
-            // A GPU tells its host more often how far a solve is: a field must be more than that.
+            // A GPU reports its progress to the host more often, so a field must have more bytes than all reports.
             const reference::Lattice lattice = backend == Backend::cuda ? reference::Lattice{{8, 8, 8, 8}} : shape;
-            // load: fields are not found again, wherever the next ones lie.
+            // load: fields are loaded again, even if the addresses and contents are the same.
             const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
                                           {"MILCGPU_PRECISION", "double"},
                                           {"MILCGPU_TEST", "load"},
@@ -378,10 +378,10 @@ TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][inver
                     Inverts inverts(milc, n);
                     account = {};
                     REQUIRE(inverts.run(odd_from_even) == 1);
-                    // |r| of the normal equation, over 2 m at most.
+                    // The residual of the normal equation, divided by at most 2 m.
                     CHECK(inverts.worst() < 2e-10 * 10 / (2 * inverts.mass));
                     CHECK(account.calls == n);
-                    // The source, and the guess of both parities or of the even one.
+                    // The source, and the guess of both parities or of even sites alone.
                     const uint64_t to = n * (odd_from_even ? field + field / 2 : 2 * field), from = n * field;
                     CHECK(account.to_device >= to);
                     CHECK(account.to_device < to + small);
@@ -393,7 +393,7 @@ TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][inver
 
 namespace {
 
-// M^-1 b for several masses as mat_invert_multi makes it: both parities of (M^dag M)^-1 b, then M^dag of each.
+// M^-1 b for several masses, as mat_invert_multi computes it: both parities of (M^dag M)^-1 b, then M^dag of each.
 struct SeveralMasses {
     static constexpr int n = 3;
     static constexpr double masses[n] = {0.2, 0.1, 0.3};
@@ -456,7 +456,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
                 CHECK(bytes >= fields * field);
                 CHECK(bytes < fields * field + small);
             };
-            // broken: MILC's own routine reads the second one before M^dag of it.
+            // broken: MILC's own routine reads the second solution before M^dag of it.
             for (const bool broken : {false, true}) {
                 SeveralMasses masses(milc);
                 solves = {}, adjoints = {};
@@ -472,7 +472,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
                 for (int k = 0; k < SeveralMasses::n; ++k)
                     REQUIRE(masses.adjoint(k) == 1);
                 milcgpu_plugin_vectors_end();
-                CHECK(masses.worst() < 2e-10 * 10 / 0.2); // |r| of the normal equation, over 2 m
+                CHECK(masses.worst() < 2e-10 * 10 / 0.2); // the residual of the normal equation, divided by 2 m
                 about(adjoints.to_device, stay && !broken ? 0 : SeveralMasses::n);
                 about(adjoints.to_host, SeveralMasses::n);
                 CHECK(adjoints.calls == SeveralMasses::n);
@@ -480,7 +480,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
         }
 }
 
-TEST_CASE("plugin: faults while M x = b is solved leave the fields, or solve it after all",
+TEST_CASE("plugin: a fault during M x = b leaves the fields untouched, or the solve succeeds all the same",
           "[measurements][invert][plugin][faults]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}};
@@ -491,7 +491,7 @@ TEST_CASE("plugin: faults while M x = b is solved leave the fields, or solve it 
         said_by([&] { REQUIRE(inverts.run(true) == 1); });
         REQUIRE(right());
         const auto solved = inverts.x;
-        // Memory of the device, at each allocation.
+        // A fault of the device's memory at each allocation in turn.
         const auto survives = [&](const char *what, Fault fault) {
             int met = 0;
             for (int after = 0; after < 400; after += after < 30 ? 1 : 7) {
@@ -522,14 +522,14 @@ TEST_CASE("plugin: faults while M x = b is solved leave the fields, or solve it 
         survives("allocation", Fault::allocation);
         survives("device lost", Fault::device_lost);
         said_by([&] { REQUIRE(milc.start() == 1); });
-        // A bit of the links flips as the solve begins.
+        // A bit of the links flips when the solve begins.
         std::string text = said_by([&] {
             milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
             CHECK(inverts.run(true) == 1);
         });
         CHECK(has(text, "The links are loaded again"));
         CHECK(right());
-        // Links that MILC edits between two calls.
+        // MILC edits links between two calls.
         milc.fat[7] += 0.01;
         said_by([&] { CHECK(inverts.run(true) == 1); });
         CHECK_FALSE(right());

@@ -1,4 +1,4 @@
-// How soon the plugin sees that MILC's links are no longer those on the device.
+// How soon the plugin sees that MILC's links differ from the links on the device.
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/verify.h"
 #include "milc_glue/residency/link_watch.h"
@@ -10,7 +10,7 @@ using tests::Session;
 
 namespace {
 
-// Two sets of links, as for two eps_naik, and a cache that looks at a sample where that is asked for.
+// Two sets of links, as for two eps_naik, and a cache that looks at a sample or at all links.
 struct Prepared {
     reference::Lattice lattice{{8, 8, 8, 8}};
     Session<double> session;
@@ -36,7 +36,7 @@ struct Prepared {
                 MILCGPU_OK);
         return *set;
     }
-    // One link, anywhere, is negated.
+    // Negates one link at a random place.
     void edit(int s) {
         std::vector<double> &links = rng() % 2 == 0 ? fat[s] : lng[s];
         const size_t link = 18 * (rng() % (links.size() / 18));
@@ -48,7 +48,7 @@ struct Prepared {
 
 } // namespace
 
-// An edit is on the device when the handle's content has changed: the library counts that by a hash of all bits.
+// An edit has reached the device if the handle's content changed, which the library counts by a hash of all bits.
 TEST_CASE("an edit of one link is seen in the next call, with two sets in turn", "[link_cache]") {
     for (const Backend backend : tests::backends())
         for (const bool looks_at_all : {false, true}) {
@@ -60,7 +60,7 @@ TEST_CASE("an edit of one link is seen in the next call, with two sets in turn",
                 p.edit(s);
                 CHECK(Prepared::version(p.ready(s, looks_at_all ? Mirror::Look::sample : Mirror::Look::whole)) !=
                       before);
-                CHECK(Prepared::version(p.ready(1 - s)) == other); // and nothing else was loaded again
+                CHECK(Prepared::version(p.ready(1 - s)) == other); // and nothing else was loaded
             }
         }
 }
@@ -73,7 +73,7 @@ TEST_CASE("the sample shows edits that MILC makes", "[link_cache]") {
         edit();
         return Prepared::version(p.ready(0, Mirror::Look::sample)) != before;
     };
-    CHECK(seen([&] { // a direction, a boundary in x (every fourth site of a parity), one in t
+    CHECK(seen([&] { // a direction; a boundary in x, every fourth site of a parity; a boundary in t
         for (size_t i = 0; i < sites; ++i)
             p.fat[0][site * i + 18] += 1;
     }));
@@ -87,7 +87,7 @@ TEST_CASE("the sample shows edits that MILC makes", "[link_cache]") {
     }));
 }
 
-TEST_CASE("sets of links: the content decides, not the address, and the oldest goes", "[link_cache]") {
+TEST_CASE("sets of links are found by content, not by address, and the oldest is dropped", "[link_cache]") {
     Prepared p(Backend::host);
     LinkSet *const first = &p.ready(0);
     const auto fat = p.fat[0], lng = p.lng[0];
@@ -98,19 +98,19 @@ TEST_CASE("sets of links: the content decides, not the address, and the oldest g
     CHECK_FALSE(p.cache.drop_oldest(nullptr));
     LinkSet *const again = &p.ready(0);
     p.ready(1);
-    CHECK(p.cache.drop_oldest(again)); // the other, though this one is older
+    CHECK(p.cache.drop_oldest(again)); // drops the other set, although this one is older
     CHECK_FALSE(p.cache.drop_oldest(again));
-    p.fat[1][7] = NAN; // refused, and no set stays behind with it
+    p.fat[1][7] = NAN; // refused, and no set with it stays
     LinkSet *refused = nullptr;
     CHECK(p.cache.ready(p.fat[1].data(), p.lng[1].data(), refused) == MILCGPU_NAN_OR_INF);
     CHECK_FALSE(p.cache.drop_oldest(again));
 }
 
-TEST_CASE("a sum of links that changed on the device fails once, with words, and then they are loaded again",
+TEST_CASE("a sum of links that changed on the device fails once with a message, then the links are loaded again",
           "[link_cache][faults]") {
     for (const Backend backend : tests::backends()) {
         Prepared p(backend);
-        const double sum_fat = 0, sum_lng = 0; // their addresses
+        const double sum_fat = 0, sum_lng = 0; // stand for the addresses of the sum
         p.cache.keep_sum({&sum_fat, &sum_lng}, {p.fat[0].data(), p.lng[0].data()}, 0.5,
                          {p.fat[1].data(), p.lng[1].data()});
         for (const int changed : {0, 1}) {
@@ -120,7 +120,7 @@ TEST_CASE("a sum of links that changed on the device fails once, with words, and
             LinkSet *sum = nullptr;
             CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_CORRUPTED);
             CHECK(sum == nullptr);
-            CHECK(p.cache.why_no_sum().find(changed == 0 ? "a: fat links" : "b: fat links") != std::string::npos);
+            CHECK(tests::has(p.cache.why_no_sum(), changed == 0 ? "a: fat links" : "b: fat links"));
             CHECK(p.cache.why_no_sum().empty());
             CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_OK);
             sum->mirror.forget_copy();
@@ -128,10 +128,10 @@ TEST_CASE("a sum of links that changed on the device fails once, with words, and
     }
 }
 
-TEST_CASE("links that somebody holds stay when a new sum takes their place", "[link_cache]") {
+TEST_CASE("links in use stay when a new sum takes their place", "[link_cache]") {
     for (const Backend backend : tests::backends()) {
         Prepared p(backend);
-        const double sum_fat = 0, sum_lng = 0; // their addresses
+        const double sum_fat = 0, sum_lng = 0; // stand for the addresses of the sum
         const auto sum = [&](double factor) -> LinkSet & {
             LinkSet *set = nullptr;
             p.cache.keep_sum({&sum_fat, &sum_lng}, {p.fat[0].data(), p.lng[0].data()}, factor,
@@ -146,12 +146,13 @@ TEST_CASE("links that somebody holds stay when a new sum takes their place", "[l
     }
 }
 
-TEST_CASE("what the sample does not show, threads see that look during a solve, or its end", "[link_cache][sanitize]") {
+TEST_CASE("an edit outside the sample is seen by threads that look during a solve, or at its end",
+          "[link_cache][sanitize]") {
     Prepared p(Backend::host);
     p.ready(0);
     int at_the_end = 0;
     for (const int threads : {0, 1, 3})
-        for (const int milliseconds : {0, 1, 20}) // from long before all is seen to long after
+        for (const int milliseconds : {0, 1, 20}) // from long before the look ends to long after
             for (int k = 0; k < 6; ++k) {
                 const uint64_t before = Prepared::version(p.ready(0));
                 p.edit(0);
@@ -162,7 +163,7 @@ TEST_CASE("what the sample does not show, threads see that look during a solve, 
                 watch.begin();
                 std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
                 CHECK(watch.end() == at_head);
-                CHECK(watch.end()); // and no more
+                CHECK(watch.end()); // and no other edit
                 at_the_end += !at_head;
                 if (!at_head) {
                     set.mirror.forget_copy();
@@ -170,7 +171,7 @@ TEST_CASE("what the sample does not show, threads see that look during a solve, 
                 }
             }
     CHECK(at_the_end > 20);
-    for (const int threads : {0, 2}) { // no edit; and a call that ends otherwise
+    for (const int threads : {0, 2}) { // no edit, and a call with another result
         LinkSet &set = p.ready(0, Mirror::Look::sample);
         LinkWatch watch(p.cache, set, p.fat[0].data(), p.lng[0].data(), threads);
         watch.begin();

@@ -1,5 +1,5 @@
-// The word on MILC's make line (milc_glue/use_gpu): it breaks no program, and where it cannot do its work make stops.
-// On a makefile of a few lines in the shape of MILC's.
+// The word on MILC's make line (milc_glue/use_gpu) breaks no program; if it cannot do its work, make stops. A makefile
+// of a few lines stands for MILC's.
 #include "tests/milc_build_support.h"
 #include "tests/source_text.h"
 #include <set>
@@ -10,6 +10,9 @@ using tests::Folder;
 using tests::source_tree;
 
 namespace {
+
+// Lines of routines.def that replace a routine.
+constexpr const char *wrapped_routines = R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM|OFFLOADED)\((?:[A-Z_]+, )?[^,]+, (\w+),)";
 
 void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
 
@@ -30,7 +33,7 @@ void make_program(const fs::path &folder) {
 } // namespace
 
 TEST_CASE("milc_build: a program without a staggered solver is built as without the word", "[milc]") {
-    for (const char *words : {"", "DEFINES=-DFN"}) { // some name FN without having the action's header
+    for (const char *words : {"", "DEFINES=-DFN"}) { // some programs define FN but lack the header of the action
         Folder program;
         make_program(program.path);
         const Run r = build(program.path, installed(), words);
@@ -43,13 +46,13 @@ TEST_CASE("milc_build: a program without a staggered solver is built as without 
     }
 }
 
-TEST_CASE("milc_build: another fermion action is left alone; the right one never in silence", "[milc]") {
+TEST_CASE("milc_build: another fermion action is left alone, and the right one is never dropped silently", "[milc]") {
     Folder program;
     make_program(program.path);
     write(program.path / "quark_action.h", "#define HISQ 1\n#define EO_TYPE 2\n#define FN_TYPE 3\n"
                                            "#define FERM_ACTION EO_TYPE\n");
     CHECK(build(program.path, installed(), "DEFINES=-DFN").status == 0);
-    // With the right action the glue is compiled, and says if it cannot be: here MILC's headers are missing.
+    // With the right action the glue is compiled, or make reports why it cannot: here MILC's headers are missing.
     write(program.path / "quark_action.h", "#define HISQ 1\n#define FERM_ACTION HISQ\n");
     const Run r = build(program.path, installed(), "DEFINES=-DFN");
     INFO(r.output);
@@ -57,7 +60,7 @@ TEST_CASE("milc_build: another fermion action is left alone; the right one never
     CHECK_FALSE(r.says("MILC is built"));
 }
 
-TEST_CASE("milc_build: a compiler that is not there stops make, and is no missing solver", "[milc]") {
+TEST_CASE("milc_build: a missing compiler stops make and does not count as a missing solver", "[milc]") {
     Folder program;
     make_program(program.path);
     const Run r = build(program.path, installed(), "-k CC=no-such-compiler");
@@ -68,7 +71,7 @@ TEST_CASE("milc_build: a compiler that is not there stops make, and is no missin
     CHECK_FALSE(r.says("MILC is built"));
 }
 
-TEST_CASE("milc_build: a routine that MILC calls and does not have stops make, as without milcgpu", "[milc]") {
+TEST_CASE("milc_build: a routine that MILC calls but does not have stops make, as without milcgpu", "[milc]") {
     const LinksProgram p;
     const fs::path folder = p.program.path / "hvy_qpot";
     LinksProgram::copy("hyp", folder);
@@ -85,19 +88,19 @@ TEST_CASE("milc_build: a routine that MILC calls and does not have stops make, a
     CHECK(with.says(undefined));
     CHECK(with.says("milcgpu: su3_hqp_hyp calls load_hyp_links, which none of its objects has"));
     CHECK_FALSE(with.says("calls malloc"));
-    // Where that cannot be seen, the program is linked, and ends in words when MILC's own is to be called.
+    // If make cannot see that, the program is linked, and ends with a message when it should call MILC's own.
     REQUIRE(build(folder, p.prefix, defines + "milcgpu_nm=false", target).status == 0);
     const Run own = p.on_links("MILCGPU_OFF=1", "hvy_qpot/su3_hqp_hyp", "3 2 9 0.75 0.6 0.3");
     INFO(own.output);
-    CHECK(own.says("milcgpu: MILC's own load_hyp_links is to be called, but is not in this program: the run ends"));
+    CHECK(own.says("milcgpu: this call needs MILC's own load_hyp_links, which is not in this program: the run ends"));
     CHECK(own.status == 1);
 }
 
-// The linker makes 0 of a weak routine that is not in the program.
-TEST_CASE("milc_build: every weak routine is called by way of what looks for it", "[milc]") {
+// The linker sets a weak routine that the program lacks to 0.
+TEST_CASE("milc_build: every weak routine is called through a check that it exists", "[milc]") {
     const fs::path glue = source_tree() / "milc_glue/use_gpu";
     const std::string table = tests::text_of(glue / "routines.def");
-    const auto wrapped = tests::names_in(table, R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM)\([^,]+, (\w+),)"),
+    const auto wrapped = tests::names_in(table, wrapped_routines),
                called = tests::names_in(table, R"(\nMILCGPU_CALLED\([^,]+, (\w+),)");
     CHECK(wrapped.size() > 60);
     CHECK(called.size() > 10);
@@ -108,7 +111,8 @@ TEST_CASE("milc_build: every weak routine is called by way of what looks for it"
             continue;
         const std::string text = tests::text_of(file.path());
         INFO(name);
-        // memory.c has the routines of the C library, which are not weak; program.c declares all, to ask for them.
+        // memory.c wraps routines of the C library, which are not weak; program.c declares all routines to check that
+        // they exist.
         const std::string once = "__real_##routine(void)";
         const size_t declared = name == "program.c" ? text.find(once) : std::string::npos;
         CHECK((text.find("__real_") == declared || name == "memory.c"));
@@ -121,9 +125,9 @@ TEST_CASE("milc_build: every weak routine is called by way of what looks for it"
                 CHECK_FALSE((whole && text[text.rfind('\n', at) + 1] == ' ')); // within a function
             }
         defined.merge(tests::names_in(text, R"(\n\w[\w \*]*\b__wrap_(\w+)\()"));
-        defined.merge(tests::names_in(text, R"(\n#define \w+ __wrap_(\w+)\n)")); // one of two names, by tree
+        defined.merge(tests::names_in(text, R"(\n#define \w+ __wrap_(\w+)\n)")); // the tree decides between two names
     }
-    for (const std::string &routine : wrapped) { // mesons.h gives master's name to one
+    for (const std::string &routine : wrapped) { // mesons.h gives one routine the name that master uses
         INFO(routine);
         CHECK((defined.count(routine) == 1 || routine == "spin_taste_op_fn"));
     }
@@ -144,20 +148,19 @@ std::string without_arguments(std::string body, const std::vector<std::string> &
     return body;
 }
 
-// The wrappers of a file that leave a call to MILC's own without a reason: not in the arguments of the protocol.
-// around: wrappers that do not reach the protocol at all.
+// The wrappers of a file that leave a call to MILC's own without a reason outside the arguments of the protocol.
+// around: wrappers that never reach the protocol.
 std::set<std::string> silent_wrappers(const std::string &file, std::set<std::string> &around) {
     const std::vector<std::string> protocol = {"milcgpu_offload",  "milcgpu_offload_each", "milcgpu_by_original",
                                                "OFFLOAD_SMEARING", "OFFLOAD_SITE_FORCE",   "milcgpu_draw",
                                                "draw_momenta"};
     std::multimap<std::string, std::string> functions = tests::functions_of(file);
-    std::set<std::string> silent, reach; // functions that call the protocol, by themselves or by others of the file
+    std::set<std::string> silent, reach; // functions that call the protocol, directly or through others of the file
     for (auto &[name, body] : functions) {
         const std::string rest = without_arguments(body, protocol);
-        if (rest != body || body.find("milcgpu_declines(") != std::string::npos)
+        if (rest != body || tests::has(body, "milcgpu_declines("))
             reach.insert(name);
-        if (rest != body && rest.find("milcgpu_original(") != std::string::npos &&
-            body.find("milcgpu_declines(") == std::string::npos)
+        if (rest != body && tests::has(rest, "milcgpu_original(") && !tests::has(body, "milcgpu_declines("))
             silent.insert(name);
     }
     for (size_t before = 0; before != reach.size();) {
@@ -175,33 +178,34 @@ std::set<std::string> silent_wrappers(const std::string &file, std::set<std::str
 
 } // namespace
 
-TEST_CASE("milc_build: the protocol says why a call is left to the original", "[milc]") {
+TEST_CASE("milc_build: the protocol logs why a call is left to the original", "[milc]") {
     std::set<std::string> around;
     for (const auto &file : fs::directory_iterator(source_tree() / "milc_glue/use_gpu"))
         if (file.path().extension() == ".c") {
             INFO(file.path());
             CHECK(silent_wrappers(file.path(), around) == std::set<std::string>());
         }
-    // Routines that wrappers are around, or that have another way to say why: another one goes by the protocol.
+    // Wrappers that do not replace a routine, or that log the reason in another way. Any other wrapper must use the
+    // protocol.
     const std::set<std::string> known = {
-        // memory and the program
+        // Memory and the program.
         "memset", "memcpy", "initialize_machine", "normal_exit",
-        // files and checks of lattices
+        // Files and checks of lattices.
         "restore_serial", "restore_parallel", "restore_mpiio", "restore_serial_scidac", "restore_parallel_scidac",
         "save_serial", "save_parallel", "save_mpiio", "save_serial_scidac", "save_parallel_scidac", "save_serial_ildg",
         "save_parallel_ildg", "check_unitarity", "nersc_cksum", "d_linktrsum",
-        // what MILC reads, changes and frees
+        // What MILC reads, changes and frees.
         "rephase", "gauge_field_copy", "reload_lattice", "create_G_from_site", "create_fermion_links_from_site",
         "restore_fermion_links_from_site", "create_v_field_from_site_member", "get_fatlinks", "get_lnglinks",
         "get_fatbacklinks", "get_lngbacklinks", "get_fm_links", "get_hisq_auxiliary", "boundary_twist_fn",
         "fermion_links_want_aux", "destroy_fn_links", "destroy_hisq_links_milc", "destroy_hisq_auxiliary_t",
-        // readers of eigenvectors
+        // Readers of eigenvectors.
         "reload_ks_eigen", "save_ks_eigen", "check_eigres", "reset_eigenvalues", "measure_chirality", "print_densities",
-        // MILC's loops around routines that are offloaded
+        // MILC's loops around offloaded routines.
         "update", "update_h", "d_action", "ks_ratinv", "ks_rateval", "g_measure_ks", "f_meas_imp_field", "solve_ksprop",
         "grsource_plain_field", "z2rsource_plain_field"};
     CHECK(around == known);
-    const Folder folder; // a wrapper as it was: the condition for MILC's own is not said
+    const Folder folder; // a wrapper that hides its condition for MILC's own
     write(folder.path / "silent.c", "void __wrap_f(int n) {\n    milcgpu_call call = {0};\n    if (n < 1)\n"
                                     "        milcgpu_original(f)(n);\n    else\n"
                                     "        milcgpu_offload(&call, g(n), milcgpu_original(f)(n));\n}\n"
@@ -221,12 +225,12 @@ TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and eve
     std::set<std::string> missing;
     const auto look = [&](const std::string &name) {
         const std::string without = tests::replaced(name, "_cpu$", "");
-        if (text.find("`" + name + "`") == std::string::npos && text.find("`" + without + "`") == std::string::npos)
+        if (!tests::has(text, "`" + name + "`") && !tests::has(text, "`" + without + "`"))
             missing.insert(name);
     };
-    const auto replaced_ones = tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"),
-                                               R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM)\([^,]+, (\w+),)");
-    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)"\))re");
+    const auto replaced_ones =
+        tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"), wrapped_routines);
+    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)")re");
     CHECK(replaced_ones.size() > 100);
     CHECK(rows.size() > 35);
     for (const std::string &name : replaced_ones)
@@ -238,7 +242,7 @@ TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and eve
 
 namespace {
 
-// The program of tests/milc_host with headers that a test changes, of which the glue alone is built.
+// The program of tests/milc_host with headers that a test changes; make builds only its glue.
 struct ChangedHeaders {
     Folder program;
     ChangedHeaders() { fs::copy(source_tree() / "tests/milc_host", program.path, fs::copy_options::recursive); }
@@ -255,7 +259,7 @@ struct ChangedHeaders {
 
 } // namespace
 
-TEST_CASE("milc_build: where MILC declares a routine otherwise, make stops and names it and both types", "[milc]") {
+TEST_CASE("milc_build: if MILC declares a routine otherwise, make stops and names it with both types", "[milc]") {
     const ChangedHeaders milc;
     struct Change {
         std::string header, from, to, routine, expected;
@@ -283,7 +287,8 @@ TEST_CASE("milc_build: where MILC declares a routine otherwise, make stops and n
         CHECK(r.says("milcgpu: make stops."));
         CHECK_FALSE(r.says("solves and links of"));
     }
-    // A MILC between two of them: a file that has no part in another's is compiled for the generation that it fits.
+    // A MILC between two generations: each file is compiled for the generation that it fits, if no other file depends
+    // on it.
     milc.change("include/imp_ferm_links.h", "links_multi fn_multi);", "imp_ferm_links_t *fn_multi);");
     const Run between = milc.make("milcgpu_start.o");
     INFO(between.output);
@@ -293,7 +298,7 @@ TEST_CASE("milc_build: where MILC declares a routine otherwise, make stops and n
     CHECK(glue.says("solve -DMILCGPU_MILC=2"));
 }
 
-TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the glue is whole", "[milc]") {
+TEST_CASE("milc_build: the glue is complete without momenta, smeared links or sets of propagators", "[milc]") {
     const ChangedHeaders milc;
     milc.change("generic_ks/generic_ks_includes.h", "anti_hermitmat mom[4]", "anti_hermitmat other_mom[4]");
     milc.change("include/imp_ferm_links.h", "su3_matrix *ape_links;", "su3_matrix *other_links;");
@@ -308,20 +313,20 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
     INFO(r.output);
     REQUIRE(r.status == 0);
     CHECK_FALSE(r.says("warning"));
-    CHECK_FALSE(r.says("own routines")); // a program may be without them
+    CHECK_FALSE(r.says("own routines")); // a program may lack them
     const std::string folder = milc.program.path.string();
     const Run glue = run("cat " + folder + "/milcgpu_glue " + folder + "/milcgpu_link");
     CHECK(glue.says("MILCGPU_GLUE_solve"));
     for (const char *absent : {"GLUE_md", "GLUE_updates", "GLUE_mesons", "GLUE_invert", "propagators", "wrap=update_u"})
         CHECK_FALSE(glue.says(absent));
-    // What its files call of one another is there, or in the library.
+    // What its files call of one another is defined, there or in the library.
     const Run undefined = run("cd " + folder + " && { nm -P milcgpu_*.o; nm -P -D " + installed().string() +
                               "/lib/libmilcgpu.so; } | awk '$2 == \"U\" { asked[$1] } $2 ~ /[TDBR]/ { has[$1] } "
                               "END { for (n in asked) if (n ~ /^milcgpu_/ && !(n in has)) print n; print \"end\" }'");
     CHECK(undefined.output == "end\n");
 }
 
-TEST_CASE("milc_build: a member or a routine that MILC has under another name is said", "[milc]") {
+TEST_CASE("milc_build: a member or a routine that MILC names otherwise is reported", "[milc]") {
     const ChangedHeaders milc;
     const Run known = milc.make("milcgpu_start.o");
     INFO(known.output);
@@ -343,8 +348,8 @@ TEST_CASE("milc_build: a member or a routine that MILC has under another name is
     }
 }
 
-// On a tree of one program with three targets; of the last one MILC's headers are missing when the glue wants them.
-TEST_CASE("milc_build: the probe of a MILC tree says what builds without the word, and with it", "[milc]") {
+// A tree of one program with three targets; the glue of the last one lacks headers of MILC.
+TEST_CASE("milc_build: the probe of a MILC tree reports what builds without the word and with it", "[milc]") {
     Folder tree;
     const fs::path folder = tree.path / "pure_gauge";
     fs::create_directory(folder);
@@ -367,10 +372,10 @@ TEST_CASE("milc_build: the probe of a MILC tree says what builds without the wor
     CHECK(tests::matches(r.output, "pure_gauge +broken +no +- +.*'nothing' undeclared").size() == 1);
     CHECK(tests::matches(r.output, "pure_gauge +su3_rhmc +yes +NO +.*generic_ks_includes.h").size() == 1);
     CHECK(r.status == 1);
-    CHECK_FALSE(fs::exists(folder / "main.o")); // it works on a copy
+    CHECK_FALSE(fs::exists(folder / "main.o")); // the probe works on a copy
 }
 
-TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says so", "[milc]") {
+TEST_CASE("milc_build: if a file of milcgpu is missing, make stops and names it", "[milc]") {
     for (const char *file : {"libmilcgpu.so", "milc_gpu.mk"}) {
         Folder program, prefix;
         make_program(program.path);
@@ -383,7 +388,7 @@ TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says s
         CHECK(r.says("milcgpu-stops-this-make"));
         CHECK(run(prefix.path.string() + "/bin/milcgpu-config --milc").status == 1);
     }
-    // The word was written down while the library was there.
+    // The user wrote the word while the library existed.
     Folder program, prefix;
     make_program(program.path);
     make_prefix(prefix.path, "libmilcgpu.so");
@@ -395,7 +400,7 @@ TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says s
     CHECK_FALSE(r.says("MILC is built"));
 }
 
-TEST_CASE("milc_build: CMake stops in words where it cannot take milcgpu", "[milc]") {
+TEST_CASE("milc_build: CMake stops with a message if it cannot use milcgpu", "[milc]") {
     if (!tests::cmake_takes_milcgpu())
         SKIP_TEST("no cmake of version 3.21 or newer");
     Folder folder, prefix;
@@ -411,7 +416,7 @@ TEST_CASE("milc_build: CMake stops in words where it cannot take milcgpu", "[mil
         std::string line;
         for (const auto &word : tests::matches(r.output, "\\S+"))
             line += word[0] + " ";
-        CHECK(line.find(said) != std::string::npos);
+        CHECK(tests::has(line, said));
         CHECK_FALSE(r.says("Build files have been written"));
     };
     const auto with = [&](const std::string &setting) {
@@ -425,7 +430,7 @@ TEST_CASE("milc_build: CMake stops in words where it cannot take milcgpu", "[mil
     stops("-B build -DCMAKE_PROJECT_INCLUDE=/nowhere/milcgpu.cmake .",
           "could not find requested file: /nowhere/milcgpu.cmake");
     stops("-B 'the build' " + argument + " .", "milcgpu: make cannot have a space in the name of a folder: ");
-    fs::remove(prefix.path / "lib/libmilcgpu.so"); // the argument was written down while it was there
+    fs::remove(prefix.path / "lib/libmilcgpu.so"); // the user wrote the argument while the library existed
     stops("-B build " + argument + " .", "libmilcgpu.so or milcgpu.h is missing");
     stops("-B build $(" + config + ") .", "Unknown argument --milcgpu-stops-this-cmake");
     CHECK(run(config).status == 1);

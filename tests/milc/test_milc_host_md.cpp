@@ -6,7 +6,7 @@ using namespace tests::milc_host;
 
 namespace {
 
-// Largest difference of two runs' numbers, which are all of the size of 1; infinite where there is one more in one.
+// The largest difference of two runs' numbers, all of which are about 1; infinite if their counts differ.
 double worst_difference(const Run &a, const Run &b) {
     std::istringstream ours(a.numbers()), theirs(b.numbers());
     std::string x, y;
@@ -22,10 +22,10 @@ double worst_difference(const Run &a, const Run &b) {
     return theirs >> y ? INFINITY : worst;
 }
 
-// Of the lattice. Megabytes are counted on one of more sites.
+// The size of the lattice. Tests that count megabytes need more sites.
 const std::string few = "MILC_HOST_FEW_SITES=1 ", more;
 
-// MILC's own routines alone.
+// The numbers of MILC's own routines.
 const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
                           const std::string &sites = few) {
     const std::string off = sites + "MILCGPU_OFF=1";
@@ -47,8 +47,8 @@ Run right_trajectory(const std::string &program, const std::string &environment,
 
 } // namespace
 
-TEST_CASE("milc_host: where MILC's own force is another one a line says so", "[milc_host]") {
-    const std::string line = "adds the force of the set before it once more", on_host = few + "MILCGPU_BACKEND=host ";
+TEST_CASE("milc_host: a line reports where MILC's own force differs", "[milc_host]") {
+    const std::string line = "adds the force of the set before it a second time", on_host = few + "MILCGPU_BACKEND=host ";
     for (const auto &[setting, lines] : {std::pair("MILC_HOST_EMPTY_SET=1", 1), std::pair("MILCGPU_COMPARE=0", 0)}) {
         const Run r = run("hisq-P2", on_host + setting, "trajectory");
         INFO(setting << "\n" << r.output);
@@ -58,7 +58,8 @@ TEST_CASE("milc_host: where MILC's own force is another one a line says so", "[m
     }
 }
 
-TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives", "[milc_host]") {
+TEST_CASE("milc_host: molecular dynamics gives the numbers of MILC's own, wherever the newest fields are",
+          "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {
             const Run resident = right_trajectory(program, backend, "", more);
@@ -73,43 +74,43 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.calls("eo_fermion_force") == std::pair(2L, 0L));
             CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
             CHECK(resident.calls("imp_gauge_action") == std::pair(5L, 0L));
-            CHECK(resident.calls("d_plaquette") == std::pair(6L, 0L)); // the others are of links that MILC has
+            // The other plaquettes are of links that MILC has.
+            CHECK(resident.calls("d_plaquette") == std::pair(6L, 0L));
             resident.check_tables();
             CHECK(resident.says("copied back for\n"));
-            CHECK(resident.copies("report, the momenta") == 2); // and none for an action
+            CHECK(resident.copies("report, the momenta") == 2); // none for an action
             CHECK(resident.calls("g_measure") == std::pair(2L, 0L));
             CHECK(resident.calls("hmom_action") == std::pair(5L, 0L));
             CHECK(resident.calls("ranmom") == std::pair(2L, 0L));
             CHECK(resident.calls("grsource_plain_field") == std::pair(4L, 0L));
-            CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // the reports; none to make links
+            CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // for the reports, none to make links
             CHECK(resident.copies("gauge_field_copy, the gauge field") == 1);
             CHECK(resident.copies("reload_lattice, the gauge field") == 1);
-            CHECK(resident.copies("rephase, the gauge field") == 1); // of a measurement, none of the actions
+            CHECK(resident.copies("rephase, the gauge field") == 1); // for a measurement, none for the actions
             CHECK(resident.copies("update_u, the gauge field") == 0);
-            // Fermion links: of the two measurements, none of the trajectory. Those that nobody reads come back only
-            // where MILC applies D.
+            // Fermion links of the two measurements, not of the trajectory. Links that nobody reads are copied only if
+            // MILC applies D.
             const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
             CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
-            // The gauge field goes to the device once for each time that the host has made it; momenta, too, those of
-            // the actions by the first action.
+            // The gauge field is loaded once for each time that the host wrote it; so are momenta, by the first action.
             for (const char *reader : {"d_plaquette", "imp_gauge_action", "eo_fermion_force"})
                 CHECK(resident.line_of(reader).to == 0);
-            const double real = 256e-6 * (std::string(program).back() == '2' ? 8 : 4); // MB of one a site
+            const double real = 256e-6 * (std::string(program).back() == '2' ? 8 : 4); // MB of one real a site
             CHECK(resident.line_of("hmom_action").to == Approx(40 * real).margin(0.051));
-            // HISQ links are made again once, of MILC's copy.
+            // HISQ links are made again once, from MILC's copy.
             CHECK(resident.line_of(links).to == Approx(program[0] == 'h' ? 72 * real : 0).margin(0.051));
             if (program[0] == 'h') {
                 const Run without = right_trajectory(program, backend + " MILCGPU_TEST=no_dslash", "", more);
                 CHECK(resident.megabytes_from(links) == Approx(2. / 3 * without.megabytes_from(links)).margin(0.051));
             }
-            // Back links, fat and long, are made where a measurement reads them.
+            // Fat and long back links are made if a measurement reads them.
             CHECK(resident.calls("load_fn_backlinks").first == 4);
             // MILC's own sums of links read them, too.
             CHECK(copied.calls("load_fn_backlinks").first == (std::string(program) == "hisq-newer-P2" ? 12 : 4));
         }
 }
 
-TEST_CASE("milc_host: molecular dynamics between the device and routines that are MILC's own", "[milc_host]") {
+TEST_CASE("milc_host: molecular dynamics works by the device and by routines that stay MILC's own", "[milc_host]") {
     const std::string backend = backend_settings().back();
     for (const char *resident : {" MILCGPU_TEST=nan", " MILCGPU_COMPARE=strict"}) {
         const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
@@ -123,7 +124,7 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
             CHECK(unitary.runs_on(routine) == "MILC's own: this UNITARIZATION_METHOD of links is not built");
     }
-    // Links that the device makes, and whose force it has not.
+    // Links that the device makes but whose force it lacks.
     for (const auto &[setting, why] :
          {std::pair("MILC_HOST_UGROUP=su3", "U(3) is built (UNITARIZATION_GROUP)"),
           std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC is built (UNITARIZATION_METHOD)")}) {
@@ -142,32 +143,33 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
     CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
 }
 
-TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what happens next", "[milc_host]") {
+TEST_CASE("milc_host: NaN in the gauge field is logged once a routine, with what happens next", "[milc_host]") {
     const Run r = run("asqtad-P2", few + backend_settings().back(), "trajectory nan 'first lattice'");
     INFO(r.output);
     CHECK(r.status == 0);
     std::istringstream lines(r.output);
     std::map<std::string, int> said;
     for (std::string line; std::getline(lines, line);)
-        if (line.find("NaN, infinite") != std::string::npos) {
+        if (tests::has(line, "NaN, infinite")) {
             INFO(line);
             CHECK(++said[line] == 1);
-            CHECK(line.find("MILC's own routine does this call") != std::string::npos);
+            CHECK(tests::has(line, "MILC's own routine does this call"));
         }
     for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
         CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);
-    // With the numbers of the others: all calls in a row that failed.
-    CHECK(r.calls("load_fn_links") == std::pair(1L, 5L));    // the last one is of another lattice
-    CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // of the lattice, and of the links when they are updated
+    // Later failures in a row are one line with their number.
+    CHECK(r.calls("load_fn_links") == std::pair(1L, 5L));    // the last call is for another lattice
+    CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // for the lattice, and for the links at their update
     CHECK(r.says("milcgpu: load_fn_links: the same in 3 more calls\n"));
     CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
 }
 
-TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the device and by MILC", "[milc_host]") {
+TEST_CASE("milc_host: every order of two routines of molecular dynamics is right, each by the device or by MILC",
+          "[milc_host]") {
     const std::string backend = backend_settings().back();
     for (const char *program : sampled<const char *>({"asqtad-P2", "hisq-P2", "hisq-newer-P2"}, 2)) {
         const Run own = own_trajectory(program, "orders");
-        // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
+        // In a trajectory of ks_imp_rhmc, and in the order of ks_imp_dyn.
         for (const std::string &kind : sampled<std::string>({"orders rhmc", "orders dyn"}, program[0] == 'h' ? 2 : 1)) {
             const Run r = run(program, backend + " MILCGPU_TEST=nan", kind);
             INFO(program << " " << kind << "\n" << r.output);
@@ -178,14 +180,14 @@ TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the 
                 CHECK((r.calls(routine).first > 0 || r.calls(routine).second > 0));
         }
     }
-    // Links that MILC still has, of a gauge field that was written without a word.
+    // Links that MILC still has, of a gauge field that was written without a notice.
     const Run written = run("hisq-P2", backend + " MILCGPU_TEST=nan", "orders write");
     INFO(written.output);
     CHECK(written.status == 1);
     CHECK(written.says("they cannot be made again: the gauge field has changed since"));
 }
 
-TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {
+TEST_CASE("milc_host: compare mode finds molecular dynamics within tolerance", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {
             const Run r = right_trajectory(program, backend + " MILCGPU_COMPARE=strict");
@@ -204,7 +206,8 @@ TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]
     CHECK(wrong.says("BEYOND TOLERANCE"));
 }
 
-TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
+TEST_CASE("milc_host: molecular dynamics goes on after an error, or ends if only the device had the newest",
+          "[milc_host]") {
     for (const std::string &backend : backend_settings()) {
         for (const char *place : {"update", "dslash", "fermion", "action", "first links", "sum"}) {
             const Run full =
@@ -213,7 +216,7 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
             CHECK((full.says("Trying again") || full.says("MILC's own routine does this call") ||
                    full.says("Solutions go to the host")));
         }
-        // Links that nobody else has, in the middle of a trajectory: they are made again.
+        // Links that only the device has, in the middle of a trajectory, are made again.
         for (const char *program : {"asqtad-P2", "hisq-P2"}) {
             const Run flipped = right_trajectory(program, backend + " MILCGPU_TEST=nan", "flip links");
             CHECK(flipped.says("links that were made on the device, and never copied, are no longer there"));
@@ -221,7 +224,7 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
             const Run first = right_trajectory(program, backend + " MILCGPU_TEST=nan", "device 'first links'");
             CHECK(first.says("the GPU is gone: MILC runs on the CPU from here on"));
         }
-        // MILC has all that it needs, or a copy of its own.
+        // MILC has all that it needs, or its own copy.
         const std::pair<const char *, const char *> survived[] = {{" MILCGPU_AUTO=1", "another lattice"},
                                                                   {" MILCGPU_TEST=copy_back", "fermion"},
                                                                   {" MILCGPU_COMPARE=1", "update"}};
@@ -241,13 +244,13 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
     }
 }
 
-TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]") {
+TEST_CASE("milc_host: links that MILC writes without a notice are found if the device has the newest", "[milc_host]") {
     for (const std::string &backend : backend_settings()) {
         const Run found = run("asqtad-P2", few + backend, "trajectory write gauge");
         INFO(found.output);
         CHECK(found.status == 1);
         CHECK(found.says("the gauge field was written on the host while the newest were on the GPU"));
-        // Where both copies are the same, MILC may write.
+        // If both copies are equal, MILC may write.
         for (const char *setting : {" MILCGPU_TEST=copy_back", " MILCGPU_COMPARE=1"}) {
             const Run taken = run("asqtad-P2", few + backend + setting, "trajectory write gauge");
             INFO(taken.output);

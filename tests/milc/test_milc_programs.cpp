@@ -20,14 +20,14 @@ struct FlowProgram : LinksProgram {
         CHECK(r.says("milcgpu: the gradient flow of wilson_flow goes to "));
         CHECK_FALSE(r.says("warning"));
     }
-    // Of action, exp_order, stepsize, stoptime, local_tol.
+    // parameters: action, exp_order, stepsize, stoptime, local_tol.
     Run flow(const std::string &environment, const std::string &parameters) const {
         return on_links(environment, "wilson_flow", parameters);
     }
     reference::Gauge flown() const { return made(); }
 };
 
-// The numbers of all lines that begin so.
+// The numbers of all lines that begin with `first`.
 std::vector<std::vector<double>> lines(const Run &r, const std::string &first) {
     std::vector<std::vector<double>> found;
     std::istringstream text(r.output);
@@ -53,9 +53,9 @@ double differs(const std::vector<double> &line, double time, const reference::Fl
 
 } // namespace
 
-TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links", "[milc][measurements]") {
+TEST_CASE("milc_build: the gradient flow of MILC's program has its lines and its links", "[milc][measurements]") {
     const FlowProgram p("LUSCHER");
-    // Twice 0.04 and what is left; the library's step ends where MILC's does.
+    // Two steps of 0.04 and the rest; the library's last step ends where MILC's does.
     const Run r = p.flow("MILCGPU_VERBOSE=1", "0 16 0.04 0.1 0");
     INFO(r.output);
     REQUIRE(r.status == 0);
@@ -71,30 +71,30 @@ TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links
         CHECK(differs(printed[k], time, reference::flow_observables(p.lattice, u)) < 1e-13);
     }
     CHECK(reference::relative_difference(p.flown(), u) < 1e-14);
-    CHECK(differs(printed[4], 0, reference::flow_observables(p.lattice, u)) < 1e-13); // of a flow without a step
+    CHECK(differs(printed[4], 0, reference::flow_observables(p.lattice, u)) < 1e-13); // a flow without a step
     CHECK(r.says("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\nGFLOW: 0 "));
     CHECK(r.says("Number of steps = 3\nglobals: 3 steps, 0 rejected, last step 0.02\n"));
     CHECK(r.says("Number of steps = 0\n"));
     CHECK_FALSE(r.says("rejected steps"));
     CHECK_FALSE(r.says("ADAPT"));
     CHECK_FALSE(r.says("MILC's own flow"));
-    // Tables without what staggered fermions have.
+    // Tables without the routines of staggered fermions.
     CHECK(r.says("MILC 7, wilson_flow, sizeof(site) "));
     CHECK(r.says("milcgpu: run_gradient_flow        double        host"));
     CHECK_FALSE(r.says("ks_congrad"));
     CHECK_FALSE(r.says("precision of solves"));
-    CHECK(lines(r, "milcgpu: run_gradient_flow ").back().front() == 2); // calls, in the table at exit
-    // MILC's loop: ten steps of 0.1 do not add up to 1, so there is an eleventh of no length.
+    CHECK(lines(r, "milcgpu: run_gradient_flow ").back().front() == 2); // calls in the table at exit
+    // MILC's loop: ten steps of 0.1 do not add up to 1, so there is an eleventh step of length 0.
     const Run exact = p.flow("MILCGPU_VERBOSE=0", "1 8 0.1 1 0");
     CHECK(exact.says("Number of steps = 11\n"));
     CHECK(lines(exact, "GFLOW:").size() == 13);
-    // Steps with which the action rises: as MILC, with a line.
+    // Steps at which the action rises: like MILC, with a line.
     const Run long_steps = p.flow("MILCGPU_VERBOSE=0", "0 8 0.25 6 0");
     CHECK(long_steps.says("Number of steps = 24\n"));
     CHECK(long_steps.says("milcgpu: run_gradient_flow: spec.step is 0.25, which is too long: from flow time "));
     CHECK(long_steps.says(". It goes on, as MILC does\n"));
     CHECK_FALSE(long_steps.says("MILC's own flow"));
-    // By MILC: asked for, or because the library cannot.
+    // MILC's own runs, by request or because the library cannot.
     for (const auto &[environment, parameters] : {std::pair("MILCGPU_OFF=1", "0 8 0.04 0.1 0"),
                                                   {"MILCGPU_VERBOSE=0", "0 0 0.04 0.1 0"},
                                                   {"MILCGPU_VERBOSE=0", "0 17 0.04 0.1 0"},
@@ -116,7 +116,8 @@ TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links
     CHECK(p.flow("MILCGPU_COMPARE=strict", "0 16 0.04 0.1 0").status != 0);
 }
 
-TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps one by one", "[milc][measurements]") {
+TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps one by one is right",
+          "[milc][measurements]") {
     LONG_TEST;
     const LinksProgram p;
     const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
@@ -135,7 +136,7 @@ TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps o
     INFO(r.output);
     REQUIRE(r.status == 0);
     CHECK_FALSE(r.says("MILC's own step"));
-    CHECK(lines(r, "milcgpu: run_gradient_flow ").back().front() == 5); // calls, in the table at exit
+    CHECK(lines(r, "milcgpu: run_gradient_flow ").back().front() == 5); // calls in the table at exit
     const auto printed = lines(r, "WFLOW");
     REQUIRE(printed.size() == 3);
     reference::Gauge u = p.links;
@@ -154,7 +155,7 @@ TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps o
         CHECK(own.says("MILC's own step"));
         CHECK(reference::relative_difference(p.made(), p.links) == 0);
     }
-    // MILC's own, which does nothing, is found out; the device's links stay.
+    // Compare mode finds that MILC's own flow does nothing; the device's links stay.
     const Run compared = flows("MILCGPU_COMPARE=1", "0 16 0.04");
     CHECK(compared.says("BEYOND TOLERANCE"));
     CHECK(reference::relative_difference(p.made(), u) < 1e-14);
@@ -186,7 +187,8 @@ TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][mea
     CHECK(r.says("globals: " + std::to_string(end - 1) + " steps, " + std::to_string(rejected) + " rejected"));
 }
 
-TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all directions", "[milc][measurements]") {
+TEST_CASE("milc_build: HYP smearing of MILC's program is right, in space and in all directions",
+          "[milc][measurements]") {
     const LinksProgram p;
     const fs::path folder = p.program.path / "hvy_qpot";
     LinksProgram::copy("hyp", folder);
@@ -196,7 +198,7 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
     REQUIRE(built.status == 0);
     CHECK(built.says("milcgpu: HYP smearing of su3_hqp_hyp goes to "));
     CHECK_FALSE(built.says("warning"));
-    // The direction left out (-1: none), the projection (2: by hits), hits, weights.
+    // parameters: direction left out (-1: none), projection (2: by hits), hits, weights.
     const auto smear = [&](const std::string &environment, const std::string &parameters) {
         return p.on_links(environment, "hvy_qpot/su3_hqp_hyp", parameters);
     };
@@ -210,9 +212,9 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
         CHECK(r.says("MILC 7, hvy_qpot, sizeof(site) "));
         CHECK(r.says("milcgpu: load_hyp_links           double        host"));
         CHECK_FALSE(r.says("ks_congrad"));
-        CHECK(lines(r, "milcgpu: load_hyp_links ").back().front() == 1); // calls, in the table at exit
+        CHECK(lines(r, "milcgpu: load_hyp_links ").back().front() == 1); // calls in the table at exit
     }
-    // By MILC: asked for, or because the library does something else.
+    // MILC's own runs, by request or because the library does something else.
     for (const auto &[environment, parameters] : {std::pair("MILCGPU_OFF=1", "3 2 9 0.75 0.6 0.3"),
                                                   {"MILCGPU_VERBOSE=0", "0 2 9 0.75 0.6 0.3"},
                                                   {"MILCGPU_VERBOSE=0", "3 1 9 0.75 0.6 0.3"},
@@ -235,7 +237,7 @@ TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all direc
 
 namespace {
 
-// A program of pure_gauge, which is built.
+// The pure_gauge program, built.
 struct PureGauge : LinksProgram {
     PureGauge(const std::string &defines, const std::string &target, const std::string &says) {
         const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = program.path / "pure_gauge";
@@ -252,7 +254,7 @@ struct PureGauge : LinksProgram {
 
 } // namespace
 
-TEST_CASE("milc_build: over-relaxation and heat bath of MILC's pure gauge program, with MILC's random numbers",
+TEST_CASE("milc_build: over-relaxation and heat bath of MILC's pure gauge program use MILC's random numbers",
           "[milc][heatbath]") {
     LONG_TEST;
     const PureGauge p("SWEEPS=1", "su3_ora", "milcgpu: over-relaxation and heat bath of su3_ora go to ");
@@ -281,12 +283,13 @@ TEST_CASE("milc_build: over-relaxation and heat bath of MILC's pure gauge progra
     CHECK(lines(compared, "generators: ") == lines(own, "generators: "));
 }
 
-TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge program", "[milc][measurements]") {
+TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge program are right",
+          "[milc][measurements]") {
     const PureGauge p("", "su3_hmc", "milcgpu: molecular dynamics of su3_hmc goes to ");
     const auto runs = [&](const std::string &environment, const std::string &what) {
         return p.on_links(environment, "pure_gauge/su3_hmc", what);
     };
-    // Momenta are 0.1 i n times diag(1, -1, 0), n the number of the direction; the step is 0.1.
+    // Momenta are 0.1 i n times diag(1, -1, 0) with the number n of the direction; the step is 0.1.
     reference::Gauge momenta(p.links.size());
     for (size_t k = 0; k < momenta.size(); ++k) {
         momenta[k].e[0][0] = {0, 0.1 * double(k % 4 + 1)};
@@ -315,7 +318,7 @@ TEST_CASE("milc_build: molecular dynamics and gauge fixing of MILC's pure gauge 
     for (const char *routine : {"d_action", "update_u, 0.05", "update_h, 0.1", "reunitarize_cpu"})
         CHECK(own.says(std::string("MILC's own ") + routine));
     CHECK(reference::relative_difference(p.made(), p.links) == 0);
-    // Compared with updates that do nothing; the device's links stay, and random numbers are the same.
+    // Compared with updates that do nothing; the device's links stay, and random numbers are equal.
     const Run compared = runs("MILCGPU_COMPARE=1", "update");
     INFO(compared.output);
     CHECK(compared.says("compare update_u: "));

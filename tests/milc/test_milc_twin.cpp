@@ -1,6 +1,6 @@
-// The library beside a twin that keeps nothing: random sequences of a program's calls by the library, on ranks and
-// under allocators that hand out old addresses or never do, and by MILC's originals alone (tests/milc_host/twin.c).
-// MILCGPU_TWIN=20000 asks for so many sequences. What a failure prints runs its few steps again.
+// The library beside a twin that keeps nothing (tests/milc_host/twin.c): random sequences of calls by the library, on
+// ranks and under allocators that reuse old addresses or never do, and by MILC's originals alone. MILCGPU_TWIN=20000
+// runs so many sequences. A failure prints how to run its few steps again.
 #include "tests/milc_host_support.h"
 #include <algorithm>
 
@@ -9,10 +9,10 @@ using namespace tests::milc_host;
 namespace {
 
 struct Start {
-    const char *program, *ranks, *addresses, *words, *more; // words: of MILCGPU_TEST
-    int share;                                              // of all sequences, in 20
+    const char *program, *ranks, *addresses, *words, *more; // words of MILCGPU_TEST
+    int share;                                              // of all sequences, in twentieths
 };
-// Ranks take turns on the processors, so they have fewer.
+// Ranks share the processors, so they run fewer sequences.
 constexpr Start starts[] = {
     {"hisq-newer-P2", "1", "again", "keep", "", 5},
     {"hisq-newer-P2", "1", "never", "nan", "", 3},
@@ -32,7 +32,7 @@ long asked() {
 
 } // namespace
 
-TEST_CASE("milc_twin: what the library keeps and defers never shows in a number", "[milc_host][twin]") {
+TEST_CASE("milc_twin: what the library keeps and defers never changes a number", "[milc_host][twin]") {
     for (const std::string &backend : backend_settings()) {
         long first = 1;
         for (const Start &start : starts) {
@@ -48,7 +48,7 @@ TEST_CASE("milc_twin: what the library keeps and defers never shows in a number"
     }
 }
 
-TEST_CASE("milc_twin: where memory is short for the parts of a sum of links, other sets of links make room",
+TEST_CASE("milc_twin: if memory is short for the parts of a sum of links, other sets of links make room",
           "[milc_host][twin]") {
     const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=keep MILC_TWIN_ADDRESSES=again",
                       "twin steps"
@@ -63,7 +63,7 @@ TEST_CASE("milc_twin: where memory is short for the parts of a sum of links, oth
     CHECK(r.says("no difference"));
 }
 
-TEST_CASE("milc_twin: a difference is found, and the steps that it takes", "[milc_host][twin]") {
+TEST_CASE("milc_twin: a planted difference is found and reduced to its steps", "[milc_host][twin]") {
     const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILC_TWIN_FAULT=1", "twin 25");
     INFO(r.output);
     CHECK(r.status != 0);

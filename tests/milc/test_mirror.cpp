@@ -1,6 +1,6 @@
-// Who has the newest: each field that has a copy on the device is written by MILC in the host's memory, by MILC's
-// routine and by the device, each two of these in every order, with NaN in what is not the newest. What is read then,
-// here and there, is what the CPU makes of the same.
+// Who has the newest: MILC in host memory, MILC's routine and the device write each field that has a copy on the
+// device, each two of these in every order, with NaN in every copy that is not the newest. Reads on both sides must
+// then give the CPU's result.
 #include "milc_glue/solve/eigen_handle.h"
 #include "tests/plugin_support.h"
 #include "tests/reference/gauge_force.h"
@@ -17,7 +17,7 @@ struct Edit {
     std::function<void()> run;
 };
 
-// Each two edits, with a look between them and without.
+// Each two edits in every order, with and without a look in between.
 void in_every_order(const std::vector<Edit> &edits, const std::function<void()> &check) {
     for (const Edit &first : edits)
         for (const Edit &second : edits)
@@ -40,10 +40,10 @@ double difference(const std::vector<double> &a, const std::vector<double> &b) {
     return worst;
 }
 
-// MILC's fields stay where they are.
+// Copies into MILC's fields, which keep their addresses.
 void put(const std::vector<double> &from, std::vector<double> &to) { std::copy(from.begin(), from.end(), to.begin()); }
 
-// MILC's routine is under way, and does nothing of it by the device.
+// Runs `work` as MILC's own version of the routine, without the device.
 void by_milc(milcgpu_routine routine, const std::function<void()> &work) {
     milcgpu_plugin_original(routine, 1);
     work();
@@ -54,7 +54,7 @@ Gauge smooth_gauge(unsigned long seed) { return reference::near_unit_gauge(latti
 
 } // namespace
 
-TEST_CASE("newest of gauge field, momenta and links of Wilson fermions: two edits in every order",
+TEST_CASE("newest of gauge field, momenta and Wilson links is right after two edits in every order",
           "[plugin][md][operators][mirror]") {
     for (const Backend backend : backends()) {
         const Environment environment{
@@ -67,7 +67,7 @@ TEST_CASE("newest of gauge field, momenta and links of Wilson fermions: two edit
         loops.plaquette = 1;
         loops.signs = 1;
         const std::vector<reference::Loops> plaquettes = {{1, reference::plaquettes()}};
-        // As the CPU has them, and as MILC has them in its sites.
+        // The fields of the CPU, and the same in MILC's sites.
         Gauge u = smooth_gauge(1), h = reference::random_momenta(lattice, 2);
         std::vector<double> site_u = reference::links_to_milc<double>(lattice, u),
                             site_h = reference::momenta_to_milc(lattice, h);
@@ -140,23 +140,24 @@ TEST_CASE("newest of gauge field, momenta and links of Wilson fermions: two edit
         in_every_order(edits, [&] {
             double action = 0;
             REQUIRE(milcgpu_plugin_gauge_action(&sites, &loops, &action) == 1);
-            CHECK(std::abs(action / reference::gauge_action(lattice, u, plaquettes) - 1) < 1e-10);
+            CHECK(std::abs(action / reference::gauge_action(lattice, u, plaquettes) - 1) < 1e-14);
             need(both);
-            CHECK(difference(site_u, reference::links_to_milc<double>(lattice, u)) < 1e-12);
-            CHECK(difference(site_h, reference::momenta_to_milc(lattice, h)) < 1e-12);
+            CHECK(difference(site_u, reference::links_to_milc<double>(lattice, u)) < 1e-14);
+            CHECK(difference(site_h, reference::momenta_to_milc(lattice, h)) < 1e-14);
             // The same sites as links of Wilson fermions.
             std::vector<double> d_psi(milc_psi.size());
             REQUIRE(milcgpu_plugin_wilson_dslash(Milc::field(site_u), 1, MILCGPU_EVEN_AND_ODD, Milc::field(milc_psi),
                                                  Milc::field(d_psi)) == 1);
             CHECK(difference(d_psi, reference::field_to_milc<double>(
-                                        lattice, reference::wilson_dslash(lattice, u, psi, 1), 1)) < 1e-11);
-            // What both have is in one place from here on, and what is made of it is tested as it is.
+                                        lattice, reference::wilson_dslash(lattice, u, psi, 1), 1)) < 1e-13);
+            // From here on both sides hold the field, and tests of what is made of it follow.
             u = reference::links_from_milc<double>(lattice, site_u);
         });
     }
 }
 
-TEST_CASE("newest of fermion links and of links of measurements: two edits in every order", "[plugin][links][mirror]") {
+TEST_CASE("newest of fermion links and of links of measurements is right after two edits in every order",
+          "[plugin][links][mirror]") {
     for (const Backend backend : backends())
         for (const bool hisq : {false, true}) {
             CAPTURE(hisq);
@@ -167,7 +168,7 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
             milcgpu_fatlink_spec spec;
             hisq ? milcgpu_hisq_defaults(&spec, sizeof spec) : milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
             spec.unitarity = -1;
-            // Of two gauge fields what the CPU makes of them.
+            // The CPU's links of two gauge fields.
             std::vector<double> gauge[2], made_fat[2], made_lng[2];
             for (const int k : {0, 1}) {
                 Gauge u = smooth_gauge(20 + k);
@@ -181,7 +182,7 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
                 made_lng[k] = reference::links_to_milc<double>(
                     lattice, hisq ? by_hisq.lng : reference::long_links(lattice, u, coefficients));
             }
-            // What MILC's fields would have if all of it were done by the CPU; `of` is what they were made of last.
+            // The contents of MILC's fields if the CPU did all; `of` is the gauge field of the last links.
             std::vector<double> fat, lng;
             int of = 0;
             bool deferred = false;
@@ -242,10 +243,10 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
                 std::vector<double> out(milc.source.size(), 0);
                 REQUIRE(milcgpu_plugin_dslash(milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, Milc::field(milc.source),
                                               Milc::field(out)) == 1);
-                CHECK(difference(out, apply()) < 1e-10);
+                CHECK(difference(out, apply()) < 5e-14);
             });
             fill();
-            // The same fields as links of measurements: by the shift of a field.
+            // The same fields as links of measurements, by the shift of a field.
             edits[2].run();
             in_every_order({edits.begin(), edits.begin() + 3}, [&] {
                 std::vector<double> out(milc.source.size(), 0);
@@ -253,12 +254,12 @@ TEST_CASE("newest of fermion links and of links of measurements: two edits in ev
                                              Milc::field(out)) == 1);
                 const auto expected = reference::shift(lattice, reference::links_from_milc<double>(lattice, fat), 1,
                                                        reference::ShiftWay::forward, milc.b);
-                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 1e-10);
+                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 3e-14);
             });
         }
 }
 
-TEST_CASE("newest of source, solution and quark fields: two edits in every order", "[plugin][mirror]") {
+TEST_CASE("newest of source, solution and quark fields is right after two edits in every order", "[plugin][mirror]") {
     for (const Backend backend : backends())
         for (const bool stays : {false, true}) { // in a trajectory solutions stay on the device
             CAPTURE(stays);
@@ -309,15 +310,15 @@ TEST_CASE("newest of source, solution and quark fields: two edits in every order
                  }},
             };
             in_every_order(edits, [&] {
-                // A measurement reads what MILC has.
+                // A measurement reads MILC's field.
                 need();
                 std::vector<double> out(x.size());
                 REQUIRE(milcgpu_plugin_shift(links.data(), 2, MILCGPU_BACKWARD, Milc::field(x), Milc::field(out)) == 1);
                 const auto expected =
                     reference::shift(lattice, reference::links_from_milc<double>(lattice, links), 2,
                                      reference::ShiftWay::backward, reference::vector_from_milc<double>(lattice, x));
-                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 1e-10);
-                // A solution that is known is one.
+                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 3e-14);
+                // A known solution still solves.
                 solve();
                 need();
                 CHECK(milc.residual(x, one.mass) < 1.01 * one.tolerance);
@@ -326,7 +327,7 @@ TEST_CASE("newest of source, solution and quark fields: two edits in every order
         }
 }
 
-TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][mirror]") {
+TEST_CASE("newest of eigenvectors is right after two edits in every order", "[plugin][eigen][mirror]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "nan"}};
@@ -334,7 +335,7 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
         REQUIRE(milc.start() == 1);
         constexpr int n = 3;
         std::vector<double> own[n], expected[n], read[n],
-            lowest[n]; // MILC's fields; what is the newest; of a file; ours
+            lowest[n]; // MILC's fields; the newest; those of a file; the CPU's
         void *fields[n];
         const size_t even = milc.source.size() / 2;
         milcgpu_plugin_eigen_call call{milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, n, fields, 1e-10, 1};
@@ -390,26 +391,26 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
             need();
             for (int k = 0; k < n; ++k) {
                 own[k].resize(even), expected[k].resize(even);
-                CHECK(difference(own[k], expected[k]) < 1e-12);
+                CHECK(difference(own[k], expected[k]) < 1e-15);
                 own[k].resize(2 * even), expected[k].resize(2 * even);
             }
         });
-        // One vector twice: nothing is deflated with them.
+        // One vector twice: the solve is not deflated.
         need();
         write(lowest);
         put(lowest[0], own[1]);
         CHECK(milcgpu_plugin_eigen_ready(&call) == 0);
-        CHECK(has(milcgpu_last_error(), "vectors 0 and 1 are not orthogonal"));
-        // Without memory for them in single precision there are some in 16 bytes a site.
+        CHECK(last_error_says("vectors 0 and 1 are not orthogonal"));
+        // If memory is too short in single precision, vectors take 16 bytes a site.
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
         compute();
         CHECK(residuals[0] > 1e-6);
         CHECK(residuals[0] < 1e-4);
-        // Vectors of other fields are not these; vectors that went with the device are lost, and that is said.
+        // Vectors of other fields are not these; vectors that were lost with the device are reported.
         compute();
         void *others[n] = {milc.x.data(), fields[1], fields[2]};
         CHECK(milcgpu_plugin_eigen_on_device(others) == 0);
-        plugin().eigenvectors->mirrored()->handle->set.reset(); // as where a bit has flipped
+        plugin().eigenvectors->mirrored()->handle->set.reset(); // as a flipped bit does
         CHECK(milcgpu_plugin_eigen_ready(&call) == 0);
         CHECK(milcgpu_plugin_eigen_need() == 0);
         compute();
@@ -420,7 +421,7 @@ TEST_CASE("newest of eigenvectors: two edits in every order", "[plugin][eigen][m
     }
 }
 
-TEST_CASE("eigenvectors compared with MILC's: a value that is left out, and a vector that is none", "[plugin][eigen]") {
+TEST_CASE("compare mode judges eigenvectors: a missing value, and a vector that is no eigenvector", "[plugin][eigen]") {
     const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}};
     Milc milc(lattice);
     REQUIRE(milc.start() == 1);
@@ -439,12 +440,12 @@ TEST_CASE("eigenvectors compared with MILC's: a value that is left out, and a ve
                                              residuals,    cpu_values, cpu_residuals, 1,      1};
     const auto good = [&] { return milcgpu_plugin_compare_eigen(&of); };
     CHECK(good() == 1);
-    cpu_values[1] = 0.51; // MILC's may not have converged
+    cpu_values[1] = 0.51; // MILC's vector may not have converged
     CHECK(good() == 1);
     cpu_values[1] = 0.49;
     CHECK(good() == 0);
     cpu_values[1] = 0.5;
-    std::swap(cpu[0][0], cpu[0][6]); // of the same space
+    std::swap(cpu[0][0], cpu[0][6]); // in the same eigenspace
     CHECK(good() == 1);
     std::swap(cpu[0][6], cpu[0][60]);
     CHECK(good() == 0);
@@ -453,7 +454,7 @@ TEST_CASE("eigenvectors compared with MILC's: a value that is left out, and a ve
     CHECK(good() == 0);
     cpu[1][3] = 0;
     CHECK(good() == 1);
-    cpu_residuals[0] = 1; // MILC's vector is none: nothing to say of ours
+    cpu_residuals[0] = 1; // MILC's vector is no eigenvector, which does not blame ours
     std::swap(cpu[0][0], cpu[0][60]);
     CHECK(good() == 1);
 }

@@ -1,4 +1,4 @@
-// The plugin behind the use_gpu glue: what no run of a MILC-shaped program can show.
+// The plugin behind the use_gpu glue: what no run of a MILC-shaped program shows.
 #include "tests/failing_new.h"
 #include "tests/plugin_support.h"
 #include <algorithm>
@@ -7,8 +7,8 @@ using namespace tests;
 
 namespace {
 
-// Plants a failing allocation in `call` at the first, second, ... until it runs through. `call` answers 1 when the work
-// was done; then `right` must hold. After every failure the same call, left alone, must be done and right.
+// Plants a failing allocation in `call`, at the first, second, ..., until the call runs through. `call` returns 1 if it
+// did the work; then `right` must hold. After every failure a second, unspoiled call must do the work right.
 void survives(const char *what, const std::function<int()> &call, const std::function<bool()> &right) {
     long failures = 0;
     for (const bool all : {false, true})
@@ -25,7 +25,7 @@ void survives(const char *what, const std::function<int()> &call, const std::fun
             INFO(text);
             CHECK((answer == 0 || answer == 1));
             CHECK((answer == 0 || right()));
-            CHECK((answer == 1 || has(text, "milcgpu: "))); // a refusal is said
+            CHECK((answer == 1 || has(text, "milcgpu: "))); // a refusal logs its reason
             if (tests::failed_news == 0)
                 break;
             ++failures;
@@ -40,7 +40,8 @@ void survives(const char *what, const std::function<int()> &call, const std::fun
 
 } // namespace
 
-TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoils what follows", "[plugin][faults]") {
+TEST_CASE("a failed allocation lets no exception out of the plugin and does not affect the next call",
+          "[plugin][faults]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}};
         Milc milc{reference::Lattice{{4, 4, 2, 2}}};
@@ -50,7 +51,7 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
         const auto solved = [&] { return milc.residual(milc.x, 0.4) < 1.01e-8; };
         survives(
             "solve", [&] { return milc.solve(); }, solved);
-        // With links that are new each time, so that loading them is part of it.
+        // Each time with new links, so that the call loads them.
         survives(
             "links and solve",
             [&] {
@@ -91,8 +92,7 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
     }
 }
 
-TEST_CASE("links for the device alone: fields are not filled, solves find them, and say where they have gone",
-          "[plugin]") {
+TEST_CASE("links for the device alone leave host fields unfilled, serve solves, and report their loss", "[plugin]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}};
         Milc milc;
@@ -131,7 +131,7 @@ TEST_CASE("links for the device alone: fields are not filled, solves find them, 
     }
 }
 
-TEST_CASE("links of any number of eps for the device alone are sums of two sets, made again where they have gone",
+TEST_CASE("links of any number of eps for the device alone are sums of two sets, and are made again after a loss",
           "[plugin]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}};
@@ -172,14 +172,14 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
             expected.push_back(applied(one[0], one[1]));
         }
         REQUIRE(make(all, 0, n, 1) == 1);
-        for (int round = 0; round < 2; ++round) // more than there is room for: they are made again
+        for (int round = 0; round < 2; ++round) // more sets than fit: they are made again
             for (int k = 0; k < n; ++k)
                 CHECK(differ(applied(all[2 * k], all[2 * k + 1]), expected[k]) < 1e-14);
         for (const auto &field : all)
             CHECK(field == empty);
         CHECK(differ(expected[1], expected[2]) > 1e-3);
 
-        // Sums of what the host has, too; they stay as they are until they are forgotten.
+        // Sums of host fields, too; they stay until they are forgotten.
         std::vector<std::vector<double>> parts(4, empty), sum(2, empty);
         spec.derivative = 1;
         REQUIRE(make(parts, 0, 2, 0) == 1);
@@ -196,7 +196,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         milcgpu_plugin_drop_deferred(MILCGPU_FERMION_LINKS, nullptr);
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) > 1e-3); // of the host's fields
 
-        // Others that are made alone, and destroyed, leave them, in use or not.
+        // Other links, made for the device alone and destroyed, do not affect them, in use or not.
         REQUIRE(make(parts, 0, 2, 0) == 1);
         REQUIRE(make(one, 1, 1, 1) == 1);
         REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[3],
@@ -205,13 +205,13 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14);
         plugin().links->drop_all();
         CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14); // made again
-        // What changes a part afterwards does not change the sum, used yet or not.
+        // A later change of a part does not change the sum, whether or not the sum was used.
         REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[4],
                                          {parts[2].data(), parts[3].data()}) == 1);
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[4]) < 1e-14);
-        // Once the sum has gone it cannot be made of the parts as they are now.
+        // After its loss the sum cannot be made of the changed parts.
         plugin().links->drop_all();
         std::vector<double> out(milc.source.size());
         const std::string text = said_by([&] {
@@ -226,12 +226,13 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
 TEST_CASE("an edit that a call's look did not see is seen during the solve, and the solve is right", "[plugin]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}};
-        // Long enough for threads to begin: they do after a millisecond.
+        // Long enough for threads to begin, which they do after a millisecond.
         const double mass = backend == Backend::cuda ? 0.05 : 0.2;
         Milc milc(reference::Lattice{{4, 4, 8, 8}});
         said_by([&] { REQUIRE(milc.start() == 1); });
         Plugin &p = plugin();
-        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false, p.deferred); // as on a large one
+        // Samples, as on a large lattice.
+        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), false, p.deferred);
         p.watch_threads = 2;
         milcgpu_plugin_solve_call call = milc.call();
         call.mass = mass;
@@ -252,15 +253,15 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
                     CHECK(milcgpu_plugin_solve(&call, &milc.report) == 1);
             });
             INFO(text);
-            during += has(text, "They are loaded again, and the solve continues");
+            during += has(text, "loaded again, and the solve continues");
             CHECK((several ? masses.worst_residual() : milc.residual(milc.x, mass)) < 1.01e-8);
         }
         CHECK(during > 0);
-        CHECK(during < edits); // some are in the sample
+        CHECK(during < edits); // the sample shows some
     }
 }
 
-TEST_CASE("whatever MILCGPU_PRECISION says, MILC's tolerance is reached", "[plugin]") {
+TEST_CASE("MILC's tolerance is reached for any MILCGPU_PRECISION", "[plugin]") {
     for (const Backend backend : tests::backends())
         for (const char *precision : {"single", "single-half", "double-half", "double"}) {
             const Environment environment(
@@ -280,8 +281,7 @@ TEST_CASE("whatever MILCGPU_PRECISION says, MILC's tolerance is reached", "[plug
         }
 }
 
-TEST_CASE("MILCGPU_TEST=look_at_all: a solve looks at a sample first on a GPU from 16384 sites on, or at all",
-          "[plugin]") {
+TEST_CASE("MILCGPU_TEST=look_at_all: a solve on a GPU samples links from 16384 sites on, or looks at all", "[plugin]") {
     for (const Backend backend : tests::backends())
         for (const auto &[value, extent, all] :
              {std::tuple("0", 8, true), {"0", 16, backend == Backend::host}, {"look_at_all", 16, true}}) {
@@ -308,7 +308,7 @@ TEST_CASE("links that were corrupted on the device are loaded again, and the sol
         int seen = 0;
         for (int k = 0; k < 6; ++k) {
             const bool several = k % 2 != 0;
-            said_by([&] { CHECK(milc.solve() == 1); }); // links are on the device
+            said_by([&] { CHECK(milc.solve() == 1); }); // loads the links
             milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
             const std::string text = said_by([&] { CHECK((several ? masses.solve() : milc.solve()) == 1); });
             INFO(text);
@@ -319,7 +319,7 @@ TEST_CASE("links that were corrupted on the device are loaded again, and the sol
     }
 }
 
-TEST_CASE("plugin: glue of the same interface is served, another one refused in words", "[plugin]") {
+TEST_CASE("plugin: glue of the same interface works, and another one is refused with a message", "[plugin]") {
     const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}};
     const std::string version = MILCGPU_VERSION, interface = version.substr(0, version.rfind('.'));
     for (const auto &[glue, served] : {std::pair(interface + ".99", 1), {"0.2.0", 0}, {interface + "1.0", 0}}) {
@@ -340,7 +340,7 @@ TEST_CASE("plugin: reports end where the header of MILC's side ends them", "[plu
     Milc milc;
     milcgpu_milc described = milc.described();
     REQUIRE(milcgpu_plugin_start(&described) == 1);
-    const size_t shorter = sizeof(milcgpu_solve_report) - alignof(milcgpu_solve_report); // a member less
+    const size_t shorter = sizeof(milcgpu_solve_report) - alignof(milcgpu_solve_report); // one member fewer
     milcgpu::plugin().report_sizes.solve = shorter;
     const milcgpu_plugin_solve_call call = milc.call();
     milcgpu_plugin_solve_call calls[2] = {call, call};
@@ -372,7 +372,7 @@ TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "
         const reference::Lattice lattice{{4, 4, 4, 4}};
         const size_t pitch = 75; // reals of a site, as in MILC's structure
         const auto links = reference::links_to_milc<float>(lattice, reference::near_unit_gauge(lattice, 0.4, 8));
-        // {lengths of all steps, links at the end} of PRECISION 1 or 2, from the same links
+        // {lengths of all steps, final links} with PRECISION 1 or 2, from the same links.
         const auto flow = [&](auto real, int precision, int integrator) {
             using Real = decltype(real);
             Milc milc(lattice);
@@ -401,7 +401,7 @@ TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "
                 if (k % pitch < 72)
                     end.push_back(double(sites[k]));
                 else
-                    CHECK(sites[k] == 7); // what else is in a site
+                    CHECK(sites[k] == 7); // the rest of a site
             }
             return std::pair(made, end);
         };
@@ -417,13 +417,13 @@ TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "
             CHECK((!adaptive || differ == 0));
             for (size_t k = 0; k < in_double.second.size(); ++k)
                 rounded = tests::worse(rounded, std::abs(in_single.second[k] - double(float(in_double.second[k]))));
-            CHECK((rounded == 0) == adaptive); // each link rounded once
+            CHECK((rounded == 0) == adaptive); // each link was rounded once
             CHECK(rounded < 1e-6);
         }
     }
 }
 
-TEST_CASE("a solution that double precision cannot bring to its tolerance is never taken for MILC's", "[plugin]") {
+TEST_CASE("a solution that double precision cannot bring to its tolerance never passes for MILC's", "[plugin]") {
     for (const Backend backend : tests::backends())
         for (const char *precision : {"double", "double-half"}) {
             const Environment environment{

@@ -1,5 +1,5 @@
-// Quark fields that stay on the device from one routine to the next: what moves over the bus, content that changes
-// under the same address, bits that flip, memory that is short.
+// Quark fields that stay on the device between routines: bytes over the bus, content that changes at the same address,
+// flipped bits, short memory.
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/context.h"
 #include "tests/mesons_support.h"
@@ -10,13 +10,13 @@ using namespace tests;
 
 namespace {
 
-// Contractions of two fields through the plugin: a local operator, one of one link, a momentum.
+// Contractions of two fields by the plugin: a local operator, a one-link operator, a momentum.
 struct Contraction {
     Milc &milc;
     std::vector<double> links, correlators;
     explicit Contraction(Milc &of)
         : milc(of), links(reference::links_to_milc<double>(of.lattice, random_links(of.lattice, 401))) {}
-    // Bytes to the device; -1: not done.
+    // Returns the bytes copied to the device; -1: the call was not done.
     long long run(std::vector<double> &left, std::vector<double> &right) {
         const milcgpu_momentum momenta[] = {{{0, 0, 0}, {2, 2, 2}}, {{1, 0, 1}, {3, 2, 1}}};
         const milcgpu_meson_term terms[] = {{128 + 4 * 17, 0, 0, 1, 0}, {128 + 15, 1, 1, 0.5, 1}};
@@ -37,7 +37,7 @@ std::vector<double> field_of(const Milc &milc, unsigned long seed) {
     return reference::vector_to_milc<double>(milc.lattice, random_fermion(milc.lattice, seed));
 }
 
-// What the correlators are where every call loads what it reads.
+// The correlators if every call loads its fields.
 std::vector<double> loaded_anew(const reference::Lattice &lattice, const char *backend, std::vector<double> left,
                                 std::vector<double> right) {
     const Environment environment{{"MILCGPU_BACKEND", backend}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "load"}};
@@ -50,7 +50,7 @@ std::vector<double> loaded_anew(const reference::Lattice &lattice, const char *b
 
 } // namespace
 
-TEST_CASE("quark fields: a content crosses the bus once, wherever it lies, and one other bit makes another content",
+TEST_CASE("quark fields: a content crosses the bus once from any address, and one flipped bit is another content",
           "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends())
         for (const reference::Lattice &lattice : {shapes[0], shapes[1]}) {
@@ -70,13 +70,13 @@ TEST_CASE("quark fields: a content crosses the bus once, wherever it lies, and o
                 CHECK(contraction.run(a, b) == bytes);
                 CHECK(contraction.run(b, a) == 0);
                 CHECK(contraction.run(b, b) == 0);
-                std::vector<double> copy = a; // another address
+                std::vector<double> copy = a; // at another address
                 CHECK(contraction.run(copy, b) == 0);
-                // Freed, and another field in its place.
+                // Freed, and another field at its address.
                 const std::vector<double> other = field_of(milc, 404);
                 std::copy(other.begin(), other.end(), copy.begin());
                 CHECK(contraction.run(copy, b) == bytes);
-                // Any one bit, the first, the last, one of a record in between.
+                // Any one bit: the first, the last, one of a record in between.
                 for (const size_t k : {size_t{0}, b.size() - 1, b.size() / 2 + 3}) {
                     uint64_t word;
                     std::memcpy(&word, &b[k], 8);
@@ -84,10 +84,10 @@ TEST_CASE("quark fields: a content crosses the bus once, wherever it lies, and o
                     std::memcpy(&b[k], &word, 8);
                     CHECK(contraction.run(a, b) == bytes);
                 }
-                // Two reals that change places.
+                // Two reals swapped.
                 std::swap(b[6], b[12]);
                 CHECK(contraction.run(a, b) == bytes);
-                // What an operator, a shift and a smearing make is there for the next routine.
+                // The next routine finds the results of an operator, a shift and a smearing.
                 std::vector<double> made(a.size());
                 const int origin[4] = {};
                 for (const milcgpu_routine routine : {MILCGPU_SPIN_TASTE, MILCGPU_SHIFT_FIELD})
@@ -116,7 +116,8 @@ TEST_CASE("quark fields: a content crosses the bus once, wherever it lies, and o
         }
 }
 
-TEST_CASE("quark fields: what a solve has read and made, a contraction finds", "[measurements][plugin][quark_fields]") {
+TEST_CASE("quark fields: a contraction finds the source and the solution of a solve",
+          "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
@@ -139,17 +140,17 @@ TEST_CASE("quark fields: what a solve has read and made, a contraction finds", "
             account = {};
             call.solve.mass = mass;
             REQUIRE(milcgpu_plugin_invert(&call, &even, &odd) == 1);
-            // The guess on even sites, and the source the first time.
+            // The guess on even sites, and the first time the source.
             const uint64_t expected = (mass == 0.4 ? field : 0) + field / 2;
             CHECK(account.to_device >= expected);
             CHECK(account.to_device < expected + field / 4);
-            std::vector<double> copied = x; // as create_ksp_field_copy does it
+            std::vector<double> copied = x; // as create_ksp_field_copy does
             CHECK(contraction.run(copied, b) == 0);
         }
     }
 }
 
-TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a device that is lost",
+TEST_CASE("quark fields: a flipped bit, short memory and a lost device lead to reloads, not to wrong numbers",
           "[measurements][plugin][quark_fields][faults]") {
     for (const Backend backend : backends()) {
         const Environment environment{
@@ -162,7 +163,7 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
         const std::vector<double> right = contraction.correlators;
         const long long bytes = 48LL * milc.lattice.volume();
 
-        // Bits of all that is on the device, until one of a field was met.
+        // Flips bits of all device memory in turn until one of a field is hit.
         Device &device = *plugin().context->device;
         reference::Rng rng(423);
         bool met = false;
@@ -177,13 +178,13 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
         REQUIRE(met);
         long long moved = -1;
         const std::string text = said_by([&] { moved = contraction.run(a, b); });
-        CHECK(has(text, "is no longer what was put there"));
-        CHECK(moved == 2 * bytes + 12 * bytes); // fields and links are loaded anew
+        CHECK(has(text, "no longer"));
+        CHECK(moved == 2 * bytes + 12 * bytes); // fields and links are loaded again
         CHECK(contraction.correlators == right);
 
-        // Room for some fields beside the rest, which links and a solve need, too: the oldest ones go, and all is done.
-        QuarkFields &quarks = *plugin().quarks;
-        const size_t rest = device.used_bytes() - quarks.count() * bytes;
+        // Memory for only some fields beside links and a solve: the oldest are dropped, and all calls succeed.
+        VectorStore &store = plugin().vectors;
+        const size_t rest = device.used_bytes() - store.copies() * bytes;
         device.set_memory_limit(rest + 64 * static_cast<size_t>(bytes));
         std::vector<std::vector<double>> many;
         for (int k = 0; k < 80; ++k)
@@ -192,18 +193,18 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
             const std::string said = said_by([&] { CHECK(contraction.run(field, field) == bytes); });
             CHECK(said.empty());
         }
-        CHECK(quarks.count() > 30);
-        CHECK(quarks.count() <= 64);
+        CHECK(store.copies() > 30);
+        CHECK(store.copies() <= 64);
         CHECK(contraction.run(many.back(), many.back()) == 0);
         CHECK(contraction.run(many[0], many[0]) == bytes);
-        const size_t before = quarks.count();
+        const size_t before = store.copies();
         const std::string solved = said_by([&] { CHECK(milc.solve() == 1); });
-        CHECK(solved.empty()); // fields went, and nothing else
-        CHECK(quarks.count() + 24 < before);
+        CHECK(solved.empty()); // no call failed
+        CHECK(store.copies() + 24 < before);
         CHECK(milc.residual(milc.x, 0.4) < 1.01e-8);
         device.set_memory_limit(0);
 
-        // The device goes while one field is being loaded and another is in use.
+        // The device is lost while one field is loaded and another is in use.
         for (int after = 0; after < 3; ++after) {
             if (milcgpu_plugin_active() == 0)
                 said_by([&] { REQUIRE(milc.start() == 1); });
@@ -217,7 +218,7 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
     }
 }
 
-TEST_CASE("quark fields of a lattice that is gone are dropped", "[measurements][plugin][quark_fields]") {
+TEST_CASE("quark fields of a destroyed lattice are dropped", "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
@@ -237,23 +238,23 @@ TEST_CASE("quark fields of a lattice that is gone are dropped", "[measurements][
                                          &made) == 1);
         };
         const Device &device = *plugin().context->device;
-        const QuarkFields &quarks = *plugin().quarks;
+        const VectorStore &store = plugin().vectors;
         links_of(gauge);
         std::vector<double> a = field_of(milc, 461), b = field_of(milc, 462);
         REQUIRE(contraction.run(a, b) > 0);
-        links_of(gauge); // made again, of the same
-        CHECK(quarks.count() == 2);
+        links_of(gauge); // made again from the same gauge field
+        CHECK(store.copies() == 2);
         CHECK(contraction.run(a, b) == 0);
         const size_t full = device.used_bytes();
         links_of(contraction.links);
-        CHECK(quarks.count() == 0);
+        CHECK(store.copies() == 0);
         CHECK(device.used_bytes() <= full - 2 * 48u * milc.lattice.volume());
         CHECK(contraction.run(a, b) == 2 * 48LL * milc.lattice.volume());
         CHECK(device.used_bytes() == full);
     }
 }
 
-TEST_CASE("quark fields: loaded by each routine where asked, and on the host backend by itself",
+TEST_CASE("quark fields: each routine loads them by itself if told so, and always on the host backend",
           "[measurements][plugin][quark_fields]") {
     for (const char *setting : {"load", "0"}) {
         const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", setting}};
@@ -263,13 +264,13 @@ TEST_CASE("quark fields: loaded by each routine where asked, and on the host bac
         std::vector<double> a = field_of(milc, 441);
         REQUIRE(contraction.run(a, a) > 0);
         CHECK(contraction.run(a, a) == 48LL * milc.lattice.volume());
-        CHECK(plugin().quarks->count() == 0);
+        CHECK(plugin().vectors.copies() == 0);
     }
 }
 
-TEST_CASE("hash_bytes: every bit counts, in any order of threads", "[measurements][plugin][quark_fields]") {
+TEST_CASE("hash_bytes: every bit counts, for any number and order of threads", "[measurements][plugin][quark_fields]") {
     for (const size_t bytes :
-         {size_t{24}, size_t{4096}, size_t{8 * 1539}, milcgpu::few_bytes + 24}) { // the last for a team
+         {size_t{24}, size_t{4096}, size_t{8 * 1539}, milcgpu::few_bytes + 24}) { // the last for a team of threads
         std::vector<uint64_t> words(bytes / 8);
         for (size_t k = 0; k < words.size(); ++k)
             words[k] = 0x123456789abcdefu * (k + 1);

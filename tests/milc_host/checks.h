@@ -1,4 +1,4 @@
-/* What the files of this program call of each other: checks, fields, what a solve is asked for, faults. */
+/* Declarations that the files of this program share: checks, fields, settings of solves, faults. */
 #pragma once
 #include "generic_ks/generic_ks_includes.h"
 #include "include/fermion_links.h"
@@ -20,6 +20,6 @@ void try_solve(int parity, Real mass, fn_links_t *fn);
 
 /* make_prop.c */
 enum { most_condensates = 3 };
-extern fn_links_t *set_links;               /* that solve_ksprop and f_meas_imp_field solve with */
-extern double condensate[most_condensates]; /* of the last call: of each random source */
-extern long drawn_for_first;                /* random numbers of a site, when the first source was there */
+extern fn_links_t *set_links;               /* for solve_ksprop and f_meas_imp_field */
+extern double condensate[most_condensates]; /* of the last call, for each random source */
+extern long drawn_for_first;                /* random numbers of a site, drawn when the first source was made */

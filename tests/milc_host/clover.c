@@ -82,7 +82,7 @@ static void try_zero_source(void) {
     free(src), free(x);
 }
 
-/* MILC tests squares: it ends before the first step where they are 0, and goes on to the limit with NaN. */
+/* MILC tests squares: it ends before the first step if they are 0, and goes on to the limit if they are NaN. */
 static void try_without_tolerance(void) {
     const Real tiny = MILC_PRECISION == 1 ? 1e-30 : 1e-300, tolerances[3] = {0, tiny, NAN};
     dirac_clover_param dirac = {0.1, 1, 1};
@@ -140,8 +140,8 @@ static void check_rows(const void *ours, const void *theirs, size_t reals, const
     check(apart < (MILC_PRECISION == 1 ? 1e-5 : 1e-13), what, apart);
 }
 
-/* Both contractions; the same field twice, too. Rows have something in them. repeated: all momenta are the first, and
- * MILC's rows are larger than ours; compare mode knows why. */
+/* Both contractions, also of one field with itself, added to rows that are not zero. repeated: all momenta equal the
+ * first, which makes MILC's rows larger than ours; compare mode knows why. */
 static void try_contractions(int same, int repeated) {
     int gammas[GROUPS][2] = {{4, 4}, {4, 14}, {0, 0}, {11, 5}}; /* G5 G5, G5 G5T, GX GX, G5X GYZ: source, sink */
     int momenta[MOMENTA][3] = {{0, 0, 0}, {1, -1, 2}};
@@ -209,10 +209,10 @@ void try_clover(const char *fault) {
     try_one(0.1, 1.2, 0, 0, 0, 0);
     inject(fault);
     try_one(0.1, 1.2, 0, relative, 1, 0);
-    try_one(0.1, 1.2, 1, 1000 * relative, 0, 0); /* less exact than solves that ask for a residual */
+    try_one(0.1, 1.2, 1, 1000 * relative, 0, 0); /* less exact than solves with a tolerance for the residual */
     try_without_tolerance();
     try_one(0.12, 0, 0, 0, 0, 0);            /* Wilson */
-    lattice[5].link[2].e[1][2].real += 0.25; /* an edit in place is seen */
+    lattice[5].link[2].e[1][2].real += 0.25; /* the library must see an edit in place */
     try_one(0.1, 1, 0, 0, 0, 0);
     try_one(0.1, 1, 0, 0, 0, 2);
     try_zero_source();

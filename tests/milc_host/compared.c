@@ -1,4 +1,4 @@
-/* Calls in which MILC's routine and milcgpu differ for a known reason, and calls that ask for what cannot be had. */
+/* Calls in which MILC's routine and milcgpu differ for a known reason, and calls that the library declines. */
 #include "../generic_ks/generic_ks_includes.h"
 
 #include "../include/fermion_links.h"
@@ -10,7 +10,8 @@
 
 /* In program.c. */
 
-/* Three sources that the iteration limit ends, together and one alone. MILC starts again after every qic.max. */
+/* The iteration limit ends a solve of three sources, together and one alone. MILC restarts after every qic.max
+ * iterations. */
 static void try_limit_of_block(fn_links_t *fn) {
     quark_invert_control qic = control(EVEN);
     su3_vector *src[3], *x[3];
@@ -29,7 +30,7 @@ static void try_limit_of_block(fn_links_t *fn) {
         free(src[i]), free(x[i]);
 }
 
-/* MILC tests squares: where they are 0 it ends at once, with the guess. NaN: at the limit. */
+/* MILC tests squares: it ends at once with the guess if they are 0, and at the limit if they are NaN. */
 static void try_without_tolerance(fn_links_t *fn) {
     const Real tiny = MILC_PRECISION == 1 ? 1e-30 : 1e-300, tolerances[3] = {0, tiny, -tiny};
     su3_vector *src = random_field(21), *x = random_field(22), *guess = random_field(22);
@@ -52,7 +53,7 @@ static void try_without_tolerance(fn_links_t *fn) {
         mat_invert_multi(src, solutions, masses, 3, of_mass, FIRST_AS_MULTI(links));
     }
     qic = control(EVEN);
-    qic.resid = -qic.resid; /* MILC does not see the sign */
+    qic.resid = -qic.resid; /* MILC ignores the sign */
     ks_congrad_parity_cpu(src, x, &qic, 0.1, fn);
     check(qic.converged == 1 && qic.final_rsq < qic.resid * qic.resid, "a negative tolerance", qic.final_rsq);
     free(src), free(x), free(guess);
@@ -60,7 +61,7 @@ static void try_without_tolerance(fn_links_t *fn) {
         free(solutions[j]);
 }
 
-/* An operator and a momentum twice in a table; a third correlator. */
+/* A table with an operator and a momentum twice, and a third correlator. */
 static void try_repeated_correlators(fn_links_t *fn) {
     int momenta[2][3] = {{0, 0, 0}, {1, 0, 0}}, *p[2] = {momenta[0], momenta[1]}, table[3] = {0, 1, 2},
         *tables[1] = {table}, how_many[1] = {3}, p_index[3] = {0, 1, 0}, sink[3] = {196, 196, 196} /* pion */,
@@ -94,7 +95,7 @@ static void try_smearing_without_width(void) {
     free(x);
 }
 
-/* Calls that the device does not do: each says why, once (test_milc_host.cpp has the lines). */
+/* Calls that the device does not do: each logs its reason once (test_milc_host.cpp has the lines). */
 void try_declined(fn_links_t *fn) {
     int r0[4] = {0, 0, 0, 0}, pass, refresh = 0;
     double space, time;

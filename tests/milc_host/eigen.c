@@ -1,4 +1,4 @@
-/* Eigenvectors as MILC's programs have them, and solves that are deflated with them. */
+/* Eigenvectors as MILC's programs use them, and solves that are deflated with them. */
 #include "../generic_ks/generic_ks_includes.h"
 
 #include "../include/fermion_links.h"
@@ -27,7 +27,7 @@ void __real_check_eigres(double *, su3_vector **, eigenvalue *, int, int, imp_fe
 enum { n = 8, most_sources = 2 };
 static const Real light = 0.02;
 
-/* Complex ones that sites of a parity have drawn: each as many; -1: they have not. */
+/* How many complex numbers each site of a parity has drawn; -1: not all the same. */
 static long drawn(int parity) {
     const site *const s = lattice + (parity == ODD ? even_sites_on_node : 0);
     size_t i;
@@ -45,7 +45,7 @@ static void make_room(void) {
     eigVec = (su3_vector **)malloc(n * sizeof(su3_vector *));
     eigVal = (eigenvalue *)malloc(n * sizeof(eigenvalue));
     for (k = 0; k < n; k++)
-        eigVec[k] = random_field(300 + k); /* what was there before */
+        eigVec[k] = random_field(300 + k); /* old contents */
 }
 static void give_room_back(void) {
     int k;
@@ -54,7 +54,7 @@ static void give_room_back(void) {
     free(eigVec), free(eigVal);
 }
 
-/* With `deflate`, and without by MILC's own. Returns the iterations of a deflated solve. */
+/* Solves with `deflate`, and without it by MILC's own. Returns the iterations of the deflated solve. */
 static int solve(int sources, enum inv_type inverter, fn_links_t *fn) {
     su3_vector *src[most_sources], *x[most_sources], *y[most_sources];
     quark_invert_control qic = control(EVENANDODD), other;
@@ -90,7 +90,7 @@ static void solve_all_ways(fn_links_t *fn) {
 #endif
 }
 
-/* As MILC's own has them, from vectors and numbers of its own. */
+/* MILC's own values, from its own vectors and numbers. */
 static void compare_values(void) {
     ks_eigen_param p = param.eigen_param;
     su3_vector *vectors[n];
@@ -112,7 +112,7 @@ static void compare_values(void) {
     GIVE_BACK(fn);
 }
 
-/* What reads eigVec finds it filled, on both parities, whoever is the first. */
+/* Any routine that reads eigVec finds it filled on both parities, whichever reads first. */
 static void read_first(imp_ferm_links_t *fn) {
     char tag[] = "DENSITY(0)";
     double sum = 0;
@@ -143,7 +143,7 @@ static void first_random_numbers(void) {
     for (i = 0; i < sites_on_node; i++)
         lattice[i].site_prn.state = i, lattice[i].site_prn.drawn = 0;
 }
-/* Currents of one mass, with noise and with the eigenvectors: by both, with the same random numbers. */
+/* Currents of one mass, with noise and with the eigenvectors, by both sides with the same random numbers. */
 static void try_currents(imp_ferm_links_t *fn, int are_new) {
     enum { nrand = 2, thinning = 2 };
     quark_invert_control qic = control(EVEN);
@@ -166,7 +166,7 @@ static void try_currents(imp_ferm_links_t *fn, int are_new) {
 }
 #endif
 
-/* The part on odd sites is made with links that are twisted, and MILC twists them back before anybody reads it. */
+/* The part on odd sites belongs to twisted links, but MILC removes the twist before any routine reads that part. */
 void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
 #ifndef MILC_HOST_MASTER
 static void check_odd_part(imp_ferm_links_t *fn) {
@@ -206,7 +206,7 @@ static void try_twisted(fn_links_t *fn) {
         check_odd_part(fn);
         save_ks_eigen(SAVE_SERIAL, NULL, n, eigVal, eigVec, none, 1);
     }
-    /* Read on the host alone; and asked for when MILC's fields have the vectors. */
+    /* Read on the host alone; and requested when MILC's fields have the vectors. */
     for (from_file = 0; from_file < 2; from_file++) {
         ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
         if (from_file)
@@ -220,7 +220,7 @@ static void try_twisted(fn_links_t *fn) {
 }
 #endif
 
-/* fault: in the eigensolver, or, "later", in a solve with vectors that the device alone has. what: readers, currents,
+/* fault: in the eigensolver, or, "later", in a solve with vectors that only the device has. what: readers, currents,
  * twisted links, another eigensolver, or "tight": a tolerance that single precision does not reach. */
 void try_eigen(const char *fault, const char *what) {
     const int primme = strcmp(what, "PRIMME") == 0, draws = !primme && strcmp(what, "ARPACK") != 0;
@@ -278,7 +278,7 @@ void try_eigen(const char *fault, const char *what) {
         ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
         first[0] = eigVec[0];
         give_room_back();
-        param.eigen_param.Nvecs = 0; /* the next input has none */
+        param.eigen_param.Nvecs = 0; /* the next input has no vectors */
         f_meas_current(0, 0, 0, NULL, NULL, NULL, NULL, &none_there, NULL);
         check(none_there == 0 && milcgpu_plugin_eigen_on_device(first), "vectors that are freed stay as they are", 0);
         GIVE_BACK(fn);
@@ -313,14 +313,14 @@ void try_eigen(const char *fault, const char *what) {
     }
     compare_values();
     give_room_back();
-    make_room(); /* the next lattice, as it were */
+    make_room(); /* as for the next lattice */
     reload_ks_eigen(RELOAD_SERIAL, NULL, &count, eigVal, eigVec, fn, 1);
     reloaded = solve(1, UMLTYPE, fn);
     check_iterations(abs(reloaded - iterations) <= iterations / 10 + 2, "iterations with vectors of a file", reloaded);
     solve_all_ways(fn);
     check(!not_filled(), "eigVec has what was read", 0);
     GIVE_BACK(fn);
-    /* Links that the vectors do not belong to: others, while the program has dropped its own, and new ones. */
+    /* Links that the vectors do not belong to: other ones, while the program has dropped its own, and new ones. */
     fermion_links_t other = *fn_links;
     memset(other.fn, 0, sizeof other.fn);
     restore_fermion_links_from_site(&other, MILC_PRECISION);
@@ -333,7 +333,7 @@ void try_eigen(const char *fault, const char *what) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     fn = LINKS_OF(fn_links, 0);
     solve(1, UMLTYPE, fn);
-    reload_ks_eigen(RELOAD_SERIAL, NULL, &count, eigVal, eigVec, fn, 1); /* a file of others */
+    reload_ks_eigen(RELOAD_SERIAL, NULL, &count, eigVal, eigVec, fn, 1); /* a file of other links' vectors */
     solve(1, UMLTYPE, fn);
     solve(1, CGTYPE, fn);
     GIVE_BACK(fn);

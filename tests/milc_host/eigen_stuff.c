@@ -1,11 +1,11 @@
-/* Eigenvectors of -D^2 as MILC has them: its names, its lines, and what reads eigVec. The lowest are found by powers of
- * a Chebyshev polynomial and Rayleigh-Ritz. */
+/* Eigenvectors of -D^2 with MILC's names and lines, and the routines that read eigVec. The lowest are found by
+ * powers of a Chebyshev polynomial and Rayleigh-Ritz. */
 #include "../generic_ks/generic_ks_includes.h"
 
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
-#include <complex.h> /* whose name for a type is that of another one of MILC's */
+#include <complex.h> /* its name for a type is also a name of MILC's */
 #undef complex
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 su3_vector **eigVec;
 eigenvalue *eigVal;
 
-/* Complex numbers of one parity: of all fields here the first or the second half. */
+/* Complex numbers of one parity: the first or the second half of a field. */
 enum { most_vectors = 16, spare = 4 };
 static size_t begin_of(int parity) { return parity == ODD ? 3 * even_sites_on_node : 0; }
 static complex_number *part(su3_vector *f, int parity) { return f->c + begin_of(parity); }
@@ -87,7 +87,7 @@ void grsource_plain_field(su3_vector *dest, int parity) {
             dest[i].c[c] = complex_gaussian_rand_no(&lattice[i].site_prn);
 }
 
-/* A hermitian matrix becomes diagonal; the columns of v are its eigenvectors (Jacobi). */
+/* Diagonalizes a hermitian matrix; the columns of v are its eigenvectors (Jacobi). */
 static void diagonalize(int n, double _Complex a[n][n], double _Complex v[n][n]) {
     int sweep, p, q, k;
     for (p = 0; p < n; p++)
@@ -114,7 +114,7 @@ static void diagonalize(int n, double _Complex a[n][n], double _Complex v[n][n])
             }
 }
 
-/* Rayleigh-Ritz in the space of m vectors, which become orthonormal, the lowest first; w = B v of them. */
+/* Rayleigh-Ritz in the space of m vectors, which become orthonormal, the lowest first; w = B v. */
 static void ritz(int m, su3_vector **v, su3_vector **w, double *values, int parity, imp_ferm_links_t *fn) {
     double _Complex g[m][m], u[m][m];
     su3_vector *mixed[m];
@@ -166,7 +166,7 @@ static void filter(su3_vector *v, double low, double high, int degree, int parit
     free(before), free(b);
 }
 
-/* draws: for start vectors. */
+/* draws: random numbers for start vectors. */
 static int eigensolve(int draws, su3_vector **vectors, eigenvalue *values, ks_eigen_param *p) {
     const int n = p->Nvecs, m = n + spare, parity = p->parity;
     const double wanted = fmax(0.3 * sqrt(p->tol), MILC_PRECISION == 1 ? 2e-5 : 0);
@@ -268,7 +268,7 @@ void measure_chirality(su3_vector *vector, double *chirality, int parity) {
     *chirality = creal(dot(vector, vector, parity));
 }
 
-/* Of all sites. */
+/* The sum over all sites. */
 static void add_densities(Real *sum) {
     int k;
     for (k = 0; k < param.eigen_param.Nvecs; k++)
@@ -302,7 +302,7 @@ static void print_currents(const char *tag, double (*sums)[4]) {
     for (t = 0; t < nt; t++)
         node0_printf("JTMU%s %d %.10g %.10g %.10g %.10g \n", tag, t, sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
 }
-/* Noise on the k-th sites of a parity, without its part along eigenvectors. */
+/* Noise on every `thinning`th site of a parity from the k-th on, without its part along eigenvectors. */
 static void thin(su3_vector *to, su3_vector *noise, int thinning, int k, int parity) {
     int x, y, z, t, n;
     memset(to, 0, sites_on_node * sizeof(su3_vector));
@@ -347,7 +347,7 @@ static void currents(int nrand, int thinning, quark_invert_control *qic, Real ma
 }
 #endif
 
-/* Of one mass where there is one, else a sum that shows whether eigVec is filled. */
+/* With one mass MILC's currents, else a sum that shows if eigVec is filled. */
 void f_meas_current(int n_masses, int nrand, int thinning, quark_invert_control *qic, Real masses[], Real charges[],
                     imp_ferm_links_t *fn_mass[], Real *u1_A, char filenames[][MAXFILENAME]) {
     (void)charges, (void)filenames;
@@ -372,7 +372,7 @@ void print_densities(su3_vector *vector, char *tag, int y, int z, int t, int par
     node0_printf("%s: %e\n", tag, creal(dot(vector, vector, parity)));
 }
 
-/* A file, which the program keeps in memory. */
+/* A file that the program keeps in memory. */
 static struct {
     su3_vector *vectors[most_vectors];
     eigenvalue values[most_vectors];

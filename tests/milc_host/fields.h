@@ -1,4 +1,4 @@
-// Fields of the program as those of tests/reference, which are lexicographic and in double, and back.
+// Converts fields of the program to those of tests/reference, lexicographic and in double, and back.
 #pragma once
 #include "tests/reference/gauge.h"
 #include <cstdlib>
@@ -21,7 +21,7 @@ inline bool is_mine(int s) {
     const auto x = here().coordinates(s);
     return node_number(x[0], x[1], x[2], x[3]) == this_node;
 }
-// The whole lattice's, of which each rank has filled its own sites. All ranks call it.
+// The field of the whole lattice, to which each rank brings its own sites. All ranks call it.
 template <class Field> Field of_all_ranks(Field field) {
     share_sites(field.data(), field.size() / volume * sizeof field[0]);
     return field;

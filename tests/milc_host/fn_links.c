@@ -1,5 +1,4 @@
-/* The fields of fermion links: in a file of its own, as in MILC, because the linker replaces calls between files only.
- */
+/* The fields of fermion links, in their own file as in MILC, because the linker replaces calls between files only. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 
@@ -10,7 +9,7 @@ su3_matrix *get_fatbacklinks(fn_links_t *fn) { return fn->fatback; }
 su3_matrix *get_lngbacklinks(fn_links_t *fn) { return fn->lngback; }
 
 #ifdef MILC_HOST_NEWER
-/* to = a + factor b. Fields that are not there are left out. */
+/* to = a + factor b. Missing fields are skipped. */
 static void add_fields(const su3_matrix *a, Real factor, const su3_matrix *b, su3_matrix *to) {
     size_t k;
     if (b == NULL || to == NULL)

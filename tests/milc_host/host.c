@@ -1,4 +1,4 @@
-/* What the library does of the host's own work: memory, threads, files of lattices. */
+/* The library's work on the host: memory, threads, lattice files. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -17,7 +17,7 @@ static int all_are(const unsigned char *block, size_t bytes, int value) {
     return 1;
 }
 
-/* Of a field that is allocated and filled. */
+/* Page faults of a field that is allocated and filled. */
 static long new_pages(size_t bytes, int value) {
     struct rusage before, after;
     unsigned char *volatile field;
@@ -30,12 +30,12 @@ static long new_pages(size_t bytes, int value) {
     return after.ru_minflt - before.ru_minflt;
 }
 
-/* kept: a field that is freed stays in the process. */
+/* kept: freed fields stay in the process. */
 void try_memory(int kept) {
     const size_t large = (size_t)64 << 20;
-    const long least = 16; /* large pages of such a field are 32 */
+    const long least = 16; /* such a field takes 32 large pages */
 #if defined(__SANITIZE_ADDRESS__)
-    const int sanitized = 1; /* another allocator */
+    const int sanitized = 1; /* the sanitizer has its own allocator */
 #else
     const int sanitized = 0;
 #endif
@@ -55,7 +55,7 @@ void try_memory(int kept) {
     check((pages < least) == kept || sanitized, "new pages of a field like one that was freed", pages);
 }
 
-/* As MILC's loops would use them. */
+/* The number of threads in MILC's loops. */
 static int openmp_threads(void) {
     int (*const asked)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");
     return asked != NULL ? asked() : 0;
@@ -91,8 +91,8 @@ u_int32type __real_nersc_cksum(void);
 void __real_d_linktrsum(double_complex *mean);
 extern int own_checks;
 
-/* Of links as a program has loaded them: MILC's numbers, the mean trace but for rounding. A link that is none is MILC's
- * to name. */
+/* Checks of freshly loaded links: MILC's numbers, the mean trace but for rounding. MILC must name a link that is not
+ * SU(3). */
 static void try_checks_of_lattice(void) {
     double_complex mean, own;
     Real *const some = &lattice[5].link[2].e[1][0].real;
@@ -109,7 +109,7 @@ static void try_checks_of_lattice(void) {
     *some = was;
 }
 
-/* Links into a file and back, by the pair of routines. ILDG: of a field, in double. */
+/* Writes links to a file by the pair of routines. ILDG: of a field, in double. */
 static gauge_file *write_links(const char *routines, file_name name, su3_matrix *field) {
 #ifdef MILC_HOST_MASTER
     if (strcmp(routines, "scidac") == 0)
@@ -141,7 +141,7 @@ static gauge_file *read_links(const char *routines, file_name name, su3_matrix *
                                                 : restore_serial)(name);
 }
 
-/* What MILC's own does shows in the first link. */
+/* Work of MILC's own shows in the first link. */
 void try_lattice_file(const char *routines, const char *name) {
     const int scidac = strcmp(routines, "scidac") == 0 || strcmp(routines, "ildg") == 0;
     gauge_file *written, *read;
@@ -149,7 +149,7 @@ void try_lattice_file(const char *routines, const char *name) {
     size_t i;
     fill_gauge_field(3);
     rephase(OFF);
-    for (i = 0; i < sites_on_node * 72; i++) { /* as a file has them */
+    for (i = 0; i < sites_on_node * 72; i++) { /* as in a file */
         Real *x = (Real *)lattice[i / 72].link + i % 72;
         *x = (float)*x;
     }
@@ -167,7 +167,7 @@ void try_lattice_file(const char *routines, const char *name) {
     }
     for (i = 0; i < sites_on_node; i++) {
 #ifndef MILC_HOST_MASTER
-        if (strcmp(routines, "ildg") == 0) /* of a field: the sites keep theirs */
+        if (strcmp(routines, "ildg") == 0) /* a field was written: the sites keep their links */
             memcpy(lattice[i].link, &field[4 * i], sizeof lattice[i].link);
 #endif
         check(memcmp(lattice[i].link, &links[4 * i], sizeof lattice[i].link) == 0, "links of a site", (double)i);

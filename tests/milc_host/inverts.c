@@ -23,7 +23,7 @@ int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_inver
 
 /* In program.c. */
 
-/* One source: of master, a routine an inverter. */
+/* One source: master has one routine for each inverter. */
 #ifdef MILC_HOST_MASTER
 #define MAT_INVERT_FIELD(prefix, src, dst, qic, mass, fn)                                                              \
     ((qic)->inv_type == CGTYPE ? prefix##mat_invert_cg_field(src, dst, qic, mass, fn)                                  \
@@ -44,7 +44,7 @@ static int own(int n, su3_vector **src, su3_vector **dst, quark_invert_control *
 
 enum { most = 3 };
 
-/* together: iterations are those of a block, which MILC's own has not. */
+/* together: the solver counts iterations of a block, which MILC's own lacks. */
 static void check_control(const quark_invert_control *ours, const quark_invert_control *theirs, int together) {
     check(ours->parity == theirs->parity && ours->converged == theirs->converged, "control", ours->converged);
     check(ours->final_rsq <= ours->resid * ours->resid, "residual", ours->final_rsq);
@@ -79,7 +79,7 @@ static void try_invert(int n, enum inv_type inverter, Real mass, fn_links_t *fn,
     }
 }
 
-/* A source on the sites of one parity: M^dag of it is on both. A zero source: no solve, no line. */
+/* A source on the sites of one parity, of which M^dag is on both. A zero source gets no solve and no line. */
 static void try_sources_of_one_parity(fn_links_t *fn) {
     int zero;
     for (zero = 0; zero < 2; zero++) {
@@ -101,7 +101,7 @@ static void try_sources_of_one_parity(fn_links_t *fn) {
     }
 }
 
-/* An exact guess costs the residuals' evaluations alone, and it does not matter where single precision was. */
+/* An exact guess costs only the evaluations of residuals, in any precision. */
 static void try_guess(fn_links_t *fn) {
     su3_vector *src = random_field(230), *x = random_field(231), *before;
     quark_invert_control qic = control(EVENANDODD);
@@ -130,8 +130,8 @@ static void try_adjoint(fn_links_t *fn, const char *fault) {
     }
 }
 
-/* Three masses; the last may have other links, for which it is solved again. Masses close to each other are solved
- * together, those far apart one by one. */
+/* Three masses; the last may have other links, for which it is solved again. Close masses are solved together,
+ * distant ones one by one. */
 static void try_multi(fn_links_t *fn, fn_links_t *fn_last, int far_apart, enum inv_type inverter) {
     su3_vector *src = random_field(250), *x[3], *y[3];
     ks_param ksp[3] = {{0.3}, {far_apart ? 0.1 : 0.25}, {far_apart ? 0.2 : 0.27}};
@@ -157,8 +157,8 @@ static void try_multi(fn_links_t *fn, fn_links_t *fn_last, int far_apart, enum i
     free(src);
 }
 
-/* Random sources that follow are drawn with the first one, the same numbers, and solved for in one call. A new mass
- * begins with the numbers that come next. */
+/* The following random sources are drawn with the first one, with the same numbers, and solved in one call. A new
+ * mass begins with the next numbers. */
 static void try_condensate(fn_links_t *fn) {
     enum { reps = most_condensates };
     quark_invert_control qic = control(EVENANDODD);
@@ -208,8 +208,8 @@ void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_multi(fn, fn_last, 0, UMLTYPE);
     try_multi(fn, fn_last, 1, UMLTYPE);
 #ifndef MILC_HOST_MASTER
-    try_multi(fn, fn, 1, CGTYPE); /* not what was asked for: together */
+    try_multi(fn, fn, 1, CGTYPE); /* together, although the input says otherwise */
 #endif
-    param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
+    param.eigen_param.Nvecs = 2; /* the input has some, but no call requests them */
     try_invert(1, UMLTYPE, 0.1, fn, "none");
 }

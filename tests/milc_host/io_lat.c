@@ -1,4 +1,4 @@
-/* What MILC has for lattice files. Its own reading and writing is left out: the links tell that it was called. */
+/* MILC's routines for lattice files. Its own reading and writing is left out: a mark in the links shows that it ran. */
 #include "../generic_ks/generic_ks_includes.h"
 #include <math.h>
 #include <string.h>
@@ -46,7 +46,7 @@ void write_gauge_info_file(gauge_file *gf) {
     printf("info of %s: %s, %x %x\n", gf->filename, gf->header->time_stamp, gf->check.sum29, gf->check.sum31);
 }
 
-/* What MILC checks of a lattice. The calls are counted. */
+/* MILC's checks of a lattice, which count their calls. */
 int own_checks;
 
 Real check_su3(su3_matrix *link) {

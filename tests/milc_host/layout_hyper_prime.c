@@ -1,5 +1,5 @@
-/* Sites of this rank (ranks.c): MILC's order, or with MILC_HOST_LAYOUT=shuffled another one with even sites first, or
- * =broken one where node_index does not say where the sites are. */
+/* Sites of this rank (ranks.c): MILC's order, or with MILC_HOST_LAYOUT=shuffled another order with even sites first,
+ * or with =broken an order that node_index does not know. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "ranks.h"
 #include <string.h>
@@ -35,7 +35,7 @@ void make_lattice(void) {
         become_rank(NULL, 0, whole);
     volume = (size_t)nx * ny * nz * nt;
     sites_on_node = volume / ranks;
-    even_sites_on_node = sites_on_node / 2; /* x is not cut, and even */
+    even_sites_on_node = sites_on_node / 2; /* x is even and not cut */
     lattice = (site *)calloc(sites_on_node, sizeof(site));
     for (t = box_origin[3]; t < box_origin[3] + box_extent[3]; t++)
         for (z = box_origin[2]; z < box_origin[2] + box_extent[2]; z++)

@@ -1,5 +1,5 @@
-/* Links through the replaced routines beside MILC's own: fat and long ones, many sets, those that are not wanted or
- * that nobody reads; gauge fixing and APE smearing. */
+/* Links by the replaced routines beside MILC's own: fat and long links, many sets, unneeded and unread ones; gauge
+ * fixing and APE smearing. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/umethod.h"
@@ -56,7 +56,8 @@ static void try_links_alone(ks_component_paths *p, su3_matrix *links) {
     destroy_fn_links(b);
 }
 
-/* More sets of links than the library keeps: of three made last, one had the oldest place, the others take new ones. */
+/* More sets of links than the library keeps: one of the last three has the address of the oldest, the others are
+ * new. */
 static void try_many_sets(su3_matrix *links) {
     enum { kept = 8, last = 3 };
     fn_links_t *fn[kept + last - 1], *first[last];
@@ -88,7 +89,7 @@ static void try_many_sets(su3_matrix *links) {
         destroy_fn_links(fn[i]);
 }
 
-/* Gauge fixing and APE smearing of the links of the sites, without phases, as MILC calls them. */
+/* Gauge fixing and APE smearing of the links in the sites, without phases, as MILC calls them. */
 static void put_links(const su3_matrix *links) {
     size_t i;
     for (i = 0; i < volume; i++)
@@ -110,7 +111,7 @@ static void try_ape(Real weight, int iterations) {
     check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing", iterations);
     destroy_G(ours), destroy_G(theirs);
 }
-/* dir above TUP: all. What is not asked for stays as it is. */
+/* dir above TUP: all directions. Other directions stay as they are. */
 static void try_ape_of_field(int dir, int space_only, int hits, Real tolerance) {
     su3_matrix *links = create_G_from_site(), *ours = create_G(), *theirs = create_G();
     if (dir > TUP) {
@@ -148,10 +149,10 @@ void gauge_everything(void) {
     try_ape(0.3, 2);
     try_ape(0.3, 0);
     try_ape(0.3, -1);
-    try_ape(-0.1, 1); /* MILC's own */
+    try_ape(-0.1, 1); /* MILC's own does it */
     try_ape_of_field(TUP, 0, 6, 0);
     try_ape_of_field(TUP + 1, 1, 0, 0);
-    try_ape_of_field(YUP, 1, 3, 1e-9); /* so few hits do not converge: MILC's own says so */
+    try_ape_of_field(YUP, 1, 3, 1e-9); /* so few hits do not converge, which MILC's own reports, too */
     try_ape_of_sites();
     try_gauge(TUP, 500, 2e-6);
     fill_gauge_field(300);
@@ -160,7 +161,7 @@ void gauge_everything(void) {
     try_gauge(ZUP, 1, 2e-6);
 }
 
-/* Where MILC keeps links of eps_naik 0 and the derivative alone, that is the second set. */
+/* The second set, where MILC keeps only links of eps_naik 0 and the derivative. */
 typedef void (*hisq_maker)(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                            su3_matrix *, int, int);
 static void make_by(hisq_maker make, fn_links_t **fn, fn_links_t **deps, hisq_auxiliary_t **aux,
@@ -174,7 +175,7 @@ static void destroy_sets(ks_action_paths_hisq *hisq, hisq_auxiliary_t *aux, fn_l
     destroy_hisq_links_milc(hisq, aux, ALL_SETS(fn), SETS(hisq) == 1 ? fn[1] : deps);
 }
 
-/* Links of a program that wants no auxiliary ones, then some, then none again. */
+/* Links of a program that needs no auxiliary links, then some, then none again. */
 void auxiliary(void) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
@@ -202,7 +203,7 @@ void auxiliary(void) {
     free(links);
 }
 
-/* Links of a program that wants no auxiliary ones: on the device alone until MILC reads them. */
+/* Links of a program that needs no auxiliary links: on the device alone until MILC reads them. */
 typedef struct {
     fn_links_t *fn[MAX_NAIK], *deps;
     hisq_auxiliary_t *aux;
@@ -216,7 +217,7 @@ static void make_sets(link_sets *ours, link_sets *milcs, ks_action_paths_hisq *h
     make_by(__real_create_hisq_links_milc, milcs->fn, &milcs->deps, &milcs->aux, hisq, links, 0);
     memset(links, 0, 4 * sites_on_node * sizeof(su3_matrix));
     free(links);
-    fill_gauge_field(seed + 1000); /* nobody makes them from the sites again */
+    fill_gauge_field(seed + 1000); /* the sites' links, from which no more are made */
 }
 
 static void drop_sets(link_sets *sets, const ks_action_paths_hisq *hisq) {
@@ -226,7 +227,7 @@ static void drop_sets(link_sets *sets, const ks_action_paths_hisq *hisq) {
     destroy_sets(&of_those, sets->aux, sets->fn, sets->deps);
 }
 
-/* With MILCGPU_TEST=nan what is not filled is NaN. */
+/* With MILCGPU_TEST=nan an unfilled field holds NaN. */
 static int wait(const link_sets *sets) {
     const Real a = sets->fn[0]->fat[5].e[1][2].imag, b = sets->fn[1]->lng[7].e[0][0].real;
     return a != a && b != b;
@@ -260,7 +261,7 @@ void waiting(const char *fault) {
     fermion_links_want_aux(0);
     fill_action(&asqtad, &hisq);
     make_sets(&ours, &milcs, &hisq, 800);
-    boundary_twist_fn(ours.fn[0], 1); /* without a phase */
+    boundary_twist_fn(ours.fn[0], 1); /* no phase */
     printf("made: they wait %d\n", wait(&ours));
     inject(fault);
     solve_with(&ours, &milcs);
@@ -270,7 +271,7 @@ void waiting(const char *fault) {
     solve_with(&ours, &milcs);
     drop_sets(&ours, &hisq);
     drop_sets(&milcs, &hisq);
-    make_sets(&later, &milcs_later, &hisq, 810); /* these wait as the next are made */
+    make_sets(&later, &milcs_later, &hisq, 810); /* the first ones are still unfilled when the next are made */
     make_sets(&ours, &milcs, &hisq, 820);
     check_sets(&later, &milcs_later);
     drop_sets(&later, &hisq);
@@ -279,8 +280,8 @@ void waiting(const char *fault) {
     boundary_twist_fn(ours.fn[0], 1);
     boundary_twist_fn(milcs.fn[0], 1);
     solve_with(&ours, &milcs);
-    check_sets(&ours, &milcs);           /* backward links, which are made now, are twisted, too */
-    ours.fn[0]->phase->r0[TUP] = nt + 2; /* which a line says */
+    check_sets(&ours, &milcs);           /* backward links, made only now, are twisted, too */
+    ours.fn[0]->phase->r0[TUP] = nt + 2; /* which a line reports */
     boundary_twist_fn(ours.fn[0], 0);
     ours.fn[0]->phase->r0[TUP] = 0;
     boundary_twist_fn(milcs.fn[0], 0);
@@ -293,13 +294,13 @@ void waiting(const char *fault) {
     check_links(ours.fn[0], milcs.fn[0]);
     drop_sets(&ours, &hisq);
     drop_sets(&milcs, &hisq);
-    make_sets(&ours, &milcs, &hisq, 840); /* nobody reads them */
+    make_sets(&ours, &milcs, &hisq, 840); /* unread */
     drop_sets(&ours, &hisq);
     drop_sets(&milcs, &hisq);
 }
 
 #ifdef MILC_HOST_NEWER
-/* Links that nobody has read outlive others, of which there has been a sum. */
+/* Unread links outlive other links that were part of a sum. */
 static void try_other_than_summed(fermion_links_t *other, su3_vector *src, su3_vector *ours, su3_vector *milcs) {
     fn_links_t *own[MAX_NAIK], *own_deps;
     hisq_auxiliary_t *own_aux;
@@ -322,7 +323,7 @@ static void try_other_than_summed(fermion_links_t *other, su3_vector *src, su3_v
 }
 #endif
 
-/* A sum of links of one eps_naik is in use while other links that nobody has read are destroyed, and then its own. */
+/* A sum of links of one eps_naik is in use while other, unread links are destroyed, and then its own. */
 void sums_of_links(void) {
 #ifdef MILC_HOST_NEWER
     su3_vector *src = random_field(803), *ours = copy(src), *milcs = copy(src);
@@ -339,7 +340,7 @@ void sums_of_links(void) {
         other = *fn_links;
         fill_gauge_field(850);
         restore_fermion_links_from_site(fn_links, MILC_PRECISION);
-        sum = get_fm_links(fn_links, 1); /* of links that wait */
+        sum = get_fm_links(fn_links, 1); /* of unfilled links */
         links = create_G_from_site();
         make_by(__real_create_hisq_links_milc, own, &own_deps, &own_aux, &fn_links->aph, links, 0);
         free(links);
@@ -349,7 +350,7 @@ void sums_of_links(void) {
             ((Real *)milcs)[k] += fn_links->aph.eps_naik[1] * ((Real *)ours)[k];
         destroy_sets(&fn_links->aph, own_aux, own, own_deps);
         for (when = 0; when < 4; when++) {
-            if (when == 1) { /* the others wait */
+            if (when == 1) { /* the other links are unfilled */
                 destroy_fn_links(sum);
                 fill_gauge_field(851);
                 restore_fermion_links_from_site(&other, MILC_PRECISION);
@@ -358,7 +359,7 @@ void sums_of_links(void) {
                 invalidate_fermion_links(&other);
             else if (when == 3)
                 invalidate_fermion_links(fn_links);
-            if (sum->fat[0].e[0][0].real != sum->fat[0].e[0][0].real) /* not filled: it may hold anything */
+            if (sum->fat[0].e[0][0].real != sum->fat[0].e[0][0].real) /* unfilled: it may hold anything */
                 memset(sum->fat, 0, 4 * sites_on_node * sizeof(su3_matrix)),
                     memset(sum->lng, 0, 4 * sites_on_node * sizeof(su3_matrix));
             dslash_fn_field(src, ours, EVENANDODD, sum);
@@ -408,7 +409,7 @@ static void asqtad_step(ks_action_paths *asqtad, su3_matrix *links, const char *
     destroy_fn_links(other);
 }
 
-/* A short sequence as MILC runs it: new gauge links, fat and long links, solves, a boundary twist edited into the
+/* A short sequence in MILC's order: new gauge links, fat and long links, solves, a boundary twist edited into the
  * links, the next step. */
 void in_steps(const char *fault) {
     ks_action_paths asqtad;

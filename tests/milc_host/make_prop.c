@@ -1,5 +1,5 @@
-/* Solves for a set of propagators as MILC does: calls for one source, for the sources of a colour, or for all. On even
- * sites, which is enough here. And for several masses of a source, on both parities. */
+/* Solves for a set of propagators like MILC's: calls for one source, for the sources of a colour, or for all, on
+ * even sites alone. And for several masses of a source, on both parities. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"
@@ -12,7 +12,7 @@
 fn_links_t *set_links;
 double condensate[most_condensates];
 long drawn_for_first;
-enum set_type solved_set; /* the set type that it was last called with */
+enum set_type solved_set; /* the set type of the last call */
 
 int solve_ksprop(enum set_type set_type, enum inv_type inv_type, int num_prop, int startflag[],
                  char startfile[][MAXFILENAME], int saveflag[], char savefile[][MAXFILENAME], ks_prop_field *ksprop[],
@@ -53,7 +53,7 @@ void f_meas_imp_field(int npbp_reps, quark_invert_control *qic, Real mass, int n
     }
 }
 
-/* The shared iteration, a refinement a mass, and M^dag of each solution. */
+/* The shared iteration, a refinement for each mass, and M^dag of each solution. */
 int mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
                      links_multi fn_multi) {
     int i, parity, iterations = 0;

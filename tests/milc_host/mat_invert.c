@@ -1,4 +1,4 @@
-/* M x = b, M = 2m + D, by solves of M^dag M on even and odd sites, as MILC does it: its names, lines and counters. */
+/* M x = b, M = 2m + D, by solves of M^dag M on even and odd sites, with MILC's names, lines and counters. */
 #include "../generic_ks/generic_ks_includes.h"
 
 #include "../include/imp_ferm_links.h"
@@ -49,7 +49,7 @@ void ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_li
     free(made);
 }
 
-/* One parity of all sources. */
+/* Solves for one parity of all sources. */
 static int solve(int n, su3_vector **src, su3_vector **dst, int parity, quark_invert_control *qic, Real mass,
                  imp_ferm_links_t *fn) {
     double sum = 0;
@@ -71,7 +71,7 @@ static int solve(int n, su3_vector **src, su3_vector **dst, int parity, quark_in
     return iterations;
 }
 
-/* dst gets the exact solution in the space of the eigenvectors. */
+/* dst becomes the exact solution in the space of the eigenvectors. */
 static void deflate(su3_vector *dst, const su3_vector *src, Real mass, int parity) {
     const size_t first = parity == ODD ? even_sites_on_node : 0;
     complex_number *x = dst[first].c;

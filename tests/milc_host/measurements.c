@@ -32,10 +32,10 @@ static void check_field(const su3_vector *ours, const su3_vector *theirs, const 
 
 enum { MOMENTA = 3, OPERATORS = 7, LOCAL = 2, CORRELATORS = MOMENTA * OPERATORS };
 
-/* of the first so many operators */
+/* groups: how many of the operators take part. */
 static void try_contraction(fn_links_t *fn, int *r0, int groups) {
-    /* GX-GX, G5-G5, GT-GXY, rhotsfn, rhoxsape, rhoysffn, rhozsbape */
-#ifdef MILC_HOST_MASTER /* it ends the run at the last two: other pairs */
+    /* GX-GX, G5-G5, GT-GXY, rhotsfn, rhoxsape, rhoysffn, rhozsbape. */
+#ifdef MILC_HOST_MASTER /* master ends the run at the last two: other pairs */
     int operators[OPERATORS] = {128, 128 + 4 * 17, 128 + 16 * 3 + 7, 25, 34, 22, 35};
 #else
     int operators[OPERATORS] = {128, 128 + 4 * 17, 128 + 16 * 3 + 7, 25, 34, 27, 44};
@@ -72,7 +72,7 @@ static void try_contraction(fn_links_t *fn, int *r0, int groups) {
         theirs[c] = (complex *)calloc(nt, sizeof(complex));
         ours[c][0].real = theirs[c][0].real = 2;
     }
-    if (groups == LOCAL) /* they take no links: MILC's own routine is not asked, either */
+    if (groups == LOCAL) /* local operators need no links, also of MILC's own */
         ape_links = NULL;
     ks_meson_cont_mom(ours, a, b, MOMENTA, p, letters, groups, how_many, tables, p_index, fn, fn, sink, phase, factor,
                       IF_DEVELOP(count) index, r0);
@@ -100,7 +100,7 @@ static void try_shifts(const su3_vector *src, su3_vector *ours, su3_vector *thei
         shift_field(k, (enum shift_dir)k, ours, src, ape_links, &refresh);
         __real_shift_field(k, (enum shift_dir)k, theirs, src, ape_links, &refresh);
         check_field(ours, theirs, "a shift");
-        ape_links[5].e[1][2].real += 0.5; /* an edit in place is seen */
+        ape_links[5].e[1][2].real += 0.5; /* the library must see an edit in place */
     }
 #else
     (void)src, (void)ours, (void)theirs;
@@ -108,7 +108,7 @@ static void try_shifts(const su3_vector *src, su3_vector *ours, su3_vector *thei
 }
 
 void try_measurements(fn_links_t *fn) {
-    /* one to four links, local, currents of both kinds */
+    /* One to four links, local, currents of both kinds. */
     const int operators[] = {
         128 + 15, 128 + 16 * 4 + 3, 128 + 16 * 15 + 7, 128 + 14, 128 + 16 * 15 + 4, 128, 26, 33, 41, 42};
     const int alone = getenv("MILC_HOST_RANKS") == NULL;

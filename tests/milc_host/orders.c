@@ -1,7 +1,7 @@
-/* Every order of two of the routines that read or write the gauge field, the momenta, solutions and fermion links: each
- * by the device and, where it can be, by MILC's own. Inside a trajectory of ks_imp_rhmc, where fermion links and
- * solutions stay on the device, and outside, as in ks_imp_dyn. Lines that begin with "trajectory" are the same whoever
- * does the work. */
+/* Every order of two of the routines that read or write the gauge field, the momenta, solutions and fermion links,
+ * each by the device and, if possible, by MILC's own: inside a trajectory of ks_imp_rhmc, which keeps fermion links
+ * and solutions on the device, and outside, as in ks_imp_dyn. Lines that begin with "trajectory" must be equal for
+ * either side. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "checks.h"
@@ -20,9 +20,9 @@ extern void (*instead_of_update)(void);                                /* update
 enum { terms = 3 };
 static const Real eps = 0.02;
 static su3_vector *x[terms], *sum;
-static int own; /* the next routine is MILC's */
+static int own; /* MILC's own does the next routine */
 
-/* While MILC's own routine does something the device does nothing. */
+/* While MILC's own routine runs, the device does nothing. */
 static void by(milcgpu_routine routine, int entering) {
     if (own)
         milcgpu_plugin_original(routine, entering);
@@ -39,7 +39,7 @@ static void force_of_gauge(void) {
     by(MILCGPU_GAUGE_FORCE_KS, 0);
 }
 
-/* Solutions that a trajectory keeps on the device, D of them, and their force. */
+/* The force of solutions that a trajectory keeps on the device, and of D of them. */
 static void force_of_solutions(void) {
     Real residues[terms] = {1, -0.3, 1.5};
     fn_links_t *fn;
@@ -54,7 +54,7 @@ static void force_of_solutions(void) {
     by(MILCGPU_FERMION_FORCE, 0);
 }
 
-/* As ks_imp_dyn has it: for HISQ MILC's own always. */
+/* As in ks_imp_dyn: for HISQ always MILC's own. */
 void site_force(Real step) {
     const int orders[2] = {n_orders_naik[0], n_orders_naik[1]}, total = n_order_naik_total;
     n_orders_naik[0] = n_orders_naik[1] = 1;
@@ -71,7 +71,7 @@ static void force_of_sites(void) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     by(MILCGPU_FERMION_FORCE, 1);
     site_force(eps);
-    if (FERM_ACTION != HISQ) { /* of which it is MILC's own, as above */
+    if (FERM_ACTION != HISQ) { /* for HISQ it is MILC's own, as above */
         eo_fermion_force_twoterms_site(eps, 0.5, 1, F_OFFSET(g_rand), F_OFFSET(phi), MILC_PRECISION, fn_links);
         eo_fermion_force_oneterm_site(eps, 0.3, F_OFFSET(phi), MILC_PRECISION, fn_links);
     }
@@ -79,7 +79,7 @@ static void force_of_sites(void) {
 }
 static void both_forces(void) { update_h(eps); }
 
-/* Without a word to the fermion links, as at the end of a step: MILC has none then, or those of before. */
+/* Without a notice to the fermion links, as at the end of a step: MILC then has none, or old ones. */
 static void make_unitary(void) {
     by(MILCGPU_REUNITARIZE, 1);
     reunitarize_ks();
@@ -107,7 +107,7 @@ static void show_links(fn_links_t *fn) {
            digest((const Real *)get_fatbacklinks(fn), 4 * sizeof(su3_matrix), 72),
            digest((const Real *)get_lngbacklinks(fn), 4 * sizeof(su3_matrix), 72));
 }
-/* Those that MILC has, whatever they were made of. */
+/* Reads MILC's links, whatever they were made of. */
 static void read_links(void) {
     fn_links_t *fn = LINKS_OF(fn_links, 0);
     if (fn == NULL)
@@ -138,7 +138,7 @@ static void solve(void) {
     printf("trajectory sum of solutions %.17g\n", rational(F_OFFSET(phi), x, sum) / volume);
     by(MILCGPU_KS_MULTICG, 0);
 }
-/* MILC's, of links that may be on the device alone. */
+/* MILC's D with links that may be on the device alone. */
 static void apply_d(void) {
     fn_links_t *fn = LINKS_OF(fn_links, 0);
     if (fn == NULL)
@@ -208,7 +208,7 @@ static void all_pairs(void) {
     own = 0;
 }
 
-/* Those that a program keeps without their auxiliary links. */
+/* A program that keeps links without their auxiliary links. */
 static void without_auxiliary(void) {
     invalidate_fermion_links(fn_links);
     fn_links->no_aux = 1;
@@ -218,16 +218,16 @@ static void without_auxiliary(void) {
     fn_links->no_aux = 0;
 }
 
-/* Links that MILC writes, and nobody announces, after others were made of them. */
+/* MILC writes links without a notice after others were made of them. */
 static void write_unannounced(void) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
-    measure(); /* both copies are the same */
+    measure(); /* both copies are equal */
     lattice[7].link[TUP] = lattice[8].link[TUP];
     read_links();
 }
 
-/* Of one link and three alone: which fields are the newest does not depend on the paths, and MILC's own sums of the
- * longer ones would take most of the time. */
+/* Only paths of one link and of three: which fields are the newest does not depend on the paths, and MILC's own sums
+ * of the longer paths would take most of the time. */
 static void short_paths(ks_component_paths *paths) {
     asqtad_coeffs_t *const c = &paths->act_path_coeff;
     c->five_staple = c->seven_staple = c->lepage = 0;

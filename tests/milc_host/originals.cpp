@@ -1,4 +1,4 @@
-// The CPU originals: what MILC's routines owe, done by tests/reference.
+// The CPU originals: the results of MILC's routines, computed by tests/reference.
 #include "fields.h"
 #include "tests/reference/staggered.h"
 #include <algorithm>
@@ -90,14 +90,14 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
                                 quark_invert_control *qic, imp_ferm_links_t *fn) {
     int iterations = 0;
     const int before = total_iters;
-    if (std::getenv("MILC_HOST_FEWER_STEPS") != nullptr) // a fault, for the comparison to find
+    if (std::getenv("MILC_HOST_FEWER_STEPS") != nullptr) // a fault that the comparison must find
         --qic[0].max;
     for (int j = 0; j < num_offsets; ++j) {
         for (size_t i = 0; i < sites_on_node; ++i)
             if ((i < even_sites_on_node ? EVEN : ODD) & qic[0].parity)
                 psim[j][i] = su3_vector{};
         qic[j].parity = qic[0].parity;
-        quark_invert_control shared = qic[j]; // the iteration of all masses does not start again
+        quark_invert_control shared = qic[j]; // the shared iteration does not restart
         shared.max = qic[0].max * qic[j].nrestart, shared.nrestart = 1;
         const int n = ks_congrad_parity_cpu(src, psim[j], &shared, 0.5 * std::sqrt(ksp[j].offset), fn);
         shared.max = qic[0].max, shared.nrestart = qic[j].nrestart;
@@ -107,7 +107,7 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
     total_iters = before + iterations;
     const auto smallest = std::min_element(ksp, ksp + num_offsets,
                                            [](const ks_param &a, const ks_param &b) { return a.offset < b.offset; });
-    const auto residual = qic[smallest - ksp].final_rsq; // MILC knows no other
+    const auto residual = qic[smallest - ksp].final_rsq; // MILC has only this one
     for (int j = 0; j < num_offsets; ++j) {
         qic[j].final_iters = iterations;
         qic[j].final_rsq = qic[j].size_r = residual;
@@ -154,7 +154,7 @@ void load_fn_backlinks(fn_links_t *fn) {
     fn->lngback = back_links(fn->lng, 3);
 }
 
-// The sign of the last time slice, for a phase of 1 in t; MILC asks for the links before it looks at the phases.
+// The sign of the last time slice, for a phase of 1 in t; MILC gets the links before it reads the phases.
 void boundary_twist_fn(fn_links_t *fn, int) {
     su3_matrix *const fat = get_fatlinks(fn), *const lng = get_lnglinks(fn);
     su3_matrix *const back[2] = {get_fatbacklinks(fn), get_lngbacklinks(fn)};
@@ -266,7 +266,7 @@ void fill_gauge_field(unsigned long seed) {
     phases_in = 1;
 }
 
-// Coefficients of the program's action.
+// The coefficients of the program's action.
 static ks_component_paths paths_of(const reference::PathCoefficients &c) {
     ks_component_paths p;
     p.act_path_coeff = {static_cast<Real>(c.one_link),     static_cast<Real>(c.naik),
@@ -288,7 +288,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq) {
 }
 
 int milc_host_umethod() {
-    const char *const other = std::getenv("MILC_HOST_UMETHOD"); // 1: not the device's
+    const char *const other = std::getenv("MILC_HOST_UMETHOD"); // 1: not built for the device
     return other == nullptr ? UNITARIZE_ANALYTIC : std::strcmp(other, "root") == 0 ? UNITARIZE_ROOT : 1;
 }
 int milc_host_ugroup() { return std::getenv("MILC_HOST_UGROUP") != nullptr ? UNITARIZE_SU3 : UNITARIZE_U3; }

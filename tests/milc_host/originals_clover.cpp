@@ -1,4 +1,4 @@
-// The CPU originals of clover_invert2's routines: what MILC's owe, done by tests/reference.
+// The CPU originals of clover_invert2's routines: the results of MILC's, computed by tests/reference.
 #include "fields.h"
 #include "tests/reference/dirac.h"
 #include <algorithm>
@@ -42,7 +42,7 @@ reference::MomentumFactor factor_of(const int *p, const char *parity, const int 
     return f;
 }
 
-// As MILC's loops: work(c, momentum) gives the rows that are added to correlator c, nt times `reals`.
+// Like MILC's loops: work(c, momentum) gives the rows to add to correlator c, nt times `reals`.
 template <class Row, class Work>
 void accumulate(Row **prop, int groups, const int *num_corr_mom, int **corr_table, const int *p_index,
                 const int *meson_phase, const Real *meson_factor, const int *corr_index, const Work &work) {
@@ -52,7 +52,7 @@ void accumulate(Row **prop, int groups, const int *num_corr_mom, int **corr_tabl
         for (int k = 0; k < num_corr_mom[g]; ++k) {
             const int c = corr_table[g][k];
             const std::vector<reference::Complex> sums = work(c, p_index[c]);
-            // MILC adds into one sum for an operator and momentum.
+            // MILC adds repeated operators and momenta into one sum.
             const auto repeats = std::count_if(corr_table[g], corr_table[g] + num_corr_mom[g],
                                                [&](int other) { return p_index[other] == p_index[c]; });
             auto *const row = reinterpret_cast<complex_number *>(prop[corr_index[c]]);
@@ -99,7 +99,7 @@ extern "C" void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src
                });
 }
 
-// By conjugate gradient on the normal equations of the even sites. The source is overwritten, as MILC's is.
+// By conjugate gradient on the normal equations of the even sites. Like MILC's, it overwrites the source.
 extern "C" int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *dmp) {
     using namespace reference;
     const auto &dirac = *static_cast<const dirac_clover_param *>(dmp);
@@ -122,7 +122,7 @@ extern "C" int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, qua
         WilsonField s = M(right - M(x, 1), -1), p = s;
         double size = norm2(s);
         const auto residual = [&] { return norm2(right - M(x, 1)) / norm2(right); };
-        // So that relative residuals are small, too. MILC tests what is asked for, by squares.
+        // Small enough for relative residuals, too. MILC tests the squares of both tolerances.
         const double resid = qic->resid * qic->resid, relresid = qic->relresid * qic->relresid,
                      wanted = resid > 0               ? 0.01 * resid
                               : relresid > 0          ? 0.01 * relresid

@@ -62,7 +62,7 @@ static reference::Gauge smeared(const reference::Gauge &links, Real weight, int 
         std::printf("WARNING %d sites report no convergence in project_su3\n", failed);
     return made;
 }
-// The links in one direction, or all (TUP + 1).
+// The links in one direction, or in all (TUP + 1).
 static void put_direction(const reference::Gauge &from, int dir, su3_matrix *to, size_t pitch_bytes) {
     std::vector<su3_matrix> all(4 * volume);
     store(from, all.data());

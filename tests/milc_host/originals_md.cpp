@@ -1,5 +1,5 @@
-// The CPU originals of molecular dynamics that call no other one, done by tests/reference. Links are taken as they
-// stand in the sites, with phases or without: a wrong state of the phases gives wrong numbers.
+// The CPU originals of molecular dynamics that call no other original, by tests/reference. They use the links in the
+// sites as they are, with phases or without: a wrong state of the phases gives wrong numbers.
 #include "fields.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
@@ -46,7 +46,7 @@ void add(Gauge &a, double c, const Gauge &b) {
         a[k] = a[k] + c * b[k];
 }
 
-// Terms of a force, and their outer products.
+// The terms of a force, and their outer products.
 struct Terms {
     std::vector<reference::Fermion> x;
     std::vector<double> weights;
@@ -65,7 +65,7 @@ Gauge by_long(const Gauge &links, const ks_component_paths &p, const Gauge &q) {
 }
 
 #if FERM_ACTION == HISQ
-// MILC's takes U, V and W from the auxiliary links.
+// MILC's routine takes U, V and W from the auxiliary links.
 Gauge derivative(const Gauge &, const Real *residues, su3_vector **xxx, int, fermion_links_t *fl) {
     const ks_action_paths_hisq &ap = fl->aph;
     const hisq_auxiliary_t *const aux = get_hisq_auxiliary(fl);
@@ -108,7 +108,7 @@ extern "C" {
 Real beta = 6.8;
 int n_orders_naik[MAX_NAIK] = {2, 1}, n_order_naik_total = 3, hisq_svd_counter, hisq_force_filter_counter;
 
-int get_nreps(void) { return std::getenv("MILC_HOST_NREPS") != nullptr ? 2 : 1; } // 2: not the device's
+int get_nreps(void) { return std::getenv("MILC_HOST_NREPS") != nullptr ? 2 : 1; } // 2: not built for the device
 int get_nloop(void) { return 3; }
 int *get_loop_length(void) { return loop_length; }
 int *get_loop_num(void) { return loop_num; }
@@ -180,13 +180,13 @@ void restore_fermion_links_from_site(fermion_links_t *fl, int) {
     std::free(links);
 }
 
-fermion_links_t *create_fermion_links_from_site(int prec, int, double *) { // not in MILC's file of update_u
+fermion_links_t *create_fermion_links_from_site(int prec, int, double *) { // in another file than update_u, as in MILC
     restore_fermion_links_from_site(fn_links, prec);
     return fn_links;
 }
 
 void update_u(Real eps) {
-    const int order = std::getenv("MILC_HOST_ORDER") != nullptr ? 2 : 8; // a fault, for the comparison to find
+    const int order = std::getenv("MILC_HOST_ORDER") != nullptr ? 2 : 8; // a fault that the comparison must find
     to_sites(reference::update_links(links_of_sites(), momenta_of_sites(), eps, order));
     invalidate_fermion_links(fn_links);
 }
@@ -205,7 +205,7 @@ void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nter
     momenta_to_sites(h);
 }
 
-// Of one or two members of the sites: in the file of the routine that they call, as MILC's for HISQ.
+// The force of one or two members of the sites, in the file of the routine that they call, like MILC's for HISQ.
 static void force_of_members(Real eps, int terms, Real *weights, const field_offset *members, int prec,
                              fermion_links_t *fl) {
     std::vector<su3_vector> fields[2];
@@ -231,7 +231,7 @@ void eo_fermion_force_twoterms_site_cpu(Real eps, Real weight1, Real weight2, fi
     eo_fermion_force_twoterms_site(eps, weight1, weight2, x1, x2, prec, fl);
 }
 
-// Not in the file of those that call it, as in MILC: else it could not be wrapped.
+// In another file than its callers, as in MILC; else the linker could not wrap it.
 void destroy_fn_links(fn_links_t *fn) {
     if (fn == nullptr)
         return;
@@ -333,7 +333,7 @@ void g_measure(void) {
     std::fflush(stdout);
 }
 
-// CONTINUE: links stay. FRESH: the file's name is the seed, and links have no phases, as those of a file.
+// CONTINUE: links stay. FRESH: the file's name is the seed, and the links have no phases, like those of a file.
 gauge_file *reload_lattice(int flag, file_name file) {
     if (flag == CONTINUE)
         return nullptr;

@@ -1,4 +1,4 @@
-// The CPU originals of measurements, done by tests/reference.
+// The CPU originals of measurements, by tests/reference.
 #include "fields.h"
 extern "C" {
 #include "../include/imp_ferm_links.h"
@@ -9,7 +9,7 @@ extern "C" {
 
 namespace {
 
-// Numbers of the vector currents: rhoxsfn is the first, four directions each.
+// The numbers of the vector currents: rhoxsfn comes first, and each kind has four directions.
 enum { pair_fn = 22, forward_fn = 26, backward_fn = 30, pair_ape = 34, forward_ape = 38, backward_ape = 42 };
 bool is(int kind, int index) { return index >= kind && index < kind + 4; }
 
@@ -38,11 +38,11 @@ reference::Fermion apply(su3_matrix *links, imp_ferm_links_t *fn, int index, int
     if (index < 128)
         std::abort();
     const unsigned spin = bits[(index - 128) / 16], taste = bits[(index - 128) % 16];
-    const reference::Gauge used = spin == taste ? reference::Gauge{} : gauge(links); // local ones have none
+    const reference::Gauge used = spin == taste ? reference::Gauge{} : gauge(links); // local operators need no links
     return reference::spin_taste(here(), used, origin(r0), spin, taste, field);
 }
 
-// MILC's APE links: develop puts phases in once, master for a while.
+// MILC's APE links: develop multiplies phases in once, master for the duration of a call.
 reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const reference::Fermion &field) {
 #ifdef MILC_HOST_MASTER
     if (ape_links == nullptr) // local operators
@@ -114,7 +114,7 @@ void spin_taste_op(int index, int r0[], su3_vector *dest, read_vector *src) {
 }
 
 #ifndef MILC_HOST_MASTER
-// Products of two links of the last smearing. On several ranks they may be there on some of them only.
+// The two-link products of the last smearing exist. On several ranks they may exist on some ranks only.
 static bool products = false;
 void gauss_smear_delete_2link_cpu() { products = false; }
 #endif
@@ -130,7 +130,7 @@ void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int i
     for (int k = 0; k < iters; ++k) {
         const reference::Fermion more = reference::laplacian(here(), gauge(t_links), 2, t0, field);
         for (size_t s = 0; s < volume; ++s)
-            field[s] = a * ((1 / a) * field[s] + more[s]); // NaN without a width, as MILC's
+            field[s] = a * ((1 / a) * field[s] + more[s]); // NaN if the width is 0, like MILC's
     }
     store(field, EVENANDODD, src);
 #ifndef MILC_HOST_MASTER
@@ -161,7 +161,7 @@ void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int, 
         const bool pair = to_forward != 0, forward = pair || is(forward_fn, op) || is(forward_ape, op);
         for (int k = 0; k < num_corr_mom[g]; ++k) {
             const int c = corr_table[g][k], p = p_index[c];
-            // MILC adds into one sum for an operator and momentum.
+            // MILC adds repeated operators and momenta into one sum.
             const auto repeats = std::count_if(corr_table[g], corr_table[g] + num_corr_mom[g],
                                                [&](int other) { return p_index[other] == p; });
             const auto add = [&](const reference::Fermion &left, const reference::Fermion &right) {

@@ -1,24 +1,24 @@
-/* Routines that the glue may have replaced, each beside its original. Exit status 0: all were right.
+/* Runs routines that the glue may have replaced, each beside its original. Exit status 0: all were right.
  *
- *   program [a fault: none, device, memory; or sets: sets of propagators alone]: a short sequence, in links.c
- *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
- *   program eigen [a fault: none, device, memory, later] [readers: of eigVec; currents, twisted,
+ *   program [a fault: none, device, memory; or sets: only sets of propagators]: a short sequence, in links.c
+ *   program inverts [a fault: none, device, memory, flip]: only M x = b, in inverts.c
+ *   program eigen [a fault: none, device, memory, later] [readers: routines that read eigVec; currents, twisted,
  *     PRIMME, ARPACK]: eigenvectors, in eigen.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
- *   program memory [kept, or freed]: whether freed fields stay in the process, in host.c
- *   program auxiliary: auxiliary links, wanted and not, in links.c
- *   program sums: of links, in use while others are destroyed, in links.c
- *   program waiting [a fault: none, device, memory, flip]: links that nobody reads, in links.c
- *   program threads: how many OpenMP has, in host.c
+ *   program memory [kept, or freed]: freed fields must stay in the process, or leave it, in host.c
+ *   program auxiliary: auxiliary links, needed and not, in links.c
+ *   program sums: sums of links, in use while others are destroyed, in links.c
+ *   program waiting [a fault: none, device, memory, flip]: links that no routine reads, in links.c
+ *   program threads: the number of OpenMP's threads, in host.c
  *   program pauses: processor time of pauses between loops of all threads, in host.c
- *   program lattice_file ROUTINES FILE: links into a file and back, in host.c
- *   program measurements: measurements.c alone
- *   program compared: compared.c alone
+ *   program lattice_file ROUTINES FILE: links to a file and back, in host.c
+ *   program measurements: only measurements.c
+ *   program compared: only compared.c
  *   program declined: calls that are left to MILC's own, in compared.c
- *   program gauge: gauge fixing and APE smearing alone, in links.c
+ *   program gauge: only gauge fixing and APE smearing, in links.c
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
- *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
+ *   program orders [rhmc, dyn, write]: every order of two routines of molecular dynamics, in orders.c
  *   program twin: random sequences beside MILC's originals, in twin.c
  */
 #include "../generic_ks/generic_ks_includes.h"
@@ -61,7 +61,8 @@ void check(int good, const char *what, double value) {
     printf("WRONG: %s (%g)\n", what, value);
 }
 
-/* As many as on the CPU, unless MILC_HOST_ITERATIONS is set: a precision that has to give way takes more. */
+/* As many as on the CPU, unless MILC_HOST_ITERATIONS is set: a solve that starts again in a higher precision takes
+ * more. */
 void check_iterations(int good, const char *what, double value) {
     check(good || getenv("MILC_HOST_ITERATIONS") != NULL, what, value);
 }
@@ -105,8 +106,8 @@ quark_invert_control control(int parity) {
     return qic;
 }
 
-/* How far two solutions of this tolerance may be apart: |A^-1| is at most 1 / (4 m^2), |b| about 1 / sqrt(2) |x| here.
- */
+/* The largest distance of two solutions of this tolerance: |A^-1| is at most 1 / (4 m^2), and |b| is about |x| /
+ * sqrt(2) here. */
 double allowed(double mass) { return 4 * resid / (4 * mass * mass) + (MILC_PRECISION == 1 ? 1e-4 : 1e-12); }
 
 void inject(const char *fault) {
@@ -118,7 +119,7 @@ void inject(const char *fault) {
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
 }
 
-/* inverts.c, measurements.c or compared.c, with links of their own. */
+/* inverts.c, measurements.c or compared.c, with its own links. */
 static void alone(const char *what, const char *fault) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
@@ -145,7 +146,8 @@ static void alone(const char *what, const char *fault) {
     destroy_fn_links(fn);
 }
 
-/* What solves most has few sites. (Operators and smearing of measurements need more than two in each direction.) */
+/* Programs that mostly solve have few sites. (Operators and smearing of measurements need more than two in each
+ * direction.) */
 static int is_small(const char *what) {
     return strcmp(what, "inverts") == 0 || strcmp(what, "eigen") == 0 || strcmp(what, "clover") == 0 ||
            strcmp(what, "sets") == 0 || strcmp(what, "waiting") == 0 || strcmp(what, "sums") == 0;

@@ -1,5 +1,5 @@
-/* Solves through the replaced routines beside MILC's own: one mass, several with their refinement, many sources, sets
- * of propagators; D on a field; a boundary twist edited into the links. */
+/* Solves by the replaced routines beside MILC's own: one mass, several with their refinement, many sources, sets of
+ * propagators; D on a field; a boundary twist edited into the links. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "checks.h"
@@ -13,13 +13,13 @@ int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, 
                                        imp_ferm_links_t *);
 void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
 
-extern enum set_type solved_set; /* that it was last called with */
+extern enum set_type solved_set; /* the set type of the last call */
 
 void try_solve(int parity, Real mass, fn_links_t *fn) {
     su3_vector *src = random_field(7), *x = random_field(8), *y = copy(x), *before = copy(x);
     quark_invert_control qic = control(parity), other = qic;
     const int counted = total_iters;
-    const size_t first = parity == EVEN ? even_sites_on_node : 0; /* of the parity that is not solved */
+    const size_t first = parity == EVEN ? even_sites_on_node : 0; /* the first site of the other parity */
     int iterations = ks_congrad_parity_cpu(src, x, &qic, mass, fn);
     check(total_iters - counted == iterations && qic.final_iters == iterations, "iterations are counted", iterations);
     __real_ks_congrad_parity_cpu(src, y, &other, mass, fn);
@@ -65,7 +65,7 @@ static void try_site_solve(fn_links_t *fn) {
 
 enum { masses = 5 };
 
-/* The shared iteration, and then a solve a mass as ks_multicg does it; the last with other links. */
+/* The shared iteration, then a solve for each mass, as in ks_multicg; the last with other links. */
 static void try_multicg(int parity, fn_links_t *fn, fn_links_t *fn_last) {
     su3_vector *src = random_field(27), *x[masses], *y = random_field(28);
     ks_param ksp[masses];
@@ -76,7 +76,7 @@ static void try_multicg(int parity, fn_links_t *fn, fn_links_t *fn_last) {
         const double m = i == 0 ? 0.3 : 0.05 * i; /* the smallest is not the first */
         ksp[i].offset = 4 * m * m;
         qic[i] = control(parity);
-        x[i] = random_field(30 + i); /* to be ignored */
+        x[i] = random_field(30 + i); /* the call must ignore it */
     }
     ks_multicg_offset_field_cpu(src, x, ksp, masses, qic, fn);
     for (i = 0; i < masses; i++)
@@ -101,7 +101,7 @@ static void try_multicg(int parity, fn_links_t *fn, fn_links_t *fn_last) {
     free(src), free(y);
 }
 
-/* At the limit MILC's shared iteration stops where it is: as many steps, no refinement, one residual for all masses. */
+/* At the limit MILC's shared iteration ends: as many steps, no refinement, one residual for all masses. */
 static void try_limit(fn_links_t *fn) {
     const double limit = MILC_PRECISION == 1 ? 1e-4 : 1e-6;
     su3_vector *src = random_field(75), *x[2], *y[2];
@@ -130,7 +130,7 @@ static void try_limit(fn_links_t *fn) {
     free(src);
 }
 
-/* A zero source: zero solutions, and the refinement counts no iteration, as on the CPU. */
+/* A zero source gives zero solutions, and the refinement counts no iteration, as on the CPU. */
 static void try_zero_source(fn_links_t *fn) {
     su3_vector *src = random_field(71), *x[2] = {random_field(72), random_field(73)};
     ks_param ksp[2];
@@ -166,7 +166,7 @@ static void try_block(fn_links_t *fn) {
     }
 }
 
-/* A set of propagators: which set type MILC's routine gets, and its solutions. */
+/* A set of propagators: the set type that MILC's routine gets, and its solutions. */
 static void try_set(fn_links_t *fn, enum set_type set, enum inv_type inverter, int propagators, int start,
                     enum set_type expected) {
     ks_prop_field fields[2][2], *solutions[2], *sources[2];
@@ -200,7 +200,7 @@ static void try_set(fn_links_t *fn, enum set_type set, enum inv_type inverter, i
         free(sources[j]->v), free(solutions[j]->v);
 }
 
-/* A set of several masses: each by itself, with all colours, unless MILC changes the links for it (origin). */
+/* A set of several masses: each mass alone with all colours, unless MILC changes the links for it (origin). */
 static void try_masses(fn_links_t *fn, int origin_t, int own_sources, int start, enum set_type expected) {
     const Real masses[3] = {0.1, 0.4, 0.9};
     ks_prop_field source[2], solution[3], *solutions[3], *sources[3];
@@ -254,11 +254,11 @@ static void try_sets(fn_links_t *fn) {
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, FRESH, gathered);
     try_set(fn, MULTISOURCE_SET, CGTYPE, 2, FRESH, gathered);
     try_set(fn, SINGLES_SET, UMLTYPE, 1, FRESH, all ? MULTICOLORSOURCE_SET : SINGLES_SET);
-    try_set(fn, SINGLES_SET, UMLTYPE, 2, FRESH, SINGLES_SET); /* may be of two masses */
+    try_set(fn, SINGLES_SET, UMLTYPE, 2, FRESH, SINGLES_SET); /* may have two masses */
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, CONTINUE, MULTISOURCE_SET);
     try_set(fn, MULTISOURCE_SET, CGZTYPE, 2, FRESH, gathered);
     try_set(fn, MULTISOURCE_SET, MGTYPE, 2, FRESH, MULTISOURCE_SET);
-    try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET); /* of two sources, which MILC refuses */
+    try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET); /* has two sources, which MILC refuses */
     try_masses(fn, 0, 0, FRESH, all ? MULTICOLORSOURCE_SET : MULTIMASS_SET);
     try_masses(fn, 2, 0, FRESH, MULTIMASS_SET);
     try_masses(fn, 0, 1, FRESH, MULTIMASS_SET);
@@ -278,7 +278,7 @@ static void try_dslash(fn_links_t *fn) {
     free(x), free(y), free(in_place);
 }
 
-/* In place, and nobody is told: the x links through the boundary take a phase, as a twist does it. */
+/* Twists the boundary in place and without a notice: the x links through the boundary get a phase. */
 static void twist(fn_links_t *fn) {
     const Real c = 0.8, s = 0.6;
     size_t i;

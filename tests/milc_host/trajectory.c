@@ -1,6 +1,6 @@
-/* Molecular dynamics in the order in which ks_imp_rhmc calls it: trajectories that are accepted and rejected,
- * measurements, another lattice. Lines that begin with "trajectory" are the same whoever does the work; what is read
- * from the sites here is what MILC's programs read there, after the same calls. */
+/* Molecular dynamics in the order in which ks_imp_rhmc calls it: accepted and rejected trajectories, measurements,
+ * another lattice. Lines that begin with "trajectory" must be equal for the device and MILC's own; the program reads
+ * from the sites what MILC's programs read there, after the same calls. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"
@@ -13,9 +13,9 @@
 void place(const char *name);
 
 static const char *the_fault = "", *the_place = "";
-static int armed; /* from the second step on, but for places whose name begins with "first" */
+static int armed; /* from the second step on, but from the first for places that begin with "first" */
 
-/* A fault before the routine that is called next, once. "write" is the program's own: nobody announces it. */
+/* Plants a fault once, before the next routine. "write" is a write by the program, without a notice. */
 void place(const char *name) {
     armed = armed || strcmp(name, "second") == 0;
     if ((!armed && strncmp(name, "first", 5) != 0) || strcmp(the_place, name) != 0)
@@ -29,7 +29,7 @@ void place(const char *name) {
         inject(the_fault);
 }
 
-/* Each bit of every number counts: the sum with random weights, relative to the norm. */
+/* Every bit of every number counts: the sum with random weights, relative to the norm. */
 double digest(const Real *x, size_t pitch, size_t reals) {
     double sum = 0, norm = 0;
     size_t i, k;
@@ -44,13 +44,13 @@ double digest(const Real *x, size_t pitch, size_t reals) {
 }
 
 extern double old_g, old_h, old_f;
-void show_actions(su3_vector **x, su3_vector *sum) { /* sum: NULL: not of fermions */
+void show_actions(su3_vector **x, su3_vector *sum) { /* sum: NULL: no fermions */
     const double all = d_action_rhmc(x, sum);
     printf("trajectory actions %.17g %.17g %.17g and their sum %.17g\n", old_g / volume, old_h / volume, old_f / volume,
            all / volume);
 }
 
-/* Nothing of MILC's reads the momenta in the sites, so they are asked for; links come back for create_G_from_site. */
+/* No routine of MILC reads the momenta in the sites, so they are requested; links are copied for create_G_from_site. */
 void report(const char *what) {
     su3_matrix *links;
     Real *momenta = (Real *)malloc(sites_on_node * 4 * 9 * sizeof(Real));
@@ -67,7 +67,7 @@ void report(const char *what) {
     free(links);
 }
 
-/* Fermion links as a measurement reads them. */
+/* Reads fermion links as a measurement does. */
 static void measure_fermion_links(void) {
     fn_links_t *fn;
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
@@ -87,7 +87,7 @@ static void random_sources(void) {
     free(source);
 }
 
-/* As a measurement does it: loops, phases out, links out of the sites themselves. */
+/* As in a measurement: loops, phases out, links read from the sites. */
 void measure(void) {
     double space, time;
     d_plaquette(&space, &time);
@@ -131,7 +131,7 @@ void trajectory(const char *fault, const char *at) {
     measure();
     measure_fermion_links();
 
-    /* Without actions in between, as the R algorithm does it. */
+    /* Without actions in between, as in the R algorithm. */
     imp_gauge_force_ks(eps, F_OFFSET(mom));
     ranmom();
     update_u(eps);
@@ -146,7 +146,7 @@ void trajectory(const char *fault, const char *at) {
     measure();
 
     new_lattice("301");
-    create_fermion_links_from_site(MILC_PRECISION, 0, NULL); /* nobody reads them */
+    create_fermion_links_from_site(MILC_PRECISION, 0, NULL); /* unread */
     invalidate_fermion_links(fn_links);
     place("another lattice");
     update_u(eps);

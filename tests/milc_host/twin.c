@@ -1,20 +1,20 @@
 /* The library beside a twin that keeps nothing. Random sequences of operations (operations.c) run twice: by the
  * library, on ranks that are processes, and in one more process by MILC's originals alone (MILCGPU_OFF=1). Both must
- * get the same numbers, whatever the library has kept, deferred, or found at an address that it knew.
+ * get the same numbers, whatever the library keeps, defers, or finds at an address that it knows.
  *
- *   program twin SEQUENCES [FIRST SEED]     says how many differed; exit status 0: none
+ *   program twin SEQUENCES [FIRST SEED]     prints how many differed; exit status 0: none
  *   program twin steps STEP ...             runs these steps alone
  *
- *   MILC_TWIN_RANKS=1, 2, 4                        of the library
- *   MILC_TWIN_ADDRESSES=libc, again, never, odd    a new field takes the block of its size that was freed last; or no
- *                                                  freed block; or one on even ranks and the other on odd ones
- *   MILC_TWIN_MEASURES=1                           on a larger lattice, which measurements need
- *   MILC_TWIN_SHOW=1                               prints the numbers of both, and what the library says
- *   MILC_TWIN_FAULT=1                              the twin does not edit its sources: differs
+ *   MILC_TWIN_RANKS=1, 2, 4                        ranks of the library
+ *   MILC_TWIN_ADDRESSES=libc, again, never, odd    a new field gets the last freed block of its size (again), never a
+ *                                                  freed block, or the former on even ranks and the latter on odd ones
+ *   MILC_TWIN_MEASURES=1                           a larger lattice, which measurements need
+ *   MILC_TWIN_SHOW=1                               prints the numbers of both, and the library's output
+ *   MILC_TWIN_FAULT=1                              the twin does not edit its sources: the numbers differ
  *
- * A sequence is made by its seed. Sequences of a group run in the same processes one after the other, so that the
- * library meets what it kept of those before. Of the first one that differs, crashes or hangs the driver leaves out
- * steps as long as it still does, and prints what is left, in the words that run it again. */
+ * A seed determines a sequence. The sequences of a group run one after the other in the same processes, so that the
+ * library meets what it kept from earlier ones. If a sequence differs, crashes or hangs, the driver leaves out steps as
+ * long as the failure stays, and prints the command that runs the rest. */
 #define _GNU_SOURCE
 #include "twin.h"
 #include "../generic_ks/generic_ks_includes.h"
@@ -43,7 +43,7 @@ static struct {
     step steps[most_steps];
 } script;
 
-/* What a process has said: in memory that it shares with the driver. */
+/* Output of a process, in memory that it shares with the driver. */
 typedef struct {
     int n, done; /* numbers; steps */
     struct {
@@ -55,7 +55,7 @@ typedef struct {
 static record *records[2], *mine; /* of the library's rank 0, and of the twin */
 static run_memory *shared;
 
-int is_twin, in_trajectory, this_step;
+int is_twin, one_rank, in_trajectory, this_step;
 
 void say(double value, double tolerance) {
     if (mine == NULL)
@@ -87,7 +87,7 @@ static void run_inside(void) {
     in_trajectory = 0;
     leave_trajectory();
 }
-/* To the end of the script, or of the trajectory. */
+/* Runs steps to the end of the script, or of the trajectory. */
 static void run_steps(void) {
     while (next < script.n) {
         const step *const s = &script.steps[next];
@@ -126,6 +126,7 @@ static void be_process(int rank) {
         dup2(nowhere, 1), dup2(nowhere, 2);
     }
     is_twin = rank < 0;
+    one_rank = n == 1;
     mine = rank < 0 ? records[1] : rank == 0 ? records[0] : NULL;
     if (is_twin)
         setenv("MILCGPU_OFF", "1", 1);
@@ -149,10 +150,10 @@ static double seconds(void) {
 }
 
 typedef struct {
-    int step; /* the first that is wrong; -1: none */
+    int step; /* the first wrong step; -1: none */
     char what[200];
 } verdict;
-static double closest; /* the largest part of a tolerance that a difference took */
+static double closest; /* the largest difference, relative to its tolerance */
 
 static void compare(verdict *v, int ended) {
     const record *const a = records[0], *const b = records[1];
@@ -183,7 +184,7 @@ static verdict run_script(void) {
     verdict v = {-1, ""};
     memset(shared, 0, bytes_of_run_memory);
     records[0]->n = records[0]->done = records[1]->n = records[1]->done = 0;
-    published->step = -1;
+    published->step = published->taken = -1;
     fflush(NULL);
     for (k = 0; k <= n; k++)
         if ((children[k] = fork()) == 0)
@@ -231,18 +232,24 @@ static verdict run_script(void) {
     return v;
 }
 
-/* Each has some of the operations alone, and some of those often: else what takes three of them in a row hardly comes.
- * One step in three is one of before again, with all that it draws: the same links, source and mass. */
+/* One sequence in four has many of the operations, some of them often. The others have some operations of at most three
+ * themes: otherwise four certain ones in a row would be rare. Every other step repeats an earlier one with the same
+ * draws: the same links, source and mass. */
 static void add_sequence(uint64_t seed) {
+    const char *const all_themes = nx > 2 ? "gwlsfem" : "gwlsfe";
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
-    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8);
+    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8), of_all = mixed(++drawn) % 4 == 0;
     int weights[n_operations], k, all = 0;
+    char themes[4] = "";
+    for (k = 0; k < 3; k++)
+        themes[k] = all_themes[mixed(++drawn) % strlen(all_themes)];
     for (k = 0; k < n_operations; k++)
-        all += weights[k] = operations[k].weight * (int[]){0, 0, 1, 4}[mixed(++drawn) % 4];
+        all += weights[k] = operations[k].weight * (of_all || strchr(themes, operations[k].theme) != NULL) *
+                            (int[]){0, !of_all, 1, 4}[mixed(++drawn) % 4];
     script.steps[script.n++] = (step){BEGIN, mixed(++drawn)};
     while (script.n < first + n && all > 0) {
         int at = mixed(++drawn) % all;
-        if (script.n > first + 1 && mixed(++drawn) % 3 == 0) {
+        if (script.n > first + 1 && mixed(++drawn) % 2 == 0) {
             script.steps[script.n] = script.steps[first + 1 + mixed(++drawn) % (script.n - first - 1)];
             script.n++;
             continue;
@@ -261,7 +268,7 @@ static void print_script(const char *before) {
     printf("\n");
 }
 
-/* Leaves out steps, ever fewer at a time, as long as what is left differs. */
+/* Leaves out steps, fewer and fewer at a time, as long as the rest differs. */
 static verdict shorten(verdict v) {
     const double begun = seconds();
     int size;

@@ -1,4 +1,4 @@
-/* A trajectory, as update() of ks_imp_rhmc. What it calls is in other files, as in MILC. */
+/* A trajectory like update() of ks_imp_rhmc. Its callees are in other files, as in MILC. */
 #include "../generic_ks/generic_ks_includes.h"
 
 void show_actions(su3_vector **x, su3_vector *sum);                    /* trajectory.c */
@@ -8,7 +8,7 @@ enum { terms = 3 };
 
 void solve_all(su3_vector *source, su3_vector **x, int n, imp_ferm_links_t *fn); /* updates.c */
 
-/* Of what MILC's is given only this. */
+/* Uses only these of MILC's arguments. */
 int ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *residues, int order, int max_iterations,
               Real rsqmin, int prec, int parity, Real *final_rsq, imp_ferm_links_t *fn, int naik_index,
               Real naik_epsilon) {
@@ -31,7 +31,7 @@ static void leapfrog(Real eps, su3_vector **x) {
 
 void (*instead_of_update)(void); /* orders.c */
 
-/* Source, action, two steps, action. */
+/* Makes a source, measures the action, takes two steps, measures the action. */
 int update(void) {
     const Real eps = 0.05;
     su3_vector *x[terms], *sum = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));

@@ -1,5 +1,5 @@
-/* Routines of molecular dynamics that call others. These are in another file, as in MILC, where the linker finds their
- * calls. */
+/* Routines of molecular dynamics that call others, which are in another file, as in MILC, so that the linker sees
+ * the calls. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include <math.h>
@@ -63,8 +63,8 @@ void solve_all(su3_vector *source, su3_vector **x, int n, fn_links_t *fn) {
     ks_multicg_offset_field_cpu(source, x, ksp, n, qic, fn);
 }
 
-/* A rational function of a member of the sites, on even sites: in `sum`, as fermion action and source take it. Returns
- * the sum's norm. */
+/* A rational function of a member of the sites, on even sites, written to `sum` for fermion action and source.
+ * Returns the norm of the sum. */
 double rational(field_offset member, su3_vector **x, su3_vector *sum) {
     Real residues[1 + terms] = {0.7, 1, -0.3, 1.5};
     fn_links_t *fn;
@@ -88,12 +88,12 @@ double rational(field_offset member, su3_vector **x, su3_vector *sum) {
 
 double old_g, old_h, old_f, old_a;
 
-/* Only where there is room for solutions. */
+/* The action, if there is memory for solutions. */
 double fermion_action(su3_vector **multi_x, su3_vector *sumvec) {
     return sumvec != NULL ? rational(F_OFFSET(phi), multi_x, sumvec) : 0;
 }
 
-/* The momenta are read from the sites. */
+/* Reads the momenta from the sites. */
 double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     rephase(OFF);
     old_g = beta / 3 * imp_gauge_action();
@@ -121,7 +121,7 @@ void invalidate_fermion_links(fermion_links_t *fl) {
     fl->aux = NULL;
 }
 
-/* As ks_imp_dyn has it. */
+/* As in ks_imp_dyn. */
 void update_h(Real eps) {
     invalidate_fermion_links(fn_links);
     rephase(OFF);
@@ -131,7 +131,7 @@ void update_h(Real eps) {
     site_force(eps);
 }
 
-/* Solutions of a random source, one multi-mass call a set of eps_naik, D of them, and their force. */
+/* Solutions of a random source by one multi-mass call for each set of eps_naik, D of them, and their force. */
 int update_h_fermion(Real eps, su3_vector **x) {
     Real residues[terms] = {1, -0.3, 1.5};
     su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds program.cpp with every MPI that is found, and lists what was built: a line each, the launcher and the program.
+# Builds program.cpp with every MPI that is found, and lists the programs: one line each, the launcher and the program.
 #   sh tests/mpi_ranks/build.sh FOLDER COMPILER ARGUMENTS...
-# FOLDER: where programs and list go. COMPILER: what the MPI's compiler is to call. ARGUMENTS: of the compiler. Debian
-# has Open MPI and MPICH side by side, mpicxx.openmpi and mpicxx.mpich; else mpicxx is the one there is. Nothing is
-# built again that is newer than its sources, the library and the flags. Without an MPI the list is empty.
+# FOLDER gets the programs and the list. The MPI's compiler calls COMPILER with ARGUMENTS. Debian has Open MPI and MPICH
+# side by side, mpicxx.openmpi and mpicxx.mpich; elsewhere mpicxx is the only one. A program that is newer than its
+# sources, the library and the flags is not built again. Without an MPI the list is empty.
 
 folder=$1
 compiler=$2

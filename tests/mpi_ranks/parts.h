@@ -1,4 +1,4 @@
-// What the files of the program share.
+// Declarations that the files of the program share.
 #pragma once
 #include "milc_glue/api/milcgpu.h"
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The plugin for MILC on ranks: one a process, as in a job.
+// The plugin for MILC on ranks, one for each process, as in a job.
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/routines/state.h"
 #include "tests/mpi_ranks/parts.h"
@@ -47,7 +47,7 @@ void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decis
     Milc milc(library, decisions);
     const auto starts = [&] { return milcgpu_plugin_start(&milc.milc); };
 
-    // One rank alone cannot: none does.
+    // If one rank cannot start, none does.
     milc.milc.site_map = is_last ? nullptr : milc.order.data();
     check(starts() == 0, "a rank without a site map");
     milc.milc.site_map = milc.order.data();
@@ -62,7 +62,7 @@ void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decis
     check(starts() == 0, "ranks without messages");
     milc.milc.messages = &library, milc.milc.decisions = &decisions;
 
-    // The settings of rank 0 are those of all; but for the device, which is each rank's own.
+    // All ranks use the settings of rank 0, except for the device, which each rank chooses.
     setenv("MILCGPU_PRECISION", is_last ? "single" : "double-single", 1);
     if (is_last)
         setenv("MILCGPU_COMPARE", "strict", 1);
@@ -87,7 +87,7 @@ void lose_a_rank(const milcgpu_messages &library, const milcgpu_messages &decisi
     check(milcgpu_plugin_start(&milc.milc) == 1, "the start");
     if (library.rank == library.size - 1) {
         std::raise(SIGSTOP);
-        std::_Exit(4); // when the launcher wakes it to end it
+        std::_Exit(4); // when the launcher ends it
     }
     milcgpu_plugin_agreed(0);
     check(false, "the job should have ended");

@@ -1,18 +1,18 @@
-// The library on ranks of a real MPI: mpirun -n N program WHAT. test_mpi_ranks.cpp runs it and reads what it says.
-//   start     contexts that are made, and that are refused on all ranks because of one
-//   memory    contexts while the last rank's memory is short, sooner or later
+// The library on ranks of a real MPI: mpirun -n N program WHAT. test_mpi_ranks.cpp runs it and reads its output.
+//   start     contexts that start, and contexts that all ranks refuse because of one rank
+//   memory    contexts while the last rank's memory is short, at each allocation in turn
 //   messages  gathers, sums, decisions and exchanges, many times
-//   solve     a solve on all ranks, and the same one on a rank alone
-//   measure   operators, smearing and contractions on all ranks, and the same on a rank alone
-//   wilson    a solve with a clover term on all ranks, and the same one on a rank alone
-//   stopped   the last rank stops in the middle: the others say so, in words, and end
+//   solve     a solve on all ranks, and on each rank alone
+//   measure   operators, smearing and contractions on all ranks, and on each rank alone
+//   wilson    a solve with a clover term on all ranks, and on each rank alone
+//   stopped   the last rank stops in the middle: the others report it and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
-//   clover    the plugin's clover solves and D of Wilson fermions on all ranks, and the same on a rank alone
-//   heads     how many gathers the plugin's ranks make before a call begins its work
-//   nodes     the same solve, on two nodes with two ranks each
+//   clover    the plugin's clover solves and D of Wilson fermions on all ranks, and on each rank alone
+//   heads     the number of gathers at the head of each call of the plugin
+//   nodes     the solve of `solve` on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
-//   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
+//   lost      the last rank stops before a decision of the plugin's ranks: the plugin ends the job
 #include "gpu_kernels/machine/geometry/lattice.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_mpi.h"
@@ -81,7 +81,7 @@ void start(const milcgpu_messages &table) {
     bad = layout_of(table);
     bad.origin[3] -= spoils ? 1 : 0;
     refused(bad, "the box of " + who + ", 4 x 4 x 4 x 4 at 0 0 0 ");
-    // Settings that differ, as they may on several hosts.
+    // Settings that differ, as on several hosts.
     const auto with = [&](const char *name, const char *value, const std::string &words) {
         const char *before = std::getenv(name);
         const std::string kept = before != nullptr ? before : "";
@@ -97,7 +97,7 @@ void start(const milcgpu_messages &table) {
     started(layout_of(table), MILCGPU_OK);
 }
 
-// MPI_Barrier keeps a processor busy while it waits.
+// Unlike MPI_Barrier, which keeps a processor busy while it waits.
 void wait_for_all() {
     MPI_Request request;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -105,8 +105,8 @@ void wait_for_all() {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Where the last rank fails in work of its own, all hear of it; where it fails while it passes a message, the others
-// miss it.
+// If the last rank fails in its own work, all get its message; if it fails while it passes a message, the others miss
+// it.
 void memory(const milcgpu_messages &table) {
     setenv("MILCGPU_TIMEOUT", "0.3", 1);
     const int last = table.size - 1;
@@ -115,7 +115,7 @@ void memory(const milcgpu_messages &table) {
     int heard = 0, missed = 0;
     long failures = 1;
     for (int news = 0; failures != 0; news += long_tests() ? 5 : 29) {
-        MPI_Comm communicator; // messages of one that failed may still be under way
+        MPI_Comm communicator; // messages of a failed context may still be under way
         milcgpu_mpi_own(MPI_COMM_WORLD, &communicator);
         milcgpu_messages fresh = table;
         fresh.user = new MPI_Comm(communicator);
@@ -158,7 +158,7 @@ void messages(Ranks &ranks) {
         ranks.add_in_rank_order("a sum", &sum, 1);
         check(sum == expected, "a sum");
 
-        // A few bytes, and more than MPI sends without asking the receiver; with two exchanges on their way.
+        // A few bytes, and more than MPI sends without asking the receiver; with two exchanges at a time.
         const size_t count = turn % 10 == 0 ? 200000 : 3;
         struct Buffers {
             std::vector<double> sent, received;
@@ -200,7 +200,7 @@ double number(size_t place) {
     return double((bits ^ bits >> 32) & 0xFFFFFFFF) / 2147483648.0 - 1;
 }
 
-// `reals` numbers a site of a box, in MILC's order. first: those of the lattice's first site.
+// `reals` numbers a site of a box, in MILC's order. first: the number of the lattice's first site.
 std::vector<double> field_of(const milcgpu_layout &box, size_t reals, size_t first, double size) {
     const Lattice lattice({box.extent[0], box.extent[1], box.extent[2], box.extent[3]}, box.origin[3] % 2);
     std::vector<double> field;
@@ -251,8 +251,8 @@ milcgpu_layout whole_of(const milcgpu_layout &cut) {
     return whole;
 }
 
-// Of a rank's part of a field to the same part of the whole, relative, on even sites. Of one parity the sites of a slab
-// in t lie together.
+// The relative distance of a rank's part of a field from the same part of the whole, on even sites. The sites of one
+// parity in a slab in t are contiguous.
 double distance(const std::vector<double> &part, const std::vector<double> &whole, int rank) {
     const size_t own = part.size() / 2, first = own * rank;
     double off = 0, size = 0;
@@ -273,7 +273,7 @@ void solve(const milcgpu_messages &table) {
 
 struct Measured {
     std::vector<double> quark;    // after an operator of four links, and smearing
-    std::vector<double> sums;     // a correlator a time slice
+    std::vector<double> sums;     // a correlator for each time slice
     std::vector<double> solution; // of the gauge Laplace operator
     milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
 };
@@ -329,7 +329,7 @@ void measure(const milcgpu_messages &table) {
     double off = 0, size = 0;
     for (size_t k = 0; k < one.sums.size(); ++k) {
         const double here = std::abs(many.sums[k] - one.sums[k]);
-        off = here <= off || off != off ? off : here; // NaN stays
+        off = here <= off || off != off ? off : here; // keeps NaN
         size = std::max(size, std::abs(one.sums[k]));
     }
     check(size > 0 && off <= 1e-15 * size, "correlators: " + std::to_string(off / size));
@@ -343,7 +343,7 @@ struct WilsonSolved {
     milcgpu_solve_report report = tests::sized<milcgpu_solve_report>();
 };
 
-// With a clover term, by BiCGstab.
+// A solve with a clover term by BiCGstab.
 WilsonSolved wilson_on(const milcgpu_layout &layout) {
     WilsonSolved made{field_of(layout, 24, 1u << 31, 1)};
     std::vector<double> gauge = field_of(layout, 72, 0, 0.5), source = made.x;
@@ -375,7 +375,7 @@ void wilson(const milcgpu_messages &table) {
     check(distance(many.x, one.x, table.rank) < 1e-10, "the solution");
 }
 
-// What MILC's clover programs call: the solve of `wilson`, D, comparisons, and what happens to one rank alone.
+// The calls of MILC's clover programs: the solve of `wilson`, D, comparisons, and faults of one rank alone.
 void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     const milcgpu_layout cut = layout_of(table), whole = whole_of(cut);
     const bool is_last = table.rank == table.size - 1;
@@ -412,7 +412,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 0,
           "one that is wrong on one rank is wrong on all");
 
-    // D, of one rank to rounding.
+    // D agrees with one rank to rounding.
     std::vector<double> links_of_all = field_of(whole, 72, 0, 0.5), d_of_all = field_of(whole, 24, 1u << 31, 1);
     const milcgpu_field u = field(links_of_all), of_all = field(d_of_all);
     const milcgpu_storage what{MILCGPU_DOUBLE, 0};
@@ -434,7 +434,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     check(milcgpu_plugin_compare_wilson_dslash(source.data(), d.data(), theirs.data(), 1, 1) == 0,
           "D that differs on one rank differs on all");
 
-    // Links of one rank change, as at a boundary; its memory is short.
+    // Links of one rank change, as at a boundary; then its memory is short.
     for (double &link : gauge)
         link *= is_last ? 0.9 : 1;
     check(solves() && distance(x, one.x, table.rank) > 1e-7, "other links on one rank are loaded on all");
@@ -448,7 +448,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     milcgpu_plugin_exit();
 }
 
-// Every start of messages, in order: 'D' of the plugin's decisions, 'L' of the library.
+// A letter for each message that starts, in order: 'D' for the plugin's decisions, 'L' for the library.
 std::string starts;
 
 template <char whose> milcgpu_messages counted(const milcgpu_messages &table) {
@@ -500,7 +500,7 @@ void deflated(const milcgpu_plugin_solve_call &one, const std::vector<double> &b
     check(std::sqrt(apart / size) < 1e-7, "the deflated solution");
 }
 
-// What all ranks agree on before any of them acts: one gather a call, which is a start for every other rank.
+// What all ranks must agree on before any of them acts: one gather a call, which every other rank waits for.
 void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     static milcgpu_messages library = counted<'L'>(table), plugin = counted<'D'>(decisions);
     const milcgpu_layout cut = layout_of(table);
@@ -574,9 +574,9 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
 
     const milcgpu_plugin_lattice sites{field(links), field(momenta)};
     const milcgpu_loops loops{1, -0.05, 0, 0};
-    milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01); // makes room for the gauge field
+    milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01); // allocates the gauge field
     call("the gauge force", 1, true, [&] {
-        momenta[5] += table.rank == 0 ? 0.1 : 0; // written by MILC on one rank
+        momenta[5] += table.rank == 0 ? 0.1 : 0; // MILC writes on one rank
         return milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01) == 1;
     });
     const double residues[2] = {0.1, 0.2};
@@ -588,7 +588,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
          [&] { return milcgpu_plugin_fermion_force(&sites, &force, solutions, &of_force) == 1; });
     milcgpu_plugin_vectors_end();
 
-    if (table.size == 2 || long_tests()) // four take seconds on two cores
+    if (table.size == 2 || long_tests()) // four ranks take seconds on two cores
         deflated(one, b);
 
     milcgpu_plugin_clover_call matrix{};
@@ -602,7 +602,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     milcgpu_plugin_exit();
 }
 
-// The last rank does not come any more. The others find out and say it.
+// The last rank no longer answers. The others find out and report it.
 void missed(Ranks &ranks, int signal) {
     ranks.gathered("before", 1);
     if (ranks.rank() == ranks.size() - 1)
@@ -626,7 +626,7 @@ int main(int argc, char **argv) {
     int node_rank, node_size;
     milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
     const milcgpu_messages table = milcgpu_mpi_messages(&communicator, node_rank, node_size);
-    const auto ranks = [&] { // as milcgpu_context_create makes them
+    const auto ranks = [&] { // as milcgpu_context_create does
         std::unique_ptr<Ranks> made = ranks_of(&table);
         if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
             made->set_time_limit(std::atof(limit));
@@ -649,7 +649,7 @@ int main(int argc, char **argv) {
         solve(table);
     } else if (what == "stopped" || what == "killed") {
         missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
-        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have said it
+        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have reported it
         MPI_Abort(MPI_COMM_WORLD, 3);
     } else if (what == "quda") {
         MPI_Comm job = MPI_COMM_WORLD;
@@ -660,7 +660,8 @@ int main(int argc, char **argv) {
         milcgpu_messages decisions = milcgpu_mpi_messages(&other, node_rank, node_size);
         decisions.abort = [](void *, const char *why) {
             std::fprintf(stderr, "ended: %s\n", why);
-            std::this_thread::sleep_for(std::chrono::milliseconds(300)); // launchers drop what is not yet forwarded
+            // Launchers drop output that they have not forwarded.
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
             MPI_Abort(MPI_COMM_WORLD, 3);
         };
         const auto part = what == "plugin"   ? start_plugin
@@ -677,10 +678,10 @@ int main(int argc, char **argv) {
         std::printf("%d checks on %d ranks, %d wrong\n", all[0], table.size, all[1]);
     std::fflush(stdout);
 #if defined(MPICH)
-    // MPICH 4.0 above UCX 1.13 may hang in MPI_Finalize where messages go over TCP; a program of ten lines does, too.
+    // MPICH 4.0 over UCX 1.13 may hang in MPI_Finalize if messages go over TCP, also in a program of ten lines.
     if (what == "nodes") {
         MPI_Barrier(communicator);
-        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // what was said is on its way
+        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until the output is forwarded
         MPI_Abort(MPI_COMM_WORLD, wrong != 0);
     }
 #endif

@@ -1,6 +1,6 @@
-// MILC's own GPU switches on ranks: what MILC's call sites do, against the whole lattice on each rank alone.
-#define MPI_COMMS // as MILC's Makefile says it
-#include "examples/boxes.h"
+// MILC's own GPU switches on ranks: the calls of MILC, against the whole lattice on each rank alone.
+#define MPI_COMMS // as MILC's Makefile defines it
+#include "examples/lib/boxes.h"
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
@@ -30,7 +30,7 @@ void get_coords(int coords[], int node, size_t index) {
     std::copy(x.begin(), x.end(), coords);
 }
 
-// ---- Fields of the whole lattice in MILC's order, alike on all ranks, and this rank's part.
+// ---- Fields of the whole lattice in MILC's order, equal on all ranks, and this rank's part.
 
 std::vector<double> numbers(size_t count, uint64_t seed, double size) {
     std::vector<double> all(count);
@@ -70,8 +70,8 @@ Matrix times(const Matrix &a, const Matrix &b, bool adjoint) {
                 c.e[i][j] += a.e[i][k] * (adjoint ? std::conj(b.e[j][k]) : b.e[k][j]);
     return c;
 }
-// Sum over all sites; steps 0 to 3 along x, y, z, t and 7 - mu back. signs: times the staggered phases and the
-// boundary's.
+// The sum over all sites; steps 0 to 3 go along x, y, z, t and 7 - mu goes back. signs: multiply by the staggered
+// phases and the boundary sign.
 Complex trace_of_loop(const std::vector<double> &links, const std::vector<int> &steps, bool signs = false) {
     const reference::Lattice all{{nx, ny, nz, nt}};
     const auto link = [&](int site, int mu) {
@@ -123,12 +123,12 @@ void observables(const Field &gauge, const Field &momenta) {
     check(std::abs(Complex(ours[0], ours[1]) - line) < 1e-12 * std::abs(line), "the Polyakov loop");
     qudaPolyakovLoopPhased(2, ours, 0, &arg, 0);
     check(std::isnan(ours[0]), "the Polyakov loop in x");
-    double action = 0; // of ten numbers the last is not used; 4 a link are taken off
+    double action = 0; // of ten numbers the last is not used; 4 a link are subtracted
     for (size_t k = 0; k < momenta.all.size(); ++k)
         action += k % 10 == 9 ? -4 : (k % 10 < 6 ? 1 : 0.5) * momenta.all[k] * momenta.all[k];
     check(near(qudaMomAction(2, &arg), action, 1e-12), "the action of the momenta");
 
-    // Round corners, up to two sites beyond the box.
+    // Around corners, up to two sites beyond the box.
     std::vector<std::vector<int>> loops = {
         {2, 3, 5, 4}, {4, 4, 5, 3, 3, 2}, {3, 3, 2, 2, 4, 4, 5, 5}, {5, 4, 0, 2, 3, 7}};
     std::vector<int *> paths;
@@ -258,7 +258,7 @@ void clover(const Field &gauge, const Field &source, const std::vector<size_t> &
     check(std::abs(iterations - report.iterations) <= 1, "iterations of a clover solve");
     check(reference::relative_difference(gamma_5(solved), source.part(places, x)) < 1e-10,
           "the solution of a clover solve");
-    // The Fermilab residual, which is of the whole lattice.
+    // The Fermilab residual of the whole lattice.
     qudaCloverInvert(2, 2, kappa, coefficient, invert, 0, tolerance, gauge.mine.data(), nullptr, nullptr, here.data(),
                      solved.data(), &residual, &fermilab, &iterations);
     check(fermilab < tolerance, "the Fermilab residual");
@@ -270,7 +270,7 @@ void clover(const Field &gauge, const Field &source, const std::vector<size_t> &
 
 void quda_door(const milcgpu_messages &table, void *job) {
     grid = table.size == 4 ? std::array<int, 4>{1, 1, 2, 2} : std::array<int, 4>{1, 1, 1, table.size};
-    const auto extent = [](int ranks) { return ranks > 1 ? 3 * ranks : 4; }; // boxes that begin at odd places, too
+    const auto extent = [](int ranks) { return ranks > 1 ? 3 * ranks : 4; }; // boxes begin at odd places, too
     nz = extent(grid[2]), nt = extent(grid[3]);
     const milcgpu_layout box = box_of(table.rank);
     sites_on_node = size_t(box.extent[0]) * box.extent[1] * box.extent[2] * box.extent[3];

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Runs a program on two ranks in each of two network namespaces, which are two nodes for MPI: messages between them go
-# over TCP through a pair of virtual cards.
+# Runs a program on two ranks in each of two network namespaces, which are two nodes for MPI. Messages between them go
+# over TCP through a pair of virtual network cards.
 #   sh tests/mpi_ranks/two_nodes.sh MPIRUN PROGRAM ARGUMENTS...
-# The last line says what went from one node to the other. Exit status: the program's, or 77 where there can be no such
-# namespaces, with the reason. Nothing stays behind.
+# The last line has the number of bytes from one node to the other. Exit status: the program's, or 77 and the reason if
+# the system has no such namespaces. The script removes all that it makes.
 
 mpirun=$1
 shift
 here=milcgpu$$
-one=192.0.2.1 # of a network for documentation, which is nowhere else
+one=192.0.2.1 # reserved for documentation, so no real network has it
 other=192.0.2.2
 
 no() {
@@ -43,7 +43,7 @@ trap 'exit 1' INT TERM HUP PIPE
         ip netns exec $here-2 unshare --uts hostname $here-2
 } >"$scratch/why" 2>&1 || no "$(tail -n 1 "$scratch/why")"
 
-# A card that has just been switched on is not up at once.
+# A card is not up at once after it is switched on.
 for node in 1 2; do
     for look in 1 2 3 4 5 6 7 8 9 10; do
         ip netns exec $here-$node cat /sys/class/net/card/operstate | grep -q up && break
@@ -51,7 +51,7 @@ for node in 1 2; do
     done
 done
 
-# What the launchers take for ssh: options, a host, and a command.
+# Stands for ssh: options, a host, and a command.
 cat >"$scratch/agent" <<END
 #!/bin/sh
 while :; do
@@ -68,7 +68,7 @@ chmod +x "$scratch/agent"
 if "$mpirun" --version 2>&1 | grep -qi 'open mpi\|open-mpi'; then
     set -- --mca plm_rsh_agent "$scratch/agent" --mca btl_tcp_if_include $one/24 --mca oob_tcp_if_include $one/24 \
         -H $one:2,$other:2 -n 4 "$@"
-else # what lies below it would find the memory that both nodes share
+else # the lower layers would use the memory that both nodes share
     export UCX_TLS=tcp,self UCX_NET_DEVICES=card FI_PROVIDER=tcp
     set -- -launcher ssh -launcher-exec "$scratch/agent" -hosts $one:2,$other:2 -n 4 "$@"
 fi

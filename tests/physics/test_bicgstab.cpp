@@ -1,6 +1,7 @@
 // BiCGstab: an operator that is not hermitian, made of staggered D^2 and a complex shift; then Wilson fermions.
-#include "examples/heatbath.h"
+#include "examples/lib/heatbath.h"
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "gpu_kernels/wilson/wilson_operator.h"
@@ -14,7 +15,8 @@ using reference::WilsonField;
 
 namespace {
 
-// shift - D D on one parity, the shift complex: normal, not hermitian, its spectrum on a line beside the real axis.
+// shift - D D on one parity with a complex shift: normal but not hermitian; its spectrum is a line parallel to the real
+// axis.
 class ShiftedStaggered : public LinearOperator {
   public:
     ShiftedStaggered(Device &device, std::shared_ptr<const StaggeredOperator> A, Number shift)
@@ -35,15 +37,16 @@ class ShiftedStaggered : public LinearOperator {
     double bytes() const override { return A_->bytes(Epilogue::normal); }
 
   private:
-    // The passes of the solver are taken for what is not there: r -= alpha v for the imaginary part, and the sums of a
-    // residual that is replaced. The solver records this: nothing comes from the host.
+    // Passes of the solver stand in for kernels that this operator lacks: r -= alpha v adds the imaginary part, and the
+    // replacement of a residual sums the products. The solver records the launches, so no number may come from the
+    // host.
     void apply(Device &device, const MatrixCall &call, int dagger) const {
         HalfCall half;
         half.in = call.in, half.out = between_;
-        A_->first_half(device, half);
+        A_->apply_half(device, half, Epilogue::plain);
         half.in = between_, half.out = call.out, half.x = call.in;
         half.a = shift_.real();
-        A_->second_half(device, half, Epilogue::normal);
+        A_->apply_half(device, half, Epilogue::normal);
         device.copy_on_device(state_.data(), begins_.data() + dagger, sizeof(BicgState));
         bicgstab_half_step(device, {call.out, {}, {}, call.in, {}, {}}, state_.data());
         if (call.sums == nullptr)
@@ -55,7 +58,7 @@ class ShiftedStaggered : public LinearOperator {
     std::shared_ptr<const StaggeredOperator> A_;
     Number shift_;
     SpinorField between_, r_, p_, v_;
-    DeviceArray<BicgState> state_, begins_; // begins_: for the operator, for its adjoint
+    DeviceArray<BicgState> state_, begins_; // begins_: the initial state for the operator, then for its adjoint
 };
 
 struct StaggeredBench : Bench<reference::Vector> {
@@ -74,7 +77,7 @@ struct StaggeredBench : Bench<reference::Vector> {
     }
 };
 
-// Wilson fermions on a quenched lattice, beta 5.9, antiperiodic in time.
+// Wilson fermions on a quenched lattice at beta 5.9, antiperiodic in time.
 struct WilsonSolves : WilsonBench {
     reference::Gauge gauge;
     LinkField as_given;
@@ -116,23 +119,14 @@ CgLimits limits_of(double tolerance, int max_iterations = 1000) {
     return limits;
 }
 
-Status status_of(const std::function<void()> &work) {
-    try {
-        work();
-    } catch (const Error &error) {
-        return error.status();
-    }
-    return Status::ok;
-}
-
 } // namespace
 
-TEST_CASE("BiCGstab with an operator that is not hermitian: a complex shift of D^2", "[operators]") {
+TEST_CASE("BiCGstab solves with an operator that is not hermitian: D^2 with a complex shift", "[operators]") {
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 41);
     const reference::Fermion b = random_fermion(lattice, 42);
     const Number shift(0.05, 0.4);
-    // Its operator copies between launches, which cannot be recorded on a GPU.
+    // On the host alone: the operator copies between launches, which a GPU cannot record.
     for (const Backend backend : {Backend::host}) {
         StaggeredBench bench(lattice.n, backend, links.fat, links.lng);
         const auto full = bench.matrix(Precision::double_, shift);
@@ -154,18 +148,20 @@ TEST_CASE("BiCGstab with an operator that is not hermitian: a complex shift of D
             const double checked = parity_difference(lattice, mx, b, 0);
             CAPTURE(checked);
             CHECK(checked < 1e-10);
-            CHECK(std::fabs(checked - report.true_residual) < 1e-14);
+            CHECK(std::fabs(checked - report.true_residual) < 3e-16);
             if (p == Precision::double_)
                 steps_in_double = report.steps;
             else
                 CHECK(report.reliable_updates > 0);
-            // Rounding alone, as between sources: 100 to 104 in double, up to 132 in single and half.
+            // Steps differ by rounding alone, as they do between sources: 100 to 104 in double, up to 132 in single and
+            // half.
             CHECK(report.steps <= 1.5 * steps_in_double);
         }
     }
 }
 
-TEST_CASE("BiCGstab on Wilson fermions of a quenched lattice, all precisions, both parities", "[operators]") {
+TEST_CASE("BiCGstab solves for Wilson fermions of a quenched lattice, in all precisions, on both parities",
+          "[operators]") {
     for (const Backend backend : backends()) {
         WilsonSolves bench({4, 4, 4, 8}, backend, 0.15);
         const WilsonField b = reference::random_wilson_field(bench.lattice, 9);
@@ -187,7 +183,7 @@ TEST_CASE("BiCGstab on Wilson fermions of a quenched lattice, all precisions, bo
                 CHECK(report.status == Status::ok);
                 const double checked = bench.residual(b, bench.download(solver.solution(), parity), parity);
                 CHECK(checked < 1e-10);
-                CHECK(std::fabs(checked - report.true_residual) < 1e-14);
+                CHECK(std::fabs(checked - report.true_residual) < 3e-16);
                 if (same)
                     steps_in_double = report.steps;
                 CHECK(report.steps <= 1.15 * steps_in_double);
@@ -198,7 +194,8 @@ TEST_CASE("BiCGstab on Wilson fermions of a quenched lattice, all precisions, bo
     }
 }
 
-TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the precision, the same bits", "[operators]") {
+TEST_CASE("BiCGstab takes guesses and limits, solves a zero source, stops at the floor, repeats its bits",
+          "[operators]") {
     for (const Backend backend : backends()) {
         std::vector<WilsonField> solutions;
         for (int choice = 0; choice < thread_choices(backend); ++choice) {
@@ -220,12 +217,12 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
             CHECK(norm2(solutions.front() - solutions.back()) == 0);
             if (choice > 0)
                 continue;
-            // The solution as a guess.
+            // The guess is the solution.
             const CgReport again = solver.solve(limits_of(1e-9), {});
             CHECK(again.status == Status::ok);
             CHECK(again.steps == 0);
             CHECK(norm2(bench.download(solver.solution(), 0) - solutions[0]) == 0);
-            // Half way: what there is, with its residual. From there to the end.
+            // Stopped half way, the solver returns its iterate and the residual of it; from there it reaches the end.
             bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.solution());
             CgLimits few = limits_of(1e-9, report.steps / 2);
             few.max_restarts = 1;
@@ -236,21 +233,21 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
             CHECK(half_way.true_residual > 1e-9);
             const double checked = bench.residual(b, bench.download(solver.solution(), 0), 0);
             CHECK(checked == Approx(half_way.true_residual).epsilon(1e-9));
-            CHECK(half_way.message.find("did not reach") != std::string::npos);
-            few.max_restarts = 8; // short stretches, one after the other
+            CHECK(has(half_way.message, "did not reach"));
+            few.max_restarts = 8; // several short stretches
             const CgReport to_the_end = solver.solve(few, {});
             CHECK(to_the_end.status == Status::ok);
             CHECK(to_the_end.true_residual < 1e-9);
-            // What double cannot give.
+            // A tolerance below what double reaches.
             const CgReport floor = solver.solve(limits_of(1e-18), {});
             CHECK(floor.status == Status::precision_floor);
-            CHECK(floor.true_residual < 1e-13);
+            CHECK(floor.true_residual < 3e-15);
             // Zero source.
             bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.source());
             const CgReport nothing = solver.solve(limits_of(1e-9), {});
             CHECK(nothing.status == Status::ok);
             CHECK(norm2(bench.download(solver.solution(), 0)) == 0);
-            // In tiny and in huge units.
+            // The solve does not depend on the units of the source.
             for (const double unit : {1e-25, 1e25}) {
                 bench.put(Number(unit) * b, 0, solver.source());
                 bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.solution());
@@ -262,7 +259,7 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
     }
 }
 
-TEST_CASE("BiCGstab: NaN never passes, a breakdown is reported, limits are checked", "[operators]") {
+TEST_CASE("BiCGstab stops at NaN, reports a breakdown and checks its limits", "[operators]") {
     for (const Backend backend : backends()) {
         WilsonSolves bench({4, 4, 4, 4}, backend, 0.14);
         const WilsonField b = reference::random_wilson_field(bench.lattice, 11),
@@ -279,9 +276,9 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is reported, limits are check
         CHECK(status_of([&] { solver.solve(limits_of(0), {}); }) == Status::bad_argument);
         CHECK(status_of([&] { solver.solve(limits_of(NAN), {}); }) == Status::bad_argument);
         CHECK(status_of([&] { solver.solve(limits_of(1e-8, 0), {}); }) == Status::bad_argument);
-        CHECK(solver.solve(limits_of(1e-8), {}).status == Status::ok); // nothing of that is left
+        CHECK(solver.solve(limits_of(1e-8), {}).status == Status::ok); // the next solve is not affected
 
-        // NaN in the links of the operator that iterates: said, and the guess is given back.
+        // NaN in the links of the operator that iterates: the solve reports it and keeps the guess.
         reference::Gauge links = bench.gauge;
         links[4].e[0][0] = NAN;
         const LinkField spoiled = bench.upload(links, Precision::single);
@@ -303,8 +300,8 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is reported, limits are check
 
         if (backend == Backend::cuda) // the next operator cannot be recorded
             continue;
-        // On unit links -D D is 8 on its diagonal. With a shift of -8 the scalar product <b, M b> of a source on one
-        // site is exactly zero.
+        // On unit links the diagonal of -D D is 8. With a shift of -8, <b, M b> is exactly zero for a source on one
+        // site.
         const reference::Lattice lattice{{4, 4, 4, 4}};
         reference::Gauge fat = reference::unit_gauge(lattice);
         reference::apply_phases(lattice, fat);
@@ -322,7 +319,7 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is reported, limits are check
         CAPTURE(said.message, said.steps);
         CHECK(said.status == Status::not_converged);
         CHECK(said.breakdowns >= 3);
-        CHECK(said.message.find("breaks down") != std::string::npos);
+        CHECK(has(said.message, "breaks down"));
         CHECK(said.true_residual == 1);
     }
 }

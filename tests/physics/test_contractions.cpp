@@ -1,5 +1,5 @@
-// Contractions through the C interface; fields on the device, links that change, and what is refused, of shifts,
-// operators and smearing too.
+// Contractions through the C interface; fields on the device, links that change, and what contractions, shifts,
+// operators and smearing refuse.
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/residency/meson_links.h"
 #include "tests/mesons_support.h"
@@ -7,7 +7,7 @@
 
 using namespace tests;
 
-TEST_CASE("contractions are direct sums: every kind of operator, every parity letter, several momenta",
+TEST_CASE("contractions are direct sums, for every kind of operator, parity letter and momentum",
           "[measurements][sanitize]") {
     const std::vector<Sink> sinks = {
         {"G5-G5", 'g', 0, false},    {"GX-GX", 'g', 0, false},   {"G1-G1", 'g', 0, false},
@@ -58,7 +58,7 @@ TEST_CASE("pion5 without momentum is the norm of each slice", "[measurements]") 
     }
 }
 
-TEST_CASE("results have the same bits whatever the launch shape", "[measurements]") {
+TEST_CASE("contractions have the same bits for any launch shape", "[measurements]") {
     const Lattice lattice{{4, 8, 4, 8}};
     const Gauge u = links_for(lattice, 70);
     const std::vector<Fermion> a = {random_fermion(lattice, 71), random_fermion(lattice, 72)},
@@ -81,7 +81,7 @@ TEST_CASE("results have the same bits whatever the launch shape", "[measurements
     }
 }
 
-TEST_CASE("vectors that stay on the device give the bits of the host's fields", "[measurements][sanitize]") {
+TEST_CASE("contractions of vectors on the device have the bits of host fields", "[measurements][sanitize]") {
     const Lattice lattice{{4, 4, 6, 2}};
     for (const Backend backend : backends()) {
         Measurement<double> m(lattice, backend, links_for(lattice, 80));
@@ -131,7 +131,7 @@ TEST_CASE("vectors that stay on the device give the bits of the host's fields", 
     }
 }
 
-TEST_CASE("links with phases and sign in are those without", "[measurements]") {
+TEST_CASE("links with phases and boundary sign give the numbers of links without", "[measurements]") {
     for (const Backend backend : backends()) {
         const Gauge u = links_for(small, 90);
         Measurement<double> m(small, backend, u);
@@ -150,7 +150,7 @@ TEST_CASE("links with phases and sign in are those without", "[measurements]") {
     }
 }
 
-TEST_CASE("new links take the place of the old ones and of their products", "[measurements]") {
+TEST_CASE("new links replace the old ones and their products", "[measurements]") {
     Measurement<double> m(small, Backend::host, links_for(small, 92));
     const Fermion psi = random_fermion(small, 93);
     const int index = milcgpu_spin_taste_index("G1-GXY");
@@ -179,7 +179,7 @@ TEST_CASE("local operators and their contractions need no links, all others do",
         const milcgpu_quarks quarks{&field, nullptr, 0};
         const auto refused = [](milcgpu_status status) {
             CHECK(status == MILCGPU_BAD_ARGUMENT);
-            CHECK(std::string(milcgpu_last_error()).find("load them first") != std::string::npos);
+            CHECK(last_error_says("load them first"));
         };
         const int *const origin = c.origin.data();
         refused(milcgpu_quarks_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GX-G1"), origin, 1, &quarks,
@@ -197,9 +197,6 @@ TEST_CASE("local operators and their contractions need no links, all others do",
 }
 
 TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "[measurements][sanitize]") {
-    const auto says = [](const char *what) {
-        return std::string(milcgpu_last_error()).find(what) != std::string::npos;
-    };
     for (const Backend backend : backends()) {
         Measurement<double> m(small, backend, links_for(small, 95));
         auto host = reference::vector_to_milc<double>(small, random_fermion(small, 96));
@@ -215,22 +212,22 @@ TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "
         const auto refused = [&](milcgpu_status status, const char *what, milcgpu_status as = MILCGPU_BAD_ARGUMENT) {
             CAPTURE(name(backend), what, milcgpu_last_error());
             CHECK(status == as);
-            CHECK(says(what));
+            CHECK(last_error_says(what));
             CHECK(out == std::vector<double>(host.size(), -7));
         };
         const auto op = [&](int index, const int *about = nullptr) {
             return milcgpu_quarks_spin_taste(m.links, nullptr, index, about, 1, &from, &to);
         };
-        refused(op(milcgpu_spin_taste_index("rhots"), origin), "rhots has a name in MILC and no definition");
+        refused(op(milcgpu_spin_taste_index("rhots"), origin), "rhots");
         refused(op(milcgpu_spin_taste_index("rhoxsape"), origin), "operator of two fields");
-        refused(op(milcgpu_spin_taste_index("rhoxsffn"), origin), "rhoxsffn takes fat links");
+        refused(op(milcgpu_spin_taste_index("rhoxsffn"), origin), "rhoxsffn");
         refused(op(46, origin), "index 46");
         refused(op(384, origin), "index 384");
         refused(op(-1, origin), "index -1");
         refused(op(130), "origin is NULL");
         refused(op(130, late), "origin[T] is 6");
         CHECK(milcgpu_spin_taste_index("pion6") == -1);
-        CHECK(says("'pion6' is unknown"));
+        CHECK(last_error_says("'pion6' is unknown"));
         CHECK(milcgpu_spin_taste_index("GX-GXYZ") == -1);
         CHECK(milcgpu_spin_taste_index(nullptr) == -1);
         char label[4];
@@ -302,7 +299,7 @@ TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "
     }
 }
 
-TEST_CASE("a bit that flips in the links of a measurement or in their products is noticed", "[faults][measurements]") {
+TEST_CASE("measurements find a bit that flips in their links or in products of them", "[faults][measurements]") {
     const auto flip = [](Measurement<double> &m, const milcgpu::LinkField &field) {
         unsigned char byte, *const place = field.block(1, 1) + 6;
         m.session.context->device->copy_to_host(&byte, place, 1);
@@ -311,7 +308,7 @@ TEST_CASE("a bit that flips in the links of a measurement or in their products i
     };
     struct Case {
         const char *what;
-        const char *before, *after; // operators: what exists when the bit flips, what is asked for then
+        const char *before, *after; // operators: one whose products exist at the flip, one applied afterwards
         unsigned flipped;           // directions of the product it flips in; 0: the links
     };
     const Case cases[] = {{"links, used again", "G1-GZT", "G1-GT", 0},
@@ -334,7 +331,8 @@ TEST_CASE("a bit that flips in the links of a measurement or in their products i
             CHECK(milcgpu_quarks_spin_taste(m.links, nullptr, after, origins[0].data(), 1, &quarks, &quarks) ==
                   MILCGPU_CORRUPTED);
             CHECK(host == before);
-            CHECK(milcgpu_quarks_laplacian(m.links, 2, -1, 1, &quarks) == MILCGPU_BAD_ARGUMENT); // empty now
+            // The handle is empty now.
+            CHECK(milcgpu_quarks_laplacian(m.links, 2, -1, 1, &quarks) == MILCGPU_BAD_ARGUMENT);
             m.must(m.load(m.u, true));
             m.spin_taste(after, origins[0], psi);
         }
@@ -351,13 +349,13 @@ TEST_CASE("a bit that flips in the links of a measurement or in their products i
         const milcgpu_quarks quarks{&of_host, nullptr, 0};
         CHECK(milcgpu_quarks_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
               MILCGPU_CORRUPTED);
-        CHECK(std::string(milcgpu_last_error()).find("fat links") != std::string::npos);
+        CHECK(last_error_says("fat links"));
         CHECK(milcgpu_quarks_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
-              MILCGPU_BAD_ARGUMENT); // empty now
+              MILCGPU_BAD_ARGUMENT); // the handle is empty now
     }
 }
 
-TEST_CASE("products of links are given back where memory is short, and made again", "[measurements]") {
+TEST_CASE("products of links are freed if memory is short, and made again", "[measurements]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Measurement<double> m(small, backend, links_for(small, 98));
@@ -371,8 +369,7 @@ TEST_CASE("products of links are given back where memory is short, and made agai
     }
 }
 
-TEST_CASE("MILC's links of measurements are loaded again where their content is another one",
-          "[measurements][plugin]") {
+TEST_CASE("MILC's links of measurements are loaded again if their content has changed", "[measurements][plugin]") {
     for (const Backend backend : backends()) {
         const Lattice lattice{{4, 4, 4, 8}};
         Session<double> session(lattice, backend, 0, 0);
@@ -398,13 +395,13 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
             ready(host, nullptr);
         CHECK(handle == first);
         CHECK(moved == field);
-        for (const size_t k : {size_t{100}, host.size() - 1}) { // one link: seen at once
+        for (const size_t k : {size_t{100}, host.size() - 1}) { // one changed link is found at once
             host[k] += 1;
             ready(host, nullptr);
             CHECK(handle == first);
         }
         CHECK(moved == 3 * field);
-        // What the caller knows of them.
+        // The caller says that the links changed.
         host[100] += 1;
         CHECK(cache.expect(host.data(), false));
         ready(host, nullptr);
@@ -414,7 +411,7 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
         CHECK(moved == 4 * field);
         CHECK_FALSE(cache.expect(other.data(), true));
         moved -= field;
-        // Other phases and other addresses have handles of their own, the fourth takes the place of the first.
+        // Each pair of phases and address has its own handle; the fourth takes the place of the first.
         ready(host, origins[0].data());
         CHECK(handle != first);
         ready(other, nullptr);

@@ -1,4 +1,4 @@
-// Disconnected currents: noise that is thinned and projected, sums over time slices, the part of low modes.
+// Disconnected currents: thinned and projected noise, sums over time slices, the contribution of low modes.
 #include "milc_glue/solve/currents.h"
 #include "tests/cut_support.h"
 #include "tests/low_modes.h"
@@ -15,7 +15,7 @@ static double difference(const std::vector<double> &a, const std::vector<double>
     return std::sqrt(d / size);
 }
 
-TEST_CASE("currents: noise is thinned and projected, sums over time slices are those of shifts and dot products",
+TEST_CASE("currents thin and project noise, and sum over time slices what shifts and dot products give",
           "[eigen][mesons]") {
     constexpr int N = 6, step = 2, n = 8, groups = 2, origin[4] = {0, 0, 0, 0};
     for (const Backend backend : backends()) {
@@ -53,7 +53,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
             REQUIRE(milcgpu_vectors_save(from, k, MILCGPU_EVEN + MILCGPU_ODD, &to) == MILCGPU_OK);
             return field;
         };
-        // On `parity`: D of what is on the other one.
+        // D of the other parity's sites, on `parity`.
         const auto with_dslash = [&](Field field, int parity) {
             const milcgpu_storage real{MILCGPU_DOUBLE, 18};
             const milcgpu_field from = session.field(field);
@@ -76,7 +76,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
                 const milcgpu_quarks in{&from, nullptr, 0}, out{&there, nullptr, 0};
                 REQUIRE(milcgpu_quarks_shift(of.links, mu, MILCGPU_FORWARD, origin, 1, &in, &out) == MILCGPU_OK);
                 for (int t = 0; t < times; ++t) {
-                    Field slice(b.size()); // MILC's sites of a parity go by time slices
+                    Field slice(b.size()); // MILC orders the sites of a parity by time slice
                     for (const int begin : {0, half})
                         std::copy_n(shifted.begin() + 6 * (begin + t * half / times), 6 * half / times,
                                     slice.begin() + 6 * (begin + t * half / times));
@@ -114,7 +114,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
         std::vector<Field> projected;
         for (int k = 0; k < n; ++k) {
             projected.push_back(on_host(of.noise, k));
-            Field expected = thinned[k]; // as MILC does it
+            Field expected = thinned[k]; // in MILC's order of operations
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 for (int j = N - 1; j >= 0; --j) {
                     const double norm = parity == MILCGPU_EVEN ? 1 : dot(v[j], v[j], parity).real();
@@ -126,7 +126,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
                     }
                 }
             CAPTURE(milcgpu::name(backend), k);
-            CHECK(difference(projected[k], expected) < 1e-13);
+            CHECK(difference(projected[k], expected) < 1e-14);
             CHECK(difference(projected[k], thinned[k]) > 1e-3);
         }
 
@@ -143,7 +143,7 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
             }
             REQUIRE(milcgpu::current_sums(of.links, session.links, parity, groups, of.noise, of.solutions,
                                           sums.data()) == MILCGPU_OK);
-            CHECK(difference(sums, expected) < 1e-12);
+            CHECK(difference(sums, expected) < 1e-14);
         }
 
         std::vector<double> weights(2 * N), low(2 * 4 * times), expected(low.size());
@@ -155,6 +155,6 @@ TEST_CASE("currents: noise is thinned and projected, sums over time slices are t
             }
         REQUIRE(milcgpu::low_mode_currents(of.links, session.links, *made, N, 2, weights.data(), low.data()) ==
                 MILCGPU_OK);
-        CHECK(difference(low, expected) < 1e-12);
+        CHECK(difference(low, expected) < 1e-14);
     }
 }

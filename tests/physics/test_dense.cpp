@@ -1,7 +1,8 @@
-// Gram matrices and rotations against plain sums: every precision, odd numbers of sites, what lies behind the last
-// site, NaN in one field, the same bits again.
+// Gram matrices and rotations against plain sums: every precision, odd numbers of sites, memory behind the last site,
+// NaN in one field, reproducible bits.
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <complex>
@@ -15,19 +16,18 @@ namespace {
 using Number = std::complex<double>;
 constexpr Precision precisions[] = {Precision::double_, Precision::single, Precision::half};
 
-// Errors as measured: of g, as parts of |x_i| |y_j|; of rotated fields, as parts of the sum of |x_i c_ij| on a site.
-// (The square of an odd 24-bit number ends in ...001, so that long sums of squares are rounded down more often than
-// up.)
+// Measured errors: of g relative to |x_i| |y_j|; of rotated fields relative to the sum of |x_i c_ij| on a site. (The
+// square of an odd 24-bit number ends in ...001, so that long sums of squares are rounded down more often than up.)
 double gram_error(Precision p) { return times_measured * (p == Precision::single ? 4.2e-15 : 6.7e-16); }
 double rotation_error(Precision p) {
     return times_measured * (p == Precision::double_ ? 6.3e-16 : p == Precision::single ? 3.5e-7 : 2.6e-6);
 }
-double error_of_both(Precision p) { // of rotate_twice, whose sums are in double
+double error_of_both(Precision p) { // rotate_twice, whose sums are in double
     return times_measured * (p == Precision::double_ ? 9.4e-16 : p == Precision::single ? 8.8e-8 : 3.7e-6);
 }
 
-// Fields on the device, and the numbers that they hold: colour k of site i of source s at (s * sites + i) * 3 + k.
-// Behind the last site there are NaNs.
+// Fields on the device and their numbers: colour k of site i of source s is number (s * sites + i) * 3 + k. NaNs follow
+// the last site.
 class Fields {
   public:
     Fields(Device &device, Precision precision, const Geometry &geometry, int parity, int sources, unsigned long seed)
@@ -65,7 +65,7 @@ class Fields {
         device_.copy_to_device(field_.data(), bytes_.data(), bytes_.size());
         decode();
     }
-    // From the device. Behind the last site nothing may have changed.
+    // Copies the fields from the device and checks that the NaNs behind the last site did not change.
     const std::vector<Number> &get() {
         device_.copy_to_host(bytes_.data(), field_.data(), bytes_.size());
         decode();
@@ -146,7 +146,7 @@ std::vector<Number> gram_of(Device &device, const Fields &x, const Fields &y) {
     return g;
 }
 
-// The largest error of <x_i, y_j> as a part of |x_i| |y_j|.
+// The largest error of <x_i, y_j>, relative to |x_i| |y_j|.
 double error_of_gram(const std::vector<Number> &g, const Fields &x, const Fields &y) {
     double error = 0;
     std::vector<double> left, right;
@@ -174,10 +174,10 @@ void rotate_by(Device &device, const SpinorBlock &x, const std::vector<Number> &
     block_axpy(device, x, on_device.data(), y, add ? y : SpinorBlock());
 }
 
-// std::abs guards against overflow, and takes most of the time of these tests.
+// std::abs guards against overflow and would take most of the time of these tests.
 double size_of(const Number &x) { return std::sqrt(std::norm(x)); }
 
-// The largest error of y = x c (+ before) on a site, as a part of the sum of |x_i c_ij| there.
+// The largest error of y = x c (+ before) on a site, relative to the sum of |x_i c_ij| there.
 double error_of_rotation(const std::vector<Number> &y, const Fields &x, const std::vector<Number> &c, int m,
                          const std::vector<Number> *before) {
     double error = 0;
@@ -227,7 +227,7 @@ TEST_CASE("Gram matrices are the sums over all sites", "[dense]") {
             }
 }
 
-TEST_CASE("Rotations are the sums over all fields, also onto what is there and in place", "[dense]") {
+TEST_CASE("rotations are the sums over all fields, also if they add to the output or work in place", "[dense]") {
     for (const Backend backend : backends())
         for (const Precision precision : precisions)
             for (const Shape &shape : shapes) {
@@ -252,7 +252,7 @@ namespace {
 
 // Projections of few fields in single on vectors in half, and sums of such vectors.
 void check_few_fields(Backend backend, const Geometry &box, const Shape &shape) {
-    // The GPU rounds what it projects to 11 bits, and its units cut off their sums.
+    // The GPU rounds the projected fields to 11 bits, and its tensor cores truncate their sums.
     const auto error = [&](double on_gpu, double on_host) {
         return times_measured * (backend == Backend::host ? on_host : on_gpu);
     };
@@ -271,7 +271,7 @@ void check_few_fields(Backend backend, const Geometry &box, const Shape &shape) 
     };
     const auto c = projected(r);
     CHECK(error_of_gram(c, v, r) <= error(2e-5, 6e-16));
-    const auto first = projected(r.block().first(1)); // whatever M is
+    const auto first = projected(r.block().first(1)); // for any M
     for (int i = 0; i < shape.n; ++i)
         CHECK(c[i * shape.m] == first[i]);
     const auto m = random_matrix(shape.n, shape.m), before = y.numbers();
@@ -284,13 +284,13 @@ void check_few_fields(Backend backend, const Geometry &box, const Shape &shape) 
 
 } // namespace
 
-TEST_CASE("Few fields in single against vectors in half: projections and sums", "[dense][eigen][sanitize]") {
+TEST_CASE("few fields in single are projected on vectors in half and summed from them", "[dense][eigen][sanitize]") {
     for (const Backend backend : backends())
         for (const Shape &shape : {Shape{1, 1}, Shape{5, 4}, Shape{100, 7}, Shape{128, 12}, Shape{30, 16}})
             check_few_fields(backend, odd_box, shape);
 }
 
-TEST_CASE("Sums of blocks of vectors in half are those of one block after the other", "[dense][eigen]") {
+TEST_CASE("a sum of several blocks of vectors in half equals the sums of one block after the other", "[dense][eigen]") {
     for (const Backend backend : backends())
         for (const Shape &shape : {Shape{256, 1}, Shape{300, 8}, Shape{130, 16}}) {
             Device device(backend, 0);
@@ -316,13 +316,13 @@ TEST_CASE("Sums of blocks of vectors in half are those of one block after the ot
         }
 }
 
-TEST_CASE("Few fields against vectors in half on few sites", "[dense][eigen][race]") {
+TEST_CASE("few fields are projected on vectors in half and summed from them on few sites", "[dense][eigen][race]") {
     for (const Backend backend : backends())
         for (const Shape &shape : {Shape{1, 1}, Shape{20, 12}})
             check_few_fields(backend, Geometry({4, 4, 4, 4}), shape);
 }
 
-TEST_CASE("Two rotations in one launch equal two in a row", "[dense][sanitize]") {
+TEST_CASE("two rotations in one launch equal two in a row", "[dense][sanitize]") {
     for (const Backend backend : backends())
         for (const Precision precision : precisions)
             for (const int n : {1, 3, 4, 8, 9, 12, 16}) {
@@ -343,8 +343,10 @@ TEST_CASE("Two rotations in one launch equal two in a row", "[dense][sanitize]")
                 const DeviceArray<int> gate(device, 1, "test");
                 const auto rotate_them = [&](bool mix, int open) {
                     device.copy_to_device(gate.data(), &open, sizeof open);
-                    rotate_twice(device, x, on_device.data() + n * n, y, mix ? on_device.data() : nullptr, p,
-                                 on_device.data() + 2 * n * n, z, gate.data());
+                    TwoRotations of{x, y, p, z};
+                    of.c = on_device.data() + n * n, of.d = on_device.data() + 2 * n * n;
+                    of.m = mix ? on_device.data() : nullptr;
+                    rotate_twice(device, of, gate.data());
                 };
                 CAPTURE(name(backend), name(precision), n);
                 const auto before = y.numbers(), untouched = z.numbers();
@@ -365,9 +367,8 @@ TEST_CASE("Two rotations in one launch equal two in a row", "[dense][sanitize]")
             }
 }
 
-TEST_CASE("Dense algebra on more sites than one pass takes", "[dense]") {
-    // Without gaps between the stripes of a field, and with some.
-    // On a GPU: the host has 64 slices of sites, whatever their number.
+TEST_CASE("dense algebra works on more sites than one pass takes", "[dense]") {
+    // Fields with and without gaps between their stripes. On a GPU alone: the host always has 64 slices of sites.
     for (const Backend backend : backends())
         for (const Geometry &large : {Geometry({16, 16, 16, backend == Backend::cuda ? 23 : 3}),
                                       Geometry({17, 16, 17, backend == Backend::cuda ? 21 : 3})})
@@ -402,7 +403,7 @@ TEST_CASE("NaN in one field stays in its rows and columns", "[dense]") {
                 for (int i = 0; i < n; ++i)
                     for (int j = 0; j < n; ++j)
                         CHECK(std::isnan(std::abs(g[i * n + j])) == (i == spoiled || j == spoiled));
-                // A rotation that leaves the field out has it in no other site.
+                // A rotation that leaves the field with NaN out has NaN on no site.
                 Fields y(device, precision, odd_box, 0, n, 2);
                 rotate_by(device, x, random_matrix(n, n), y, false);
                 const auto &rotated = y.get();
@@ -417,7 +418,7 @@ TEST_CASE("NaN in one field stays in its rows and columns", "[dense]") {
 }
 
 TEST_CASE("Gram matrices and rotations have the same bits each time", "[dense]") {
-    const Geometry box({7, 9, 5, 4}); // more sites than one thread of the host goes over
+    const Geometry box({7, 9, 5, 4}); // more sites than one thread of the host works on
     for (const Backend backend : backends())
         for (const Precision precision : precisions)
             for (const int n : {4, 12, 32}) {
@@ -438,7 +439,7 @@ TEST_CASE("Gram matrices and rotations have the same bits each time", "[dense]")
             }
 }
 
-TEST_CASE("Dense algebra refuses sizes that it does not have", "[dense]") {
+TEST_CASE("dense algebra refuses sizes that no kernel has", "[dense]") {
     Device device(Backend::host, 0);
     const Fields x(device, Precision::single, odd_box, 0, 40, 1), half(device, Precision::half, odd_box, 0, 2, 1),
         odd(device, Precision::single, odd_box, 1, 2, 1);
@@ -452,17 +453,18 @@ TEST_CASE("Dense algebra refuses sizes that it does not have", "[dense]") {
     CHECK_THROWS_AS(block_axpy(device, x, c.data(), half), Error);
     CHECK_THROWS_AS(block_axpy(device, x, c.data(), odd), Error);
     CHECK_THROWS_AS(block_axpy(device, none, c.data(), x), Error);
-    CHECK_THROWS_AS(block_axpy(device, x, c.data(), x), Error);              // too many to do it in place
+    CHECK_THROWS_AS(block_axpy(device, x, c.data(), x), Error);              // too many fields to work in place
     CHECK_THROWS_AS(block_axpy(device, all.from(30), c.data(), all), Error); // they overlap
     CHECK_THROWS_AS(project(device, x, half, c.data(), nullptr), Error);
     CHECK_THROWS_AS(combine(device, {half}, c.data(), odd, false), Error);
     CHECK_THROWS_AS(combine(device, {half}, c.data(), all.first(17), false), Error);
     const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
-        rotate_twice(device, a, c.data(), y, nullptr, p, c.data(), z);
+        rotate_twice(device, {a, y, p, z, c.data(), nullptr, c.data()});
     };
     const SpinorBlock a = all.first(2), b = all.from(2).first(2), e = all.from(4).first(2), f = all.from(6).first(2);
     CHECK_NOTHROW(twice(a, b, e, f));
-    CHECK_THROWS_AS(twice(all.first(17), all.first(17), all.first(17), all.from(20).first(17)), Error); // too many
+    // Too many fields.
+    CHECK_THROWS_AS(twice(all.first(17), all.first(17), all.first(17), all.from(20).first(17)), Error);
     CHECK_THROWS_AS(twice(none, none, none, none), Error);
     CHECK_THROWS_AS(twice(a, b, e, odd), Error);
     CHECK_THROWS_AS(twice(a, b, half, f), Error);

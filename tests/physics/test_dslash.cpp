@@ -1,5 +1,6 @@
 // Every row of the dslash table against the reference operator, on every backend.
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/launch_types.h"
 #include "gpu_kernels/solver/cg.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
@@ -13,9 +14,9 @@ using namespace tests;
 
 namespace {
 
-// Measured on the host backend, the largest over epilogues, parities, shapes and both ways: |error| / |result| with 18
-// or 12, with 13, and with 9 or 8 reals a long link, and the error of the sum relative to that of its terms' sizes. By
-// spinor (rows) and link (columns): double, single, half.
+// Measured on the host backend, the largest over epilogues, parities, shapes and both ways of a launch: |error| /
+// |result| with 18 or 12 reals a long link, with 13, and with 9 or 8; and the error of the sum relative to the sizes of
+// its terms. Rows: precision of the spinor; columns: precision of the links; double, single, half.
 struct Measured {
     double plain, phased, pivoted, sum;
 };
@@ -37,7 +38,7 @@ double error_of(const DslashKernel &row) {
 struct DslashBench : Bench<reference::Vector> {
     ResidentLinks signed_links, phased_links; // long links c * +-SU(3), c * U(3)
     reference::Gauge fat, lng[2];
-    reference::Fermion in, x, z, d[2]; // d: D in for both sets of long links
+    reference::Fermion in, x, z, d[2]; // d: D in for each set of long links
 
     DslashBench(const std::array<int, 4> &n, Backend backend)
         : Bench(n, backend), signed_links(device, map, geometry, Precision::double_),
@@ -56,7 +57,7 @@ struct DslashBench : Bench<reference::Vector> {
     struct Outcome {
         double error, sum_error;
     };
-    // Of several sources the second is not active: nothing of it may change.
+    // The second of several sources is not active: nothing of it may change.
     static int sources_of(const DslashKernel &row) { return row.most_sources == 1 ? 1 : 5; }
     static bool active(int source) { return source != 1; }
     DeviceArray<CgState> upload_states(const CgState &state, int sources) {
@@ -67,7 +68,7 @@ struct DslashBench : Bench<reference::Vector> {
         device.copy_to_device(cg.data(), states.data(), cg.bytes());
         return cg;
     }
-    // Of all sources the worst: `before` was there where a source is not active.
+    // The largest over all sources; an inactive source must keep `before`.
     double error_of(const SpinorField &got, const reference::Fermion &expected, const reference::Fermion &before,
                     int parity) {
         double worst = 0;
@@ -75,7 +76,7 @@ struct DslashBench : Bench<reference::Vector> {
             worst = worse(worst, Bench::error_of(got, k, active(k) ? expected : before, parity));
         return worst;
     }
-    // A step of conjugate gradient, along the residual x (the new one beside it and in its place), and along a
+    // A step of conjugate gradient: along the residual x, with the new residual beside it and in its place; and along a
     // direction x beside the residual z.
     Outcome run_step(const DslashKernel &row, int parity, const LinkPair &links, const reference::Fermion &d_in,
                      double a, double alpha) {
@@ -128,7 +129,8 @@ struct DslashBench : Bench<reference::Vector> {
             }
         return worst;
     }
-    // D in on several sources; the sum goes to the curvature, which is that along p. And without scalars, D of all.
+    // D of several sources; the sum is the curvature, which is the sum along p. Without scalars the launch applies D to
+    // all of them.
     Outcome run_plain_sources(const DslashKernel &row, int parity, const LinkPair &links,
                               const reference::Fermion &d_in) {
         const int sources = sources_of(row);
@@ -164,14 +166,15 @@ struct DslashBench : Bench<reference::Vector> {
         }
         return {error, sum_error};
     }
-    // Some iterations of conjugate gradient from z, each launch's sum finished by the next one or by itself.
+    // Some iterations of conjugate gradient from z. Each launch's sum is finished by the next launch if `deferred`,
+    // else by itself.
     std::pair<CgState, reference::Fermion> iterations(Precision precision, bool deferred) {
         constexpr int count = 5;
         const LinkPair links = signed_links.version(precision, 18);
         const DeviceArray<CgState> cg(device, 1, "test");
         const StaggeredOperator A(geometry, 0, {precision, precision, 18}, links);
         const DeferredSums sums(device, A);
-        for (const DeviceArray<double> *slots : {&sums.plain, &sums.step}) // that look posted before they are
+        for (const DeviceArray<double> *slots : {&sums.plain, &sums.step}) // look posted before they are
             device.fill_zero(slots->data(), slots->bytes());
         const SpinorField r = upload(z, 0, precision), p = upload(z, 0, precision), s = upload(z, 0, precision),
                           between = upload(in, 1, precision);
@@ -188,7 +191,7 @@ struct DslashBench : Bench<reference::Vector> {
     Outcome run(const DslashKernel &row, int parity) {
         const int set = row.reals == 13 || row.reals == 9;
         const LinkPair links = (set ? phased_links : signed_links).version(row.link, row.reals);
-        REQUIRE(links.lng->reals() == row.reals); // no fall-back on these links
+        REQUIRE(links.lng->reals() == row.reals); // these links must not fall back to 18 reals
         const double a = 0.37, alpha = 0.61;
         if (row.epilogue == Epilogue::step)
             return run_step(row, parity, links, d[set], a, alpha);
@@ -197,7 +200,7 @@ struct DslashBench : Bench<reference::Vector> {
             return run_plain_sources(row, parity, links, d[set]);
         const SpinorField in_d = upload(in, 1 - parity, row.spinor, sources),
                           x_d = upload(x, parity, row.spinor, sources);
-        const SpinorField z_d = upload(z, parity, row.spinor, sources); // in the residual epilogue out, too
+        const SpinorField z_d = upload(z, parity, row.spinor, sources); // the residual epilogue writes z, too
         const DeviceArray<double> sum(device, 1, "test");
         DslashCall call{};
         call.lattice = geometry.lattice();
@@ -212,7 +215,7 @@ struct DslashBench : Bench<reference::Vector> {
         const DeviceArray<int> gate(device, 1, "test");
         const reference::Fermion before = download(z_d[sources - 1], parity);
         device.fill_zero(gate.data(), gate.bytes());
-        call.gate = gate.data(); // closed
+        call.gate = gate.data(); // a closed gate
         if (!row.checks)
             dslash(device, call, row.epilogue);
         CHECK(parity_difference(lattice, download(z_d[sources - 1], parity), before, parity) == 0);
@@ -244,7 +247,8 @@ struct DslashBench : Bench<reference::Vector> {
 
 } // namespace
 
-// Both ways of a launch, both parities, each of the shapes. cache_bytes: of the GPU's L2 cache, as if; 0: as it is.
+// Both ways of a launch, both parities, each of the shapes. cache_bytes replaces the size of the GPU's L2 cache; 0: the
+// real size.
 void check_rows(const std::vector<std::array<int, 4>> &shapes, const std::function<bool(const DslashKernel &)> &wanted,
                 size_t cache_bytes = 0) {
     for (const Backend backend : backends()) {
@@ -277,13 +281,13 @@ void check_rows(const std::vector<std::array<int, 4>> &shapes, const std::functi
     }
 }
 
-TEST_CASE("every row of the dslash table against the reference, one thread a site and four", "[dslash]") {
+TEST_CASE("every row of the dslash table is the reference's, with one thread a site and with four", "[dslash]") {
     REQUIRE(dslash_table().size() == 3 * 5 * 4 + 4 + 2 + 3 * 5 * 4); // one source, links in single, checksums, several
     check_rows(sampled<std::array<int, 4>>({{4, 2, 4, 12}, {6, 6, 6, 2}, {4, 4, 4, 8}, {2, 4, 6, 4}, {8, 2, 4, 2}}, 3),
                [](const DslashKernel &) { return true; });
 }
 
-TEST_CASE("the order of tiles: each once, where slices have parts, and where the box is cut", "[dslash]") {
+TEST_CASE("the order of tiles has each tile once, also if slices have parts and if the box is cut", "[dslash]") {
     for (const int slice : {1, 2, 6, 7})
         for (const int part : {1, 2, 3, 4, 7})
             for (const int tiles : {1, 5, 23, 28}) {
@@ -311,19 +315,21 @@ TEST_CASE("the order of tiles: each once, where slices have parts, and where the
                 CHECK(at_cut[t] == (is_near ? slice : 0));
             }
         }
-    if (backends().size() > 1) // the host takes no tiles in turn
+    if (backends().size() > 1) // the host does not interleave tiles
         check_rows(
             {{6, 6, 10, 4}, {16, 6, 10, 4}}, [](const DslashKernel &) { return true; }, 40000);
 }
 
-TEST_CASE("a smaller table check for the sanitizers", "[.][dslash][sanitize][smoke]") {
+TEST_CASE("a few rows of the dslash table are the reference's, for the sanitizers", "[.][dslash][sanitize][smoke]") {
     check_rows({{4, 2, 6, 4}, {4, 4, 4, 4}},
                [](const DslashKernel &row) { return row.epilogue == Epilogue::residual || row.spinor == row.link; });
 }
 
-TEST_CASE("sums finished by the next launch are bitwise those that a launch finishes itself", "[dslash][determinism]") {
+TEST_CASE("sums that the next launch finishes have the bits of sums that a launch finishes itself",
+          "[dslash][determinism]") {
     for (const Backend backend : backends())
-        for (const auto &n : {std::array<int, 4>{4, 2, 6, 4}, std::array<int, 4>{16, 16, 16, 18}}) { // 1 and 3 groups
+        // 1 and 3 groups of tiles.
+        for (const auto &n : {std::array<int, 4>{4, 2, 6, 4}, std::array<int, 4>{16, 16, 16, 18}}) {
             DslashBench bench(n, backend);
             for (const Precision precision :
                  sampled<Precision>({Precision::half, Precision::double_}, n[0] == 16 ? 2 : 1))
@@ -345,14 +351,10 @@ TEST_CASE("sums finished by the next launch are bitwise those that a launch fini
         }
 }
 
-TEST_CASE("a missing row is refused with the list of what is built", "[dslash][smoke]") {
-    try {
-        find_dslash(Precision::single, Precision::single, 10, Epilogue::plain);
-        FAIL("10 reals were found");
-    } catch (const Error &error) {
-        CHECK(error.status() == Status::not_built);
-        CHECK(std::string(error.what()).find("single/single/13") != std::string::npos);
-    }
+TEST_CASE("the table refuses a missing row and lists the rows that are built", "[dslash][smoke]") {
+    CHECK(has(
+        refusal_by(Status::not_built, [] { find_dslash(Precision::single, Precision::single, 10, Epilogue::plain); }),
+        "single/single/13"));
 }
 
 TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash][physics]") {
@@ -377,7 +379,7 @@ TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash]
             return sum;
         };
         auto x = random_fermion(lattice, 22), y = random_fermion(lattice, 23);
-        for (int s = 0; s < lattice.volume(); ++s) // x even, y odd
+        for (int s = 0; s < lattice.volume(); ++s) // x is even, y odd
             (lattice.parity(s) == 0 ? y : x)[s] = {};
         const reference::Complex forth = dot(y, apply(x, MILCGPU_ODD)), back = dot(x, apply(y, MILCGPU_EVEN));
         CHECK(std::abs(forth + std::conj(back)) <= times_measured * 1.2e-15 * std::abs(forth));

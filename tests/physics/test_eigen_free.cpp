@@ -1,4 +1,4 @@
-// Eigenvectors of links whose eigenvalues are known in closed form, with levels of many vectors: free, with a twisted
+// Eigenvectors of links whose eigenvalues have a closed form, in levels of many vectors: free links, with a twisted
 // boundary, and pure gauge.
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "tests/eigen_support.h"
@@ -10,14 +10,14 @@ using milcgpu::Backend;
 
 namespace {
 
-// HISQ links of unit links, on which a boundary phase lies in x and, but for `periodic`, the sign of MILC's in t.
+// HISQ links of unit links, with a boundary phase in x and, unless `periodic`, MILC's sign in t.
 struct Free {
     reference::Lattice lattice;
     double twist;
     bool gauge, periodic;
-    double rough = 0; // links times diagonal matrices of random phases up to this, which splits the levels
+    double rough = 0; // the largest angle of random phases on the links, which split the levels
 
-    // l of an even or odd site each, for all momenta: 4 sum over mu of (9/8 sin k - 1/24 sin 3 k)^2.
+    // The eigenvalue of each even or odd site's momentum: 4 sum over mu of (9/8 sin k - 1/24 sin 3 k)^2.
     std::vector<double> values() const {
         std::vector<double> all, half;
         for (int s = 0; s < lattice.volume(); ++s) {
@@ -33,7 +33,7 @@ struct Free {
             all.push_back(l);
         }
         std::sort(all.begin(), all.end());
-        for (size_t k = 0; k < all.size(); k += 2) // as many on each parity, of 3 colours
+        for (size_t k = 0; k < all.size(); k += 2) // both parities have the same values, three times for the colours
             half.insert(half.end(), 3, all[k]);
         return half;
     }
@@ -72,7 +72,8 @@ struct Asked {
     double tolerance;
 };
 
-// All that is there is right: no value is below its own, by rounding, nor above by more than asked for.
+// Checks every value that was found: not below its exact value but for rounding, nor above it by more than the
+// tolerance.
 void check_values(const Free &free, const std::vector<Asked> &all) {
     const std::vector<double> exact = free.values();
     for (const Backend backend : backends()) {
@@ -104,9 +105,9 @@ void check_values(const Free &free, const std::vector<Asked> &all) {
 
 } // namespace
 
-TEST_CASE("eigenvectors of free links have the values of the closed form, whole levels of them", "[eigen]") {
+TEST_CASE("eigenvectors of free links have the closed form's values, in whole levels", "[eigen]") {
     const int half = MILCGPU_HALF, single = MILCGPU_SINGLE;
-    // 48 and 144 vectors a level.
+    // Levels of 48 and 144 vectors.
     check_values(
         {{{4, 4, 4, 4}}, 0, false, false},
         {{1, single, 0}, {16, half, 0}, {16, single, 1e-5}, {17, single, 0}, {50, half, 0}, {96, single, 1e-5}});
@@ -117,7 +118,7 @@ TEST_CASE("eigenvectors of free links have the values of the closed form, whole 
     check_values({{{4, 4, 4, 16}}, 0, false, false}, {{16, single, 0}, {17, single, 1e-5}});
 }
 
-TEST_CASE("eigenvectors of free links: zero modes, and lattices of two sites a direction", "[eigen]") {
+TEST_CASE("eigenvectors of free links include zero modes, also on two sites a direction", "[eigen]") {
     check_values({{{4, 4, 4, 4}}, 0, true, true}, {{4, MILCGPU_SINGLE, 0}, {30, MILCGPU_HALF, 0}});
     for (const double twist : {0.0, 0.7})
         check_values({{{2, 2, 2, 2}}, twist, true, false},
@@ -126,13 +127,14 @@ TEST_CASE("eigenvectors of free links: zero modes, and lattices of two sites a d
                  {{1, MILCGPU_HALF, 0}, {20, MILCGPU_SINGLE, 1e-5}, {24, MILCGPU_HALF, 0}});
 }
 
-TEST_CASE("eigenvectors of free links of 8^4 sites, where the smeared density is below all", "[eigen]") {
+TEST_CASE("eigenvectors of free links on 8^4 sites are right if the smeared density is below every value", "[eigen]") {
     check_values({{{8, 8, 8, 8}}, 0, false, false}, {{16, MILCGPU_HALF, 0}, {16, MILCGPU_SINGLE, 1e-5}});
     if (long_tests())
         check_values({{{8, 8, 8, 8}}, 0.4, true, false}, {{50, MILCGPU_SINGLE, 1e-5}, {64, MILCGPU_HALF, 0}});
 }
 
-TEST_CASE("few eigenvectors of nearly free links, of a level that is split by less than a filter resolves", "[eigen]") {
+TEST_CASE("few eigenvectors of nearly free links are right if a level is split by less than a filter resolves",
+          "[eigen]") {
     for (const double rough : {1e-5, 1e-4, 1e-3, 5e-3, 2e-2})
         check_values({{{4, 4, 4, 4}}, 0, false, false, rough},
                      {{1, MILCGPU_SINGLE, 1e-6}, {4, MILCGPU_SINGLE, 1e-6}, {15, MILCGPU_SINGLE, 1e-6}});

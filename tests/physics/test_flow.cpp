@@ -1,8 +1,8 @@
-// Gradient flow, stout smearing and their observables, through the C interface: against the slow reference, against
-// MILC's wilson_flow, and by what physics says of them.
-#include "examples/flow_scales.h"
-#include "examples/heatbath.h"
-#include "examples/lattice_file.h"
+// Gradient flow, stout smearing and their observables through the C interface: against the slow reference, against
+// MILC's wilson_flow, and by identities of physics.
+#include "examples/lib/flow_scales.h"
+#include "examples/lib/heatbath.h"
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/fields/asked_fields.h"
 #include "gpu_kernels/gauge/flow/flow_integrators.h"
 #include "milc_glue/api/milcgpu_flow.h"
@@ -33,7 +33,7 @@ double largest_difference(const Observables &a, const Observables &b) {
     return largest;
 }
 
-// A gauge field on the device. Links go in and come out without phases, whatever the handle has.
+// A gauge field on the device. Links go in and come out without phases, whether or not the handle has them.
 template <class Real> struct Field {
     Session<Real> session;
     bool phases_out;
@@ -41,7 +41,7 @@ template <class Real> struct Field {
     milcgpu_flow_spec spec;
     milcgpu_flow_report report = sized<milcgpu_flow_report>();
     std::vector<milcgpu_flow_point> points;
-    int end_after = -1; // points
+    int end_after = -1; // measurements until the callback ends the flow
     size_t in_flow = 0; // the largest number of bytes in use at a measurement
 
     Field(const reference::Lattice &lattice, Backend backend, bool without_phases = true, int block = 0)
@@ -94,7 +94,7 @@ template <class Real> struct Field {
     }
 };
 
-// u -> exp(...) : how far links are from others, the worst one.
+// The largest distance of a link of a from the link of b.
 double distance(const Gauge &a, const Gauge &b) {
     double largest = 0;
     for (size_t k = 0; k < a.size(); ++k)
@@ -121,7 +121,7 @@ const std::vector<int> fixed = {MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_CK,    MILCGP
                                 MILCGPU_FLOW_RKMK3,   MILCGPU_FLOW_RKMK4, MILCGPU_FLOW_RKMK5, MILCGPU_FLOW_RKMK8};
 const std::vector<int> adaptive = {MILCGPU_FLOW_ADAPT_LUSCHER, MILCGPU_FLOW_ADAPT_BS, MILCGPU_FLOW_ADAPT_CF3};
 
-// f(Real{}, backend, phases_out)
+// Calls f(Real{}, backend, phases_out) for both precisions, all backends and both kinds of links.
 template <class F> void everywhere(const F &f) {
     for (const Backend backend : backends())
         for (const bool phases_out : {false, true}) {
@@ -148,7 +148,7 @@ TEST_CASE("flow observables are the reference's, with phases and without", "[mea
     }
 }
 
-TEST_CASE("a step of Luescher's integrator is that of his formula, for every action", "[measurements][sanitize]") {
+TEST_CASE("a step of Luescher's integrator is his formula, for every action", "[measurements][sanitize]") {
     const reference::Lattice lattice = shapes[1];
     const Gauge start = reference::random_gauge(lattice, 5);
     const double eps = 0.05;
@@ -174,10 +174,10 @@ TEST_CASE("a step of Luescher's integrator is that of his formula, for every act
     }
 }
 
-TEST_CASE("stout smearing is that of its definition, for small and large exponents", "[measurements][sanitize]") {
+TEST_CASE("stout smearing follows its definition, for small and large exponents", "[measurements][sanitize]") {
     const reference::Lattice lattice = shapes[1];
     const Gauge rough = reference::random_gauge(lattice, 8), soft = smooth(lattice, 9),
-                // Links of one Abelian direction, where two eigenvalues agree, and close to them.
+                // Links of one Abelian direction, where two eigenvalues agree or nearly agree.
         flux = reference::constant_flux({{2, 4, 4, 8}}, 1, 1);
     reference::Rng rng(4);
     Gauge degenerate(rough.size()), nearly(rough.size());
@@ -202,7 +202,8 @@ TEST_CASE("stout smearing is that of its definition, for small and large exponen
                     CHECK(distance(f.saved(), expected) <= large * rounding(2e-15, 2e-7, sizeof(Real) == 8));
                 });
             }
-    // Twice is once and once more; no times, and time links in three directions, change nothing.
+    // Two steps in one call equal two calls; no step, and the links in time if three directions are smeared, change
+    // nothing.
     Field<double> f(lattice, Backend::host);
     f.load(rough);
     f.stout(0.1, 0);
@@ -237,7 +238,7 @@ TEST_CASE("stout smearing is Euler's step of the flow", "[measurements]") {
     CHECK(error[0] / error[1] == Approx(4).epsilon(0.1));
 }
 
-TEST_CASE("integrators of the flow have their orders", "[measurements]") {
+TEST_CASE("each integrator of the flow has its order", "[measurements]") {
     const reference::Lattice lattice{{2, 4, 2, 4}};
     const Gauge start = smooth(lattice, 12);
     Field<double> f(lattice, Backend::host);
@@ -272,7 +273,7 @@ TEST_CASE("integrators of the flow have their orders", "[measurements]") {
     }
 }
 
-TEST_CASE("gauge transformations and the flow commute; observables do not see them", "[measurements]") {
+TEST_CASE("gauge transformations commute with the flow and leave the observables", "[measurements]") {
     const reference::Lattice lattice{{4, 4, 2, 4}};
     const Gauge start = smooth(lattice, 21);
     const auto g = reference::random_transformation(lattice, 22);
@@ -292,7 +293,7 @@ TEST_CASE("gauge transformations and the flow commute; observables do not see th
             }
 }
 
-TEST_CASE("a field of constant flux stays; its energy, charge and automatic stop are known", "[measurements]") {
+TEST_CASE("a field of constant flux stays, with the known energy, charge and automatic stop", "[measurements]") {
     const reference::Lattice lattice{{4, 4, 4, 6}};
     const double turn_s = 2 * M_PI / 16, turn_t = 2 * M_PI * 2 / 24;
     const double clover_s = 2 * std::pow(std::sin(turn_s), 2), clover_t = 2 * std::pow(std::sin(turn_t), 2);
@@ -318,19 +319,19 @@ TEST_CASE("a field of constant flux stays; its energy, charge and automatic stop
         while (!(0.01 * steps * steps * energy > 0.45 && 0.01 * energy * steps * (2 * steps - 1) > 0.35))
             ++steps;
         CHECK(f.report.last.steps == steps);
-        CHECK(f.report.last.time == Approx(0.1 * steps));
+        CHECK(f.report.last.time == Approx(0.1 * steps).epsilon(1e-13));
         std::vector<examples::FlowValue> values;
         for (const auto &p : f.points)
             values.push_back({p.time, p.of.clover_t + p.of.clover_s});
         const auto scales = examples::flow_scales(values);
         CHECK(scales.t0.at == Approx(std::sqrt(0.3 / energy)).epsilon(0.01));
         CHECK(scales.w0.at * scales.w0.at == Approx(std::sqrt(0.15 / energy)).epsilon(0.02));
-        // A reflection turns the sign of the charge.
+        // A reflection changes the sign of the charge.
         Gauge reflected = reference::constant_flux(lattice, -1, 2);
         f.load(reflected);
         CHECK(f.measured()[6] == Approx(-expected[6]));
     });
-    // Unit links: nothing happens, exactly.
+    // Unit links stay exactly as they are.
     for (const int integrator : {MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_RKMK8, MILCGPU_FLOW_ADAPT_LUSCHER}) {
         Field<double> f(lattice, Backend::host, false);
         f.load(reference::unit_gauge(lattice));
@@ -360,18 +361,18 @@ TEST_CASE("an automatic stop gives up where sqrt(8 t) is the largest extent", "[
     }
 }
 
-TEST_CASE("steps up to the longest stable one lower the action; a flow whose action rises ends in words",
+TEST_CASE("steps up to the longest stable one lower the action, and a flow whose action rises ends with a message",
           "[measurements]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge start = examples::thermalized(lattice, 6.0, 11, 8, 1);
     const auto says = [](const std::string &what) {
         INFO(milcgpu_last_error());
-        CHECK(std::string(milcgpu_last_error()).find(what) != std::string::npos);
+        CHECK(last_error_says(what));
     };
     for (const int action : {MILCGPU_FLOW_WILSON, MILCGPU_FLOW_SYMANZIK})
         for (const double xi : {1.0, 1.5}) {
             if (xi != 1 && action == MILCGPU_FLOW_SYMANZIK)
-                continue; // path by path, which takes long
+                continue; // the generic code, path by path, takes long
             for (const int integrator :
                  action == MILCGPU_FLOW_WILSON ? fixed : std::vector<int>{0, MILCGPU_FLOW_RKMK5}) {
                 const double longest = milcgpu::longest_stable_step(
@@ -388,11 +389,11 @@ TEST_CASE("steps up to the longest stable one lower the action; a flow whose act
                 CHECK(f.try_flow() == MILCGPU_BAD_ARGUMENT);
                 says("spec.step is ");
                 says(milcgpu::format("stable up to %.3g on smooth links", longest));
-                CHECK(f.points.size() == 1); // every step was looked at
+                CHECK(f.points.size() == 1); // the flow looks at every step
                 CHECK(distance(f.saved(), start) < 1e-15);
                 if (integrator != MILCGPU_FLOW_LUSCHER)
                     continue;
-                f.spec.as_milc = 1; // MILC goes on
+                f.spec.as_milc = 1; // MILC does not stop
                 CHECK(f.try_flow() == MILCGPU_OK);
                 CHECK(f.report.last.time >= 6);
                 CHECK(std::string(f.report.message).find("spec.step is ") == 0);
@@ -400,7 +401,7 @@ TEST_CASE("steps up to the longest stable one lower the action; a flow whose act
         }
     CHECK(milcgpu::longest_stable_step({milcgpu::flow_integrator(MILCGPU_FLOW_LUSCHER), false, 1, {}, 0}) ==
           Approx(0.15705).epsilon(1e-3)); // 2.5127 / 16
-    // Adaptive: MILC's sample tolerance lets steps be too long, the default one does not.
+    // With MILC's sample tolerance an adaptive integrator takes steps that are too long; with the default it does not.
     Field<double> f(lattice, Backend::host), exact(lattice, Backend::host);
     f.spec.integrator = MILCGPU_FLOW_ADAPT_BS;
     exact.load(start);
@@ -412,7 +413,7 @@ TEST_CASE("steps up to the longest stable one lower the action; a flow whose act
     f.spec.tolerance = 0.01, f.spec.stop = 10;
     CHECK(f.try_flow() == MILCGPU_BAD_ARGUMENT);
     says("spec.tolerance is 0.01");
-    // Too long a first step, also one beyond the end or all numbers, is made again with a shorter one.
+    // A first step that is too long, beyond the end or infinite is repeated with a shorter one.
     for (const double first : {0.4, 1e6, 1e300}) {
         f.load(start);
         f.spec.tolerance = 1e-4;
@@ -423,14 +424,13 @@ TEST_CASE("steps up to the longest stable one lower the action; a flow whose act
             CHECK(f.points[k].distance <= 1e-4);
     }
     f.load(start);
-    f.spec.as_milc = 1; // MILC takes a step that is shortened to end there as it is
+    f.spec.as_milc = 1; // MILC does not check a step that it shortens to end there
     f.flow(0.5, 0.4);
     CHECK(f.report.last.steps == 1);
     CHECK(std::string(f.report.message).find("the last step, of 0.4, has a distance of ") == 0);
 }
 
-TEST_CASE("an instanton has charge one but for the clover's a^2, and its action falls along the flow",
-          "[measurements]") {
+TEST_CASE("an instanton has charge 1 but for the clover's a^2, and its action falls along the flow", "[measurements]") {
     double missing[2];
     for (const int larger : {0, 1}) {
         const int n = larger ? 10 : 8;
@@ -440,7 +440,8 @@ TEST_CASE("an instanton has charge one but for the clover's a^2, and its action 
         f.load(reference::instanton(lattice, radius));
         f.flow(0.125, 0.5);
         REQUIRE(f.points.size() == 5);
-        const auto action = [&](const milcgpu_flow_point &p) { // of plaquettes; 1 for a self-dual field of charge 1
+        // The action of plaquettes; 1 for a self-dual field of charge 1.
+        const auto action = [&](const milcgpu_flow_point &p) {
             return 6 * lattice.volume() * (6 - p.of.plaquette_t - p.of.plaquette_s) / (8 * M_PI * M_PI);
         };
         for (size_t k = 1; k < f.points.size(); ++k)
@@ -455,7 +456,8 @@ TEST_CASE("an instanton has charge one but for the clover's a^2, and its action 
     CHECK(missing[0] / missing[1] == Approx(9 / (2.2 * 2.2)).epsilon(0.1));
 }
 
-TEST_CASE("adaptive integrators keep their tolerance, try again, and end where asked", "[measurements]") {
+TEST_CASE("adaptive integrators keep their tolerance, repeat bad steps and end at the time requested",
+          "[measurements]") {
     LONG_TEST;
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge start = reference::random_gauge(lattice, 31);
@@ -474,7 +476,7 @@ TEST_CASE("adaptive integrators keep their tolerance, try again, and end where a
             CAPTURE(integrator, tight, f.report.last.rejected, f.report.last.steps);
             CHECK(f.report.last.rejected >= 1);
             CHECK(f.report.last.time == Approx(0.5).epsilon(1e-14));
-            // The last step is shorter, to end there; the flow would go on with a step as it had come to.
+            // The last step is shortened to end there; the flow would go on with the step length that it had reached.
             const double last = f.report.last.step, before = f.points[f.points.size() - 2].step;
             CHECK(last < before);
             CHECK(f.report.next_step > 0.6 * before);
@@ -493,7 +495,7 @@ TEST_CASE("adaptive integrators keep their tolerance, try again, and end where a
     }
 }
 
-TEST_CASE("a flow goes on where one has ended, and does not depend on the launch's shape", "[measurements]") {
+TEST_CASE("a flow continues another one with the same bits, for any launch shape", "[measurements]") {
     const reference::Lattice lattice{{4, 4, 8, 8}};
     const Gauge start = reference::random_gauge(lattice, 41);
     for (const Backend backend : backends())
@@ -512,7 +514,7 @@ TEST_CASE("a flow goes on where one has ended, and does not depend on the launch
                 CHECK(f.measured() == measured);
                 CHECK(list(f.report.last.of) == measured);
                 CHECK(f.points.size() == 5);
-                // In two parts: ended by the caller, then by the limit on steps.
+                // In two parts: the callback ends the first, the limit on steps the second.
                 f.load(start);
                 const auto version = milcgpu_gauge_version(f.gauge);
                 f.end_after = 2;
@@ -524,7 +526,7 @@ TEST_CASE("a flow goes on where one has ended, and does not depend on the launch
                 f.spec.stop = MILCGPU_FLOW_AUTO_STOP, f.spec.most_steps = 3, f.spec.every = 2;
                 CHECK(f.try_flow() == MILCGPU_NOT_CONVERGED);
                 CHECK(f.report.status == MILCGPU_NOT_CONVERGED);
-                CHECK(std::string(f.report.message).find("most_steps = 3") != std::string::npos);
+                CHECK(has(f.report.message, "most_steps = 3"));
                 CHECK(f.points.size() == 3); // after 0, 2, 3 steps
                 CHECK(distance(f.saved(), first) == 0);
                 CHECK(f.report.flops > 0);
@@ -552,7 +554,7 @@ TEST_CASE("a flow takes the memory that milcgpu_flow.h says", "[measurements]") 
         const auto takes = [&](int integrator, int sets, int kept) {
             for (const int action : {MILCGPU_FLOW_WILSON, MILCGPU_FLOW_SYMANZIK}) {
                 f.spec.integrator = integrator, f.spec.action = action;
-                f.flow(0.01, 0.02); // room for sums stays
+                f.flow(0.01, 0.02); // allocates the room for sums, which stays
                 const size_t before = device.used_bytes();
                 f.in_flow = 0;
                 f.flow(0.01, 0.02);
@@ -575,15 +577,12 @@ TEST_CASE("a flow takes the memory that milcgpu_flow.h says", "[measurements]") 
     }
 }
 
-TEST_CASE("links are copied between handles; what flow and smearing refuse they say, and leave links as they were",
+TEST_CASE("flow and smearing refuse bad input and leave links as they were; links are copied between handles",
           "[measurements][sanitize]") {
     const reference::Lattice lattice{{2, 4, 4, 2}};
     Field<double> f(lattice, Backend::host), other(lattice, Backend::host);
-    const auto says = [](const char *what) {
-        return std::string(milcgpu_last_error()).find(what) != std::string::npos;
-    };
     CHECK(f.try_flow() == MILCGPU_BAD_ARGUMENT);
-    CHECK(says("milcgpu_gauge_load"));
+    CHECK(last_error_says("milcgpu_gauge_load"));
     const Gauge links = reference::random_gauge(lattice, 51);
     f.load(links);
     f.spec.stop = 0.2;
@@ -592,7 +591,7 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
         place = value;
         CAPTURE(what);
         CHECK(f.try_flow() == status);
-        CHECK(says(what));
+        CHECK(last_error_says(what));
         CHECK(f.report.status == status);
         place = good;
         CHECK(distance(f.saved(), links) == 0);
@@ -616,10 +615,10 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     for (const double tolerance : {0.0, -1.0, nan, 1e-17})
         refused(f.spec.tolerance, tolerance, "spec.tolerance");
     f.spec.integrator = MILCGPU_FLOW_LUSCHER;
-    f.spec.exp_order = 8, f.spec.stop = 1e300; // links grow beyond all numbers
-    refused(f.spec.step, 1e300, "spec.step is 1e+300, which is too long", MILCGPU_NAN_OR_INF);
+    f.spec.exp_order = 8, f.spec.stop = 1e300; // links overflow
+    refused(f.spec.step, 1e300, "spec.step is 1e+300", MILCGPU_NAN_OR_INF);
     f.spec.stop = 10;
-    refused(f.spec.step, 5.0, "spec.step is 5, which is too long", MILCGPU_NAN_OR_INF);
+    refused(f.spec.step, 5.0, "spec.step is 5", MILCGPU_NAN_OR_INF);
     CHECK(milcgpu_gauge_flow(f.gauge, nullptr, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     CHECK(milcgpu_gauge_flow(nullptr, &f.spec, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     CHECK(milcgpu_gauge_measure(f.gauge, 1, nullptr) == MILCGPU_BAD_ARGUMENT);
@@ -629,7 +628,7 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
         const auto good = place;
         place = value;
         CHECK(milcgpu_gauge_stout_smear(f.gauge, &how, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says(what));
+        CHECK(last_error_says(what));
         place = good;
     };
     stout_refused(how.struct_size, size_t(1), "struct_size");
@@ -642,7 +641,7 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     how.rho = 0.1;
     CHECK(distance(f.saved(), links) == 0);
 
-    // Memory that is not there.
+    // Without memory.
     const auto without_memory = [&](const auto &call) {
         REQUIRE(milcgpu_fault_inject(f.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         CHECK(call() == MILCGPU_NO_MEMORY);
@@ -655,17 +654,17 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     without_memory([&] { return milcgpu_gauge_measure(f.gauge, 1, &untouched); });
     CHECK(list(untouched) == Observables(7, -7));
 
-    // No step: measured once.
+    // No step: one measurement.
     f.spec = other.spec;
     f.flow(0.1, 0);
     CHECK(f.points.size() == 1);
     CHECK(distance(f.saved(), links) == 0);
 
-    // Copies are of one context and precision.
+    // Handles of a copy must have one context and one precision.
     milcgpu_gauge *second = nullptr, *in_single = nullptr;
     REQUIRE(milcgpu_gauge_create(f.session.context, MILCGPU_DOUBLE, &second) == MILCGPU_OK);
     REQUIRE(milcgpu_gauge_create(f.session.context, MILCGPU_SINGLE, &in_single) == MILCGPU_OK);
-    CHECK(milcgpu_gauge_copy(second, f.gauge) == MILCGPU_BAD_ARGUMENT); // it is empty
+    CHECK(milcgpu_gauge_copy(second, f.gauge) == MILCGPU_BAD_ARGUMENT); // the source is empty
     CHECK(distance(f.saved(), links) == 0);
     CHECK(milcgpu_gauge_copy(f.gauge, in_single) == MILCGPU_BAD_ARGUMENT);
     CHECK(milcgpu_gauge_copy(f.gauge, other.gauge) == MILCGPU_BAD_ARGUMENT);
@@ -679,8 +678,7 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     milcgpu_gauge_destroy(in_single);
 }
 
-TEST_CASE("flow, smearing and observables on lattices that are cut have the bits of whole ones",
-          "[measurements][ranks][cut]") {
+TEST_CASE("flow, smearing and observables on cut lattices have the bits of whole ones", "[measurements][ranks][cut]") {
     struct Flowed {
         std::vector<double> links[4];
         std::vector<double> numbers;
@@ -710,7 +708,7 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
                     const Observables o = list(p->of);
                     l.numbers->insert(l.numbers->end(), o.begin(), o.end());
                     l.numbers->push_back(p->step);
-                    return l.rank == 1 && p->steps == 2; // one rank says so
+                    return l.rank == 1 && p->steps == 2; // one rank ends the flow
                 }
             } listener{&numbers[here.rank()], here.rank()};
             const auto flow = [&](int action, int integrator, double stop, int slot, double xi = 1) {
@@ -752,7 +750,7 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
         }
 }
 
-TEST_CASE("GFLOW lines of MILC's wilson_flow on its sample lattices", "[measurements][samples]") {
+TEST_CASE("the flow of MILC's sample lattices gives the GFLOW lines of MILC's wilson_flow", "[measurements][samples]") {
     struct Line {
         const char *file;
         int action, integrator;
@@ -865,7 +863,7 @@ TEST_CASE("GFLOW lines of MILC's wilson_flow on its sample lattices", "[measurem
     for (const Line &line : lines) {
         NEED_SAMPLE(line.file);
         examples::GaugeFile file = examples::read_gauge(sample_file(line.file));
-        for (auto &u : file.links) // as MILC does when it reads
+        for (auto &u : file.links) // as MILC does after reading
             u = reference::reunitarize(u);
         for (const Backend backend : backends()) {
             Field<double> f(file.lattice, backend);
@@ -881,7 +879,7 @@ TEST_CASE("GFLOW lines of MILC's wilson_flow on its sample lattices", "[measurem
     }
 }
 
-TEST_CASE("t0 and w0 of a known curve", "[measurements]") {
+TEST_CASE("t0 and w0 of a known curve are exact", "[measurements]") {
     std::vector<examples::FlowValue> values;
     for (int k = 0; k <= 100; ++k) {
         const double t = 0.05 * k;
@@ -899,8 +897,8 @@ TEST_CASE("t0 and w0 of a known curve", "[measurements]") {
     }
 }
 
-// t^2 E = c t^2 / (t + b) bends for t below b and is straight above it, as those of gauge fields are.
-TEST_CASE("t0 and w0 are within a per cent of their values however far measurements are apart, or coarse",
+// t^2 E = c t^2 / (t + b) bends for t below b and is straight above, like the curve of a gauge field.
+TEST_CASE("t0 and w0 are within a per cent of their values for any distance of measurements, or are marked as coarse",
           "[measurements]") {
     for (const double b : {0.1, 0.5, 2.0, 8.0})
         for (const double c : {0.05, 0.1, 0.3}) {

@@ -1,8 +1,9 @@
-// Forces of the fermions, piece by piece and put together: against derivatives taken path by path, finite differences,
-// and MILC's own sample.
-#include "examples/lattice_file.h"
+// Forces of the fermions, piece by piece and as a whole: against derivatives taken path by path, against finite
+// differences and against MILC's own sample.
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/gauge/forces/fermion_force.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
@@ -50,7 +51,7 @@ struct OnDevice {
         return reference::links_from_milc<double>(lattice, host);
     }
     Gauge rounded(const Gauge &links) { return down(up(links)); }
-    // Momenta as matrices.
+    // The momenta as matrices.
     Gauge momenta_down(const LinkField &field) {
         std::vector<double> host(40 * size_t(lattice.volume()));
         links_to_host(device, field, map, geometry, {host.data(), Precision::double_, 320});
@@ -85,7 +86,7 @@ struct OnDevice {
     }
 };
 
-// Relative to the whole field. Measured on the host backend, the worst of all tests below.
+// Relative to the whole field; the largest that was measured on the host backend in the tests below.
 double tolerance(Precision p) { return times_measured * (p == Precision::double_ ? 1e-15 : 4e-7); }
 
 const reference::PathCoefficients every_path = {0.7, -0.04, -0.11, 0.05, -0.03, -0.2};
@@ -124,7 +125,7 @@ TEST_CASE("paths of fat and long links are the reference's links, on unitary lin
                                          reference::long_links(lattice, u, every_path)) <= 1e-15);
 }
 
-TEST_CASE("derivative by the links of fat links: path by path, any links, shapes, coefficients", "[forces]") {
+TEST_CASE("the derivative of fat links is right path by path, for any links, shapes and coefficients", "[forces]") {
     for (const Backend backend : backends())
         for (const auto &shape : shapes)
             for (const Precision precision : {Precision::double_, Precision::single}) {
@@ -133,13 +134,13 @@ TEST_CASE("derivative by the links of fat links: path by path, any links, shapes
             }
 }
 
-TEST_CASE("derivative by the links of fat links where memory is short", "[forces][sanitize]") {
+TEST_CASE("the derivative of fat links is right if memory is short", "[forces][sanitize]") {
     for (const Backend backend : backends())
         for (const bool little_memory : {false, true})
             check_fat_adjoint(backend, small_shape, every_path, Precision::double_, little_memory);
 }
 
-TEST_CASE("derivative by the links of long links: path by path", "[forces][sanitize]") {
+TEST_CASE("the derivative of long links is right path by path", "[forces][sanitize]") {
     for (const Backend backend : backends())
         for (const auto &shape : {shapes[0], shapes[1], small_shape})
             for (const Precision precision : {Precision::double_, Precision::single}) {
@@ -154,7 +155,7 @@ TEST_CASE("derivative by the links of long links: path by path", "[forces][sanit
             }
 }
 
-TEST_CASE("outer products: every number of terms, one and three hops, added or not", "[forces][sanitize]") {
+TEST_CASE("outer products are right for any number of terms, one and three hops, added or not", "[forces][sanitize]") {
     for (const Backend backend : backends())
         for (const Precision precision : {Precision::double_, Precision::single})
             for (const int terms : {1, 3, 50}) { // 50: two launches
@@ -195,8 +196,8 @@ TEST_CASE("outer products: every number of terms, one and three hops, added or n
 
 namespace {
 
-// Links of each kind that the derivative of the unitary part meets: smooth, rough, with two and three equal singular
-// values, nearly singular.
+// Links of each kind that the derivative of the unitary part must treat: smooth, rough, with two and three equal
+// singular values, nearly singular.
 Gauge links_to_unitarize(const reference::Lattice &lattice) {
     reference::Rng rng(31);
     Gauge v(4 * size_t(lattice.volume()));
@@ -213,7 +214,8 @@ Gauge links_to_unitarize(const reference::Lattice &lattice) {
 
 } // namespace
 
-TEST_CASE("derivative of unitarization: analytic, by singular values, filtered", "[forces][sanitize]") {
+TEST_CASE("the derivative of unitarization is right by the analytic way, by singular values and with the filter",
+          "[forces][sanitize]") {
     for (const Backend backend : backends()) {
         OnDevice on({small_shape}, backend, Precision::double_);
         const Gauge v = links_to_unitarize(on.lattice), q = random_links(on.lattice, 4);
@@ -239,7 +241,7 @@ TEST_CASE("derivative of unitarization: analytic, by singular values, filtered",
                 }
                 CHECK(counts.filtered == filtered);
                 CHECK((counts.by_singular_values == v.size()) == svd_only);
-                // Nearly singular links without the filter are as far as the reference goes.
+                // For nearly singular links without the filter the reference loses these digits, too.
                 const double measured[5] = {4e-14, 1.4e-13, 1.6e-13, 4e-14, filter > 0 ? 4e-13 : 6e-11};
                 for (int k = 0; k < 5; ++k) {
                     CAPTURE(k, worst[k]);
@@ -249,7 +251,7 @@ TEST_CASE("derivative of unitarization: analytic, by singular values, filtered",
     }
 }
 
-TEST_CASE("a derivative by the links moves the momenta", "[forces][sanitize]") {
+TEST_CASE("the derivative by the links moves the momenta", "[forces][sanitize]") {
     for (const Backend backend : backends())
         for (const Precision precision : {Precision::double_, Precision::single}) {
             OnDevice on({small_shape}, backend, precision);
@@ -271,11 +273,11 @@ TEST_CASE("a derivative by the links moves the momenta", "[forces][sanitize]") {
 namespace {
 
 struct Force {
-    Gauge momenta; // from 0
+    Gauge momenta; // zero at first
     UnitarizeAdjointCounts counts;
 };
 
-// MD step eps of the force with these terms; no sets: asqtad.
+// MD step eps of the force with these terms; without sets it is the asqtad force.
 Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, const std::vector<double> &residues,
                double eps, const reference::PathCoefficients &asqtad, const std::vector<HisqForceSpec::Set> &sets) {
     const auto vectors = on.vectors(x);
@@ -296,7 +298,7 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
                                  {},
                                  5e-5};
         const HisqDerivative derivative =
-            hisq_derivative(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms, asked);
+            hisq_derivative(on.device, on.geometry, {links, on.up(made.v), on.up(made.w)}, spec, terms, asked);
         add_force(on.device, on.geometry, links, derivative.by_u, 2 * eps, h);
         force.counts = derivative.counts;
     }
@@ -314,7 +316,7 @@ reference::Matrix exponential(const reference::Matrix &h) {
     return sum;
 }
 
-// 2 Re sum_t r_t <X_t even, D X_t odd>, with the D that each term's set has.
+// 2 Re sum_t r_t <X_t even, D X_t odd>, with D of the set of each term.
 double action(const reference::Lattice &lattice, const Gauge &u, const std::vector<Fermion> &x,
               const std::vector<double> &residues, const reference::PathCoefficients &asqtad,
               const std::vector<HisqForceSpec::Set> &sets) {
@@ -343,7 +345,8 @@ double action(const reference::Lattice &lattice, const Gauge &u, const std::vect
 
 } // namespace
 
-TEST_CASE("forces are the derivative of the action: asqtad, HISQ with one set of eps_naik and with three", "[forces]") {
+TEST_CASE("forces are the derivative of the action, for asqtad, for HISQ with one set of eps_naik and with three",
+          "[forces]") {
     const reference::Lattice lattice{{4, 2, 4, 4}};
     Gauge u = reference::near_unit_gauge(lattice, 0.3, 11);
     reference::apply_phases(lattice, u);
@@ -357,7 +360,7 @@ TEST_CASE("forces are the derivative of the action: asqtad, HISQ with one set of
         h = reference::traceless_antihermitian(reference::random_matrix(rng));
     const auto asqtad = reference::asqtad_coefficients(0.9);
     const double eps = 0.03;
-    // The derivative along the direction, central differences of order 8.
+    // The derivative along the direction by central differences of order 8.
     const auto slope = [&](const std::vector<HisqForceSpec::Set> &sets) {
         const double weights[4] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280}, step = 0.004;
         double sum = 0;
@@ -387,7 +390,7 @@ TEST_CASE("forces are the derivative of the action: asqtad, HISQ with one set of
     }
 }
 
-TEST_CASE("MILC's sample: momenta after one asqtad force", "[forces][samples]") {
+TEST_CASE("one asqtad force of MILC's sample gives MILC's momenta", "[forces][samples]") {
     for (const char *file : {"lat.sample.l8", "ksvector.src.sample.l8", "colormatrix.mom.sample.l8"})
         NEED_SAMPLE(std::string(file));
     auto gauge = examples::read_gauge(sample_file("lat.sample.l8"));
@@ -398,7 +401,7 @@ TEST_CASE("MILC's sample: momenta after one asqtad force", "[forces][samples]") 
         OnDevice on(gauge.lattice, backend, Precision::double_);
         const Force force =
             force_of(on, gauge.links, {source.vectors}, {1.0}, 1, reference::asqtad_coefficients(0.502), {});
-        // The file is in float. MILC's own comparison allows 1e-5.
+        // The file has floats. MILC's own comparison allows 1e-5.
         CHECK(reference::relative_difference(force.momenta, wanted.links) <= 2 * 2.54e-8);
     }
 }

@@ -1,7 +1,8 @@
 // The gauge sector of molecular dynamics on the device: force and action of the gauge field, momenta, updates of the
-// links, against the slow reference and against each other.
-#include "examples/lattice_file.h"
+// links, against the slow reference and by identities.
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/support.h"
@@ -14,9 +15,9 @@ namespace {
 
 const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {2, 4, 6, 8}, {4, 4, 4, 32}, {6, 2, 2, 4}};
 
-// Those of MILC's HISQ test (su3_rhmc_hisq.2).
+// The coefficients of MILC's HISQ test (su3_rhmc_hisq.2).
 constexpr LoopCoefficients hisq_loops{1, -0.041810056860245297, 0.00051492028392353213};
-constexpr LoopCoefficients rough_loops{0.8, -0.3, 0.45}; // all of one size, so that none hides behind another
+constexpr LoopCoefficients rough_loops{0.8, -0.3, 0.45}; // all of similar size, so that an error of any one shows
 
 std::vector<reference::Loops> loops_of(const LoopCoefficients &c) {
     return {{c.plaquette, reference::plaquettes()},
@@ -61,7 +62,7 @@ template <class Real> struct Fields {
     }
     void set_links(const Gauge &gauge) { put(u, with_phases(lattice, gauge)); }
     Gauge links() { return with_phases(lattice, get(u)); }
-    // H = TA(1 H)
+    // Sets the momenta to H = TA(1 H).
     void set_momenta(const Gauge &matrices) {
         const LinkField minus_h(device, precision_of<Real>, 18, on, "test");
         Gauge adjoints(matrices.size());
@@ -71,7 +72,7 @@ template <class Real> struct Fields {
         device.fill_zero(h.block(0, 0), h.bytes());
         add_force(device, on, unit(), minus_h, 1, h);
     }
-    // From 1 + H, which holds H to the last bit: the diagonal of H is imaginary.
+    // Reads the momenta as 1 + H, which holds H to the last bit because the diagonal of H is imaginary.
     Gauge momenta_now() {
         const LinkField sum = unit();
         update_links(device, on, sum, h, 1, 1);
@@ -85,7 +86,7 @@ template <class Real> struct Fields {
     }
 };
 
-// Single precision input is what the reference must start from, too.
+// The reference must start from input rounded to single precision, too.
 template <class Real> Gauge rounded(const reference::Lattice &lattice, const Gauge &gauge) {
     return reference::links_from_milc<Real>(lattice, reference::links_to_milc<Real>(lattice, gauge));
 }
@@ -112,7 +113,7 @@ double inner_product(const Gauge &a, const Gauge &b) {
     return double(sum);
 }
 
-// Derivative of f at 0 by differences of the eighth order.
+// The derivative of f at 0 by differences of order 8.
 template <class Function> double derivative(const Function &f, double h) {
     constexpr double weights[] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280};
     double sum = 0;
@@ -123,7 +124,7 @@ template <class Function> double derivative(const Function &f, double h) {
 
 } // namespace
 
-TEST_CASE("gauge force is the sum over paths: shapes, coefficients, precisions", "[forces]") {
+TEST_CASE("gauge force is the sum over paths, for all shapes, coefficients and precisions", "[forces]") {
     for (const Backend backend : backends())
         for (const auto &shape : shapes)
             for (const bool hot : {true, false}) {
@@ -137,7 +138,7 @@ TEST_CASE("gauge force is the sum over paths: shapes, coefficients, precisions",
             }
 }
 
-TEST_CASE("each kind of loop alone, and those with coefficient zero left out", "[forces][sanitize]") {
+TEST_CASE("each kind of loop is right alone, and a coefficient of zero leaves its kind out", "[forces][sanitize]") {
     const reference::Lattice lattice{{4, 2, 4, 6}};
     const Gauge gauge = reference::random_gauge(lattice, 43);
     for (const Backend backend : backends())
@@ -148,7 +149,7 @@ TEST_CASE("each kind of loop alone, and those with coefficient zero left out", "
         }
 }
 
-TEST_CASE("the loops of the action: how many, and how many paths a link", "[forces]") {
+TEST_CASE("the action has the right loops, and each link the right number of paths", "[forces]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge unit = reference::unit_gauge(lattice);
     const auto sum = [&](const LoopCoefficients &c) {
@@ -184,7 +185,7 @@ TEST_CASE("gauge force is the derivative of the gauge action", "[forces]") {
         }
 }
 
-TEST_CASE("gauge force: covariance, unit links, linearity, traceless sum", "[forces][sanitize]") {
+TEST_CASE("gauge force is covariant, linear and traceless in sum, and zero on unit links", "[forces][sanitize]") {
     const reference::Lattice lattice{{4, 4, 2, 6}};
     const auto g = reference::random_transformation(lattice, 46);
     const Gauge gauge = reference::random_gauge(lattice, 47);
@@ -204,7 +205,7 @@ TEST_CASE("gauge force: covariance, unit links, linearity, traceless sum", "[for
             wanted[k] = g[k / 4] * plain[k] * adjoint(g[k / 4]);
         CAPTURE(name(backend));
         CHECK(reference::relative_difference(moved, wanted) <= times_measured * 7.8e-16);
-        // Twice half a step is a step.
+        // Two half steps are a step.
         CHECK(reference::relative_difference(force(gauge, rough_loops, force(gauge, rough_loops, nothing, 0.5), 0.5),
                                              plain) <= times_measured * 6e-17);
         double largest = 0;
@@ -214,7 +215,7 @@ TEST_CASE("gauge force: covariance, unit links, linearity, traceless sum", "[for
     }
 }
 
-TEST_CASE("gauge force in slices of the lattice is the same to the last bit", "[forces][sanitize]") {
+TEST_CASE("gauge force in slices of the lattice has the same bits", "[forces][sanitize]") {
     for (const Backend backend : backends())
         for (const std::array<int, 4> &shape : {std::array<int, 4>{4, 4, 6, 6}, {2, 6, 2, 12}, {6, 4, 10, 2}}) {
             const reference::Lattice lattice{shape};
@@ -263,7 +264,7 @@ TEST_CASE("gauge action, plaquettes and Polyakov loop are the reference's", "[fo
         loop /= space;
         const auto found = polyakov_loop(fields.device, fields.on, fields.u);
         CHECK(std::abs(reference::Complex(found.re, found.im) + loop) <= times_measured * (fine ? 9e-16 : 2e-8));
-        // A bent loop that begins back along t, a rectangle, and two that wind around the lattice.
+        // A bent loop whose first step goes back along t, a rectangle, and two loops that wind around the lattice.
         for (const reference::Path &steps : {reference::Path{4, 0, 2, 3, 7, 5}, reference::Path{0, 0, 3, 7, 7, 4},
                                              reference::Path(lattice.n[1], 1), reference::Path(lattice.n[3], 4)}) {
             LoopPath path{static_cast<int>(steps.size()), {}};
@@ -287,7 +288,7 @@ TEST_CASE("gauge action, plaquettes and Polyakov loop are the reference's", "[fo
         }
 }
 
-TEST_CASE("sign of the phases: unit links have action 0, plaquettes and Polyakov loop -3", "[forces][sanitize]") {
+TEST_CASE("on unit links the action is 0, with phases plaquettes and Polyakov loop are -3", "[forces][sanitize]") {
     const reference::Lattice lattice{{4, 4, 4, 6}};
     for (const Backend backend : backends()) {
         Fields<double> fields(lattice, backend);
@@ -301,7 +302,7 @@ TEST_CASE("sign of the phases: unit links have action 0, plaquettes and Polyakov
         CHECK(polyakov_loop(fields.device, fields.on, fields.u).re == -3);
         const LoopPath plaquette{4, {0, 2, 1, 3}};
         CHECK(loop_trace(fields.device, fields.on, fields.u, plaquette, Signs::phases_in).re == 3);
-        fields.put(fields.u, reference::unit_gauge(lattice)); // without phases
+        fields.put(fields.u, reference::unit_gauge(lattice)); // no phases
         CHECK(plaquettes(fields.device, fields.on, fields.u).space == 3);
         CHECK(polyakov_loop(fields.device, fields.on, fields.u).re == 3);
         CHECK(loop_trace(fields.device, fields.on, fields.u, plaquette, Signs::phases_out).re == 3);
@@ -344,8 +345,7 @@ TEST_CASE("update of the links is the exponential series", "[forces][sanitize]")
         CAPTURE(name(backend), eps, order, sizeof(Real));
         CHECK(reference::relative_difference(got, reference::update_links(gauge, h, eps, order)) <= error);
         CHECK(reference::relative_difference(fields.momenta_now(), h) == 0);
-        // What is left out of the series, and with it the distance from unitary, is about (eps |H|)^(order+1) /
-        // (order+1)!.
+        // The rest of the series, and so the distance from a unitary matrix, is about (eps |H|)^(order+1) / (order+1)!.
         double worst = 0, longest = 0;
         for (size_t k = 0; k < got.size(); ++k) {
             const auto gram = got[k] * adjoint(got[k]) - reference::identity();
@@ -370,7 +370,7 @@ TEST_CASE("update of the links is the exponential series", "[forces][sanitize]")
     }
 }
 
-TEST_CASE("there and back: links and momenta return", "[forces]") {
+TEST_CASE("links and momenta return after a trajectory forth and back", "[forces]") {
     const reference::Lattice lattice{{4, 4, 2, 4}};
     const Gauge gauge = reference::near_unit_gauge(lattice, 0.3, 54), start = reference::random_momenta(lattice, 55);
     for (const Backend backend : backends()) {
@@ -398,7 +398,7 @@ TEST_CASE("there and back: links and momenta return", "[forces]") {
             errors[fine] = std::abs(energy() - before);
         }
         CAPTURE(name(backend), errors[0], errors[1]);
-        CHECK(errors[0] / errors[1] > 3.7); // of second order
+        CHECK(errors[0] / errors[1] > 3.7); // second order
         CHECK(errors[0] / errors[1] < 4.3);
         leapfrog(-0.01, 20);
         CHECK(reference::relative_difference(fields.links(), gauge) <= times_measured * 9.6e-17);
@@ -406,7 +406,7 @@ TEST_CASE("there and back: links and momenta return", "[forces]") {
     }
 }
 
-TEST_CASE("reunitarization: good links stay, perturbed ones come back, phases are kept", "[forces][sanitize]") {
+TEST_CASE("reunitarization leaves good links, repairs perturbed ones and keeps phases", "[forces][sanitize]") {
     const reference::Lattice lattice{{4, 2, 4, 6}};
     const auto check = [&](auto real, Backend backend, double error) {
         using Real = decltype(real);
@@ -470,13 +470,14 @@ TEST_CASE("reunitarization counts bad links, names the first, and leaves them", 
             fields.set_links(bad);
             const auto report = reunitarize(fields.device, fields.on, fields.u);
             const Gauge after = fields.links();
-            for (const auto &[k, mu] : places) // bit by bit, NaN too
+            for (const auto &[k, mu] : places) // compares bits, because NaN differs from itself
                 CHECK(std::memcmp(&after[4 * size_t(order[k]) + mu], &bad[4 * size_t(order[k]) + mu],
                                   sizeof(reference::Matrix)) == 0);
             return report;
         };
         CAPTURE(name(backend));
-        // Each of the four tests alone: row 0 too long, row 1 leaning to it, row 1 too long, row 2 another.
+        // Each of the four tests alone: row 0 too long, row 1 not orthogonal to it, row 1 too long, row 2 not the
+        // product.
         const auto first_row = [](auto &m) { m.e[0][0] *= 1.01, m.e[0][1] *= 1.01, m.e[0][2] *= 1.01; };
         const auto leaning = [](auto &m) {
             for (int j = 0; j < 3; ++j)
@@ -515,7 +516,7 @@ TEST_CASE("reunitarization counts bad links, names the first, and leaves them", 
     }
 }
 
-TEST_CASE("gauge sector does not depend on the number of threads", "[forces]") {
+TEST_CASE("the gauge sector has the same bits for any number of threads", "[forces]") {
     const reference::Lattice lattice{{4, 6, 8, 10}};
     const Gauge gauge = reference::near_unit_gauge(lattice, 0.3, 59), h = reference::random_momenta(lattice, 60);
     for (const Backend backend : backends()) {
@@ -549,7 +550,7 @@ TEST_CASE("gauge sector does not depend on the number of threads", "[forces]") {
     }
 }
 
-TEST_CASE("gauge force refuses fields that do not fit, and says what it needs", "[forces][errors]") {
+TEST_CASE("gauge force refuses fields that do not fit and names what it needs", "[forces][errors]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     for (const Backend backend : backends()) {
         Fields<double> fields(lattice, backend);
@@ -568,7 +569,7 @@ TEST_CASE("gauge action of MILC's HISQ lattice is MILC's", "[forces][samples]") 
     const auto file = examples::read_gauge(sample_file("lat.sample.l6666.hisq"));
     for (const Backend backend : backends()) {
         Fields<double> fields(file.lattice, backend);
-        fields.set_links(file.links); // in single precision: MILC makes them unitary when it has read them
+        fields.set_links(file.links); // in single precision: MILC makes the links unitary after reading
         CHECK(reunitarize(fields.device, fields.on, fields.u).failed == 0);
         const double action = gauge_action(fields.device, fields.on, fields.u, hisq_loops);
         CAPTURE(name(backend), action);

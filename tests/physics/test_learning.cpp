@@ -1,4 +1,4 @@
-// Solves that learn: when links get eigenvectors by themselves, and when not.
+// Solves that learn: when links get eigenvectors without a call for them, and when they do not.
 #include "gpu_kernels/solver/lanczos.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/learning.h"
@@ -30,7 +30,7 @@ Links hisq_links(const reference::Lattice &lattice, unsigned long seed) {
     return links;
 }
 const reference::Lattice small{{4, 4, 4, 8}};
-constexpr int enough = 60; // solves, for eigenvectors to pay
+constexpr int enough = 60; // solves after which eigenvectors pay
 const Links &links_of(unsigned long seed) {
     static const Links all[] = {hisq_links(small, 3), hisq_links(small, 4)};
     return all[seed - 3];
@@ -42,7 +42,7 @@ struct Job : Session<double> {
         context->learns = learns;
         CHECK(put(seed));
     }
-    // Whether the content changed.
+    // Returns true if the content changed.
     bool put(unsigned long seed) {
         Links of = links_of(seed);
         const milcgpu_field f = field(of.fat), l = field(of.lng);
@@ -51,7 +51,7 @@ struct Job : Session<double> {
                                   : milcgpu_links_update(links, &f, &l, &changed)) == MILCGPU_OK);
         return changed != 0;
     }
-    // Of n sources, the first with this number.
+    // Solves for n sources, numbered from `number` on.
     std::vector<milcgpu_solve_report> solve(int number, double mass = 0.002, int n = 1, int parity = MILCGPU_EVEN,
                                             milcgpu_eigenvectors *with = nullptr) {
         auto spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, MILCGPU_SINGLE);
@@ -72,7 +72,7 @@ struct Job : Session<double> {
             CHECK((tolerance <= 0 || report.true_residual < tolerance));
         return reports;
     }
-    // The number of the first of so many solves that has vectors; -1: none has.
+    // The number of the first of `solves` solves that was deflated; -1: none.
     int first_deflated(int solves, double mass = 0.002) {
         for (int k = 0; k < solves; ++k)
             if (solve(k, mass)[0].eigenvectors > 0)
@@ -90,7 +90,7 @@ const char *const made = "eigenvectors that pay: ", *const none = "solves go on 
 
 } // namespace
 
-TEST_CASE("links that are solved on again and again get eigenvectors, which is said once", "[eigen][learn]") {
+TEST_CASE("links that are solved on again and again get eigenvectors, and one line says so", "[eigen][learn]") {
     for (const Backend backend : backends()) {
         Job plain(backend, Learns::never), job(backend), again(backend);
         CHECK(plain.first_deflated(4) == -1);
@@ -99,7 +99,7 @@ TEST_CASE("links that are solved on again and again get eigenvectors, which is s
         CHECK(first >= 4);
         CHECK(job.lines(made) == 1);
         CHECK(job.lines(milcgpu::format("pay: %d solves with these links took ", first)) == 1);
-        // As many in the same place when it runs again, and the same bits.
+        // A second run gets as many at the same solve, and the same bits.
         CHECK(again.first_deflated(enough) == first);
         CHECK(again.solutions == job.solutions);
         const auto with = job.solve(30)[0], without = plain.solve(30)[0];
@@ -113,11 +113,11 @@ TEST_CASE("links that are solved on again and again get eigenvectors, which is s
             size += std::pow(plain.solutions[0][i], 2);
         }
         CHECK(std::sqrt(off / size) < 1e-6);
-        // Several sources, too; a heavy mass gains nothing; another parity has its own account.
+        // Several sources use them, too; a heavy mass gains nothing; the other parity counts its own solves.
         CHECK(job.solve(30, 0.002, 4)[3].eigenvectors == with.eigenvectors);
         CHECK(job.solve(30, 4.0)[0].eigenvectors == 0);
         CHECK(job.solve(30, 0.002, 1, MILCGPU_ODD)[0].eigenvectors == 0);
-        // Loose solutions are those of before, and teach nothing.
+        // Loose solutions have the bits of a run without learning, and do not count.
         job.tolerance = plain.tolerance = again.tolerance = 1e-3;
         CHECK(job.solve(30)[0].eigenvectors == 0);
         plain.solve(30);
@@ -127,7 +127,7 @@ TEST_CASE("links that are solved on again and again get eigenvectors, which is s
     }
 }
 
-TEST_CASE("loose solves are not deflated by vectors that links have got by themselves", "[eigen][learn][loose]") {
+TEST_CASE("learned eigenvectors do not deflate loose solves", "[eigen][learn][loose]") {
     for (const Backend backend : backends()) {
         Job job(backend);
         CHECK(job.first_deflated(enough) >= 0);
@@ -141,21 +141,21 @@ TEST_CASE("loose solves are not deflated by vectors that links have got by thems
     }
 }
 
-TEST_CASE("other links have other eigenvectors, and few solves a set of links never get any", "[eigen][learn]") {
+TEST_CASE("each content of the links has its own eigenvectors, and few solves never make any", "[eigen][learn]") {
     LONG_TEST;
     for (const Backend backend : backends()) {
         Job job(backend);
         const int first = job.first_deflated(enough);
         CAPTURE(milcgpu::name(backend), first);
         REQUIRE(first >= 4);
-        CHECK_FALSE(job.put(3)); // the same content
+        CHECK_FALSE(job.put(3)); // the content is the same
         CHECK(job.solve(0)[0].eigenvectors > 0);
         const size_t used = job.context->device->used_bytes();
         CHECK(job.put(4));
         CHECK(job.context->device->used_bytes() < used);
         CHECK(job.first_deflated(enough) >= 4);
         CHECK(job.lines(made) == 2);
-        // As in molecular dynamics: new links after every second solve, many more in all.
+        // As in molecular dynamics: new links after every second solve, with many more solves in all.
         Job rhmc(backend), plain(backend, Learns::never);
         for (int step = 0; step < 8; ++step) {
             for (int k = 0; k < 2; ++k) {
@@ -169,7 +169,8 @@ TEST_CASE("other links have other eigenvectors, and few solves a set of links ne
     }
 }
 
-TEST_CASE("where eigenvectors do not pay, or are not wanted, solves have the bits of before", "[eigen][learn]") {
+TEST_CASE("if eigenvectors do not pay or are switched off, solves have the bits of a run without learning",
+          "[eigen][learn]") {
     for (const Backend backend : backends()) {
         Job plain(backend, Learns::never), few(backend, Learns::where_it_pays), heavy(backend), own(backend);
         CAPTURE(milcgpu::name(backend));
@@ -183,7 +184,8 @@ TEST_CASE("where eigenvectors do not pay, or are not wanted, solves have the bit
             CHECK(few.solutions == plain.solutions);
             plain.solve(k, 1.0), heavy.solve(k, 1.0);
             CHECK(heavy.solutions == plain.solutions);
-            CHECK(own.solve(k, 0.002, 1, MILCGPU_EVEN, given)[0].eigenvectors == 16); // those that it says
+            // The eigenvectors of the call itself.
+            CHECK(own.solve(k, 0.002, 1, MILCGPU_EVEN, given)[0].eigenvectors == 16);
         }
         CHECK(own.context->learns == Learns::never);
         milcgpu_eigenvectors_destroy(given);
@@ -192,7 +194,7 @@ TEST_CASE("where eigenvectors do not pay, or are not wanted, solves have the bit
     }
 }
 
-TEST_CASE("where memory is short there are fewer eigenvectors, or none, or they are given back", "[eigen][learn]") {
+TEST_CASE("if memory is short, links get fewer eigenvectors or none, or free them", "[eigen][learn]") {
     LONG_TEST;
     for (const Backend backend : backends()) {
         CAPTURE(milcgpu::name(backend));
@@ -214,7 +216,7 @@ TEST_CASE("where memory is short there are fewer eigenvectors, or none, or they 
         REQUIRE(milcgpu_fault_inject(fails.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         CHECK(fails.first_deflated(2) == -1);
         CHECK(fails.lines(none) == 1);
-        // Given back, as an allocation asks for it.
+        // An allocation that needs their memory frees them.
         const size_t used = job.context->device->used_bytes();
         while (job.context->release_idle())
             continue;
@@ -222,12 +224,12 @@ TEST_CASE("where memory is short there are fewer eigenvectors, or none, or they 
         CHECK(job.solve(0)[0].eigenvectors == 0);
         plain.solve(0);
         CHECK(job.solutions == plain.solutions);
-        CHECK(job.lines("solves go on without the eigenvectors that would have paid: memory was short") == 1);
+        CHECK(job.lines("would have paid: memory was short") == 1);
         CHECK(job.first_deflated(8) == -1);
     }
 }
 
-TEST_CASE("learned eigenvectors whose bits flipped are left, and solutions hold", "[eigen][learn]") {
+TEST_CASE("learned eigenvectors with flipped bits are dropped, and solutions hold", "[eigen][learn]") {
     for (const Backend backend : backends()) {
         Job job(backend);
         REQUIRE(job.first_deflated(enough) >= 4);
@@ -240,12 +242,12 @@ TEST_CASE("learned eigenvectors whose bits flipped are left, and solutions hold"
         const auto report = job.solve(0)[0];
         CAPTURE(milcgpu::name(backend), report.message);
         CHECK(report.deflation_off == 1);
-        CHECK(job.lines("would have paid: the eigenvectors are no longer what was made") == 1);
+        CHECK(job.lines("would have paid: the eigenvectors are") == 1);
         CHECK(job.first_deflated(8) == -1);
     }
 }
 
-TEST_CASE("who learns: programs that ask for it, and MILC, unless MILCGPU_AUTO says no", "[eigen][learn]") {
+TEST_CASE("programs that ask for it learn, and MILC learns unless MILCGPU_AUTO forbids it", "[eigen][learn]") {
     const auto learns = [](int asked, const char *automatic, const char *test) {
         const Environment environment{{"MILCGPU_AUTO", automatic}, {"MILCGPU_TEST", test}};
         const milcgpu_layout layout = layout_of(small);
@@ -264,7 +266,7 @@ TEST_CASE("who learns: programs that ask for it, and MILC, unless MILCGPU_AUTO s
     CHECK(learns(1, "0", "learn") == Learns::never);
 }
 
-TEST_CASE("a measurement of many sources in MILC's shape: it learns by itself, and correlators agree to the tolerance",
+TEST_CASE("a measurement of many sources learns, and its correlators agree to the tolerance",
           "[eigen][learn][plugin]") {
     for (const Backend backend : backends()) {
         std::vector<double> correlators[2];
@@ -322,7 +324,7 @@ TEST_CASE("ranks learn together", "[eigen][learn]") {
             for (int k = 0; k < enough && first[here.rank()] < 0; ++k)
                 if (solve() > 0)
                     first[here.rank()] = k;
-            // One of them has to give memory back.
+            // One of the ranks must free memory.
             if (here.rank() == 1 && !here.links->learning[0]->release_idle())
                 throw milcgpu::Error(milcgpu::Status::bad_argument, "nothing was given back");
             after[here.rank()] = solve();

@@ -1,6 +1,6 @@
 // Fat and long links made on the device, asqtad and HISQ, through the C interface; unitarization; bad input.
-#include "examples/heatbath.h"
-#include "examples/lattice_file.h"
+#include "examples/lib/heatbath.h"
+#include "examples/lib/lattice_file.h"
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/links/links_handle.h"
@@ -14,7 +14,7 @@ namespace {
 
 const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {6, 6, 6, 6}, {4, 4, 4, 32}, {2, 4, 6, 8}};
 
-// Largest relative difference (Frobenius) of a link.
+// The largest relative difference (Frobenius norm) of a link.
 double worst_link(const Gauge &got, const Gauge &wanted) {
     double worst = 0;
     for (size_t k = 0; k < wanted.size(); ++k) {
@@ -49,7 +49,7 @@ template <class Real> struct LinksOfHandle {
     milcgpu_fatlink_report report = sized<milcgpu_fatlink_report>();
 };
 
-// One set of links from `gauge` as MILC would hold it in Real, back on the host.
+// One set of links from `gauge`, as MILC holds it in Real, copied back to the host.
 template <class Real>
 LinksOfHandle<Real> make_links(Session<Real> &session, const Gauge &gauge, const milcgpu_fatlink_spec &spec,
                                double eps = 0) {
@@ -76,12 +76,12 @@ Gauge with_phases(const reference::Lattice &lattice, Gauge gauge) {
     return gauge;
 }
 
-// Single precision input is what the reference must start from, too.
+// The reference must start from input rounded to single precision, too.
 template <class Real> Gauge rounded(const reference::Lattice &lattice, const Gauge &gauge) {
     return reference::links_from_milc<Real>(lattice, reference::links_to_milc<Real>(lattice, gauge));
 }
 
-// Measured: of any link, asqtad or HISQ; of W W^dagger - 1.
+// Measured: the largest error of a link, asqtad or HISQ; of W W^dagger - 1.
 template <class Real> constexpr double links_error = times_measured *(sizeof(Real) == 8 ? 9.7e-16 : 2.9e-7);
 template <class Real> constexpr double unitary_error = times_measured *(sizeof(Real) == 8 ? 7.4e-16 : 1.2e-7);
 
@@ -125,7 +125,7 @@ void check_hisq(Backend backend, const reference::Lattice &lattice, const Gauge 
 
 } // namespace
 
-TEST_CASE("asqtad links are the reference's: shapes, precisions, reals", "[fatlinks][sanitize]") {
+TEST_CASE("asqtad links are the reference's, for all shapes, precisions and numbers of reals", "[fatlinks][sanitize]") {
     for (const Backend backend : backends())
         for (const auto &shape : shapes) {
             const reference::Lattice lattice{shape};
@@ -137,7 +137,7 @@ TEST_CASE("asqtad links are the reference's: shapes, precisions, reals", "[fatli
         }
 }
 
-TEST_CASE("asqtad links of hot, unit and pure-gauge fields", "[fatlinks]") {
+TEST_CASE("asqtad links of hot, unit and pure-gauge fields are the reference's", "[fatlinks]") {
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const auto g = reference::random_transformation(lattice, 3);
     for (const Backend backend : backends())
@@ -148,7 +148,7 @@ TEST_CASE("asqtad links of hot, unit and pure-gauge fields", "[fatlinks]") {
         }
 }
 
-TEST_CASE("asqtad and HISQ links of a thermalized field", "[fatlinks]") {
+TEST_CASE("asqtad and HISQ links of a thermalized field are the reference's", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 4, 8}};
     const Gauge gauge = with_phases(lattice, examples::thermalized(lattice, 6.0, 21, 20, 2));
     for (const Backend backend : backends()) {
@@ -159,7 +159,7 @@ TEST_CASE("asqtad and HISQ links of a thermalized field", "[fatlinks]") {
     }
 }
 
-TEST_CASE("each path alone, and those with coefficient zero left out", "[fatlinks]") {
+TEST_CASE("each path is right alone, and a coefficient of zero leaves its path out", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 6, 4}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.3, 6));
     for (const Backend backend : backends())
@@ -167,7 +167,7 @@ TEST_CASE("each path alone, and those with coefficient zero left out", "[fatlink
             reference::PathCoefficients c{};
             double *const all[] = {&c.one_link, &c.naik, &c.three_staple, &c.five_staple, &c.seven_staple, &c.lepage};
             *all[path] = 0.7;
-            c.one_link = 0.2; // long or fat links that vanish altogether have no relative error
+            c.one_link = 0.2; // fat or long links that vanish entirely have no relative error
             c.naik += 0.1;
             Session<double> session(lattice, backend);
             const auto made = make_links<double>(session, u, asqtad_spec(c));
@@ -178,7 +178,7 @@ TEST_CASE("each path alone, and those with coefficient zero left out", "[fatlink
         }
 }
 
-TEST_CASE("HISQ links are the reference's: shapes, precisions, eps_naik", "[fatlinks][sanitize]") {
+TEST_CASE("HISQ links are the reference's, for all shapes, precisions and eps_naik", "[fatlinks][sanitize]") {
     for (const Backend backend : backends())
         for (const auto &shape : shapes) {
             const reference::Lattice lattice{shape};
@@ -189,7 +189,7 @@ TEST_CASE("HISQ links are the reference's: shapes, precisions, eps_naik", "[fatl
         }
 }
 
-TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
+TEST_CASE("HISQ links of hot, unit and pure-gauge fields are the reference's", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 6, 4}};
     const auto g = reference::random_transformation(lattice, 8);
     for (const Backend backend : backends()) {
@@ -210,7 +210,7 @@ TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
     }
 }
 
-TEST_CASE("gauge covariance of fat and long links, asqtad and HISQ", "[fatlinks]") {
+TEST_CASE("fat and long links are gauge covariant, asqtad and HISQ", "[fatlinks]") {
     const reference::Lattice lattice{{4, 6, 4, 6}};
     const auto g = reference::random_transformation(lattice, 10);
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.25, 11));
@@ -234,7 +234,7 @@ TEST_CASE("gauge covariance of fat and long links, asqtad and HISQ", "[fatlinks]
         }
 }
 
-TEST_CASE("phases in or out of the gauge links, SU(3) or U(3)", "[fatlinks]") {
+TEST_CASE("links are right with phases in or out of the gauge links, on SU(3) and U(3)", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 4, 6}};
     const Gauge bare = reference::near_unit_gauge(lattice, 0.2, 12), u = with_phases(lattice, bare);
     for (const Backend backend : backends()) {
@@ -249,7 +249,7 @@ TEST_CASE("phases in or out of the gauge links, SU(3) or U(3)", "[fatlinks]") {
         REQUIRE(out.status == MILCGPU_OK);
         CHECK(worst_link(out.fat, in.fat) == 0);
         CHECK(worst_link(out.lng, in.lng) == 0);
-        const Gauge w = with_phases(lattice, in.w), y = with_phases(lattice, in.y); // phases out again
+        const Gauge w = with_phases(lattice, in.w), y = with_phases(lattice, in.y); // remove the phases again
         double det_error = 0, y_error = 0;
         for (size_t k = 0; k < w.size(); ++k) {
             det_error = worse(det_error, std::abs(reference::det(w[k]) - 1.0));
@@ -302,7 +302,7 @@ TEST_CASE("singular values make any link unitary, and agree with the analytic wa
                 CAPTURE(name(backend), svd_only, j);
                 CHECK(reference::frobenius_norm(w * reference::adjoint(w) - reference::identity()) <=
                       times_measured * 6e-16);
-                // The unitary part is the w that makes h = w^dagger v Hermitian and not negative.
+                // The unitary factor is the w for which h = w^dagger v is hermitian and not negative.
                 const auto h = reference::adjoint(w) * v[j];
                 const double size = reference::frobenius_norm(v[j]);
                 CHECK(reference::frobenius_norm(h - reference::adjoint(h)) <=
@@ -318,7 +318,7 @@ TEST_CASE("singular values make any link unitary, and agree with the analytic wa
     }
 }
 
-TEST_CASE("several eps in one pass, handles on the device, and solves that move no link", "[fatlinks][api]") {
+TEST_CASE("links of several eps_naik are made in one pass on the device, and solves copy no link", "[fatlinks][api]") {
     const reference::Lattice lattice{{4, 4, 6, 8}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 14));
     const double eps[] = {-0.1, 0, -0.6};
@@ -352,13 +352,13 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
             const auto solve = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
             auto solved = sized<milcgpu_solve_report>();
             REQUIRE(milcgpu_staggered_solve(handles[k], &solve, &from, &to, &solved) == MILCGPU_OK);
-            CHECK(solved.bytes_to_device < 4 * x.size() * 8); // source and guess of a parity and scalars, no link
+            CHECK(solved.bytes_to_device < 4 * x.size() * 8); // source and guess of a parity and scalars, but no link
             CHECK(solved.bytes_to_device >= x.size() * 8);
             const auto got = reference::vector_from_milc<double>(lattice, x);
             const auto back = reference::normal_operator(lattice, wanted.fat, wanted.lng, 0.1, 0, got);
             CHECK(parity_difference(lattice, back, reference::vector_from_milc<double>(lattice, b), 0) < 1e-9);
         }
-        // New content: new version. The same content: the same version.
+        // New content has a new version, equal content the same one.
         const uint64_t version = milcgpu_links_version(handles[0]);
         REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
         CHECK(milcgpu_links_version(handles[0]) == version);
@@ -409,7 +409,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     }
     const auto refused = [&](milcgpu_links *a, double factor, milcgpu_links *of, milcgpu_links **to, const char *part) {
         CHECK(milcgpu_links_add(a, factor, of, to) == MILCGPU_BAD_ARGUMENT);
-        CHECK(std::string(milcgpu_last_error()).find(part) != std::string::npos);
+        CHECK(last_error_says(part));
         CHECK(milcgpu_links_version(sum) == version);
     };
     refused(zero, NAN, derivative, &sum, "factor is nan");
@@ -423,7 +423,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     REQUIRE(milcgpu_links_create(session.context, &else_where, &else_where, &other) == MILCGPU_OK);
     refused(zero, 1, other, &sum, "the same precision");
 
-    // The first failure of the device empties `to`. On a device that is lost nothing is looked at, nor touched.
+    // The first failure of the device empties `to`. On a lost device a call neither reads nor writes.
     milcgpu_links *none = nullptr;
     REQUIRE(milcgpu_fault_inject(session.context, MILCGPU_FAULT_DEVICE_LOST) == MILCGPU_OK);
     CHECK(milcgpu_links_add(zero, 1, derivative, &sum) == MILCGPU_DEVICE_LOST);
@@ -438,7 +438,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
         milcgpu_links_destroy(handle);
 }
 
-TEST_CASE("links of an eps_naik are those of 0 and eps_naik times the derivative", "[fatlinks][api][sanitize]") {
+TEST_CASE("links of an eps_naik are the links of 0 plus eps_naik times the derivative", "[fatlinks][api][sanitize]") {
     const reference::Lattice lattice{{4, 4, 4, 6}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 14));
     for (const Backend backend : backends()) {
@@ -447,7 +447,7 @@ TEST_CASE("links of an eps_naik are those of 0 and eps_naik times the derivative
     }
 }
 
-TEST_CASE("double links from a single host field, and back", "[fatlinks]") {
+TEST_CASE("links in double are made from a host field in single and copied back to single", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 16));
     const auto c = reference::asqtad_coefficients(0.9);
@@ -462,7 +462,7 @@ TEST_CASE("double links from a single host field, and back", "[fatlinks]") {
     }
 }
 
-TEST_CASE("memory that does not suffice for the fast way: the lean one, with the same links", "[fatlinks][errors]") {
+TEST_CASE("without memory for the fast way the lean one makes the same links", "[fatlinks][errors]") {
     const reference::Lattice lattice{{4, 4, 4, 6}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 17));
     const SiteMap map;
@@ -488,12 +488,12 @@ TEST_CASE("memory that does not suffice for the fast way: the lean one, with the
         }
         CHECK(worst_link(results[1], results[0]) <= times_measured * 2.5e-16);
         CHECK(worst_link(results[0], reference::fat_links(lattice, u, c)) <= links_error<double>);
-        device.inject(Fault::allocation); // the first field of staples: nothing leaner is left
+        device.inject(Fault::allocation); // the first field of staples, for which there is no leaner way
         CHECK_THROWS_AS(StapleSpace(device, on, Precision::double_), Error);
     }
 }
 
-TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][errors][sanitize]") {
+TEST_CASE("bad gauge fields and specs are refused by name", "[fatlinks][errors][sanitize]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge good = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 18));
     for (const Backend backend : backends()) {
@@ -506,7 +506,7 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
             CAPTURE(name(backend), word, made.report.message);
             CHECK(made.status == status);
             CHECK(made.report.status == status);
-            CHECK(std::string(made.report.message).find(word) != std::string::npos);
+            CHECK(has(made.report.message, word));
             CHECK(made.fat[5].e[1][1] == reference::Complex(-7, -7)); // untouched
         };
         const auto nothing = [](milcgpu_fatlink_spec &) {};
@@ -542,7 +542,7 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
         CHECK(milcgpu_links_make(session.context, &spec, &gauge, &empty, 0, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_links_make(session.context, nullptr, &gauge, &empty, 1, nullptr, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        milcgpu_links *handle = nullptr; // not left behind by a call that fails
+        milcgpu_links *handle = nullptr; // a failed call leaves no handle
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &handle};
         host[3] = INFINITY;
         CHECK(milcgpu_links_make(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
@@ -550,9 +550,9 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
     }
 }
 
-TEST_CASE("links that are not finite, or that changed on the device, leave all fields of the host untouched",
+TEST_CASE("links that are not finite or that changed on the device leave all host fields untouched",
           "[fatlinks][errors][faults]") {
-    const reference::Lattice lattice{{2, 4, 6, 2}}; // not whole warps: what is behind the sites counts, too
+    const reference::Lattice lattice{{2, 4, 6, 2}}; // not a multiple of a warp, so memory behind the sites counts, too
     auto host =
         reference::links_to_milc<double>(lattice, with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 18)));
     const milcgpu_field gauge = Session<double>::field(host);
@@ -587,14 +587,14 @@ TEST_CASE("links that are not finite, or that changed on the device, leave all f
                     if (fits)
                         continue;
                     CHECK(make(eps, links) == MILCGPU_NAN_OR_INF);
-                    CHECK(std::string(milcgpu_last_error()).find("fat links") != std::string::npos);
+                    CHECK(last_error_says("fat links"));
                     CHECK(untouched());
                 }
-            spec.unitarity = -1, spec.fat7.one_link = 1e308; // the first level alone
+            spec.unitarity = -1, spec.fat7.one_link = 1e308; // the first level overflows
             CHECK(milcgpu_links_make(session.context, &spec, &gauge, nullptr, 0, &hisq, nullptr) == MILCGPU_NAN_OR_INF);
             CHECK(untouched());
 
-            // The last field to go out changes as soon as it is made.
+            // The last field to be copied out changes as soon as it is made.
             milcgpu_hisq_defaults(&spec, sizeof spec);
             const milcgpu_fatlink_set sets[] = {{0.1, nullptr, nullptr, &handle}};
             REQUIRE(milcgpu_links_make(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
@@ -611,14 +611,14 @@ TEST_CASE("links that are not finite, or that changed on the device, leave all f
             device.set_observer({});
             CHECK(flipped);
             CHECK(status == MILCGPU_CORRUPTED);
-            CHECK(std::string(milcgpu_last_error()).find("long links changed on the device") != std::string::npos);
+            CHECK(last_error_says("long links changed on the device"));
             CHECK(untouched());
             CHECK(make(0.1, &handle) == MILCGPU_OK);
             milcgpu_links_destroy(handle);
         }
 }
 
-TEST_CASE("links of a sum that changed on the device are named, and empty", "[fatlinks][errors][faults]") {
+TEST_CASE("links of a sum that changed on the device are named and emptied", "[fatlinks][errors][faults]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const AsqtadLinks made = asqtad_links(lattice, 19);
     auto fat = reference::links_to_milc<double>(lattice, made.fat),
@@ -635,14 +635,14 @@ TEST_CASE("links of a sum that changed on the device are named, and empty", "[fa
             const LinkPair pair = bad->links->full();
             if (k < 3)
                 flip_sign(*session.context->device, k % 2 == 0 ? *pair.fat : *pair.lng);
-            else // an exponent: the sum is infinite
+            else // an exponent bit: the sum is infinite
                 for (const int byte : {6, 7})
                     session.context->device->copy_to_device(pair.lng->block(0, 0) + byte, "\x7f\xff" + (7 - byte), 1);
             CHECK(add() == MILCGPU_CORRUPTED);
             const std::string words = milcgpu_last_error();
             CAPTURE(name(backend), k, words);
-            CHECK(words.find(std::string(k < 2 ? "a: " : "b: ") + (k % 2 == 0 ? "fat links" : "long links") +
-                             " changed") != std::string::npos);
+            CHECK(has(words,
+                      std::string(k < 2 ? "a: " : "b: ") + (k % 2 == 0 ? "fat links" : "long links") + " changed"));
             CHECK(milcgpu_links_version(sum) == 0);
             CHECK(milcgpu_links_version(bad) == 0);
             CHECK(milcgpu_links_version(good) != 0);
@@ -654,7 +654,7 @@ TEST_CASE("links of a sum that changed on the device are named, and empty", "[fa
     }
 }
 
-TEST_CASE("links are counted by the passes over staples that they take", "[fatlinks]") {
+TEST_CASE("the report counts links by the passes over staples that they take", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     auto host =
         reference::links_to_milc<double>(lattice, with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 18)));
@@ -714,7 +714,7 @@ TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
     }
 }
 
-TEST_CASE("links are bitwise the same, however many threads make them", "[fatlinks][determinism]") {
+TEST_CASE("links have the same bits for any number of threads", "[fatlinks][determinism]") {
     const reference::Lattice lattice{{4, 4, 8, 8}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 19));
     for (const Backend backend : backends()) {
@@ -735,7 +735,7 @@ TEST_CASE("links are bitwise the same, however many threads make them", "[fatlin
     }
 }
 
-TEST_CASE("MILC's sample: fat and long links of its gauge field", "[fatlinks][samples]") {
+TEST_CASE("fat and long links of MILC's sample gauge field are MILC's", "[fatlinks][samples]") {
     NEED_SAMPLE("fat.l8");
     const auto file = examples::read_gauge(sample_file("lat.sample.l8"));
     const reference::Lattice lattice = file.lattice;

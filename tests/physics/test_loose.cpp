@@ -1,4 +1,4 @@
-// Loose solutions are functions of their own sources alone: what all-mode averaging and truncated solvers rest on.
+// Loose solutions depend on their own sources alone: all-mode averaging and truncated solvers rely on this.
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/clover_support.h"
@@ -17,7 +17,7 @@ Field random_field(unsigned long seed) {
     return reference::vector_to_milc<double>(lattice, random_fermion(lattice, seed));
 }
 
-// By two sites in x and in y: staggered phases and the boundary in t stay.
+// Moves a field by two sites in x and in y, which keeps staggered phases and the boundary in t.
 Field moved(const Field &field) {
     const reference::Fermion from = reference::vector_from_milc<double>(lattice, field);
     reference::Fermion to(from.size());
@@ -36,7 +36,7 @@ double distance(const Field &a, const Field &b) {
     return std::sqrt(off / size);
 }
 
-// What stands before and behind b in its call: other random sources, so many.
+// b in a call with `before` random sources in front and `behind` after it.
 std::vector<Field> with_others(const Field &b, int before, int behind, unsigned long seed = 100) {
     std::vector<Field> all;
     for (int k = 0; k < before + 1 + behind; ++k) {
@@ -48,7 +48,7 @@ std::vector<Field> with_others(const Field &b, int before, int behind, unsigned 
     return all;
 }
 
-// solve(n, sources, solutions, reports): the solution `which` of a call.
+// Solution `which` of a call; solve(n, sources, solutions, reports) makes the call.
 template <class Solve>
 Field solution(Session<double> &session, std::vector<Field> sources, int which, const Solve &solve) {
     std::vector<Field> solutions(sources.size(), Field(sources[0].size(), 0.0));
@@ -63,13 +63,13 @@ Field solution(Session<double> &session, std::vector<Field> sources, int which, 
 
 } // namespace
 
-TEST_CASE("a loose solution is that of its source alone, whatever else is in its call, and moves with its source",
+TEST_CASE("a loose solution depends on its source alone, not on the rest of its call, and moves with its source",
           "[sources][loose]") {
     using milcgpu::ladder::is_loose;
     CHECK((is_loose(4e-3) && is_loose(2e-5) && !is_loose(1e-5) && !is_loose(float(1e-5)) && !is_loose(0)));
     CHECK((is_loose(1e-3, 0) && is_loose(0, 1e-3) && is_loose(1e-3, 1e-2)));
     CHECK((!is_loose(1e-3, 1e-8) && !is_loose(1e-8, 1e-3) && !is_loose(0, 1e-8)));
-    // Links that stay as they are under that move.
+    // Links that this move leaves as they are.
     AsqtadLinks links = asqtad_links(lattice, 61);
     for (reference::Gauge *field : {&links.fat, &links.lng})
         for (int k = 0; k < 4 * lattice.volume(); ++k) {
@@ -106,7 +106,8 @@ TEST_CASE("a loose solution is that of its source alone, whatever else is in its
                 CHECK(off < 1e-3 * tolerance);
                 if (relative)
                     continue;
-                // In lock-step each is its own, too; in one Krylov space it is not: 0.07 to 0.12 as measured.
+                // In lock-step a solution does not depend on the others, either. In one Krylov space it does: 0.07 to
+                // 0.12 was measured.
                 const auto apart = [&](int together, int before, int behind) {
                     return distance(of(together, with_others(b, before, behind), before),
                                     of(together, with_others(b, 0, 5, 7), 0));
@@ -118,7 +119,7 @@ TEST_CASE("a loose solution is that of its source alone, whatever else is in its
     }
 }
 
-TEST_CASE("loose solutions of Laplace and Wilson systems are those of their sources alone", "[sources][loose]") {
+TEST_CASE("a loose solution of a Laplace or Wilson system depends on its source alone", "[sources][loose]") {
     for (const Backend backend : backends()) {
         CAPTURE(milcgpu::name(backend));
         CloverSession clover(lattice, backend);

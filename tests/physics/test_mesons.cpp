@@ -28,7 +28,7 @@ TEST_CASE("all 256 spin-taste operators are the reference's, at an even and an o
     }
 }
 
-TEST_CASE("operators of one to four links on other shapes", "[measurements][sanitize]") {
+TEST_CASE("operators of one to four links are the reference's on other shapes", "[measurements][sanitize]") {
     for (const Backend backend : backends())
         for (const Lattice &lattice : shapes) {
             Measurement<double> m(lattice, backend, links_for(lattice, 5));
@@ -47,7 +47,7 @@ TEST_CASE("operators of one to four links on other shapes", "[measurements][sani
         }
 }
 
-TEST_CASE("the operators with names are those of MILC's table", "[measurements]") {
+TEST_CASE("the named operators are those of MILC's table", "[measurements]") {
     const struct {
         const char *name, *same;
         double sign;
@@ -89,7 +89,7 @@ TEST_CASE("the operators with names are those of MILC's table", "[measurements]"
     }
 }
 
-TEST_CASE("vector currents of fat and of APE links", "[measurements][sanitize]") {
+TEST_CASE("vector currents of fat and of APE links are the reference's", "[measurements][sanitize]") {
     const auto check = [](Backend backend, auto real) {
         using Real = decltype(real);
         Measurement<Real> m(small, backend, links_for(small, 9));
@@ -134,7 +134,7 @@ TEST_CASE("shifts are the reference's, with phases and without, of any number of
                 CHECK(reference::relative_difference(m.shift(dir, way, origin.data(), psi), wanted(phased)) <=
                       field_error<Real>);
             }
-        // Fields of one call are what calls of their own make, to rounding.
+        // Several fields in one call are equal, to rounding, to one field in each call.
         std::vector<Fermion> fields;
         for (int k = 0; k < 5; ++k)
             fields.push_back(random_fermion(lattice, 14 + k));
@@ -159,7 +159,7 @@ TEST_CASE("shifts are the reference's, with phases and without, of any number of
         }
 }
 
-TEST_CASE("a backward shift is the adjoint of a forward one; operators are covariant", "[measurements]") {
+TEST_CASE("a backward shift is the adjoint of a forward one, and operators are covariant", "[measurements]") {
     const Lattice lattice{{4, 4, 2, 6}};
     const Origin origin = {1, 0, 1, 2};
     const auto g = reference::random_transformation(lattice, 20);
@@ -189,7 +189,7 @@ TEST_CASE("a backward shift is the adjoint of a forward one; operators are covar
     }
 }
 
-TEST_CASE("the sixteen local operators add up to the sites at the corner of the hypercubes", "[measurements]") {
+TEST_CASE("the sixteen local operators add up to the sites at the corners of the hypercubes", "[measurements]") {
     Measurement<double> m(small, Backend::host, links_for(small, 24));
     const Fermion psi = random_fermion(small, 25);
     for (const Origin &origin : origins) {
@@ -255,7 +255,7 @@ TEST_CASE("on unit links plane waves are eigenvectors of shifts and of the Lapla
     }
 }
 
-TEST_CASE("smearing is so many steps of the Laplacian, on a slice or on all", "[measurements][sanitize]") {
+TEST_CASE("smearing is a number of steps of the Laplacian, on one slice or on all", "[measurements][sanitize]") {
     const auto check = [](Backend backend, const Lattice &lattice, auto real) {
         using Real = decltype(real);
         Measurement<Real> m(lattice, backend, links_for(lattice, 30));

@@ -1,5 +1,5 @@
-// Rational functions for RHMC: as good as they say, and better than any other with so few poles.
-#include "examples/rational.h"
+// Rational functions for RHMC: they have the error that they report, and no other function with as few poles is better.
+#include "examples/lib/rational.h"
 #include "tests/catch.h"
 #include <cmath>
 #include <stdexcept>
@@ -9,8 +9,8 @@ using examples::rational_power;
 
 namespace {
 
-// Signed relative errors of x^power on a fine grid in log x: the largest, and how often they reach 0.98 of it with the
-// other sign than the time before.
+// Signed relative errors of x^power on a fine grid in log x: the largest, and the number of alternating extremes of at
+// least 0.98 of it.
 struct Errors {
     double largest = 0;
     int extremes = 0;
@@ -34,7 +34,8 @@ Errors errors_of(const Rational &r, double power, double smallest, double larges
 
 } // namespace
 
-TEST_CASE("rational functions: the error is what they say, and the smallest that is possible", "[rational][sanitize]") {
+TEST_CASE("rational functions have the error that they report, which is the smallest possible",
+          "[rational][sanitize]") {
     for (const double power : {-0.25, -0.5, -0.75, 0.125, 0.25})
         for (const int poles : {1, 2, 5, 8})
             for (const double smallest : {0.16, 1e-3}) {
@@ -48,12 +49,12 @@ TEST_CASE("rational functions: the error is what they say, and the smallest that
                 }
                 const Errors e = errors_of(r, power, smallest, 40);
                 CHECK(std::fabs(e.largest / r.error - 1) < 0.02);
-                // Chebyshev's criterion: 2 n parameters, 2 n + 1 extremes of one size and alternating sign.
+                // Chebyshev's criterion: 2 n parameters, 2 n + 1 extremes of equal size and alternating sign.
                 CHECK(e.extremes == 2 * poles + 1);
             }
 }
 
-TEST_CASE("rational functions: an accuracy out of reach is refused", "[rational]") {
+TEST_CASE("rational functions refuse an accuracy out of reach", "[rational]") {
     for (const double power : {0.0, 1.0, -1.5})
         CHECK_THROWS_AS(rational_power(power, 4, 0.1, 10), std::runtime_error);
     CHECK_THROWS_AS(rational_power(-0.5, 0, 0.1, 10), std::runtime_error);

@@ -1,5 +1,5 @@
-// Wilson and clover fermions, several sources at once: in every row, in the operator, and through the C interface, each
-// as it is alone.
+// Several sources of Wilson and clover fermions at once, in every row, in the operator, and through the C interface:
+// each gives what it gives alone.
 #include "gpu_kernels/solver/cg.h"
 #include "gpu_kernels/wilson/wilson_operator.h"
 #include "milc_glue/solve/wilson_handle.h"
@@ -12,8 +12,8 @@ using reference::WilsonField;
 
 namespace {
 
-// A product and a sum may be one operation in the code of one source and two in that of several, on the host, too. By
-// precision: a few units in the last place of a field, and of a sum in double.
+// The compiler may fuse a product and a sum in the code of one source but not in the code of several, also on the host.
+// By precision: a few units in the last place of a field, and of a sum in double.
 constexpr double rounding[] = {4e-16, 2e-7, 6e-5}, sum_rounding[] = {1e-14, 1e-6, 1e-4};
 double allowed(const double (&of)[3], Precision p) { return of[static_cast<int>(p)]; }
 
@@ -33,7 +33,7 @@ class SourcesBench : public WilsonBench {
         std::vector<WilsonField> out, s;
         std::vector<CgState> states;
     };
-    // Of fields in, own, x, z and s that are made of each number. closed: sources whose gate is shut.
+    // A launch on fields in, own, x, z and s, made from each number. closed: sources whose gate is closed.
     WilsonSolutions launch(const Case &of, const std::vector<int> &numbers, const std::vector<int> &closed) {
         const auto fields = [&](unsigned long seed, int on) {
             std::vector<WilsonField> all;
@@ -99,12 +99,12 @@ double apart(const WilsonField &a, const WilsonField &b) {
 
 } // namespace
 
-TEST_CASE("every row of the Wilson table on several sources: each as alone, one zero, one shut, one NaN",
+TEST_CASE("every row of the Wilson table gives each of several sources what it gives alone, also zero and NaN",
           "[operators][wilson_sources]") {
     for (const Backend backend : backends()) {
         const bool on_gpu = backend == Backend::cuda;
         SourcesBench bench(on_gpu ? std::array<int, 4>{8, 8, 4, 6} : std::array<int, 4>{2, 4, 4, 6}, backend);
-        if (on_gpu) // tiles in another order
+        if (on_gpu) // take tiles in another order
             bench.device.set_cache_bytes(40000);
         size_t turn = 0;
         const reference::Gauge gauge = links_on(bench.lattice);
@@ -127,7 +127,7 @@ TEST_CASE("every row of the Wilson table on several sources: each as alone, one 
                         const int parity = variant % 2, sign = variant < 2 ? 1 : -1;
                         const Case of{row, links, variant % 3 == 0 ? &term : nullptr, end, sign, parity, in_cg};
                         std::vector<SourcesBench::WilsonSolutions> alone;
-                        // Each case with one of these, in turn, or with all.
+                        // Each case with one of these numbers of sources, in turn, or with all.
                         const int each[] = {5, 2, 3}, one = each[turn++ % 3];
                         for (int k = 0; k < (long_tests() ? 5 : one); ++k)
                             alone.push_back(bench.launch(of, {k}, {}));
@@ -167,7 +167,7 @@ TEST_CASE("every row of the Wilson table on several sources: each as alone, one 
     }
 }
 
-TEST_CASE("conjugate gradients of several Wilson sources in lock-step: iterates as alone",
+TEST_CASE("conjugate gradients of several Wilson sources in lock-step have the iterates of each alone",
           "[operators][wilson_sources]") {
     constexpr int steps = 4;
     for (const Backend backend : backends())
@@ -203,7 +203,7 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step: iterates 
                     residuals.push_back(bench.download(r[k], 0));
                 return std::make_pair(residuals, cg.to_host());
             };
-            for (const int count : {2, 5, 3}) { // room for more and for fewer
+            for (const int count : {2, 5, 3}) { // more sources than before, then fewer
                 const auto all = run({starts.begin(), starts.begin() + count});
                 for (int k = 0; k < count; ++k) {
                     const auto alone = run({starts[k]});
@@ -213,16 +213,15 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step: iterates 
                     CHECK(same_number(all.second[k].rr, alone.second[0].rr, allowed(sum_rounding, p)));
                 }
             }
-            // What there is no room for is refused, by number.
+            // The operator refuses more sources than it has room for, by number.
             const auto other = std::make_shared<const WilsonMatrix>(bench.device, bench.geometry, 0,
                                                                     OperatorSpec{p, p, 12}, links, 0.12);
             const SpinorField in = bench.upload_all({starts[0], starts[1]}, 0, p),
                               out = other->vectors(bench.device, "test", 2);
             HalfCall half;
             half.in = in, half.out = out;
-            CHECK(thrown_by([&] { WilsonNormal(other).first_half(bench.device, half); }) ==
-                  "Wilson operator: 2 sources at once, but it has memory for 1. Allocate the fields between "
-                  "its halves for as many (NormalOperator::between)");
+            CHECK(has(thrown_by([&] { WilsonNormal(other).apply_half(bench.device, half, Epilogue::plain); }),
+                      "2 sources at once"));
         }
 }
 
@@ -261,9 +260,9 @@ constexpr int ways[] = {MILCGPU_TOGETHER_AUTO, MILCGPU_BLOCK, MILCGPU_LOCK_STEP,
 
 } // namespace
 
-TEST_CASE("solves for several Wilson sources: true residuals by the reference, steps as alone, fewer in a block",
+TEST_CASE("several Wilson sources reach their tolerance by the reference's residual, in the steps of each alone",
           "[operators][wilson_sources]") {
-    // Steps in lock-step over those alone, as measured.
+    // Steps in lock-step relative to steps of each alone, as measured.
     constexpr double more_steps = 1 + times_measured * 0.02;
     const reference::Lattice lattice{{4, 4, 2, 6}};
     for (const Backend backend : backends())
@@ -287,7 +286,7 @@ TEST_CASE("solves for several Wilson sources: true residuals by the reference, s
                     for (const int together : ways) {
                         if (count == 18 && (together == MILCGPU_LOCK_STEP || together == MILCGPU_ONE_BY_ONE) &&
                             !long_tests())
-                            continue; // as three are
+                            continue; // three sources cover it
                         w.spec.method = MILCGPU_WILSON_CG;
                         const Solved s = solve_all(w, how, together, b);
                         CAPTURE(name(backend), clover, sloppy, count, together, milcgpu_last_error());
@@ -306,7 +305,7 @@ TEST_CASE("solves for several Wilson sources: true residuals by the reference, s
                         CHECK(steps[MILCGPU_BLOCK] < steps[MILCGPU_LOCK_STEP]);
                     }
                 }
-            w.spec.method = MILCGPU_WILSON_BICGSTAB; // one by one
+            w.spec.method = MILCGPU_WILSON_BICGSTAB; // solves one by one
             const WilsonField b = reference::random_wilson_field(lattice, 90);
             for (const int together : {int(MILCGPU_TOGETHER_AUTO), int(MILCGPU_ONE_BY_ONE)}) {
                 const Solved s = solve_all(w, solve_spec(0, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE), together, {b, b});
@@ -336,19 +335,19 @@ TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit do not 
             const Solved s = solve_all(w, how, together, b);
             CAPTURE(name(backend), together, milcgpu_last_error());
             CHECK(s.status == MILCGPU_NAN_OR_INF);
-            CHECK(std::string(milcgpu_last_error()).find("source 2: ") != std::string::npos);
+            CHECK(last_error_says("source 2: "));
             CHECK(s.reports[0].status == MILCGPU_OK);
             CHECK(residual_of(w, b[0], s.x[0]) < 1e-9);
             const std::vector<double> nothing(s.x[1].size(), 0.0);
             CHECK(s.reports[1].status == MILCGPU_OK);
             CHECK(s.x[1] == nothing);
             CHECK(s.reports[2].status == MILCGPU_NAN_OR_INF);
-            CHECK(std::string(s.reports[2].message).find("spin 1: site") != std::string::npos);
+            CHECK(has(s.reports[2].message, "spin 1: site"));
             CHECK(s.x[2] == nothing); // untouched
             CHECK(s.reports[3].status == MILCGPU_NOT_CONVERGED);
             CHECK(std::fabs(s.reports[3].true_residual - residual_of(w, b[3], s.x[3])) < times_measured * 1e-15);
         }
-        // What is refused, in words.
+        // Refusals.
         how.source_max_iterations = nullptr;
         const auto says = [&](int together, int n, milcgpu_status expected, const char *words) {
             auto source = reference::field_to_milc<double>(lattice, b[0], 1), x = source;
@@ -356,14 +355,14 @@ TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit do not 
             CAPTURE(words, milcgpu_last_error());
             CHECK(milcgpu_wilson_solve_sources(w.wilson, &w.spec, &how, together, n, from.data(), to.data(), nullptr) ==
                   expected);
-            CHECK(std::string(milcgpu_last_error()).find(words) != std::string::npos);
+            CHECK(last_error_says(words));
             CHECK(x == source);
         };
         says(4, 2, MILCGPU_BAD_ARGUMENT, "together is 4");
-        says(MILCGPU_BLOCK, -1, MILCGPU_BAD_ARGUMENT, "n, the number of sources, is -1");
+        says(MILCGPU_BLOCK, -1, MILCGPU_BAD_ARGUMENT, "is -1");
         w.spec.method = MILCGPU_WILSON_BICGSTAB;
         for (const int together : {int(MILCGPU_BLOCK), int(MILCGPU_LOCK_STEP)})
-            says(together, 2, MILCGPU_BAD_ARGUMENT, "BiCGstab takes one source at a time");
+            says(together, 2, MILCGPU_BAD_ARGUMENT, "BiCGstab");
         w.spec.method = MILCGPU_WILSON_CG;
         how.mass = 0.1;
         says(MILCGPU_BLOCK, 2, MILCGPU_BAD_ARGUMENT, "how->mass must be 0");
@@ -375,7 +374,8 @@ TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit do not 
     }
 }
 
-TEST_CASE("the plan of Wilson solves is what they take, and NO_MEMORY names it", "[operators][wilson_sources][api]") {
+TEST_CASE("the plan of Wilson solves is the memory that they take, and NO_MEMORY names it",
+          "[operators][wilson_sources][api]") {
     const reference::Lattice lattice{{4, 4, 6, 8}};
     const WilsonField b = reference::random_wilson_field(lattice, 99);
     for (const Backend backend : backends())
@@ -394,9 +394,8 @@ TEST_CASE("the plan of Wilson solves is what they take, and NO_MEMORY names it",
                         const std::vector<WilsonField> all(count, b);
                         device.set_memory_limit(links + 65536);
                         CHECK(solve_all(w, how, MILCGPU_LOCK_STEP + (count == 1), all).status == MILCGPU_NO_MEMORY);
-                        CHECK(std::string(milcgpu_last_error()).find("a solve of Wilson fermions needs") !=
-                              std::string::npos);
-                        CHECK(std::string(milcgpu_last_error()).find("MiB free") != std::string::npos);
+                        CHECK(last_error_says("a solve of Wilson fermions needs"));
+                        CHECK(last_error_says("MiB free"));
                         device.set_memory_limit(0);
                         REQUIRE(solve_all(w, how, MILCGPU_LOCK_STEP + (count == 1), all).status == MILCGPU_OK);
                         const Precision p = static_cast<Precision>(sloppy - 1);

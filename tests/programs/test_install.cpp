@@ -358,7 +358,7 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     write(own, "a file");
     const Said refused = tests::install(own, MILCGPU_VERSION);
     CHECK(refused.status != 0);
-    CHECK(refused.says("cannot be made"));
+    CHECK(refused.says("cannot be created"));
 }
 
 TEST_CASE("install: make install takes what is built, and builds nothing", "[install]") {

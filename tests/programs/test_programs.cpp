@@ -1,5 +1,5 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
-#include "examples/lattice_file.h"
+#include "examples/lib/lattice_file.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/host/lime.h"
 #include "tests/program_support.h"
@@ -7,6 +7,7 @@
 #include "tests/source_text.h"
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <sys/stat.h>
 
 using tests::Folder;
@@ -80,6 +81,53 @@ TEST_CASE("programs: make_lattice has the bytes of one rank, and no rank has the
     INFO(little.output);
     CHECK(little.status == 0);
     CHECK(std::filesystem::file_size(file) == 96 + 288 * 16 * 16 * 16 * 64);
+}
+
+TEST_CASE("programs: check_lattice says in its last line whether a file is right, on one rank and four",
+          "[lattice_file][ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string file = folder.path.string() + "/lat", bad = folder.path.string() + "/bad";
+    const auto last_line = [](const Run &r) {
+        const size_t end = r.output.size() - 1, before = r.output.rfind('\n', end - 1);
+        return r.output.substr(before + 1, end - before - 1);
+    };
+    for (const std::string format : {"milc", "nersc"}) {
+        INFO(format);
+        const Run made = run("make_lattice --size 8 4 4 8 --sweeps 2 --format " + format + " --out " + file);
+        REQUIRE(made.status == 0);
+        const Run one = run("check_lattice " + file), four = run("check_lattice " + file, "2 1 1 2", 4);
+        CHECK(one.status == 0);
+        CHECK(last_line(one) == "right");
+        CHECK(four.output == one.output);
+        const std::string plaquette = made.output.substr(made.output.find("final plaquette ") + 16, 10);
+        CHECK(one.count("\nplaquette       " + plaquette + " (") == 1);
+        std::string bytes = tests::text_of(file);
+        const size_t middle = bytes.size() - 288 * 8 * 4 * 4 * 4;
+        bytes[middle] = char(bytes[middle] ^ 1);
+        std::ofstream(bad) << bytes;
+        const Run wrong = run("check_lattice " + bad);
+        INFO(wrong.output);
+        CHECK(wrong.status == 1);
+        CHECK(last_line(wrong).rfind("WRONG: ", 0) == 0);
+        CHECK(wrong.count("checksum") == 1);
+    }
+    std::string bytes = tests::text_of(file);
+    const size_t at = bytes.find("PLAQUETTE =  ") + 13;
+    bytes[at] = bytes[at] == '9' ? '8' : '9';
+    std::ofstream(bad) << bytes;
+    const Run wrong = run("check_lattice " + bad, "2 1 1 2", 4);
+    CHECK(wrong.status == 1);
+    CHECK(wrong.count("\nWRONG: ") == 1);
+    CHECK(wrong.count("the plaquette of the links is 0.") == 1);
+    // Links outside of SU(3), with the checksum of such links.
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    reference::Gauge links = reference::random_gauge(lattice, 3);
+    links[17] = -1.0 * links[17];
+    examples::write_milc_gauge(bad, lattice, links);
+    const Run sign = run("check_lattice " + bad);
+    CHECK(sign.status == 1);
+    CHECK(sign.count("WRONG: " + bad + ": the link at x y z t = 0 1 0 0 in direction y is not in SU(3)") == 1);
 }
 
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
@@ -180,13 +228,13 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(sweep.status == 0);
     CHECK(sweep.count("\nrun 3 of 3: four threads a site\n") == 1);
     CHECK(sweep.count("\ndense: skipped, its operations have more than one launch\n") == 1);
-    CHECK(sweep.count(" launch shapes gain more than the noise over those of the tables\n") == 1);
-    refused("--sweep --csv " + csv, "--sweep tries blocks of its own and writes no table");
+    CHECK(sweep.count(" launch shapes beat the tables' shapes ") == 1);
+    refused("--sweep --csv " + csv, "--sweep chooses its own blocks and writes no table: omit --csv");
 
     refused("--compare /nowhere/csv", "--compare: /nowhere/csv is not a table of this program");
-    refused("--compare /dev/zero", "--compare: /dev/zero is no table");
+    refused("--compare /dev/zero", "--compare: /dev/zero is not a table of this program");
     std::ofstream(old) << "kind,what\n";
-    refused("--compare " + old, "--compare: " + old + " is no table");
+    refused("--compare " + old, "--compare: " + old + " is not a table of this program");
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us,sites,card,date\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
@@ -375,8 +423,8 @@ TEST_CASE("programs: each has --help and --version, knows the options of the doc
             for (const std::string &line : tests::code_of(page))
                 code.push_back(line);
     size_t in_docs = 0;
-    for (const std::string name : {"bench", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
-                                   "multimass", "rhmc", "solve", "sources", "spectrum"}) {
+    for (const std::string name : {"bench", "check_lattice", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels",
+                                   "make_lattice", "multimass", "rhmc", "solve", "sources", "spectrum"}) {
         const Run version = run(name + " --version");
         CHECK(version.output == name + ", milcgpu " MILCGPU_VERSION "\n");
         CHECK(version.status == 0);
@@ -477,12 +525,12 @@ TEST_CASE("programs: a bad value of an option is refused before any work", "[pro
     refused("rhmc --poles 13", "--poles: '13' must be a whole number from 2 to 12");
     refused("flow --integrator euler", "--integrator: 'euler' must be one of luscher, ck, ");
     refused("flow --stop -0.5", "--stop: '-0.5' must be a number from 0 to 1e+06, or -1");
-    refused("flow --stop 1000 --step 0.001 --most-steps 10", "--stop exceeds --most-steps times --step: raise --most-steps or --step");
+    refused("flow --stop 1000 --step 0.001 --most-steps 10",
+            "--stop exceeds --most-steps times --step: raise --most-steps or --step");
     refused("gemm_ladder --size 255", "--size: '255' must be a whole number from 256 ");
 }
 
-TEST_CASE("programs: files that are no lattices, and memory that is short, are refused before any work",
-          "[programs]") {
+TEST_CASE("programs: files that are no lattices, and memory that is short, are refused before any work", "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string path = folder.path.string(), good = path + "/good", bad = path + "/bad", odd = path + "/odd";

@@ -1,7 +1,7 @@
 // The program spectrum: its correlators against propagators of the reference, free quarks, MILC's ks_spectrum, and
 // gauge transformations; and the numbers that it makes of them.
-#include "examples/effective_mass.h"
-#include "examples/heatbath.h"
+#include "examples/lib/effective_mass.h"
+#include "examples/lib/heatbath.h"
 #include "tests/program_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/mesons.h"

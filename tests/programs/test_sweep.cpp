@@ -1,6 +1,6 @@
 // What `bench --sweep` says of planted times.
+#include "examples/bench/sweep.h"
 #include "tests/catch.h"
-#include "examples/sweep.h"
 
 using examples::Operation;
 using examples::Sweep;

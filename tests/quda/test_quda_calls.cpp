@@ -1,8 +1,8 @@
 // Programs in C that call libquda.so as MILC of each generation does (tests/quda_calls).
 #include "tests/install_support.h"
 
-// MILC multiplies num_iters by the number of sources, or not: its total is the same.
-TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it", "[quda_calls]") {
+// MILC multiplies num_iters by the number of sources in one generation and not in the other; its total is the same.
+TEST_CASE("quda_calls: libquda.so serves a MILC with deflation and an older one", "[quda_calls]") {
     const tests::Folder folder;
     const std::string library = tests::build_folder().string(), program = (folder.path / "program").string();
     std::string totals[2];
@@ -27,7 +27,7 @@ TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it"
         CHECK(child.output.substr(0, deflation).find("source 2 of 2") == std::string::npos);
         CHECK(child.count("eigensolveQuda: the lowest eigenvectors of one parity are built") == 1);
         CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes here, and struct_size is 8") == 1);
-        // Files: each is written once, for the links that it is for.
+        // Each file is written once, for its own links.
         CHECK(child.count("the eigenvectors are in eigA, those of the links without a twist and with eps_naik 0") == 1);
         CHECK(child.count("the eigenvectors are in eigC") == 1);
         CHECK(child.count("the eigenvectors are in ") == 2);
@@ -36,6 +36,12 @@ TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it"
         CHECK(child.count("no eigenvectors were written into eigB: no solve without a twist and with eps_naik 0 was "
                           "deflated") == 1);
         CHECK(child.count("no eigenvectors were written into ") == 1);
+        // The table at the start names what these switches of MILC's do not reach.
+        const auto row = [](std::string routine) { return "milcgpu: " + routine.append(24 - routine.size(), ' ') + " -"; };
+        for (const char *routine : {"f_meas_current", "mat_invert", "relax", "load_hyp_links"})
+            CHECK(child.count(row(routine) + std::string(13, ' ') + "MILC's own: these switches do not reach it") == 1);
+        for (const char *routine : {"run_gradient_flow", "eo_fermion_force", "bicgilu_cl_field"})
+            CHECK(child.count(row(routine)) == 0);
     }
     CHECK(totals[0] == totals[1]);
 }

@@ -1,5 +1,5 @@
 // Solves with the clover matrix by the interface that MILC's WANT_CL_BCG_GPU calls, against tests/reference. Each test
-// runs in a program of its own, because one program has one lattice and one precision there.
+// runs in its own program, because a program has one lattice and one precision.
 #include "milc_glue/api/plugin.h"
 #include "tests/quda_support.h"
 #include "tests/reference/wilson.h"
@@ -38,7 +38,7 @@ template <class Real> struct Program {
     static WilsonField field(const Field &f) {
         return reference::field_from_milc<reference::WilsonVector>(lattice, f.data(), 1);
     }
-    // M by the reference, MILC's.
+    // The reference's M in MILC's layout.
     WilsonField matrix(const WilsonField &f) const {
         return reference::wilson_matrix(lattice, gauge, reference::clover_term(lattice, gauge, coefficient), hopping, f,
                                         1);
@@ -66,7 +66,7 @@ template <class Real> struct Program {
 
 template <class Real> void solves() {
     Program<Real> p;
-    // A solution that is rounded to single precision has a residual of its own.
+    // Rounding a solution to single precision adds a residual.
     const double rounding = p.precision == 1 ? 1e-6 : 0;
     for (const double coefficient : {cku0, 0.0, -0.1})
         for (const int mixed : {0, 1, 2}) {
@@ -74,7 +74,7 @@ template <class Real> void solves() {
             p.invert(p.tolerance, 0, 1000, mixed);
             CAPTURE(coefficient, mixed, p.residual, p.off());
             CHECK(p.residual <= p.tolerance);
-            CHECK(p.off() <= p.tolerance + rounding); // the right side of the even system is no smaller than b / sqrt 2
+            CHECK(p.off() <= p.tolerance + rounding); // the source of the even system is at least b / sqrt 2
             CHECK(p.fermilab == 1);
             CHECK(p.iterations > 5);
             CHECK(p.iterations < 60);
@@ -84,27 +84,28 @@ template <class Real> void solves() {
     p.invert(0, 10 * p.tolerance);
     CHECK(p.fermilab <= 10 * p.tolerance);
     CHECK(p.off() < 100 * p.tolerance);
-    // New links at the same address, found by their content.
+    // New links at the same address, which the plugin finds by their content.
     p.gauge = reference::near_unit_gauge(lattice, 0.2, 403);
     p.links = reference::links_to_milc<Real>(lattice, p.gauge);
     p.invert(p.tolerance);
     CHECK(p.off() <= p.tolerance + rounding);
-    // At the limit.
+    // Stopped at the iteration limit.
     p.invert(p.tolerance, 0, 3);
     CHECK(p.iterations == 3);
     CHECK(p.residual > p.tolerance);
     CHECK(p.off() < 1);
-    // After errors: memory that is short for once; a device that is lost, once a program.
+    // After errors: memory that is short once, and a lost device, which a program has once.
     p.invert(p.tolerance);
     const auto expected = p.solution;
     for (const int fault : {MILCGPU_FAULT_ALLOCATION, MILCGPU_FAULT_DEVICE_LOST}) {
-        p.coefficient = fault == MILCGPU_FAULT_ALLOCATION ? cku0 / 2 : cku0; // something is to be made
+        // Another coefficient, so that the call allocates.
+        p.coefficient = fault == MILCGPU_FAULT_ALLOCATION ? cku0 / 2 : cku0;
         milcgpu_plugin_inject_fault(fault);
         p.invert(p.tolerance);
         CAPTURE(fault);
         CHECK(p.off() <= p.tolerance + rounding);
     }
-    // The host backend has done the last one; |M^-1| is below 10.
+    // The host backend did the last solve; |M^-1| is below 10.
     CHECK(reference::relative_difference(p.field(p.solution), p.field(expected)) < 20 * p.tolerance);
 }
 
@@ -139,14 +140,11 @@ template <class Real> void refusals() {
 
 } // namespace
 
-TEST_CASE("quda_compat: solves with the clover matrix", "[quda][operators]") {
-    CHECK(alone("'[quda_clover_double]'") == 0);
-    CHECK(alone("'[quda_clover_single]'") == 0);
+TEST_CASE("quda_compat: solves with the clover matrix are right", "[quda][operators][quda_clover]") {
+    in_each_precision("'[quda_clover]'", [](auto real) { solves<decltype(real)>(); });
 }
-TEST_CASE("quda_compat alone: clover, double", "[.][quda_clover_double]") { solves<double>(); }
-TEST_CASE("quda_compat alone: clover, single", "[.][quda_clover_single]") { solves<float>(); }
 
-TEST_CASE("quda_compat: what clover solves refuse", "[quda][operators][errors]") {
+TEST_CASE("quda_compat: clover solves refuse bad input", "[quda][operators][errors]") {
     CHECK(alone("'[quda_clover_refusals]'") == 0);
     const Run cut = run("", "", self() + " '[quda_clover_cut]'");
     INFO(cut.output);

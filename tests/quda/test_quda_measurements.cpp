@@ -1,5 +1,5 @@
-// Measurements by the interface that MILC's own GPU switches call, against tests/reference. Each test runs in a program
-// of its own, because one program has one lattice and one precision there.
+// Measurements by the interface that MILC's own GPU switches call, against tests/reference. Each test runs in its own
+// program, because a program has one lattice and one precision.
 #include "milc_glue/api/plugin.h"
 #include "tests/mesons_support.h"
 #include "tests/quda_support.h"
@@ -64,7 +64,7 @@ template <class Real> void shifts_and_operators() {
             CHECK(p.off(p.to, reference::shift(lattice, p.phased(odd), dir, static_cast<ShiftWay>(sym - 1), p.quark)) <=
                   p.tolerance);
         }
-    // Links that change at the same address.
+    // Other links at the same address.
     for (const Origin &origin : {odd, even}) {
         links = p.milc(p.phased(origin));
         for (int spin = 0; spin < 16; spin += 3)
@@ -77,7 +77,7 @@ template <class Real> void shifts_and_operators() {
                       p.tolerance);
             }
     }
-    // Without an origin coordinates count from 0, which is the same where it is even. In place.
+    // Without an origin coordinates count from 0, which gives the same if the origin is even. In place.
     auto field = p.from;
     qudaSpinTaste(precision, precision, links.data(), field.data(), field.data(), 5, 8, 0);
     CHECK(p.off(field, reference::spin_taste(lattice, p.phased(even), even, 5, 8, p.quark)) <= p.tolerance);
@@ -107,7 +107,7 @@ template <class Real> void shifts_and_operators() {
     milcgpu_quda_origin(Origin{0, 0, 2, 0}.data());
     qudaSpinTaste(precision, precision, links.data(), p.from.data(), p.to.data(), 1, 0, 0);
     CHECK(p.all_nan(p.to));
-    // The plugin goes on as before.
+    // The plugin still works.
     qudaShift(precision, precision, links.data(), p.from.data(), p.to.data(), 2, 3, 1);
     CHECK(p.off(p.to, reference::shift(lattice, p.phased(even), 2, ShiftWay::symmetric, p.quark)) <= p.tolerance);
     CHECK(milcgpu_plugin_active() == 1);
@@ -115,7 +115,7 @@ template <class Real> void shifts_and_operators() {
 
 template <class Real> void smearing() {
     Program<Real> p;
-    const auto links = p.milc(p.phased(odd)); // phases do not matter
+    const auto links = p.milc(p.phased(odd)); // the result does not depend on phases
     auto field = p.from;
     p.smear(nullptr, field, 0);
     CHECK(p.all_nan(field)); // there are no products yet
@@ -123,21 +123,21 @@ template <class Real> void smearing() {
         field = p.from;
         p.smear(links.data(), field, 1, slice);
         CHECK(p.off(field, p.smeared(p.bare, p.quark, slice)) <= p.tolerance);
-        // Links that are not looked at, whatever they are.
+        // Without new products the call ignores the links, whatever they are.
         for (const void *given : {static_cast<const void *>(nullptr), static_cast<const void *>("nothing")}) {
             auto again = p.from;
             p.smear(given, again, 0, slice);
             CHECK(again == field);
         }
     }
-    // Of other links at another address, and of other links at the same one.
+    // New products of links at another address, then of other links at the same address.
     const Gauge second_gauge = p.rounded(links_for(lattice, 305));
     auto second = p.milc(second_gauge);
     field = p.from;
     p.smear(second.data(), field, 1);
     CHECK(p.off(field, p.smeared(second_gauge, p.quark)) <= p.tolerance);
     field = p.from;
-    p.smear(links.data(), field, 0); // those of the last call with 1
+    p.smear(links.data(), field, 0); // uses the links of the last call with 1
     CHECK(p.off(field, p.smeared(second_gauge, p.quark)) <= p.tolerance);
     second = links;
     field = p.from;
@@ -150,7 +150,7 @@ template <class Real> void smearing() {
     field = p.from;
     p.smear(links.data(), field, 1, -1, 0);
     CHECK(field == p.from);
-    // What is lost with a device, which happens once a program, comes back from the address of the call alone.
+    // Products that are lost with the device, which a program loses once, are recomputed from this call's links.
     field = p.from;
     p.smear(links.data(), field, 1);
     milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
@@ -196,7 +196,7 @@ template <class Real> void contractions() {
             letters[mu] = " OEB"[types[4 * k + mu]];
         for (const auto &z : reference::slice_sums(lattice, p.quark, p.other,
                                                    {modes[4 * k], modes[4 * k + 1], modes[4 * k + 2]}, letters, origin))
-            wanted.push_back(z + reference::Complex(0.5, -2)); // it is added to
+            wanted.push_back(z + reference::Complex(0.5, -2)); // the call adds to the output
     }
     CHECK(correlators_apart(sums, wanted, {p.quark}, {p.other}) <= times_measured * 1.7e-17);
     CHECK(arguments.flops == 26.0 * n * lattice.volume());
@@ -213,7 +213,7 @@ template <class Real> void contractions() {
     refused(origin[2], 2);
     refused(origin[0], -1);
     refused(p.from[3], Real(NAN));
-    arguments.n_mom = 0; // how many there are is not known
+    arguments.n_mom = 0; // the number of momenta is not known
     const auto before = sums;
     qudaContractFT(p.precision, &arguments, p.from.data(), p.to.data(), reinterpret_cast<double *>(sums.data()));
     CHECK(std::memcmp(sums.data(), before.data(), sums.size() * sizeof sums[0]) == 0);
@@ -221,33 +221,21 @@ template <class Real> void contractions() {
 
 } // namespace
 
-TEST_CASE("quda_compat: shifts and spin-taste operators", "[quda][measurements]") {
-    CHECK(alone("'[quda_operators_double]'") == 0);
-    CHECK(alone("'[quda_operators_single]'") == 0);
-}
-TEST_CASE("quda_compat alone: shifts and spin-taste operators, double", "[.][quda_operators_double]") {
-    shifts_and_operators<double>();
-}
-TEST_CASE("quda_compat alone: shifts and spin-taste operators, single", "[.][quda_operators_single]") {
-    shifts_and_operators<float>();
+TEST_CASE("quda_compat: shifts and spin-taste operators are right", "[quda][measurements][quda_operators]") {
+    in_each_precision("'[quda_operators]'", [](auto real) { shifts_and_operators<decltype(real)>(); });
 }
 
-TEST_CASE("quda_compat: two-link smearing, and whose products it takes", "[quda][measurements]") {
-    CHECK(alone("'[quda_smearing_double]'") == 0);
-    CHECK(alone("'[quda_smearing_single]'") == 0);
+TEST_CASE("quda_compat: two-link smearing is right, and uses the products of the right links",
+          "[quda][measurements][quda_smearing]") {
+    in_each_precision("'[quda_smearing]'", [](auto real) { smearing<decltype(real)>(); });
 }
-TEST_CASE("quda_compat alone: smearing, double", "[.][quda_smearing_double]") { smearing<double>(); }
-TEST_CASE("quda_compat alone: smearing, single", "[.][quda_smearing_single]") { smearing<float>(); }
 
-TEST_CASE("quda_compat: contractions", "[quda][measurements]") {
-    CHECK(alone("'[quda_contractions_double]'") == 0);
-    CHECK(alone("'[quda_contractions_single]'") == 0);
+TEST_CASE("quda_compat: contractions are right", "[quda][measurements][quda_contractions]") {
+    in_each_precision("'[quda_contractions]'", [](auto real) { contractions<decltype(real)>(); });
 }
-TEST_CASE("quda_compat alone: contractions, double", "[.][quda_contractions_double]") { contractions<double>(); }
-TEST_CASE("quda_compat alone: contractions, single", "[.][quda_contractions_single]") { contractions<float>(); }
 
-TEST_CASE("quda_compat: an operator without its origin is said once", "[quda][measurements]") {
-    const Run child = run("", "", self() + " '[quda_operators_double]'");
+TEST_CASE("quda_compat: an operator without its origin is logged once", "[quda][measurements]") {
+    const Run child = run("QUDA_TEST_PRECISION=2", "", self() + " '[quda_operators]'");
     CHECK(child.status == 0);
     CHECK(child.count("milcgpu: qudaSpinTaste: no origin is given") == 1);
 }

@@ -1,6 +1,5 @@
-/* The calls of MILC's own GPU switches, as a MILC makes them that has deflation (2025 and later; -DSINCE_2025: its
- * get_fm_links takes an index), and as one before. tests/quda/test_quda_compat.cpp compiles it in both ways, and reads what
- * it says. */
+/* Calls MILC's own GPU switches like a MILC with deflation (2025 and later; -DSINCE_2025: its get_fm_links takes an
+ * index) and like an older one. tests/quda/test_quda_calls.cpp compiles it both ways and reads its output. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ static void expect(int right, const char *what) {
     }
 }
 
-/* As MILC counts for its total_iters. */
+/* Counts as MILC does for its total_iters. */
 static int total(void) {
 #ifdef SINCE_2025
     return SOURCES * iterations;
@@ -44,7 +43,7 @@ static int total(void) {
 #endif
 }
 
-/* All that MILC sets, and where it sets it. */
+/* All members that MILC sets, with its values. */
 static QudaEigensolverArgs_t deflation(int vectors) {
     QudaEigensolverArgs_t args;
     memset(&args, 0x7f, sizeof args);
@@ -65,14 +64,14 @@ static QudaEigensolverArgs_t deflation(int vectors) {
     args.use_norm_op = args.use_dagger = args.compute_gamma5 = args.compute_svd = args.arpack_check = args.partfile =
         args.io_parity_inflate = QUDA_BOOLEAN_FALSE;
     strcpy(args.vec_infile, "");
-    memset(args.vec_outfile, 'f', 511); /* MILC copies names of any length that it has: 256 */
+    memset(args.vec_outfile, 'f', 511); /* MILC copies names of any length; its own have 256 */
     args.vec_outfile[511] = 0;
     return args;
 }
 
 static imp_ferm_links_t *fn; /* MILC's routines have it as an argument */
 
-/* A deflated solve with links f that names a file to write, and one to read. */
+/* A deflated solve with links f that names a file to write and a file to read. */
 static void solve_for_file(const double *f, double eps_naik, double twist, const char *to, const char *from,
                            int deflate) {
     QudaInvertArgs_t args;
@@ -89,7 +88,7 @@ static void solve_for_file(const double *f, double eps_naik, double twist, const
     expect(residual < 1e-8 && iterations > 0, "a solve that names a file");
 }
 
-/* MILC names the file in all calls, those of other links and of later lattices, too. */
+/* MILC names the file in all calls, also for other links and later lattices. */
 static void files(void) {
     static double other[3][72 * SITES];
     int i, k;
@@ -100,14 +99,14 @@ static void files(void) {
     puts("files:");
     fflush(stdout);
     solve_for_file(other[0], 0, 0.3, "eigA", "", 1);
-    solve_for_file(other[0], 0, 0, "eigA", "", 0); /* MILC of 2025 says so, but the links have the twist still */
+    solve_for_file(other[0], 0, 0, "eigA", "", 0); /* MILC of 2025 says 0, but the links still have the twist */
     solve_for_file(other[1], -0.2, 0, "eigA", "", 1);
     solve_for_file(fat, 0, 0, "eigA", "", 1);
-    solve_for_file(other[2], 0, 0, "eigA", "", 1); /* a second lattice, which says 'forget' */
+    solve_for_file(other[2], 0, 0, "eigA", "", 1); /* a second lattice, with the word 'forget' */
     solve_for_file(fat, 0, 0, "eigB", "", 0);
     qudaCleanUpDeflationSpace();
     solve_for_file(fat, 0, 0, "", "eigA", 1);
-    solve_for_file(fat, 0, 0, "eigC", "", 1); /* of vectors that are there already */
+    solve_for_file(fat, 0, 0, "eigC", "", 1); /* writes vectors that exist already */
 }
 
 static void refused(const char *what) {
@@ -157,7 +156,7 @@ int main(void) {
     qudaInvertDeflatable(2, 2, 0.1, args, none, 1e-10, 0, fat, lng, b[0], x[0], &residual, &relative, &iterations);
     expect(residual < 1e-10 && iterations > 0, "qudaInvertDeflatable without eigenvectors");
 
-    /* The second source's solution is known. */
+    /* The solution of the second source is known. */
     qudaInvert(2, 2, 0.1, args, 1e-11, 0, fat, lng, b[1], x[1], &residual, &relative, &iterations);
     memset(x[0], 0, sizeof x[0]);
     args.max_iter = 3;
@@ -165,7 +164,7 @@ int main(void) {
     expect(residual > 1e-10, "a source that does not converge");
     args.max_iter = 500;
 
-    /* NaN does not hide behind the other source. */
+    /* The other source does not hide NaN. */
     b[0][0] = NAN;
     memset(x, 0, sizeof x);
     qudaInvertMsrc(2, 2, 0.1, args, 1e-10, 0, fat, lng, sources, solutions, &residual, &relative, &iterations, SOURCES);

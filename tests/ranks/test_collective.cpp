@@ -1,8 +1,8 @@
-// Decisions that all ranks of a job take alike, with ranks as threads.
+// Decisions that all ranks of a job take together, with ranks as threads.
 #include "milc_glue/api/context.h"
 #include "milc_glue/residency/gauge_owner.h"
 #include "milc_glue/residency/link_cache.h"
-#include "milc_glue/residency/precision.h"
+#include "milc_glue/residency/policy.h"
 #include "milc_glue/routines/rank_start.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
@@ -17,9 +17,9 @@ namespace {
 using namespace milcgpu;
 using tests::Ending;
 
-constexpr double long_limit = 60; // of waits that do not come to their end in these tests
+constexpr double long_limit = 60; // for waits that must not reach their end in these tests
 
-// `work` with the agreement of every rank.
+// Runs `work` on every rank with its part of the agreement.
 std::vector<Ending> agreeing(int size, const std::function<void(Collective &, Ending &)> &work,
                              double limit = long_limit) {
     tests::Mailroom room(size);
@@ -32,7 +32,7 @@ std::vector<Ending> agreeing(int size, const std::function<void(Collective &, En
     });
 }
 
-// The text that each rank has put together.
+// The text of each rank.
 std::vector<std::string> texts_of(const std::vector<Ending> &endings) {
     std::vector<std::string> texts;
     for (const Ending &ending : endings)
@@ -44,7 +44,7 @@ std::vector<std::string> all(int size, const std::string &text) { return std::ve
 
 } // namespace
 
-TEST_CASE("agreement: on one rank the answer is the rank's own", "[ranks][plugin]") {
+TEST_CASE("agreement: one rank alone gets its own answer", "[ranks][plugin]") {
     Collective collective;
     CHECK(collective(-3) == -3);
     CHECK(collective(true));
@@ -58,7 +58,7 @@ TEST_CASE("agreement: on one rank the answer is the rank's own", "[ranks][plugin
     CHECK((sums[0] == 1 && sums[1] == 2));
 }
 
-TEST_CASE("agreement: the most careful answer, on all ranks", "[ranks][plugin]") {
+TEST_CASE("agreement: all ranks get the most careful answer", "[ranks][plugin]") {
     for (const int size : {2, 3, 5}) {
         const auto endings = agreeing(size, [](Collective &collective, Ending &ending) {
             const int rank = collective.rank(), last = collective.size() - 1;
@@ -80,7 +80,7 @@ TEST_CASE("agreement: the most careful answer, on all ranks", "[ranks][plugin]")
     }
 }
 
-TEST_CASE("agreement: the message is from the lowest rank that has one, with the rank's number", "[ranks][plugin]") {
+TEST_CASE("agreement: ranks get the message of the lowest rank that has one, with its number", "[ranks][plugin]") {
     const auto of = [](const std::function<std::string(int)> &words) {
         return texts_of(agreeing(4, [&](Collective &collective, Ending &ending) {
             ending.text = collective.words(words(collective.rank()));
@@ -91,7 +91,7 @@ TEST_CASE("agreement: the message is from the lowest rank that has one, with the
     CHECK(of([](int rank) { return rank > 1 ? format("no %d", rank) : ""; }) == all(4, "rank 2 of 4: no 2"));
 }
 
-TEST_CASE("agreement: the worst status, with the message of the rank that has it", "[ranks][plugin]") {
+TEST_CASE("agreement: ranks get the worst status, with the message of the rank that has it", "[ranks][plugin]") {
     const auto of = [](const std::function<milcgpu_status(int)> &status) {
         return texts_of(agreeing(3, [&](Collective &collective, Ending &ending) {
             set_last_error("milcgpu_staggered_solve", format("words of %d", collective.rank()).c_str());
@@ -99,7 +99,7 @@ TEST_CASE("agreement: the worst status, with the message of the rank that has it
             ending.text = format("%s, %s", milcgpu_status_name(worst), milcgpu_last_error());
         }));
     };
-    const auto alike = of([](int) { return MILCGPU_NO_MEMORY; }); // each has said it already
+    const auto alike = of([](int) { return MILCGPU_NO_MEMORY; }); // each rank has logged it already
     for (int rank = 0; rank < 3; ++rank)
         CHECK(alike[rank] ==
               format("%s, milcgpu_staggered_solve: words of %d", milcgpu_status_name(MILCGPU_NO_MEMORY), rank));
@@ -108,8 +108,7 @@ TEST_CASE("agreement: the worst status, with the message of the rank that has it
                         milcgpu_status_name(MILCGPU_DEVICE_LOST))));
 }
 
-TEST_CASE("agreement: if one rank gives up, all leave the call, and the next call works",
-          "[ranks][plugin]") {
+TEST_CASE("agreement: if one rank gives up, all leave the call, and the next call works", "[ranks][plugin]") {
     const auto endings = agreeing(3, [](Collective &collective, Ending &ending) {
         try {
             collective(1);
@@ -119,7 +118,7 @@ TEST_CASE("agreement: if one rank gives up, all leave the call, and the next cal
                 collective(2);
         } catch (const Error &error) {
             ending.text = error.what();
-            collective.give_up("it hears of itself"); // which is nothing to say
+            collective.give_up("it hears of itself"); // which the ranks must not log
         }
         ending.text += collective.broken() ? ", broken" : "";
         collective.begin_call();
@@ -129,7 +128,8 @@ TEST_CASE("agreement: if one rank gives up, all leave the call, and the next cal
     CHECK(texts_of(endings) == std::vector<std::string>{heard, heard, ", 2"});
 }
 
-TEST_CASE("agreement: ranks in different calls get an error that says so, and cannot go on", "[ranks][plugin]") {
+TEST_CASE("agreement: ranks in different calls get an error that says so, and every later call fails",
+          "[ranks][plugin]") {
     const auto endings = agreeing(2, [](Collective &collective, Ending &ending) {
         if (collective.rank() == 1)
             collective.begin_call();
@@ -168,8 +168,8 @@ TEST_CASE("agreement: a rank may be late at the start of a call, but not inside 
 
 namespace {
 
-// For each rank two sets of links in memory of its own, and a context of its own: what ranks have in common here is
-// which set they take.
+// Each rank has its own context and two sets of links in its own memory. The ranks decide together only which set they
+// use.
 struct RankLinks {
     reference::Lattice lattice{{4, 4, 4, 4}};
     tests::Session<double> session{lattice, Backend::host, 0, 0};
@@ -181,7 +181,7 @@ struct RankLinks {
     explicit RankLinks(bool looks_at_all)
         : cache(collective, session.context, lattice.volume(), MILCGPU_DOUBLE, looks_at_all, deferred) {
         for (int s = 0; s < 2; ++s) {
-            reference::Rng rng{9}; // both sets have the same content
+            reference::Rng rng{9}; // one seed: both sets have the same content
             for (auto *links : {&fat[s], &lng[s]}) {
                 links->resize(72 * static_cast<size_t>(lattice.volume()));
                 for (double &x : *links)
@@ -189,12 +189,11 @@ struct RankLinks {
             }
         }
     }
-    // Which of the sets that were seen so far; "failed" where there is none.
+    // The number of the set that is used, in the order of first use; "failed" if there is none.
     std::string ready(int s) {
         LinkSet *set = nullptr;
         collective.begin_call();
-        const uint64_t common =
-            collective.on_all_ranks(cache.look(fat[s].data(), lng[s].data(), Mirror::Look::sample));
+        const uint64_t common = collective.on_all_ranks(cache.look(fat[s].data(), lng[s].data(), Mirror::Look::sample));
         if (cache.ready(fat[s].data(), lng[s].data(), set, common) != MILCGPU_OK)
             return "failed ";
         const auto found = std::find(seen.begin(), seen.end(), set);
@@ -221,9 +220,10 @@ std::vector<std::string> with_links(int size, bool looks_at_all,
 
 } // namespace
 
-TEST_CASE("links on ranks: all take the same set, also if only some ranks have other links", "[ranks][link_cache]") {
+TEST_CASE("links on ranks: all ranks use the same set, also if only some ranks have other links",
+          "[ranks][link_cache]") {
     for (const bool looks_at_all : {false, true}) {
-        // The second set differs on rank 1 alone, as with a twisted boundary: rank 0 must not take the first for it.
+        // The second set differs on rank 1 alone, as a twisted boundary does: rank 0 must not use the first set for it.
         const auto twisted = with_links(3, looks_at_all, [](RankLinks &links, std::string &text) {
             if (links.collective.rank() == 1)
                 for (double &x : links.fat[1])
@@ -232,7 +232,7 @@ TEST_CASE("links on ranks: all take the same set, also if only some ranks have o
                 text += links.ready(s);
         });
         CHECK(twisted == all(3, "0 1 0 1 1 0 "));
-        // Without that there is one content, and one set of it.
+        // Without that difference both have one content and share one set.
         const auto same = with_links(2, looks_at_all, [](RankLinks &links, std::string &text) {
             for (const int s : {0, 1, 0})
                 text += links.ready(s);
@@ -241,7 +241,7 @@ TEST_CASE("links on ranks: all take the same set, also if only some ranks have o
     }
 }
 
-TEST_CASE("links on ranks: an edit on one rank loads on all", "[ranks][link_cache]") {
+TEST_CASE("links on ranks: an edit on one rank loads links on all", "[ranks][link_cache]") {
     const auto edited = with_links(3, true, [](RankLinks &links, std::string &text) {
         text += links.ready(0);
         const LinkSet &set = *links.seen[0];
@@ -249,15 +249,15 @@ TEST_CASE("links on ranks: an edit on one rank loads on all", "[ranks][link_cach
         if (links.collective.rank() == 2)
             links.lng[0][5] += 1;
         text += links.ready(0);
-        text += set.used > before + 1 ? "loaded" : "not loaded"; // a slot was looked for, and kept
+        text += set.used > before + 1 ? "loaded" : "not loaded"; // the call took a slot and kept it
     });
     CHECK(edited == all(3, "0 0 loaded"));
 }
 
-TEST_CASE("links on ranks: new links in old addresses on one rank only go to one set on all", "[ranks][link_cache]") {
+TEST_CASE("links on ranks: new links at old addresses of one rank get one set on all ranks", "[ranks][link_cache]") {
     const auto reused = with_links(2, false, [](RankLinks &links, std::string &text) {
         text += links.ready(0);
-        const bool reuses = links.collective.rank() == 0; // the allocator gives rank 0 the addresses that it had
+        const bool reuses = links.collective.rank() == 0; // the allocator of rank 0 reuses addresses
         for (double &x : links.fat[reuses ? 0 : 1])
             x *= 2;
         text += links.ready(reuses ? 0 : 1);
@@ -266,10 +266,10 @@ TEST_CASE("links on ranks: new links in old addresses on one rank only go to one
     CHECK(reused == all(2, "0 1 1 "));
 }
 
-TEST_CASE("links on ranks: a sum uses the current links of its parts, also if old links had the address on one rank",
+TEST_CASE("links on ranks: a sum uses the current links of its parts, also if old links had their address on one rank",
           "[ranks][link_cache]") {
     const auto sums = with_links(2, true, [](RankLinks &links, std::string &text) {
-        text += links.ready(0); // stays, as what rank 0 had in these addresses
+        text += links.ready(0); // stays in the cache with the addresses of rank 0
         const auto done = [&](milcgpu_status status) { text += status == MILCGPU_OK ? "" : milcgpu_last_error(); };
         links.collective.begin_call();
         const int here = links.collective.rank();
@@ -277,7 +277,7 @@ TEST_CASE("links on ranks: a sum uses the current links of its parts, also if ol
         std::vector<double> fat = links.fat[0], other_fat = fat;
         for (size_t i = 0; i < fat.size(); ++i)
             fat[i] *= 2, other_fat[i] *= 3;
-        // New links, made on the device: rank 0 has the old address.
+        // New links, made on the device, at the old address of rank 0.
         LinkSet *made = links.cache.slots_for({part})[0], *of_sum = nullptr;
         const milcgpu_field new_fat = links.session.field(fat), lng = links.session.field(links.lng[0]);
         done(milcgpu_links_create(links.session.context, &new_fat, &lng, &made->handle));
@@ -307,7 +307,7 @@ TEST_CASE("links on ranks: if memory is short on one rank, all ranks drop a set"
         text += links.ready(0);
         if (links.collective.rank() == 1)
             milcgpu_fault_inject(links.session.context, MILCGPU_FAULT_ALLOCATION);
-        text += links.ready(1).find("old") == std::string::npos ? "new " : "old ";
+        text += !tests::has(links.ready(1), "old") ? "new " : "old ";
         LinkSet *first = nullptr;
         const LinkSet *kept = links.seen.back();
         links.collective.begin_call();
@@ -320,7 +320,7 @@ TEST_CASE("links on ranks: if memory is short on one rank, all ranks drop a set"
 
 namespace {
 
-// For each rank a gauge field and momenta of its own, as members of MILC's sites.
+// Each rank has its own gauge field and momenta, as members of MILC's sites.
 struct RankGauge {
     tests::Session<double> session{reference::Lattice{{4, 4, 4, 4}}, Backend::host, 0, 0};
     Collective collective;
@@ -337,7 +337,7 @@ struct RankGauge {
 
 std::vector<std::string> with_gauge(int size, const std::function<void(RankGauge &, std::string &)> &work) {
     tests::Mailroom room(size);
-    std::vector<std::unique_ptr<RankGauge>> gauges; // made here: a session has assertions
+    std::vector<std::unique_ptr<RankGauge>> gauges; // created on this thread, because a session makes assertions
     for (int rank = 0; rank < size; ++rank) {
         gauges.push_back(std::make_unique<RankGauge>());
         const milcgpu_messages table = room.table(rank);
@@ -359,7 +359,7 @@ TEST_CASE("gauge field on ranks: what MILC writes on one rank is loaded on all",
     CHECK(moved == all(3, "112 0 40 "));
 }
 
-TEST_CASE("gauge field on ranks: an old copy that was written on one rank, or cannot be copied there, is lost on all",
+TEST_CASE("gauge field on ranks: an old copy that was written or cannot be copied on one rank is lost on all",
           "[ranks][plugin][md]") {
     const auto lost = with_gauge(2, [](RankGauge &gauge, std::string &text) {
         const auto to_host = [&] {
@@ -386,10 +386,10 @@ TEST_CASE("gauge field on ranks: an old copy that was written on one rank, or ca
     CHECK(lost == all(2, "the gauge field was written on the host while the newest were on the G, not copied, copied"));
 }
 
-TEST_CASE("precision on ranks: the most careful that one of them turns to", "[ranks][plugin]") {
+TEST_CASE("precision on ranks: all use the highest that one of them needs", "[ranks][plugin]") {
     const auto endings = agreeing(2, [](Collective &collective, Ending &ending) {
         Ladder ladder(collective, policy_named("double-half"), true);
-        // On rank 1 single takes less than double, on rank 0 more.
+        // On rank 1 single moves less memory than double, on rank 0 more.
         const auto bytes = [&](const Policy &policy) {
             return size_t{100} + (policy.sloppy == MILCGPU_HALF     ? 50
                                   : policy.sloppy == MILCGPU_SINGLE ? (collective.rank() == 1 ? -10 : 10)
@@ -400,7 +400,8 @@ TEST_CASE("precision on ranks: the most careful that one of them turns to", "[ra
     CHECK(texts_of(endings) == all(2, "double"));
 }
 
-TEST_CASE("a cut that leaves the stencil its reach, with the smallest faces, X last", "[ranks][plugin]") {
+TEST_CASE("the cut gives each box the sites that the stencil needs, with the smallest faces, X last",
+          "[ranks][plugin]") {
     using Cut = std::array<int, 4>;
     const int cube[] = {24, 24, 24, 32}, long_in_t[] = {32, 32, 32, 96}, small[] = {4, 4, 4, 4}, six[] = {6, 6, 6, 6},
               flat[] = {12, 4, 4, 4};
@@ -459,7 +460,7 @@ TEST_CASE("the table at exit sums over all ranks and has the slowest rank of eac
           heading + "\"ks_congrad_parity\",4,0,2.000000,3000000000,3000000,0,0,0,1.000000,0,0,1,3,\"a 'GPU', 80 GB\","
                     "\"2026-11-26\"\n\"outside of milcgpu\",0,0,8.000000,0,0,0,0,0,0.000000,0,0,0,3,\"a 'GPU', 80 GB\","
                     "\"2026-11-26\"\n");
-    // The script of the benchmarks reads the seconds in either form.
+    // The script of the benchmarks reads both formats of seconds.
     const tests::Folder folder;
     const std::string csv = folder.path / "csv", log = folder.path / "log";
     std::ofstream(csv) << file_of(TableKind::csv);

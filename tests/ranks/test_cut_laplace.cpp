@@ -1,6 +1,6 @@
-// The gauge Laplace operator on lattices that are cut, over ranks (threads here) and emulated on one: D and M have the
-// bits of a lattice that is whole (several vectors on a GPU: within rounding), solves agree within rounding, and what
-// one rank cannot do fails on all.
+// The gauge Laplace operator on cut lattices, over ranks (threads here) and emulated on one. D and M have the bits of
+// the whole lattice (several vectors on a GPU: within rounding), solves agree within rounding, and a failure on one
+// rank fails on all.
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
@@ -22,7 +22,7 @@ struct Inputs {
     }
 };
 
-// What one rank works with.
+// The handles and fields of one rank.
 struct Bench {
     Here &here;
     milcgpu_meson_links *links = nullptr;
@@ -46,8 +46,8 @@ struct Bench {
     milcgpu_quarks results() const { return {to.data(), nullptr, 0}; }
 };
 
-// The sum over neighbours and the matrix in 3 and 4 directions, every precision and reconstruction, of one vector and
-// of several; and of vectors on the device. As one field behind the other.
+// The sum over neighbours and the matrix in 3 and 4 directions, in every precision and reconstruction, of one vector,
+// of several, and of vectors on the device; one field after the other.
 std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu::Backend backend, bool &well) {
     std::vector<double> all;
     std::vector<std::vector<double>> results;
@@ -93,8 +93,8 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
 
 TEST_CASE("Laplace on a cut lattice has the bits of the whole one, over ranks and emulated with every mask",
           "[ranks][cut][operators][laplace]") {
-    // On a whole lattice several vectors have a kernel of their own, which rounds otherwise on a GPU, and as compiled
-    // by gcc 14. Measured on an H200.
+    // On a whole lattice several vectors have their own kernel, which rounds otherwise on a GPU and if gcc 14 compiled
+    // it. Measured on an H200.
     constexpr double error_of_several[] = {4.8e-16, 2.6e-7, 3.6e-6};
     on_all_cuts<Inputs>(
         all_of_laplace, [&](const std::vector<double> &got, const std::vector<double> &expected, milcgpu::Backend) {
@@ -117,7 +117,7 @@ struct Solved {
     std::vector<milcgpu_solve_report> reports;
 };
 
-// n sources. well: all ranks end well, with the same iterations and residuals.
+// Solves for n sources. well: the solve succeeded on all ranks with equal iterations and residuals.
 Solved laplace_solved(const Inputs &inputs, const Cut &cut, milcgpu::Backend backend,
                       const milcgpu_laplace_solve_spec &spec, int n, bool &well) {
     Solved solved;
@@ -153,7 +153,7 @@ milcgpu_laplace_solve_spec laplace_spec(int directions, int precise, int sloppy,
 
 } // namespace
 
-TEST_CASE("Laplace solves over ranks: iterations and solutions of one rank, the same numbers on every rank",
+TEST_CASE("Laplace solves over ranks have the iterations and solutions of one rank, and equal numbers on all",
           "[ranks][cut][operators][laplace]") {
     const Cut cuts[] = {
         {{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, {{6, 4, 4, 6}, {2, 1, 1, 2}, 0}, {{4, 6, 4, 4}, {1, 1, 1, 1}, 13}};

@@ -1,5 +1,5 @@
-// Lattices that are cut, over ranks (threads here) and emulated on one: D bit for bit what it is on a lattice that is
-// whole, solves within rounding.
+// Cut lattices, over ranks (threads here) and emulated on one: D has the bits of the whole lattice, solves agree within
+// rounding.
 #include "gpu_kernels/halo/halo.h"
 #include "tests/cut_support.h"
 #include <cmath>
@@ -9,7 +9,7 @@ using namespace tests;
 
 namespace {
 
-// D in every precision and reconstruction, on both parities, as one field behind the other.
+// D in every precision and reconstruction, on both parities, one field after the other.
 std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backend, bool &well) {
     std::vector<milcgpu_storage> operators;
     for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
@@ -33,7 +33,7 @@ std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backe
     return all;
 }
 
-// |b - A x| / |b| with x = b, vectors in double, links as they are handed over: in single.
+// |b - A x| / |b| with x = b, with vectors in double and links as the caller passes them, in single.
 double residual_by_links_in_single(const Fields &fields, const Cut &cut, Backend backend, bool &well) {
     double found = NAN;
     const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
@@ -50,7 +50,8 @@ double residual_by_links_in_single(const Fields &fields, const Cut &cut, Backend
     return found;
 }
 
-// All sixteen ways to cut, with local extents 3, 5, 3, 4 where it is cut and 4 where not; and three ranks in a row.
+// All sixteen ways to cut, with local extents 3, 5, 3, 4 in cut directions and 4 in the others; and three ranks in a
+// row.
 std::vector<Cut> cuts_over_ranks() {
     std::vector<Cut> cuts{{{4, 4, 4, 12}, {1, 1, 1, 3}, 0}, {{9, 4, 4, 6}, {3, 1, 1, 2}, 0}};
     cuts[1].whole[0] = 12;
@@ -68,7 +69,7 @@ std::vector<Cut> cuts_over_ranks() {
 
 } // namespace
 
-TEST_CASE("D on a lattice cut over ranks has the bits of the whole one, every precision", "[ranks][cut]") {
+TEST_CASE("D on a lattice cut over ranks has the bits of the whole one, in every precision", "[ranks][cut]") {
     for (const Backend backend : backends())
         for (const Cut &cut : sampled(cuts_over_ranks(), 4)) {
             CAPTURE(text_of(cut), name(backend));
@@ -85,7 +86,7 @@ TEST_CASE("D on a lattice cut over ranks has the bits of the whole one, every pr
         }
 }
 
-TEST_CASE("residuals by links that are handed over in single are those of the whole lattice", "[ranks][cut]") {
+TEST_CASE("residuals with the caller's links in single are those of the whole lattice", "[ranks][cut]") {
     for (const Backend backend : backends())
         for (const Cut &cut : {Cut{{4, 4, 4, 12}, {1, 1, 1, 3}, 0}, Cut{{4, 6, 4, 4}, {1, 1, 1, 1}, 6}}) {
             const Fields fields = fields_on(cut.whole, true);
@@ -102,7 +103,7 @@ TEST_CASE("residuals by links that are handed over in single are those of the wh
         }
 }
 
-TEST_CASE("D on emulated cuts has the bits of the whole lattice, every mask, every precision", "[cut][sanitize]") {
+TEST_CASE("D on emulated cuts has the bits of the whole lattice, for every mask and precision", "[cut][sanitize]") {
     const Extents whole{4, 6, 4, 4};
     const Fields fields = fields_on(whole, true);
     for (const Backend backend : backends()) {
@@ -150,14 +151,14 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
     });
     well = all_well(endings);
     solved.iterations = iterations[0], solved.residual = residuals[0];
-    for (int rank = 1; rank < cut.ranks(); ++rank) // the same bits
+    for (int rank = 1; rank < cut.ranks(); ++rank) // all ranks have the same bits
         well = well && iterations[rank] == iterations[0] && residuals[rank] == residuals[0];
     return solved;
 }
 
 } // namespace
 
-TEST_CASE("sites near a cut are those that read ghosts", "[cut]") {
+TEST_CASE("the sites near a cut are the sites that read ghosts", "[cut]") {
     const Extents n{8, 10, 12, 14};
     for (const unsigned cuts : {1u, 6u, 8u, 15u}) {
         const Geometry geometry(n, {0, 0, 0, 0}, n, halo_depth, cuts);
@@ -178,7 +179,7 @@ TEST_CASE("sites near a cut are those that read ghosts", "[cut]") {
     }
 }
 
-TEST_CASE("solves over ranks: iterations and solutions of one rank, the same numbers on every rank", "[ranks][cut]") {
+TEST_CASE("solves over ranks have the iterations and solutions of one rank, and equal numbers on all", "[ranks][cut]") {
     const std::vector<Cut> cuts = {{{4, 4, 4, 8}, {1, 1, 1, 2}, 0},
                                    {{6, 6, 6, 6}, {2, 2, 2, 2}, 0},
                                    {{6, 4, 4, 8}, {2, 1, 1, 2}, 0},
@@ -191,7 +192,7 @@ TEST_CASE("solves over ranks: iterations and solutions of one rank, the same num
                                                              std::make_tuple(MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10),
                                                              std::make_tuple(MILCGPU_HALF, MILCGPU_HALF, 1e-2)}) {
                 if (cut.ranks() > 2 && (precise != MILCGPU_DOUBLE || sloppy != MILCGPU_HALF))
-                    continue; // threads wait for each other: seconds a solve on two cores
+                    continue; // threads wait for each other: a solve takes seconds on two cores
                 CAPTURE(text_of(cut), precise, sloppy, name(backend));
                 bool well = false;
                 const Solved one =
@@ -210,7 +211,7 @@ TEST_CASE("solves over ranks: iterations and solutions of one rank, the same num
     }
 }
 
-TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", "[ranks][cut]") {
+TEST_CASE("several masses over ranks and on odd sites have the solutions of one rank", "[ranks][cut]") {
     constexpr int masses = 3;
     const Extents whole{4, 4, 6, 8};
     const Fields fields = fields_on(whole, false);
@@ -263,9 +264,7 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
             }
 }
 
-TEST_CASE(
-    "no kernel waits for another rank between boxes of several sizes, nor where checksums or a shared GPU forbid it",
-    "[ranks][cut]") {
+TEST_CASE("no kernel waits for another rank if boxes differ, checksums are on or ranks share a GPU", "[ranks][cut]") {
     const auto said = [](int first_extent, bool check, const std::string &asked) {
         std::vector<std::string> why(2);
         CHECK(all_well(on_ranks(2, [&](Ranks &ranks) {
@@ -279,8 +278,8 @@ TEST_CASE(
         CHECK(why[0] == why[1]);
         return why[0];
     };
-    CHECK(said(5, false, "").find("there are boxes of several sizes") != std::string::npos);
-    CHECK(said(4, true, "").find("MILCGPU_TEST=check_halo") != std::string::npos);
-    CHECK(said(4, false, "ranks share a GPU").find("ranks share a GPU") != std::string::npos);
-    CHECK(said(4, false, "").find("cut in t: ghosts and sums go over the host: ") == 0); // the host backend
+    CHECK(has(said(5, false, ""), "several sizes"));
+    CHECK(has(said(4, true, ""), "MILCGPU_TEST=check_halo"));
+    CHECK(has(said(4, false, "ranks share a GPU"), "ranks share a GPU"));
+    CHECK(said(4, false, "").find("cut in t: ") == 0); // the host backend
 }

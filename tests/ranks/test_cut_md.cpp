@@ -1,4 +1,4 @@
-// Molecular dynamics on lattices that are cut: vectors on the device that a force takes twice, and how far around a box
+// Molecular dynamics on cut lattices: a force that takes vectors on the device twice, and the layers around a box that
 // each step reads. test_calls.cpp compares the calls with those of a whole lattice.
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
@@ -12,10 +12,10 @@ using namespace tests;
 
 namespace {
 
-constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45, 0}; // none is far smaller than the others
+constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45, 0}; // all of similar size
 constexpr int terms = 3;
 
-// A gauge field with phases, rough enough that some links go by singular values, momenta, and vectors on both parities.
+// A gauge field with phases, rough enough that some links need singular values; momenta; vectors on both parities.
 struct State {
     Fields fields;
     std::vector<double> links, momenta, x[terms];
@@ -53,12 +53,12 @@ struct Handle {
         demand(milcgpu_momenta_save(gauge, &to));
         return saved;
     }
-    // vectors: where x lies on the device; nullptr: it comes from the host
+    // vectors: x on the device; nullptr: x comes from the host.
     milcgpu_status force(bool hisq, milcgpu_force_report &report, double eps = 0.03,
                          const milcgpu_vectors *vectors = nullptr) {
         milcgpu_fatlink_spec how;
         hisq ? milcgpu_hisq_defaults(&how, sizeof how) : milcgpu_asqtad_defaults(0.9, &how, sizeof how);
-        how.svd_relative = 1e-15; // so that some links go by singular values
+        how.svd_relative = 1e-15; // some links need singular values
         const double residues[terms] = {0.7, -0.2, 1.3};
         const milcgpu_force_set sets[2] = {{0, 1}, {-0.2, 2}};
         const milcgpu_force_spec spec{sizeof spec, &how, eps, terms, residues, hisq ? 2 : 0, sets, 0.02};
@@ -103,7 +103,7 @@ TEST_CASE("a force takes the same vectors on the device twice, over ranks and on
 
 namespace {
 
-// An emulated cut in x and t, and fields on the wide box whose margin has so many layers; what lies further out is NaN.
+// An emulated cut in x and t, and fields on the wide box. NaN fills the margin beyond the given number of layers.
 struct Layers {
     Device device{Backend::host, 0};
     Ranks ranks;
@@ -131,7 +131,7 @@ struct Layers {
         halo.extend(u, box, layers, field);
         return field;
     }
-    // Whether what make(to) makes on the box is finite.
+    // True if make(to) gives finite numbers everywhere on the box.
     template <class Make> bool makes_finite(const Make &make) {
         const LinkField to(device, Precision::double_, 18, geometry, "test");
         make(to);
@@ -141,7 +141,7 @@ struct Layers {
     bool finite_on_box(const LinkField &wide) {
         return makes_finite([&](const LinkField &on_box) { halo.crop(wide, box, on_box); });
     }
-    // Whether what these links and derivatives give is finite.
+    // True if the adjoint of the path derivative, of these links and derivatives, is finite.
     bool adjoint(const PathCoefficients &c, int layers_of_u, int layers_of_q) {
         const LinkField by_u = room(0);
         fat_links_adjoint(device, box, with(layers_of_u), c, with(layers_of_q), by_u,
@@ -216,7 +216,7 @@ namespace {
 
 const Cut two_ranks{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
 
-// The calls of the C interface, on a handle that is loaded, and which of its fields they read.
+// A call of the C interface on a loaded handle, and the fields of the handle that it reads.
 struct Call {
     const char *name;
     bool links, momenta;
@@ -265,7 +265,7 @@ std::vector<Call> all_calls() {
 
 } // namespace
 
-TEST_CASE("ranks: a bit that flips in a resident field of one rank ends the next call on all, and the field is empty",
+TEST_CASE("ranks: a bit that flips in a resident field of one rank ends the next call on all and empties the field",
           "[ranks][cut][md][faults][sanitize]") {
     const State state(two_ranks.whole);
     std::vector<std::string> wrong(2);
@@ -290,8 +290,7 @@ TEST_CASE("ranks: a bit that flips in a resident field of one rank ends the next
     CHECK(wrong == std::vector<std::string>(2));
 }
 
-TEST_CASE("ranks: if memory is short on one rank, anywhere in a call, all leave the call with links and momenta as "
-          "they were",
+TEST_CASE("ranks: if memory is short on one rank anywhere in a call, all leave it with links and momenta unchanged",
           "[ranks][cut][md][faults]") {
     const State state(two_ranks.whole);
     std::vector<std::string> wrong(2);
@@ -300,15 +299,15 @@ TEST_CASE("ranks: if memory is short on one rank, anywhere in a call, all leave 
         Handle h(here, state);
         h.load();
         for (const Call &call : all_calls()) {
-            bool came = true; // the fault, at rank 1
+            bool came = true; // the planted fault hit an allocation of rank 1
             for (int after = 0; came; ++after) {
                 const uint64_t links = milcgpu_gauge_version(h.gauge), momenta = milcgpu_momenta_version(h.gauge);
                 if (here.rank() == 1)
                     here.context->device->inject(Fault::allocation, after);
                 const milcgpu_status status = call.make(h);
                 came = here.context->ranks->gathered("test", here.context->device->planted())[1] == Fault::none;
-                const bool failed = status == MILCGPU_NO_MEMORY && has(milcgpu_last_error(), "rank 1 of 2: ");
-                if (!failed && status != MILCGPU_OK) // it is OK where there is another way
+                const bool failed = status == MILCGPU_NO_MEMORY && last_error_says("rank 1 of 2: ");
+                if (!failed && status != MILCGPU_OK) // OK if the library has another way
                     wrong[here.rank()] += format("%s, %d: %d %s; ", call.name, after, status, milcgpu_last_error());
                 if (failed && (milcgpu_gauge_version(h.gauge) != links || milcgpu_momenta_version(h.gauge) != momenta))
                     wrong[here.rank()] += format("%s, %d: fields changed; ", call.name, after);
@@ -323,7 +322,7 @@ TEST_CASE("ranks: if memory is short on one rank, anywhere in a call, all leave 
     CHECK(failures[0] > 40);
 }
 
-TEST_CASE("ranks: with MILCGPU_TEST=check_halo links of a margin that arrive changed end a force on all",
+TEST_CASE("ranks: with MILCGPU_TEST=check_halo links of a margin that change on the way end a force on all",
           "[ranks][cut][md][faults]") {
     const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     const State state(two_ranks.whole);

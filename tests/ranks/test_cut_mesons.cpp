@@ -1,5 +1,5 @@
-// Measurements on lattices that are cut, over ranks and emulated: the fields have the bits of one rank, correlators
-// differ by rounding and are the same on all ranks; what one rank cannot do fails on all.
+// Measurements on cut lattices, over ranks and emulated: fields have the bits of one rank, correlators agree within
+// rounding and are equal on all ranks, and a failure on one rank fails on all.
 #include "milc_glue/residency/meson_links.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
@@ -9,14 +9,14 @@ using namespace tests;
 
 namespace {
 
-// A field of the host in the precision of the handle.
+// A host field in the precision of the handle.
 template <class Real> struct Part {
     std::vector<Real> data;
     explicit Part(const std::vector<double> &from) : data(from.begin(), from.end()) {}
     milcgpu_field field() { return {data.data(), sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 0}; }
 };
 
-constexpr Origin links_origin{1, 0, 3, 1}; // of the phases that the links come with
+constexpr Origin links_origin{1, 0, 3, 1}; // of the phases in the links
 
 struct Inputs {
     Fields fields;
@@ -30,7 +30,7 @@ struct Inputs {
     }
 };
 
-// What one rank measures with.
+// The handles and fields of one rank.
 template <class Real> struct Bench {
     Here &here;
     const Inputs &inputs;
@@ -55,7 +55,7 @@ template <class Real> struct Bench {
     }
 };
 
-// Fields of the whole lattice in the order in which they are made; ranks fill their parts.
+// Fields of the whole lattice, in the order in which the calls make them; each rank fills its part.
 class Results {
   public:
     Results(size_t size, int count) : fields_(count, std::vector<double>(size, -7)) {}
@@ -92,7 +92,7 @@ template <class Real> std::vector<milcgpu_field> host_fields(std::vector<Part<Re
 
 const Origin origin = {1, 0, 3, 1};
 
-// Every field that a call makes, of n sources.
+// All fields that the calls make, for n sources.
 constexpr int calls = 47;
 template <class Real> void make_fields(Bench<Real> &b, int n, Results &results) {
     int next = 0;
@@ -152,7 +152,7 @@ template <class Real> std::vector<reference::Complex> correlators(Bench<Real> &b
 template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int n, const std::vector<Cut> &cuts) {
     struct CutMesons {
         Results fields;
-        std::vector<std::vector<reference::Complex>> sums; // of each rank
+        std::vector<std::vector<reference::Complex>> sums; // for each rank
     };
     const auto work = [&](const Cut &cut) {
         CutMesons made{Results(inputs.quarks[0].size(), calls * n),
@@ -179,7 +179,7 @@ template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int
 
 } // namespace
 
-TEST_CASE("measurements over ranks and on emulated cuts: fields of one rank, correlators to rounding",
+TEST_CASE("measurements over ranks and on emulated cuts have the fields of one rank, correlators within rounding",
           "[measurements][ranks][cut]") {
     const Extents whole = {6, 4, 6, 8};
     const Inputs inputs(whole);
@@ -193,7 +193,7 @@ TEST_CASE("measurements over ranks and on emulated cuts: fields of one rank, cor
     }
 }
 
-TEST_CASE("measurements over ranks: boxes with an odd number of sites", "[measurements][ranks][cut]") {
+TEST_CASE("measurements over ranks work on boxes with an odd number of sites", "[measurements][ranks][cut]") {
     LONG_TEST;
     const Extents whole = {6, 6, 6, 6};
     const Inputs inputs(whole);
@@ -201,7 +201,7 @@ TEST_CASE("measurements over ranks: boxes with an odd number of sites", "[measur
         check_cuts<double>(inputs, backend, 1, {{whole, {2, 2, 2, 2}, 0}});
 }
 
-TEST_CASE("measurements over ranks: vectors that stay on the device", "[measurements][ranks][cut]") {
+TEST_CASE("measurements over ranks work with vectors on the device", "[measurements][ranks][cut]") {
     const Extents whole = {4, 4, 6, 6};
     const Inputs inputs(whole);
     const auto work = [&](const Cut &cut, Backend backend) {
@@ -243,7 +243,7 @@ TEST_CASE("measurements over ranks: vectors that stay on the device", "[measurem
 
 namespace {
 
-// One call of rank 1 has something that that of rank 0 has not: `twist` does that, on rank 1 alone.
+// Changes one argument or field on rank 1 alone.
 using Twist = std::function<void(Bench<double> &, milcgpu_meson_spec &, double &width, std::vector<double> &quark)>;
 
 std::vector<Ending> twisted(const Inputs &inputs, Backend backend, const Twist &twist, bool contracts) {
@@ -305,7 +305,7 @@ TEST_CASE("measurements over ranks: an argument that differs on one rank, or a f
             b.here.context->device->copy_to_device(place, &byte, 1);
         };
         all(flip, Status::corrupted, "rank 1 of 2: the device no longer holds the links of the measurement");
-        // Memory that is short on rank 1, wherever that is.
+        // An allocation that fails on rank 1, at each in turn.
         for (const bool contracts : {false, true})
             for (int after = 0; after < 40; ++after) {
                 CAPTURE(contracts, after);
@@ -313,7 +313,7 @@ TEST_CASE("measurements over ranks: an argument that differs on one rank, or a f
                     b.here.context->device->inject(milcgpu::Fault::allocation, after);
                 };
                 const auto endings = twisted(inputs, backend, short_of_memory, contracts);
-                if (endings[1].status != static_cast<int>(Status::no_memory)) // it does not need so many
+                if (endings[1].status != static_cast<int>(Status::no_memory)) // the call has fewer allocations
                     break;
                 CHECK(all_ended(endings, Status::no_memory, "rank 1 of 2"));
                 CHECK(after < 39);

@@ -1,5 +1,5 @@
-// Wilson and clover fermions on lattices that are cut, over ranks (threads here) and emulated on one: D, M and solves
-// are those of a lattice that is whole within rounding, and what one rank cannot do fails on all.
+// Wilson and clover fermions on cut lattices, over ranks (threads here) and emulated on one: D, M and solves agree with
+// the whole lattice within rounding, and a failure on one rank fails on all.
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
@@ -47,11 +47,11 @@ milcgpu_wilson_spec wilson_spec(double clover, int method, int even_odd = 0) {
     return {sizeof(milcgpu_wilson_spec), 0.11, clover, even_odd, method};
 }
 
-// Measured on the host backend by precision: the largest difference, relative to the largest element. What the sender
-// multiplies a compiler may round otherwise.
+// Measured on the host backend by precision: the largest difference relative to the largest element. The compiler may
+// round otherwise the products that the sender computes.
 constexpr double wilson_error[] = {2.4e-16, 1.3e-7, 2e-6};
 
-// D in every reconstruction and both signs, and M with a clover term, in each precision: one field behind the other.
+// D in every reconstruction and both signs, and M with a clover term, in each precision; one field after the other.
 constexpr size_t fields_a_precision = 3 * 2 + 1;
 std::vector<double> all_of_wilson(const WilsonInputs &inputs, const Cut &cut, milcgpu::Backend backend, bool &well) {
     constexpr int both = MILCGPU_EVEN_AND_ODD;
@@ -82,7 +82,7 @@ std::vector<double> all_of_wilson(const WilsonInputs &inputs, const Cut &cut, mi
 
 } // namespace
 
-TEST_CASE("Wilson and clover on a cut lattice are those of the whole one, over ranks and emulated with every mask",
+TEST_CASE("Wilson and clover on a cut lattice agree with the whole one, over ranks and emulated with every mask",
           "[ranks][cut][operators][clover]") {
     on_all_cuts<WilsonInputs>(
         all_of_wilson, [](const std::vector<double> &got, const std::vector<double> &expected, milcgpu::Backend) {
@@ -99,7 +99,7 @@ namespace {
 
 struct WilsonSolved {
     std::vector<double> x;
-    std::vector<milcgpu_solve_report> reports; // of each rank
+    std::vector<milcgpu_solve_report> reports; // for each rank
     std::vector<double> residuals;             // milcgpu_wilson_residual
 };
 
@@ -124,7 +124,7 @@ WilsonSolved wilson_solved(const WilsonInputs &inputs, const Cut &cut, milcgpu::
         Fields::put(solved.x, bench.out, here.places, WilsonBench::reals);
     });
     well = all_well(endings);
-    for (int rank = 1; rank < cut.ranks(); ++rank) // the same bits
+    for (int rank = 1; rank < cut.ranks(); ++rank) // all ranks have the same bits
         well = well && solved.reports[rank].iterations == solved.reports[0].iterations &&
                solved.reports[rank].true_residual == solved.reports[0].true_residual &&
                solved.residuals[rank] == solved.residuals[0];
@@ -133,7 +133,7 @@ WilsonSolved wilson_solved(const WilsonInputs &inputs, const Cut &cut, milcgpu::
 
 } // namespace
 
-TEST_CASE("Wilson and clover solves over ranks: iterations and solutions of one rank, the same numbers on every rank",
+TEST_CASE("Wilson and clover solves over ranks have the iterations and solutions of one rank, and equal numbers on all",
           "[ranks][cut][operators][clover]") {
     const Cut cuts[] = {
         {{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, {{6, 4, 4, 10}, {2, 1, 1, 2}, 0}, {{4, 6, 4, 8}, {1, 1, 1, 1}, 13}};
@@ -171,7 +171,7 @@ TEST_CASE("Wilson and clover solves over ranks: iterations and solutions of one 
     }
 }
 
-TEST_CASE("Wilson over ranks: several sources at once are those of one rank, and NaN in one leaves the others alone",
+TEST_CASE("Wilson over ranks: several sources agree with one rank, and NaN in one does not affect the others",
           "[ranks][cut][operators][clover]") {
     const Cut cut{{6, 4, 4, 6}, {2, 1, 1, 2}, 0};
     const WilsonInputs inputs(cut.whole);
@@ -217,7 +217,7 @@ TEST_CASE("Wilson over ranks: several sources at once are those of one rank, and
         }
 }
 
-TEST_CASE("Wilson over ranks: several masses, and a failure of one rank fails on all",
+TEST_CASE("Wilson over ranks: several masses agree with one rank, and a failure of one rank fails on all",
           "[ranks][cut][operators][clover][errors]") {
     const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, whole{cut.whole, {1, 1, 1, 1}, 0};
     const WilsonInputs inputs(cut.whole);

@@ -1,5 +1,5 @@
-// Messages that leave from GPU memory and arrive there, or in what stands for it on the host backend: results are those
-// of one rank, and where the message passing does not do that well, all ranks find out at their start and say why.
+// Messages that leave from GPU memory and arrive there (on the host backend, from its stand-in): results are those of
+// one rank. If the message passing does not do that well, all ranks find out at their start and say why.
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/halo/message_groups.h"
 #include "tests/cut_support.h"
@@ -12,7 +12,7 @@ namespace {
 
 using OnGpu = Mailroom::OnGpu;
 
-// All that ranks pass to each other between launches: ghosts of a vector and of several, of links, margins, corners.
+// All that ranks exchange between launches: ghosts of one vector and of several, of links, margins, corners.
 struct Exchanged {
     std::vector<double> d, fat, lng, solution, others;
     bool well = false;
@@ -68,11 +68,11 @@ void all_say_gpu_memory(Mailroom &room, int ranks) {
         room.say_gpu_memory(rank, true);
 }
 
-// The context of each of two ranks, and what it says at its start.
+// The context of each of two ranks, and what it logs at its start.
 struct Started {
-    std::vector<int> tried, work; // yes or no
+    std::vector<int> tried, work; // 1 or 0
     std::vector<std::string> how;
-    long gpu_messages = 0, after = 0; // at the start, and for D
+    long gpu_messages = 0, after = 0; // messages at the start, and in D
     double seconds = 0;
     bool well = false;
 };
@@ -106,7 +106,7 @@ Started started(const std::function<void(Mailroom &)> &prepare) {
     return all;
 }
 
-// Both ranks go through the host, for this reason.
+// Expects that both ranks send through the host, for this reason.
 void falls_back(const std::string &why, bool tried, const std::function<void(Mailroom &)> &prepare) {
     const Started found = started(prepare);
     CAPTURE(why, found.how[0]);
@@ -126,7 +126,8 @@ void falls_back(const std::string &why, bool tried, const std::function<void(Mai
 
 TEST_CASE("messages in GPU memory: D, solves and links have the bits of messages through the host",
           "[ranks][cut][gpu_mpi][sanitize]") {
-    // A row of two and three, corners, boxes of several sizes, and a direction in which ranks send to themselves.
+    // A row of two and of three ranks, corners, boxes of several sizes, and a direction in which ranks send to
+    // themselves.
     const std::vector<Cut> cuts = sampled<Cut>({{{4, 4, 4, 8}, {1, 1, 1, 2}, 0},
                                                 {{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
                                                 {{6, 10, 4, 4}, {2, 2, 1, 1}, 0},
@@ -137,18 +138,18 @@ TEST_CASE("messages in GPU memory: D, solves and links have the bits of messages
         for (const Cut &cut : cuts) {
             CAPTURE(text_of(cut), name(backend));
             const Fields fields = fields_on(cut.whole, false);
-            // On GPUs, of one cut: those of steps too, if they come while kernels wait.
+            // On GPUs, for one cut: messages of the recorded step, too, if they arrive while kernels wait.
             const Environment way{{"MILCGPU_DIRECT", "0"}, {"MILCGPU_GPU_MPI", &cut == &cuts[0] ? "step" : "auto"}};
             const Exchanged host = [&] {
                 const Environment through_host{{"MILCGPU_GPU_MPI", "auto"}};
                 return made_on(fields, cut, backend, {});
             }();
-            REQUIRE(host.well); // each with what its ranks said
+            REQUIRE(host.well); // fails with what the ranks logged
             const Exchanged gpu =
                 made_on(fields, cut, backend, [&](Mailroom &room) { all_say_gpu_memory(room, cut.ranks()); });
             REQUIRE(gpu.well);
             CHECK(host.gpu_messages == 0);
-            // The recorded step of a solve on a GPU sends through the host, so links, margins and D are left.
+            // The recorded step of a solve on a GPU sends through the host, so that links, margins and D remain.
             CHECK(gpu.gpu_messages >= (backend == Backend::cuda ? 16 : 100));
             CHECK(same_bits(gpu.d, host.d));
             CHECK(same_bits(gpu.fat, host.fat));
@@ -158,7 +159,7 @@ TEST_CASE("messages in GPU memory: D, solves and links have the bits of messages
         }
 }
 
-TEST_CASE("messages in GPU memory: what the message passing says, and what a test shows, in words on all ranks",
+TEST_CASE("messages in GPU memory: all ranks log why the message passing or a test rules them out",
           "[ranks][cut][gpu_mpi][faults]") {
     const Started good = started([](Mailroom &room) { all_say_gpu_memory(room, 2); });
     CHECK(good.well);
@@ -179,7 +180,7 @@ TEST_CASE("messages in GPU memory: what the message passing says, and what a tes
     };
     for (const int rank : {0, 1}) {
         const std::string here = "rank " + std::to_string(rank) + " of 2: ", other = std::to_string(1 - rank);
-        falls_back(here + "of 1728 words from rank " + other + " (behind in t) 2 were wrong)", true,
+        falls_back(here + "2 of 1728 words from rank " + other + " (behind in t) were wrong)", true,
                    one_does(rank, OnGpu::wrong));
         falls_back(here + "the caller's message passing could not start messages with rank " + other +
                        " (behind in t, ahead in t): code 77)",
@@ -191,10 +192,10 @@ TEST_CASE("messages in GPU memory: what the message passing says, and what a tes
                    all_say_gpu_memory(room, 2);
                    room.on_gpu(0, OnGpu::never), room.on_gpu(1, OnGpu::never);
                });
-    falls_back("rank 0 of 2: messages with rank 1 (", true, one_does(1, OnGpu::never)); // it takes none
+    falls_back("rank 0 of 2: messages with rank 1 (", true, one_does(1, OnGpu::never)); // rank 1 receives none
 }
 
-TEST_CASE("messages that come only when kernels end are not for those that kernels wait for", "[ranks][gpu_mpi]") {
+TEST_CASE("kernels do not wait for messages that arrive only when kernels end", "[ranks][gpu_mpi]") {
     for (const bool to_the_end : {true, false}) {
         std::vector<GpuMessagesFound> found(2);
         std::vector<int> begun(2);
@@ -216,7 +217,7 @@ TEST_CASE("messages that come only when kernels end are not for those that kerne
     }
 }
 
-TEST_CASE("messages that were tried and did not come leave the ranks as they were, and keep their memory",
+TEST_CASE("messages that were tried and did not arrive leave the ranks as they were and keep their memory",
           "[ranks][gpu_mpi][sanitize]") {
     std::vector<std::weak_ptr<std::vector<int>>> kept(2);
     CHECK(all_well(on_ranks(2, [&](Ranks &ranks) {
@@ -241,7 +242,7 @@ TEST_CASE("messages that were tried and did not come leave the ranks as they wer
     for (const auto &memory : kept)
         CHECK_FALSE(memory.expired());
 
-    // The same of a context's.
+    // The same for the messages of a context.
     const void *lost = nullptr;
     size_t bytes = 0;
     const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
@@ -266,7 +267,8 @@ TEST_CASE("messages that were tried and did not come leave the ranks as they wer
     }
 }
 
-TEST_CASE("MILCGPU_GPU_MPI: 0 never, 1 also where the message passing does not say so", "[ranks][cut][gpu_mpi]") {
+TEST_CASE("MILCGPU_GPU_MPI=0 never uses messages in GPU memory, 1 also if the message passing does not support them",
+          "[ranks][cut][gpu_mpi]") {
     {
         const Environment off{{"MILCGPU_GPU_MPI", "0"}};
         falls_back("MILCGPU_GPU_MPI=0)", false, [](Mailroom &room) { all_say_gpu_memory(room, 2); });
@@ -277,7 +279,7 @@ TEST_CASE("MILCGPU_GPU_MPI: 0 never, 1 also where the message passing does not s
         CHECK(tried.well);
         CHECK(has(tried.how[0], "(MILCGPU_GPU_MPI=1; a test pattern came whole on all ranks)"));
         CHECK(tried.after > 0);
-        falls_back("rank 0 of 2: of 1728 words", true, [](Mailroom &room) { room.on_gpu(0, OnGpu::wrong); });
+        falls_back("rank 0 of 2: 2 of 1728 words", true, [](Mailroom &room) { room.on_gpu(0, OnGpu::wrong); });
     }
     const Environment neither{{"MILCGPU_GPU_MPI", "yes"}};
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
@@ -285,7 +287,7 @@ TEST_CASE("MILCGPU_GPU_MPI: 0 never, 1 also where the message passing does not s
                     Status::bad_argument, "MILCGPU_GPU_MPI=yes is none of auto 0 1 step"));
 }
 
-TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that arrives changed",
+TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that changes on the way",
           "[ranks][cut][gpu_mpi][faults]") {
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     const Environment environment{{"MILCGPU_TEST", "check_halo"}};
@@ -311,7 +313,7 @@ TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that arrive
     }
 }
 
-TEST_CASE("a table of message functions from before messages in GPU memory is taken as it is", "[ranks][gpu_mpi]") {
+TEST_CASE("a message table without the functions for GPU memory still works", "[ranks][gpu_mpi]") {
     Mailroom room(2);
     all_say_gpu_memory(room, 2);
     const auto start = [&](size_t size) {
@@ -337,9 +339,8 @@ TEST_CASE("a table of message functions from before messages in GPU memory is ta
     CHECK(all_ended(start(sizeof(milcgpu_messages) + 8), Status::bad_argument, "milcgpu_messages.struct_size is "));
 }
 
-TEST_CASE(
-    "messages through the host go in groups: every byte once, in order, and parts of a piece as on its other side",
-    "[ranks][gpu_mpi][sanitize]") {
+TEST_CASE("messages through the host go in groups: every byte once, in order, with the receiver's parts",
+          "[ranks][gpu_mpi][sanitize]") {
     const auto text_of_groups = [](const std::vector<size_t> &pieces, size_t most) {
         std::string text;
         for (const MessageGroup &group : groups_of(pieces, most)) {

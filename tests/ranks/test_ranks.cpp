@@ -1,4 +1,5 @@
-// Ranks and their messages: gathers, sums, exchanges, decisions of all, and the end of every wait.
+// Ranks and their messages: gathers, sums, exchanges, collective decisions, and the end of every wait.
+#include "gpu_kernels/machine/comm/clock.h"
 #include "tests/ranks_support.h"
 #include <atomic>
 #include <numeric>
@@ -22,7 +23,7 @@ TEST_CASE("ranks: a gather gives every rank the blocks of all, in order", "[rank
     }
 }
 
-TEST_CASE("ranks: several gathers on their way at once, finished in any order", "[ranks][sanitize]") {
+TEST_CASE("ranks: several gathers may be under way at once and finish in any order", "[ranks][sanitize]") {
     constexpr int size = 20;
     std::vector<std::vector<int>> first(size), second(size);
     const auto endings = on_ranks(size, [&](Ranks &ranks) {
@@ -33,7 +34,7 @@ TEST_CASE("ranks: several gathers on their way at once, finished in any order", 
             a.finish(first[mine].data());
             b.finish(second[mine].data());
         } else {
-            while (!b.done() | !a.done()) // no turn begins without a look
+            while (!b.done() | !a.done()) // each side advances only when it is looked at
                 pause();
             b.finish(second[mine].data());
             a.finish(first[mine].data());
@@ -49,9 +50,9 @@ TEST_CASE("ranks: several gathers on their way at once, finished in any order", 
     }
 }
 
-TEST_CASE("ranks: sums are added in the order of ranks, the same bits on all", "[ranks][sanitize]") {
+TEST_CASE("ranks: sums are added in the order of ranks, with the same bits on all", "[ranks][sanitize]") {
     for (const int size : {1, 2, 5, 18}) {
-        const auto value = [](int rank, int k) { // sums of these depend on their order
+        const auto value = [](int rank, int k) { // the sum depends on the order
             return (k == 0 ? 1.0 : std::pow(-1.0, rank) * 1e16) + 1.0 / (3 + rank);
         };
         std::vector<std::array<double, 2>> found(size);
@@ -73,7 +74,7 @@ TEST_CASE("ranks: sums are added in the order of ranks, the same bits on all", "
 
 namespace {
 
-// What neighbours in a ring, and a rank and itself, send to each other. Two messages have one tag.
+// What neighbours in a ring send each other, and what a rank sends itself. Two messages have one tag.
 struct Ring {
     std::vector<double> sent, received;
     std::vector<Message> messages;
@@ -114,7 +115,7 @@ struct Ring {
 
 } // namespace
 
-TEST_CASE("ranks: exchanges with neighbours and with oneself", "[ranks][smoke][sanitize]") {
+TEST_CASE("ranks: neighbours exchange messages, and a rank with itself", "[ranks][smoke][sanitize]") {
     for (const int size : {1, 2, 3, 6})
         for (const size_t count : {0, 1, 5000}) {
             std::vector<int> right(size, 0);
@@ -126,7 +127,7 @@ TEST_CASE("ranks: exchanges with neighbours and with oneself", "[ranks][smoke][s
                         while (!exchange.done())
                             pause();
                     exchange.finish();
-                    exchange.finish(); // of no effect
+                    exchange.finish(); // no effect
                     right[ranks.rank()] += ring->right(ranks) && exchange.done();
                 }
             });
@@ -141,7 +142,7 @@ TEST_CASE("ranks: long messages go in pieces", "[ranks][sanitize]") {
     std::vector<int> right(size, 0);
     const auto endings = on_threads(size, [&](int rank, Ending &) {
         const milcgpu_messages table = room.table(rank);
-        const std::unique_ptr<Ranks> ranks = ranks_of(&table, 100); // the last piece is a shorter one
+        const std::unique_ptr<Ranks> ranks = ranks_of(&table, 100); // the last piece is shorter
         const auto ring = std::make_shared<Ring>(*ranks, 1001);
         Exchange(*ranks, "a test", ring->messages, ring).finish();
         right[rank] = ring->right(*ranks);
@@ -155,20 +156,14 @@ TEST_CASE("ranks: impossible messages are refused", "[ranks][sanitize]") {
     int word = 0, other = 0;
     const auto refusal = [&](const std::vector<Message> &messages) {
         Ranks one;
-        try {
-            Exchange(one, "a test", messages, nullptr);
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-            return std::string(error.what());
-        }
-        return std::string();
+        return refusal_by(Status::bad_argument, [&] { Exchange(one, "a test", messages, nullptr); });
     };
     CHECK(refusal({{0, &word, &other, sizeof word, 5, "self"}}).empty());
     for (const int peer : {-1, 1})
-        CHECK(refusal({{peer, &word, nullptr, sizeof word, 5, "ahead in z"}})
-                  .find(format("for rank %d (ahead in z)", peer)) != std::string::npos);
+        CHECK(has(refusal({{peer, &word, nullptr, sizeof word, 5, "ahead in z"}}),
+                  format("for rank %d (ahead in z)", peer)));
     for (const int tag : {-1, int(Ranks::tags)})
-        CHECK(refusal({{0, &word, &other, sizeof word, tag, "self"}}).find(format("tag %d", tag)) != std::string::npos);
+        CHECK(has(refusal({{0, &word, &other, sizeof word, tag, "self"}}), format("tag %d", tag)));
     const Message sent{0, &word, nullptr, sizeof word, 5, "self"};
     Message received{0, nullptr, &other, sizeof word, 6, "self"};
     CHECK_FALSE(refusal({sent}).empty());
@@ -194,7 +189,7 @@ TEST_CASE("ranks: a failure on one rank fails on all, with the rank's message", 
             } catch (const Error &error) {
                 caught = std::make_unique<Error>(error);
             }
-            ranks.collective("the next call", [] {}); // the ranks are as well as before
+            ranks.collective("the next call", [] {}); // the ranks still work
             ++went_on;
             if (caught)
                 throw *caught;
@@ -220,7 +215,7 @@ TEST_CASE("ranks: a failure on one rank fails on all, with the rank's message", 
                     "rank 1 of 2: host memory is exhausted"));
     CHECK(all_ended(agreed(2, [](int r) { r == 0 ? throw std::runtime_error("odd") : void(); }), Status::bad_argument,
                     "rank 0 of 2: odd"));
-    const std::string longer(5000, 'x'); // as much of it as fits
+    const std::string longer(5000, 'x'); // the others get as much of it as fits
     CHECK(all_ended(agreed(2, [&](int r) { r == 1 ? throws(Status::comm, longer.c_str()) : void(); }), Status::comm,
                     "rank 1 of 2: " + longer.substr(0, 1000)));
     CHECK(all_ended(on_ranks(3,
@@ -233,11 +228,11 @@ TEST_CASE("ranks: a failure on one rank fails on all, with the rank's message", 
                                  });
                              }),
                     Status::not_positive, "rank 1 of 3: zero mode"));
-    Ranks one; // passes everything through
+    Ranks one; // not interrupted
     CHECK_THROWS_AS(one.collective("a test", [] { throw std::bad_alloc(); }), std::bad_alloc);
 }
 
-TEST_CASE("ranks: a rank that is missing is named, and nothing hangs", "[ranks][smoke][sanitize]") {
+TEST_CASE("ranks: a missing rank is named, and nothing hangs", "[ranks][smoke][sanitize]") {
     for (const bool looks_only : {false, true}) {
         constexpr int size = 4, lazy = 2;
         Mailroom room(size);
@@ -292,15 +287,14 @@ TEST_CASE("ranks: a rank that is missing is named, and nothing hangs", "[ranks][
             CHECK(endings[rank].seconds < 5);
             CHECK(again[rank] == "at once");
             CHECK(calls_after[rank] == 0);
-            const bool beside = rank != 0; // it waits for the lazy one; rank 0 for those that wait for it
+            const bool beside = rank != 0; // these wait for the late rank; rank 0 waits for them
             CHECK((endings[rank].text.find(beside ? "the halo of a test" : "the sum of a test") == 0));
-            CHECK(endings[rank].text.find(format("rank %d of 4: waited 0.3 s", rank)) !=
-                  std::string::npos);
-            CHECK((endings[rank].text.find("rank 2") != std::string::npos));
-            CHECK(endings[rank].text.find("MILCGPU_TIMEOUT") != std::string::npos);
+            CHECK(has(endings[rank].text, format("rank %d of 4: waited 0.3 s", rank)));
+            CHECK(has(endings[rank].text, "rank 2"));
+            CHECK(has(endings[rank].text, "MILCGPU_TIMEOUT"));
         }
-        CHECK(endings[1].text.find("rank 2 (ahead in t)") != std::string::npos);
-        CHECK(endings[3].text.find("rank 2 (behind in t)") != std::string::npos);
+        CHECK(has(endings[1].text, "rank 2 (ahead in t)"));
+        CHECK(has(endings[3].text, "rank 2 (behind in t)"));
     }
 }
 
@@ -329,8 +323,8 @@ TEST_CASE("ranks: a failure of the message passing is an error with a message, a
         CAPTURE(endings[1].text);
         CHECK(endings[1].status == static_cast<int>(Status::comm));
         CHECK(endings[1].text.find("the halo of a test, rank 1 of 3") == 0);
-        CHECK(endings[1].text.find("code 42") != std::string::npos);
-        CHECK(endings[1].text.find("rank 0 (behind in t)") != std::string::npos);
+        CHECK(has(endings[1].text, "code 42"));
+        CHECK(has(endings[1].text, "rank 0 (behind in t)"));
         CHECK(later == std::vector<long>(3, 0));
         for (const int rank : {0, 2})
             CHECK(endings[rank].status == static_cast<int>(Status::timed_out));
@@ -354,14 +348,14 @@ TEST_CASE("ranks: abandoned messages keep their memory until they arrive", "[ran
         Exchange(*rank_1, "a test", {{0, nullptr, arrived.get(), sizeof(int), 1, "behind in t"}}, arrived).finish();
         CHECK(*arrived == 17);
         CHECK_FALSE(sent_by_0.expired());
-        Gather(*rank_0, "later", arrived.get(), sizeof(int)); // looks at what was left; given up itself
+        Gather(*rank_0, "later", arrived.get(), sizeof(int)); // looks at the remaining messages; abandoned, too
         CHECK(sent_by_0.expired());
         kept = give_up(*rank_0, std::make_shared<int>(18));
     }
-    CHECK_FALSE(kept.expired()); // nobody has taken it: it may still be read
+    CHECK_FALSE(kept.expired()); // not yet received: it may still be read
 }
 
-TEST_CASE("ranks: the time limit counts from the first look, and what was missed keeps its memory",
+TEST_CASE("ranks: the time limit counts from the first look, and missed messages keep their memory",
           "[ranks][sanitize]") {
     Mailroom room(2);
     std::weak_ptr<int> missed;
@@ -378,13 +372,13 @@ TEST_CASE("ranks: the time limit counts from the first look, and what was missed
             }
             missed = word;
             Exchange first(ranks, "first", {{1, nullptr, word.get(), sizeof(int), 1, "ahead in t"}}, word);
-            seconds(0.8); // longer than the limit, at other work
+            seconds(0.8); // longer than the limit, busy elsewhere
             first.finish();
             received = *word;
             {
                 Exchange given_up(ranks, "another", {{1, nullptr, word.get(), sizeof(int), 2, "ahead in t"}}, word);
                 given_up.done();
-                seconds(0.7); // no error where nobody looks any more
+                seconds(0.7); // no error if no wait is left
             }
             ranks.throw_if_broken();
             Exchange(ranks, "second", {{1, nullptr, word.get(), sizeof(int), 2, "ahead in t"}}, word).finish();
@@ -394,5 +388,5 @@ TEST_CASE("ranks: the time limit counts from the first look, and what was missed
     CHECK(endings[1].status == 0);
     CHECK(endings[0].status == static_cast<int>(Status::timed_out));
     CHECK(endings[0].text.find("second, rank 0 of 2: waited 0.6 s for messages with rank 1 (ahead in t)") == 0);
-    CHECK_FALSE(missed.expired()); // rank 1 may yet write there
+    CHECK_FALSE(missed.expired()); // rank 1 may still write to it
 }

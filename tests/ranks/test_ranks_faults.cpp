@@ -1,5 +1,5 @@
-// What goes wrong on one rank alone, while all work together: every rank hears of it in words, none hangs, and where
-// the ranks can go on they do.
+// Faults on one rank alone during a collective call: every rank gets a message, none hangs, and the ranks go on if they
+// can.
 #include "milc_glue/solve/kept_solver.h"
 #include "tests/cut_support.h"
 #include <algorithm>
@@ -32,8 +32,8 @@ struct Solve {
     }
 };
 
-// A solve that `spoil` has changed on one rank, or its surroundings, fails on both; with what, in `endings`. Outputs
-// are untouched. after: what the next solve, with nothing spoiled, says on both.
+// `spoil` changes a solve or its surroundings on one rank. The solve must fail on both ranks, with the statuses in
+// `endings`, and leave its outputs untouched. after: the status of the next, unspoiled solve on both ranks.
 std::vector<Ending> spoiled(const std::function<void(Here &, Solve &)> &spoil, milcgpu_status after = MILCGPU_OK,
                             int on_rank = 1) {
     static const Fields fields = fields_on(two_ranks.whole, false);
@@ -53,7 +53,7 @@ std::vector<Ending> spoiled(const std::function<void(Here &, Solve &)> &spoil, m
     return endings;
 }
 
-// Memory that whoever looks for some is given, each time.
+// Memory that is freed each time another allocation needs some.
 struct Keeper : Evictable {
     DeviceArray<unsigned char> kept;
     explicit Keeper(milcgpu_context &context) : Evictable(context) { register_here(); }
@@ -66,7 +66,7 @@ struct Keeper : Evictable {
 
 } // namespace
 
-TEST_CASE("ranks: if one rank fails, all fail with a message that names it; the next solve works",
+TEST_CASE("ranks: if one rank fails, all fail with a message that names it, and the next solve works",
           "[ranks][faults][sanitize]") {
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); }),
                     Status::no_memory, "rank 1 of 2: "));
@@ -78,21 +78,21 @@ TEST_CASE("ranks: if one rank fails, all fail with a message that names it; the 
                     "spec.mass is 0.2"));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.sloppy.precision = MILCGPU_HALF; }),
                     Status::bad_argument, "spec.sloppy.precision is "));
-    // On rank 0, too.
+    // Also if it is rank 0.
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); },
                             MILCGPU_OK, 0),
                     Status::no_memory, "rank 0 of 2: "));
 }
 
-TEST_CASE("ranks: if memory is short on one rank in a solve of a very light mass, all fail or all go on without it",
+TEST_CASE("ranks: if memory is short on one rank in a solve of a very light mass, all fail or all do without it",
           "[ranks][faults]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     std::vector<std::string> did(2);
-    std::vector<int> without(2); // solves that went on without what does not fit: vectors to start in double
+    std::vector<int> without(2); // solves that went on without the vectors to start in double
     const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
         bool came = true;
         for (int after = 0; came; ++after)
-            for (const bool first : {true, false}) { // the second solve, with the same solver, has memory
+            for (const bool first : {true, false}) { // the second solve of the same solver has memory
                 Solve solve(here);
                 solve.spec.mass = 1e-3, solve.spec.max_iterations = 24, solve.spec.max_restarts = 1;
                 solve.spec.sloppy.precision = MILCGPU_SINGLE;
@@ -113,8 +113,7 @@ TEST_CASE("ranks: if memory is short on one rank in a solve of a very light mass
     CHECK(without[0] > 0);
 }
 
-TEST_CASE("ranks: if memory is short on one rank, all free what is idle, and all make it again",
-          "[ranks][faults]") {
+TEST_CASE("ranks: if memory is short on one rank, all free what is idle, and allocate it again", "[ranks][faults]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     std::vector<std::vector<double>> before(2), after(2);
     std::vector<size_t> kept(2);
@@ -130,7 +129,7 @@ TEST_CASE("ranks: if memory is short on one rank, all free what is idle, and all
             }
             std::vector<double> d(here.source.size());
             const milcgpu_field to = field_of(d);
-            demand(milcgpu_staggered_dslash(here.links, &half, MILCGPU_EVEN, &from, &to)); // with links of its own
+            demand(milcgpu_staggered_dslash(here.links, &half, MILCGPU_EVEN, &from, &to)); // which needs its own links
             results.insert(results.end(), d.begin(), d.end());
         };
         all(before[here.rank()]);
@@ -151,7 +150,7 @@ TEST_CASE("ranks: if memory is short on one rank, all free what is idle, and all
         CHECK(same_bits(before[rank], after[rank]));
 }
 
-TEST_CASE("ranks: an allocation that fails on one rank before the others come to a step within", "[ranks][faults]") {
+TEST_CASE("ranks: a failed allocation on one rank before an inner step fails or retries on all", "[ranks][faults]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     struct Seen {
         std::vector<int> begun, ended;
@@ -179,11 +178,11 @@ TEST_CASE("ranks: an allocation that fails on one rank before the others come to
         const bool is_short = here.rank() == 1;
         keeper.kept = {device, 4096, "test"};
         device.set_memory_limit(is_short ? device.used_bytes() : 0);
-        attempt(4096, false); // in the place of what was idle
+        attempt(4096, false); // fits once idle memory is freed
         keeper.kept = {device, 4096, "test"};
         device.inject(is_short ? Fault::allocation : Fault::none, 0);
-        attempt(4096, false);   // fails even so
-        attempt(1 << 20, true); // what it makes itself and leaves idle is no gain
+        attempt(4096, false);   // does not fit even then
+        attempt(1 << 20, true); // memory that the attempt itself makes idle does not help
         device.set_memory_limit(0);
         attempt(1 << 20, true);
     });
@@ -194,14 +193,13 @@ TEST_CASE("ranks: an allocation that fails on one rank before the others come to
 }
 
 TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {
-    // They are empty there from then on, until all update them.
+    // The links are empty on that rank until all ranks update them.
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_FLIP_LINKS); },
                             MILCGPU_BAD_ARGUMENT),
                     Status::corrupted, "rank 1 of 2: the device no longer holds what was loaded: fat links"));
 }
 
-TEST_CASE("ranks: a lost device on one rank, or a missing rank, ends the call on the others",
-          "[ranks][faults]") {
+TEST_CASE("ranks: a lost device on one rank, or a missing rank, ends the call on the others", "[ranks][faults]") {
     const Environment environment{{"MILCGPU_TIMEOUT", "0.5"}};
     const Fields fields = fields_on(two_ranks.whole, false);
     for (const bool lost : {true, false}) {
@@ -210,12 +208,12 @@ TEST_CASE("ranks: a lost device on one rank, or a missing rank, ends the call on
         const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &ending) {
             Solve solve(here);
             if (here.rank() == 1 && lost)
-                here.context->device->inject(Fault::device_lost, 3); // waits for the device go well before it
+                here.context->device->inject(Fault::device_lost, 3); // three waits for the device succeed before
             if (here.rank() == 0 || lost)
                 ending.status = solve(here);
             ending.text = ending.status == MILCGPU_OK ? "" : milcgpu_last_error();
             const double begin = wall_seconds();
-            if (here.rank() == 0) { // at once, in the same words
+            if (here.rank() == 0) { // fails at once with the same message
                 next[0] = Solve(here)(here);
                 if (wall_seconds() - begin > 0.25)
                     ending.text = "the next call waited";
@@ -229,7 +227,7 @@ TEST_CASE("ranks: a lost device on one rank, or a missing rank, ends the call on
     }
 }
 
-TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ranks][sanitize]") {
+TEST_CASE("ranks: links edited on one rank are new links on all", "[ranks][sanitize]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     std::vector<std::array<int, 4>> changed(2);
     std::vector<std::array<uint64_t, 4>> versions(2);
@@ -245,7 +243,7 @@ TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ran
         update(1);
         std::fill(here.fat.begin(), here.fat.end(), 0.5);
         update(2);
-        for (size_t k = 0; k < 18; ++k) // of equal links, the same on both ranks
+        for (size_t k = 0; k < 18; ++k) // equal links on both ranks
             here.fat[k] = -here.fat[k];
         update(3);
     });
@@ -258,7 +256,7 @@ TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ran
     }
 }
 
-TEST_CASE("ranks: a source that is zero on all ranks but one, and on all", "[ranks][sanitize]") {
+TEST_CASE("ranks: a source may be zero on all ranks but one, and on all", "[ranks][sanitize]") {
     const Fields fields = fields_on(two_ranks.whole, false);
     for (const bool none : {false, true}) {
         std::vector<double> norms(2), residuals(2), sizes(2);
@@ -283,14 +281,14 @@ TEST_CASE("ranks: a source that is zero on all ranks but one, and on all", "[ran
     }
 }
 
-TEST_CASE("ranks: with MILCGPU_TEST=check_halo a message that arrives changed ends the call on all",
+TEST_CASE("ranks: with MILCGPU_TEST=check_halo a message that changes on the way ends the call on all",
           "[ranks][faults][sanitize]") {
     const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     // A face of vectors in double: 3 layers of 32 places of 48 bytes.
     const auto endings = spoiled([](Here &here, Solve &) { here.room->corrupt(1, 3 * 32 * 48); });
     CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4608 bytes from rank 0 of 2 ("));
-    CHECK(all_ended(endings, Status::comm, "are not what it sent (MILCGPU_TEST=check_halo)"));
-    // Nothing is wrong: nothing is found.
+    CHECK(all_ended(endings, Status::comm, "MILCGPU_TEST=check_halo"));
+    // Without a fault nothing is found.
     for (const Ending &ending : spoiled([](Here &, Solve &) {}))
         CHECK(ending.status == MILCGPU_OK);
 }

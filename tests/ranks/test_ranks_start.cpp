@@ -1,5 +1,5 @@
 // Contexts on several ranks: boxes that fit and boxes that do not, settings that differ, and failures on one rank. All
-// ranks end alike, in the same words.
+// ranks get the same status and message.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_milc.h"
 #include "tests/plugin_support.h"
@@ -15,7 +15,7 @@ using Extents = std::array<int, 4>;
 
 int ranks_of_grid(const Extents &grid) { return grid[0] * grid[1] * grid[2] * grid[3]; }
 
-// What a rank hands in; a test spoils some of it.
+// The arguments of a rank, some of which a test spoils.
 struct Given {
     int rank;
     milcgpu_layout layout;
@@ -24,7 +24,7 @@ struct Given {
     bool comes = true;
 };
 
-// milcgpu_context_create on all ranks of a grid. look: with every context that was made.
+// Calls milcgpu_context_create on all ranks of a grid, and `look` with every context that was made.
 std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::function<void(Given &)> &spoil = {},
                           const std::function<void(int, milcgpu_context &)> &look = {}) {
     const int size = ranks_of_grid(grid);
@@ -41,7 +41,7 @@ std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::
         milcgpu_context *context = nullptr;
         ending.status = milcgpu_context_create(&given.layout, &given.options, &context);
         ending.text = ending.status != MILCGPU_OK ? milcgpu_last_error() : "";
-        given.messages = {}; // the context has a copy
+        given.messages = {}; // the context must have its own copy
         if (look && context != nullptr)
             look(rank, *context);
         if ((context != nullptr) != (ending.status == MILCGPU_OK))
@@ -50,7 +50,7 @@ std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::
     });
 }
 
-// As start(), with all ranks refused in these words.
+// As start(), if all ranks must be refused with this message.
 void refused(const Extents &whole, const Extents &grid, const std::string &words,
              const std::function<void(Given &)> &spoil, Status status = Status::bad_argument) {
     CAPTURE(words);
@@ -62,7 +62,7 @@ void refused(const Extents &whole, const Extents &grid, const std::string &words
 
 } // namespace
 
-TEST_CASE("start on ranks: boxes that fit are taken", "[ranks][smoke][sanitize]") {
+TEST_CASE("start on ranks: boxes that fit are accepted", "[ranks][smoke][sanitize]") {
     const struct {
         Extents whole, grid;
     } cases[] = {{{4, 4, 4, 8}, {1, 1, 1, 2}},  {{6, 4, 4, 4}, {2, 1, 1, 1}},  {{6, 6, 6, 6}, {2, 2, 2, 2}},
@@ -86,7 +86,7 @@ TEST_CASE("start on ranks: boxes that fit are taken", "[ranks][smoke][sanitize]"
             sum += sites;
         CHECK(2 * sum == c.whole[0] * c.whole[1] * c.whole[2] * c.whole[3]);
     }
-    // Boxes of several sizes, in a row.
+    // Boxes of several sizes in a row.
     CHECK(all_well(start({4, 4, 4, 12}, {1, 1, 1, 3}, [](Given &g) {
         const int first[] = {0, 3, 8, 12};
         g.layout.origin[3] = first[g.rank];
@@ -108,7 +108,7 @@ TEST_CASE("start on ranks: one rank needs no message table", "[ranks][sanitize]"
     CHECK(start_alone().empty());
     auto alone = sized<milcgpu_messages>();
     alone.size = alone.node_size = 1;
-    layout.messages = &alone; // without functions: there is nobody to write to
+    layout.messages = &alone; // no functions: one rank sends no messages
     CHECK(start_alone().empty());
     std::copy(layout.extent, layout.extent + 4, layout.whole);
     CHECK(start_alone().empty());
@@ -139,7 +139,7 @@ TEST_CASE("start on ranks: an impossible box on one rank is named on all", "[ran
     bad("layout.emulate (or MILCGPU_TEST=cut=...) names T, which is cut", [](Given &g) { g.layout.emulate = 8; });
     bad("options.backend is 9", [](Given &g) { g.options.backend = 9; });
     bad("milcgpu_options.struct_size is 3", [](Given &g) { g.options.struct_size = 3; });
-    // What fails later, when the boxes have been compared.
+    // A failure after the boxes have been compared.
     bad("options.block_size is 100", [](Given &g) { g.options.block_size = 100; });
     static const std::vector<int> map(128, 3);
     bad("site map", [](Given &g) { g.layout.site_map = map.data(); });
@@ -148,7 +148,7 @@ TEST_CASE("start on ranks: an impossible box on one rank is named on all", "[ran
             "box needs at least 3 sites, the depth of the halo. Cut another direction, or "
             "use fewer ranks",
             {});
-    for (const int mu : {0, 3}) // on one rank, without messages
+    for (const int mu : {0, 3}) // one rank, without messages
         refused({2, 4, 4, 2}, {1, 1, 1, 1},
                 format("layout.extent[%c] is 2 and emulated as cut: if the lattice is cut, a box needs at least 3 "
                        "sites",
@@ -182,22 +182,14 @@ TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[r
     bad(whole, grid, "layout.neighbour[Y][0] of rank 1 of 6 is rank 2", 1,
         [](Given &g) { g.layout.neighbour[1][0] = 2; });
     refused({4, 4, 4, 8}, {1, 1, 1, 2}, "the box of rank 1 of 2, 4 x 4 x 4 x 8 at 0 0 0 0, overlaps", [](Given &g) {
-        std::fill(g.layout.whole, g.layout.whole + 4, 0); // all of it on each rank
+        std::fill(g.layout.whole, g.layout.whole + 4, 0); // each rank has the whole lattice
         std::fill(g.layout.origin, g.layout.origin + 4, 0);
         g.layout.extent[3] = 8;
     });
 }
 
 TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks][sanitize]") {
-    const auto text_of = [](const auto &check) {
-        try {
-            check();
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-            return std::string(error.what());
-        }
-        return std::string();
-    };
+    const auto text_of = [](const auto &check) { return refusal_by(Status::bad_argument, check); };
     CHECK(text_of([] { check_versions({{"0.2.0"}, {"0.2.0"}}); }).empty());
     RankSettings one{};
     one.box = box_of(layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, 0), 0);
@@ -207,13 +199,13 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
     two.verify = 1;
     CHECK(text_of([&] {
               require_alike_settings({one, two});
-          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set it on all of them alike");
+          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set the same value on all ranks");
     two.backend = static_cast<int>(Backend::cuda);
     CHECK(has(text_of([&] {
                   require_alike_settings({one, two});
               }),
               "rank 1 of 2 would run on the cuda backend, rank 0 on host"));
-    // One of three ranks is another library.
+    // One of three ranks has another version of the library.
     constexpr int size = 3;
     Mailroom room(size);
     const auto endings = on_threads(size, [&](int rank, Ending &ending) {
@@ -240,13 +232,7 @@ TEST_CASE("start on ranks: tables that cannot be used are refused", "[ranks][san
         Mailroom room(2);
         milcgpu_messages table = room.table(0);
         change(table);
-        try {
-            ranks_of(&table);
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-            return std::string(error.what());
-        }
-        return std::string();
+        return refusal_by(Status::bad_argument, [&] { ranks_of(&table); });
     };
     using Table = milcgpu_messages &;
     CHECK(refusal([](Table) {}).empty());
@@ -261,7 +247,7 @@ TEST_CASE("start on ranks: tables that cannot be used are refused", "[ranks][san
     CHECK(ranks_of(nullptr)->size() == 1);
 }
 
-TEST_CASE("start on ranks: a table that fails is COMM, and its rank is missed by the others", "[ranks][sanitize]") {
+TEST_CASE("start on ranks: a table that fails gives COMM, and the others miss its rank", "[ranks][sanitize]") {
     const Environment limit{{"MILCGPU_TIMEOUT", "0.3"}};
     const auto endings = start({4, 4, 4, 8}, {1, 1, 1, 2}, [](Given &g) {
         if (g.rank == 1)
@@ -286,18 +272,14 @@ TEST_CASE("start on ranks: the others name a missing rank", "[ranks][smoke][sani
     }
 }
 
-TEST_CASE("a context whose ranks have lost each other says so in every call", "[ranks][sanitize]") {
+TEST_CASE("a context whose ranks have lost each other reports it in every call", "[ranks][sanitize]") {
     const Environment limit{{"MILCGPU_TIMEOUT", "0.3"}};
     std::array<int, 2> status{-1, -1};
     std::array<std::string, 2> lost, text;
     CHECK(all_well(start({4, 4, 4, 8}, {1, 1, 1, 2}, {}, [&](int rank, milcgpu_context &context) {
         if (rank == 0)
             return;
-        try {
-            context.ranks->gathered("a sum of a test", 1);
-        } catch (const Error &error) {
-            lost[rank] = error.what();
-        }
+        lost[rank] = thrown_by([&] { context.ranks->gathered("a sum of a test", 1); });
         double number = 0;
         status[rank] = milcgpu_memory_pin(&context, &number, sizeof number);
         text[rank] = milcgpu_last_error();
@@ -308,12 +290,12 @@ TEST_CASE("a context whose ranks have lost each other says so in every call", "[
     CHECK(text[1] == "milcgpu_memory_pin: " + lost[1]);
 }
 
-TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut", "[ranks][errors][smoke][sanitize]") {
+TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut are obeyed", "[ranks][errors][smoke][sanitize]") {
     const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2}, alone{1, 1, 1, 1};
     for (const char *bad : {"0", "-1", "abc", "1x", "nan", "inf", " "}) {
         const Environment environment{{"MILCGPU_TIMEOUT", bad}};
-        refused(whole, grid,
-                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + " is none of the numbers above 0", {});
+        refused(whole, grid, std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + " is none of the numbers above 0",
+                {});
         refused(whole, alone, std::string("MILCGPU_TIMEOUT=") + bad, {});
     }
     for (const char *good : {"0.5", "60", "1e3", ""}) {
@@ -334,7 +316,7 @@ TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut", "[ranks][error
     CHECK(emulated("0", 0) == 0);
     CHECK(emulated("cut=xyzt", 0) == 15);
     CHECK(emulated("keep,cut=tx", 0) == 9);
-    CHECK(emulated("cut=x", 12) == 12); // the layout comes first
+    CHECK(emulated("cut=x", 12) == 12); // the layout takes precedence
     const Environment environment{{"MILCGPU_TEST", "cut=yt"}};
     CHECK(all_well(start(whole, alone)));
     const Box box = box_of(layout_of({{4, 4, 4, 8}}), 0);
@@ -360,7 +342,7 @@ TEST_CASE("start on ranks: rank 0 alone writes lines", "[ranks][sanitize]") {
     CHECK(lines[1].empty());
 }
 
-TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][smoke]") {
+TEST_CASE("start on ranks: each rank gets a GPU by its number on its host", "[ranks][smoke]") {
     milcgpu_messages messages{};
     messages.node_rank = 5;
     CHECK(gpu_of(3, &messages, 4) == 3);
@@ -369,25 +351,20 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
     CHECK(gpu_of(-1, nullptr, 4) == 0);
     messages.node_size = 4;
     CHECK(threads_of(nullptr, &messages, 32, 32) == 8);
-    CHECK(threads_of(nullptr, &messages, 6, 32) == 6); // bound to fewer already
+    CHECK(threads_of(nullptr, &messages, 6, 32) == 6); // already bound to fewer
     CHECK(threads_of(nullptr, &messages, 2, 2) == 1);
     CHECK(threads_of("32", &messages, 32, 32) == 32);
     CHECK(threads_of(nullptr, nullptr, 32, 32) == 32);
     const auto said = [](const std::vector<LocalRank> &places) {
-        try {
-            require_a_gpu_each(places);
-        } catch (const Error &error) {
-            return std::string(error.what());
-        }
-        return std::string();
+        return thrown_by([&] { require_a_gpu_each(places); });
     };
     CHECK(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host i"}}).empty());
-    CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_TEST=share_gpu
+    CHECK(said({{""}, {""}}).empty()); // on the host backend, or with MILCGPU_TEST=share_gpu
     CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
               "ranks 0 and 2 of 3 are both on GPU a of host h: "));
 }
 
-TEST_CASE("milcgpu_context_backend says on which backend a context works", "[api][smoke]") {
+TEST_CASE("milcgpu_context_backend returns the backend of a context", "[api][smoke]") {
     for (const Backend backend : backends()) {
         const Session<double> session(reference::Lattice{{4, 4, 4, 4}}, backend);
         int said = -1;
@@ -396,8 +373,8 @@ TEST_CASE("milcgpu_context_backend says on which backend a context works", "[api
     }
 }
 
-// 12 ranks of 4 x 2 x 4 x 4 sites each, which come in reversed order.
-TEST_CASE("milcgpu_find_box: the box of a rank by its sites, and the ranks beside it", "[ranks][smoke]") {
+// 12 ranks of 4 x 2 x 4 x 4 sites each, in reversed order.
+TEST_CASE("milcgpu_find_box gives the box of a rank by its sites, and the ranks beside it", "[ranks][smoke]") {
     constexpr int whole[4] = {8, 6, 4, 8}, extent[4] = {4, 2, 4, 4}, sites = 128;
     const auto node = [](int x, int y, int, int t) { return x / 4 + 2 * (y / 2 + 3 * (t / 4)); };
     const auto place = [](int x[4], int rank, size_t i) {
@@ -422,7 +399,7 @@ TEST_CASE("milcgpu_find_box: the box of a rank by its sites, and the ranks besid
                 CHECK(box.neighbour[mu][side] == node(x[0], x[1], x[2], x[3]));
             }
         }
-        CHECK(milcgpu_find_box(whole, rank, sites - 1, place, node, &box) == 0); // they fill none
+        CHECK(milcgpu_find_box(whole, rank, sites - 1, place, node, &box) == 0); // the sites fill no box
         CHECK(milcgpu_find_box(whole, rank, 0, place, node, &box) == 0);
     }
 }

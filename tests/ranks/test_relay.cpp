@@ -1,6 +1,7 @@
-// What the host passes on between GPUs that do not reach each other, and memory of the host that ranks share. Here the
-// test does what kernels would do.
+// The host's relay between GPUs that cannot access each other, and host memory that ranks share. The test does the work
+// of the kernels.
 #include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_segment.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
@@ -15,16 +16,16 @@ using namespace tests;
 
 namespace {
 
-constexpr size_t ghosts_of_face = 7, ghosts = 2 * ghosts_of_face; // behind and ahead in t
+constexpr size_t ghosts_of_face = 7, ghosts = 2 * ghosts_of_face; // of both faces in t
 constexpr int behind = 6, ahead = 7;
 
-// A rank in a ring, with all that a GPU would have.
+// A rank in a ring, with what a GPU would have.
 struct RankOfRing {
     Ranks &ranks;
     Device device{Backend::host, 0};
-    int before, after; // ranks
+    int before, after; // neighbouring ranks
     Relay relay;
-    std::vector<unsigned char> memory[2]; // ghosts of a vector of a parity, as they come
+    std::vector<unsigned char> memory[2]; // ghosts of a vector, by parity, as they arrive
     int broken = 0;
     unsigned announced = 0;
     unsigned long long sums = 0;
@@ -44,12 +45,12 @@ struct RankOfRing {
         return faces;
     }
 
-    // Byte k of the word `row` of ghost i of vector `number` that a rank makes for the neighbour on a face.
+    // Byte k of word `row` of ghost i of vector `number` that `rank` makes for the neighbour on `for_face`.
     static unsigned char made(int rank, int for_face, unsigned number, size_t row, size_t i, size_t k) {
         return static_cast<unsigned char>(31 * rank + 7 * for_face + 13 * number + 5 * row + 3 * i + k + 1);
     }
     template <class Function> static void for_bytes(int bytes, int word, const Function &function) {
-        for (int row = 0; row <= bytes / word; ++row) { // the last one is that of check words
+        for (int row = 0; row <= bytes / word; ++row) { // the last row has the check words
             const bool last = row == bytes / word;
             const size_t first = last ? ghosts * most_ghost_bytes : row * ghosts * word,
                          width = last ? check_bytes : word;
@@ -58,7 +59,7 @@ struct RankOfRing {
                     function(first + i * width + k, row, i, k);
         }
     }
-    // What it makes for the neighbour behind lies where that one has it: ahead.
+    // Ghosts for the neighbour behind go where that neighbour has them: ahead.
     void make(int parity, unsigned number, int bytes, int word) {
         for_bytes(bytes, word, [&](size_t at, size_t row, size_t i, size_t k) {
             const int face = i < ghosts_of_face ? ahead : behind;
@@ -68,7 +69,7 @@ struct RankOfRing {
     bool came(int parity, unsigned number, int bytes, int word) const {
         bool all = true;
         for_bytes(bytes, word, [&](size_t at, size_t row, size_t i, size_t k) {
-            const bool from_before = i < ghosts_of_face; // who has made it for the neighbour ahead
+            const bool from_before = i < ghosts_of_face; // made by the neighbour behind
             all = all && memory[parity][at] == made(from_before ? before : after, from_before ? ahead : behind, number,
                                                     row, i % ghosts_of_face, k);
         });
@@ -96,7 +97,7 @@ void demand(bool so, const char *what) {
 
 } // namespace
 
-TEST_CASE("the relay brings ghosts of every precision where the neighbours read them, in order",
+TEST_CASE("the relay brings ghosts of every precision to the memory that the neighbours read, in order",
           "[ranks][relay][sanitize]") {
     for (const auto &[size, from_gpu] : {std::pair(1, false), {2, false}, {3, false}, {2, true}, {3, true}})
         CHECK(all_well(on_ranks(size, [&, from_gpu = from_gpu](Ranks &ranks) {
@@ -115,7 +116,7 @@ TEST_CASE("the relay brings ghosts of every precision where the neighbours read 
                     demand(rank.relay.box()->told[behind] == number && rank.relay.box()->told[ahead] == number,
                            "the neighbours' words did not come");
                 }
-            // Two vectors of a parity before the host looks: one after the other, the last one stays.
+            // Two vectors of a parity before the host looks: one after the other, and the last one stays.
             rank.make(1, ++number, 24, 8);
             rank.announce(1, 24, 8);
             rank.announce(1, 24, 8);
@@ -124,7 +125,7 @@ TEST_CASE("the relay brings ghosts of every precision where the neighbours read 
         })));
 }
 
-TEST_CASE("the relay adds sums in the order of ranks, the same bits everywhere", "[ranks][relay][sanitize]") {
+TEST_CASE("the relay adds sums in the order of ranks, with the same bits on all", "[ranks][relay][sanitize]") {
     constexpr int size = 3;
     std::vector<std::vector<double>> totals(size);
     CHECK(all_well(on_ranks(size, [&](Ranks &ranks) {
@@ -147,7 +148,7 @@ TEST_CASE("the relay adds sums in the order of ranks, the same bits everywhere",
     CHECK(totals[2] == totals[0]);
 }
 
-TEST_CASE("announcements go round the box, and one that was overwritten is noticed", "[ranks][relay][faults]") {
+TEST_CASE("announcements go round the box, and an overwritten one is noticed", "[ranks][relay][faults]") {
     CHECK(all_well(on_ranks(1, [&](Ranks &ranks) {
         RankOfRing rank(ranks);
         for (unsigned k = 1; k <= RelayBox::announcements + 10; ++k) {
@@ -163,11 +164,10 @@ TEST_CASE("announcements go round the box, and one that was overwritten is notic
             rank.announce(0, 16, 16);
         rank.pass_all();
     });
-    CHECK(all_ended(endings, Status::comm, "exchanges were queued without a wait of the host"));
+    CHECK(all_ended(endings, Status::comm, "exchanges were queued"));
 }
 
-TEST_CASE("a missing rank ends the relay of the others, by name, and kernels stop waiting",
-          "[ranks][relay][faults]") {
+TEST_CASE("a missing rank ends the relay of the others by name, and kernels stop waiting", "[ranks][relay][faults]") {
     Mailroom room(2);
     std::atomic<bool> was_told{false};
     const std::vector<Ending> endings = on_ranks(
@@ -175,7 +175,7 @@ TEST_CASE("a missing rank ends the relay of the others, by name, and kernels sto
         [&](Ranks &ranks) {
             RankOfRing rank(ranks);
             if (ranks.rank() == 1)
-                return; // has no ghosts to send
+                return; // it sends no ghosts
             rank.make(0, 1, 48, 16);
             rank.announce(0, 48, 16);
             try {
@@ -188,12 +188,11 @@ TEST_CASE("a missing rank ends the relay of the others, by name, and kernels sto
         0.3);
     CHECK(endings[0].status == static_cast<int>(Status::timed_out));
     for (const char *part : {"the ghosts of a vector, rank 0 of 2: waited 0.3 s", "rank 1 (behind in t, ahead in t)"})
-        CHECK(endings[0].text.find(part) != std::string::npos);
+        CHECK(has(endings[0].text, part));
     CHECK(was_told);
 }
 
-TEST_CASE("a segment of the host's memory is shared with another process, has no name after that, and is refused where "
-          "there is none",
+TEST_CASE("a segment of host memory is shared with another process, loses its name, and is refused if it is missing",
           "[ranks][relay][faults]") {
     constexpr size_t bytes = 10000;
     HostSegment mine(bytes);

@@ -1,5 +1,5 @@
-// Gauge fields with staggered phases and without, which calls are told apart by `signs`: what results do not depend on,
-// how the signs are judged, and over all ranks. test_calls.cpp tries every call with links of the other kind.
+// Gauge fields with and without staggered phases, as `signs` declares them: results that must not depend on them, and
+// how the library judges them, alone and over all ranks. test_calls.cpp tries every call with links of the other kind.
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_wilson.h"
@@ -48,7 +48,7 @@ struct Handle {
     }
 };
 
-// One bit of the links on the device.
+// Flips one bit of the links on the device.
 void flip(Handle &h) {
     milcgpu::Device &device = *h.session.context->device;
     uint64_t word;
@@ -57,11 +57,10 @@ void flip(Handle &h) {
     device.copy_to_device(h.gauge->u.block(0, 1), &word, sizeof word);
 }
 
-bool says(const std::string &what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
-
 } // namespace
 
-TEST_CASE("gauge action, force and reunitarization do not depend on phases if the caller declares them", "[md][signs]") {
+TEST_CASE("gauge action, force and reunitarization do not depend on phases if the caller declares them",
+          "[md][signs]") {
     for (const Backend backend : backends()) {
         const Gauge unit(4 * size_t(lattice.volume()), reference::identity()),
             bare = reference::random_gauge(lattice, 7);
@@ -69,7 +68,7 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases if th
         CHECK(in.action(0) == 0);
         CHECK(out.action(1) == 0);
         in.load(with_phases(bare)), out.load(bare);
-        CHECK(std::abs(in.action(0) - out.action(1)) < 1e-12 * std::abs(in.action(0)));
+        CHECK(std::abs(in.action(0) - out.action(1)) < 1e-15 * std::abs(in.action(0)));
         const milcgpu_loops loops[2] = {{1, -0.3, 0.2, 0}, {1, -0.3, 0.2, 1}};
         std::vector<double> made[2];
         for (const int k : {0, 1}) {
@@ -83,8 +82,8 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases if th
             REQUIRE(milcgpu_gauge_reunitarize(h.gauge, 0, &report) == MILCGPU_OK);
             CHECK(report.failed == 0);
         }
-        CHECK(reference::relative_difference(made[1], made[0]) < 1e-13);
-        // What was found goes with a copy.
+        CHECK(reference::relative_difference(made[1], made[0]) < 1e-15);
+        // A copy keeps what the library found about the signs.
         REQUIRE(milcgpu_gauge_copy(out.gauge, out.gauge) == MILCGPU_OK);
         milcgpu_gauge *copy = nullptr;
         REQUIRE(milcgpu_gauge_create(out.session.context, MILCGPU_DOUBLE, &copy) == MILCGPU_OK);
@@ -94,12 +93,12 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases if th
         CHECK(milcgpu_gauge_action(copy, &loops[1], &action) == MILCGPU_OK);
         const milcgpu_loops neither{1, 0, 0, 7};
         CHECK(milcgpu_gauge_action(copy, &neither, &action) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("loops.signs is 7"));
+        CHECK(last_error_says("loops.signs is 7"));
         milcgpu_gauge_destroy(copy);
     }
 }
 
-TEST_CASE("calls that load links: links of the other kind are refused, and the handles are empty",
+TEST_CASE("calls that load links refuse links of the other kind and leave the handles empty",
           "[links][mesons][wilson][signs]") {
     const Gauge bare = reference::random_gauge(lattice, 7);
     const std::string first = "direction Y. ";
@@ -119,10 +118,10 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
             return milcgpu_links_make(session.context, &how, &from, &set, 1, nullptr, nullptr);
         };
         CHECK(links(out, 0) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("these have none"));
-        CHECK(says(first + "spec.signs"));
+        CHECK(last_error_says("these have none"));
+        CHECK(last_error_says(first + "spec.signs"));
         CHECK(links(in, 1) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("these carry them"));
+        CHECK(last_error_says("these carry them"));
         CHECK(fat == std::vector<double>(without.size(), -7));
         CHECK(links(out, 1) == MILCGPU_OK);
         CHECK(links(in, 0) == MILCGPU_OK);
@@ -131,7 +130,7 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
         REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
         CHECK(milcgpu_wilson_load(wilson, &out) == MILCGPU_OK);
         CHECK(milcgpu_wilson_load(wilson, &in) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says(first + "Take the phases out"));
+        CHECK(last_error_says(first + "Take the phases out"));
         std::vector<double> source(24 * size_t(lattice.volume()), 1);
         const milcgpu_field spinor = Session<double>::field(source);
         const milcgpu_storage what{MILCGPU_DOUBLE, 18};
@@ -142,7 +141,7 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
         CHECK(milcgpu_wilson_load(wilson, &with_boundary) == MILCGPU_OK);
         milcgpu_wilson_destroy(wilson);
         CHECK(links(with_boundary, 1) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("of 32 t links of the last time slice 32 have a determinant below zero"));
+        CHECK(last_error_says("of 32 t links of the last time slice 32 have a determinant below zero"));
 
         milcgpu_meson_links *mesons = nullptr;
         REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &mesons) == MILCGPU_OK);
@@ -151,7 +150,7 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
             return milcgpu_meson_links_load(mesons, &spec, &from);
         };
         for (const std::array<int, 4> &origin : {std::array<int, 4>{0, 0, 0, 0}, std::array<int, 4>{1, 2, 3, 5}}) {
-            Gauge moved = bare; // with phases relative to the origin
+            Gauge moved = bare; // phases relative to the origin
             for (int site = 0; site < lattice.volume(); ++site) {
                 int odd = lattice.coordinates(site)[3] + origin[3];
                 for (int mu = 0; mu < 3; ++mu) {
@@ -165,18 +164,18 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
             CHECK(load(relative, MILCGPU_SIGNS_IN, origin) == MILCGPU_OK);
             CHECK(load(relative, MILCGPU_SIGNS_AS_THEY_ARE) == MILCGPU_OK);
             CHECK(load(out, MILCGPU_SIGNS_IN, origin) == MILCGPU_BAD_ARGUMENT);
-            CHECK(says("spec.signs"));
+            CHECK(last_error_says("spec.signs"));
         }
         CHECK(load(out, MILCGPU_SIGNS_OUT) == MILCGPU_OK);
         CHECK(load(in, MILCGPU_SIGNS_OUT) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("these carry them"));
+        CHECK(last_error_says("these carry them"));
         CHECK(load(out, 3) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("spec.signs is 3"));
+        CHECK(last_error_says("spec.signs is 3"));
         milcgpu_meson_links_destroy(mesons);
     }
 }
 
-TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field on the device, as from the host's",
+TEST_CASE("links of a measurement or of Wilson fermions are the same from a gauge field on the device or the host",
           "[mesons][wilson][signs][faults]") {
     const Gauge bare = reference::random_gauge(lattice, 8);
     for (const Backend backend : backends()) {
@@ -223,23 +222,23 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
         CHECK(milcgpu_wilson_load_gauge(wilson, 0, h.gauge) == MILCGPU_OK);
         CHECK(shifted() == from_host);
         CHECK(hopped() == hops_from_host);
-        h.load(bare); // the others stay as they are
+        h.load(bare); // the links made before must stay as they are
         CHECK(shifted() == from_host);
         CHECK(hopped() == hops_from_host);
-        // Signs, precision, context.
+        // Signs, precision and context that do not fit.
         CHECK(milcgpu_wilson_load_gauge(wilson, 0, h.gauge) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("The argument signs says"));
+        CHECK(last_error_says("signs"));
         CHECK(milcgpu_wilson_load_gauge(wilson, 1, h.gauge) == MILCGPU_OK);
         CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("spec.signs"));
+        CHECK(last_error_says("spec.signs"));
         spec.signs = MILCGPU_SIGNS_OUT;
         CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, h.gauge) == MILCGPU_OK);
         CHECK(shifted() == from_host);
         CHECK(milcgpu_meson_links_load_gauge(single, &spec, h.gauge) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("the links are in double precision, the handle is in single"));
+        CHECK(last_error_says("in double precision"));
         CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, other.gauge) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_wilson_load_gauge(wilson, 1, other.gauge) == MILCGPU_BAD_ARGUMENT);
-        // A bit that flips in the gauge field, and a handle that is empty.
+        // A bit that flips in the gauge field, and an empty handle.
         milcgpu_gauge *empty = nullptr;
         REQUIRE(milcgpu_gauge_create(h.session.context, MILCGPU_DOUBLE, &empty) == MILCGPU_OK);
         std::vector<double> psi(24 * size_t(lattice.volume()), 1);
@@ -249,10 +248,11 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
         const auto both = [&](milcgpu_gauge *gauge, milcgpu_status status) {
             CHECK(milcgpu_meson_links_load_gauge(mesons, &spec, gauge) == status);
             CHECK(milcgpu_wilson_load_gauge(wilson, 1, gauge) == MILCGPU_BAD_ARGUMENT); // it is empty
-            CHECK(says("the gauge field is empty"));
+            CHECK(last_error_says("empty"));
         };
         both(empty, MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_quarks_shift(mesons, 0, MILCGPU_FORWARD, origin, 1, &quarks, &quarks) == MILCGPU_OK); // as before
+        // Works as before.
+        CHECK(milcgpu_quarks_shift(mesons, 0, MILCGPU_FORWARD, origin, 1, &quarks, &quarks) == MILCGPU_OK);
         flip(h);
         both(h.gauge, MILCGPU_CORRUPTED);
         CHECK(milcgpu_gauge_version(h.gauge) == 0);
@@ -269,7 +269,8 @@ TEST_CASE("links of a measurement and of Wilson fermions come from a gauge field
     }
 }
 
-TEST_CASE("links of neither kind are taken as the call says; a few other signs hide nothing", "[md][signs]") {
+TEST_CASE("links of neither kind are taken as the call declares them; a few flipped signs do not change that",
+          "[md][signs]") {
     const Gauge bare = reference::random_gauge(lattice, 7);
     const auto changed = [&](Gauge links, const std::function<std::complex<double>(int site, int mu)> &factor) {
         for (size_t k = 0; k < links.size(); ++k)
@@ -288,25 +289,26 @@ TEST_CASE("links of neither kind are taken as the call says; a few other signs h
         };
         const milcgpu_status ok = MILCGPU_OK, bad = MILCGPU_BAD_ARGUMENT;
         takes(changed(bare, [](int site, int mu) { return std::polar(1.0, 2.1 * site + mu); }), ok, ok); // U(1)
-        takes(changed(with_phases(bare), [](int, int) { return std::polar(1.0, 0.3); }), ok, bad);       // a twist
-        takes(changed(bare, [](int, int) { return 0.4; }), bad, ok);                                     // anisotropy
-        takes(changed(bare, [](int, int) { return 0.0; }), ok, ok);                                 // determinants of 0
-        takes(changed(with_phases(bare), [](int, int mu) { return mu < 3 ? -1.0 : 1.0; }), ok, ok); // an odd time
+        takes(changed(with_phases(bare), [](int, int) { return std::polar(1.0, 0.3); }), ok, bad); // a twisted boundary
+        takes(changed(bare, [](int, int) { return 0.4; }), bad, ok);                               // anisotropy
+        takes(changed(bare, [](int, int) { return 0.0; }), ok, ok);                                // determinants of 0
+        // An odd extent in time.
+        takes(changed(with_phases(bare), [](int, int mu) { return mu < 3 ? -1.0 : 1.0; }), ok, ok);
         takes(changed(bare, [&](int site, int mu) { return x_of(site, 0) == 1 && mu == 0 ? -1.0 : 1.0; }), ok, ok);
         takes(changed(bare, [&](int site, int mu) { return x_of(site, 1) == 3 && mu == 1 ? -1.0 : 1.0; }), bad, ok);
-        // Phases without the boundary sign: the plaquettes do not see it, gauge fixing takes it out.
+        // Phases without the boundary sign: plaquettes do not show it, and gauge fixing removes it.
         const Gauge periodic = reference::antiperiodic_in_time(lattice, with_phases(bare));
         takes(periodic, ok, bad);
         auto spec = sized<milcgpu_gauge_fix_spec>();
         spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1;
         CHECK(milcgpu_gauge_fix(h.gauge, &spec, nullptr) == bad);
-        CHECK(says("of 32 t links of the last time slice 0 have a determinant below zero"));
-        spec.direction = 3; // the t links are left out, but reunitarization takes them
+        CHECK(last_error_says("of 32 t links of the last time slice 0 have a determinant below zero"));
+        spec.direction = 3; // gauge fixing does not need the t links, but reunitarization does
         CHECK(milcgpu_gauge_fix(h.gauge, &spec, nullptr) == bad);
     }
 }
 
-TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[md][ranks][cut][signs]") {
+TEST_CASE("the signs of links are judged over all ranks, and all ranks refuse", "[md][ranks][cut][signs]") {
     for (const Cut &cut : {Cut{{4, 6, 4, 6}, {1, 2, 1, 1}, 0}, Cut{{4, 4, 4, 6}, {1, 1, 1, 2}, 0},
                            Cut{{4, 4, 6, 6}, {1, 1, 2, 2}, 0}, Cut{{4, 4, 4, 6}, {1, 1, 1, 1}, 9}}) {
         const Fields fields = fields_on(cut.whole, false);
@@ -330,12 +332,12 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                     int &refusals = refused[here.rank()], &words = worded[here.rank()];
                     const auto told_wrongly = [&](milcgpu_status status) {
                         refusals += status == MILCGPU_BAD_ARGUMENT;
-                        words += says(counts);
+                        words += last_error_says(counts);
                     };
                     told_wrongly(milcgpu_gauge_action(gauge, &wrong, &action));
                     words += action == 0;
                     const milcgpu_status status = milcgpu_gauge_action(gauge, &right, &action);
-                    // Those that load links themselves, and one that takes links with phases alone.
+                    // Calls that load links themselves, and one that takes only links with phases.
                     std::vector<double> fat(own.size());
                     const milcgpu_field to = field_of(fat);
                     const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
@@ -366,7 +368,7 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                     milcgpu_wilson_destroy(wilson);
                     if (!phased)
                         demand(taken);
-                    // NaN on one rank is what all ranks hear of, before any sign.
+                    // NaN on one rank: all ranks report it before any sign.
                     if (here.rank() == 0)
                         own[5] = NAN;
                     const milcgpu_status nan = milcgpu_gauge_load(gauge, &field, 0);
@@ -377,7 +379,8 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                         throw milcgpu::Error(milcgpu::Status::bad_argument, "NaN was taken");
                 });
                 CHECK(all_well(endings));
-                CHECK(refused == std::vector<int>(cut.ranks(), 4)); // and their words; the action stays as it was
+                // All refuse with a message, and the action stays as it was.
+                CHECK(refused == std::vector<int>(cut.ranks(), 4));
                 CHECK(worded == std::vector<int>(cut.ranks(), 5));
             }
     }

@@ -6,7 +6,7 @@ namespace {
 
 Complex trace(const SpinMatrix &a) { return a[0][0] + a[1][1] + a[2][2] + a[3][3]; }
 
-// Of one colour at the sink: rows for the source.
+// The part of one colour at the sink; rows are spins at the source.
 SpinMatrix of_colour(const SpinWilsonVector &s, int colour) {
     SpinMatrix m;
     for (int source = 0; source < 4; source++)

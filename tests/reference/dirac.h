@@ -1,5 +1,5 @@
-// Contractions of Dirac fields with explicit 4x4 gamma matrices, site by site. Full-lattice fields, sites
-// lexicographic, double.
+// Contractions of Dirac fields with explicit 4x4 gamma matrices, site by site. Fields cover the full lattice, in
+// lexicographic order, in double.
 #pragma once
 
 #include "tests/reference/mesons.h"
@@ -12,7 +12,7 @@ namespace reference {
 enum class GammaSet { milc, degrand_rossi };
 SpinMatrix gamma_of_set(GammaSet set, int k);
 
-// A propagator from a source of one colour: [spin at the source], of spin and colour at the sink.
+// A propagator from a source of one colour: [spin at the source], spin and colour at the sink.
 struct SpinWilsonVector {
     WilsonVector d[4];
 };
@@ -31,17 +31,17 @@ struct MomentumFactor {
     Origin origin;
 };
 
-// For each t the sum over the slice of the factor times phi^dag gamma psi.
+// For each t the sum over the time slice of the factor times phi^dag gamma psi.
 std::vector<Complex> dirac_slices(const Lattice &lattice, const SpinMatrix &gamma, const WilsonField &phi,
                                   const WilsonField &psi, const MomentumFactor &f);
 
-// For each t the sum over the slice of the factor times tr[in S2 out g5 S1^dag g5]. S is a matrix with a row for each
-// spin at the source and a column for each spin at the sink; the trace is over colours, too.
+// For each t the sum over the time slice of the factor times tr[in S2 out g5 S1^dag g5]. S has a row for each spin at
+// the source and a column for each spin at the sink; the trace includes colour.
 std::vector<Complex> dirac_meson(const Lattice &lattice, const SpinWilsonField &s1, const SpinWilsonField &s2,
                                  const SpinMatrix &in, const SpinMatrix &out, const MomentumFactor &f);
 
-// The sum over a slice of the factor times g5 S1^dag g5 in S2: [t][((c1 4 + m) 4 + n) 3 + c2], row (m, c1), column
-// (n, c2).
+// For each t the sum over the time slice of the factor times g5 S1^dag g5 in S2: [t][((c1 4 + m) 4 + n) 3 + c2], row
+// (m, c1), column (n, c2).
 std::vector<std::vector<Complex>> open_dirac_meson(const Lattice &lattice, const SpinWilsonField &s1,
                                                    const SpinWilsonField &s2, const SpinMatrix &in,
                                                    const MomentumFactor &f);

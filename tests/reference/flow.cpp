@@ -181,7 +181,7 @@ Gauge instanton(const Lattice &lattice, double rho) {
                         a[k] = y[k];
                     a[k] *= 2 * rho * rho / (y2 * (y2 + rho * rho)) / parts;
                 }
-                // exp(-i a sigma / 2): U takes what is at the end of the link to its beginning
+                // exp(-i a sigma / 2): U carries the end of the link to its beginning.
                 const Complex i(0, -0.5);
                 Matrix exponent{};
                 exponent.e[0][0] = i * a[2], exponent.e[1][1] = -i * a[2];

@@ -30,14 +30,15 @@ std::vector<WeightedPath> long_path(const PathCoefficients &c, int mu) { return 
 
 namespace {
 
-// The link that a step from `site` goes along, as it stands in the product, and whose it is.
+// The link of a step from `site`, as a factor of the product, and its index.
 struct Step {
     Matrix matrix;
     std::size_t link;
     bool backward;
 };
 
-void steps_of(const Lattice &lattice, const Gauge &links, const WeightedPath &path, int site, std::vector<Step> &steps) {
+void steps_of(const Lattice &lattice, const Gauge &links, const WeightedPath &path, int site,
+              std::vector<Step> &steps) {
     steps.clear();
     for (const int step : path.steps) {
         const bool backward = step > 3;
@@ -72,7 +73,7 @@ Gauge path_derivative(const Lattice &lattice, const Gauge &links,
                       const Gauge &q) {
     Gauge by_links(links.size());
     std::vector<Step> steps;
-    std::vector<Matrix> behind; // the derivative by the product, times the adjoint of the steps behind each
+    std::vector<Matrix> behind; // the derivative by the product, times the adjoint of the steps after each step
     for (int mu = 0; mu < 4; mu++)
         for (const WeightedPath &path : paths(c, mu)) {
             if (path.coefficient == 0)
@@ -83,7 +84,7 @@ Gauge path_derivative(const Lattice &lattice, const Gauge &links,
                 behind.back() = path.coefficient * q[4 * std::size_t(site) + mu];
                 for (std::size_t k = steps.size() - 1; k > 0; k--)
                     behind[k - 1] = behind[k] * adjoint(steps[k].matrix);
-                Matrix before; // the product of the steps before
+                Matrix before; // the product of the steps before it
                 for (std::size_t k = 0; k < steps.size(); k++) {
                     const Matrix derivative = k == 0 ? behind[0] : adjoint(before) * behind[k];
                     Matrix &to = by_links[steps[k].link];
@@ -157,7 +158,7 @@ Matrix solve_sylvester(const Matrix &s, const Matrix &y) {
     return x;
 }
 
-// The Hermitian positive root of a Hermitian positive matrix: Newton's iteration s -> s + d, s d + d s = a - s s.
+// The hermitian positive root of a hermitian positive matrix: Newton's iteration s -> s + d, s d + d s = a - s s.
 Matrix square_root(const Matrix &a) {
     Matrix s = (trace(a).real() / 3 + 1) * identity();
     for (int step = 0; step < 100; step++) {

@@ -11,7 +11,7 @@ const Matrix &link(const Gauge &links, int site, int dir) { return links[4 * std
 // One direction of a field of matrices.
 using MatrixField = std::vector<Matrix>;
 
-// S_nu(M) for an M that points along mu; the formula stands in gauge.h.
+// S_nu(M) for an M that points along mu; gauge.h has the formula.
 MatrixField staple(const Lattice &lattice, const Gauge &links, const MatrixField &m, int mu, int nu) {
     MatrixField result(m.size());
 #pragma omp parallel for
@@ -38,7 +38,7 @@ MatrixField fat_links_along(const Lattice &lattice, const Gauge &links, const Pa
         thin[site] = link(links, site, mu);
 
     MatrixField fat(thin.size(), Matrix{});
-    // A Lepage staple that runs up and back down again is the link itself: two in each of the three directions nu.
+    // A Lepage staple that goes up and back down is the link itself: two in each of the three directions nu.
     add(fat, c.one_link - 6 * c.lepage, thin);
     for (int nu = 0; nu < 4; nu++) {
         if (nu == mu)
@@ -51,7 +51,7 @@ MatrixField fat_links_along(const Lattice &lattice, const Gauge &links, const Pa
                 continue;
             const MatrixField five = staple(lattice, links, three, mu, rho);
             add(fat, c.five_staple, five);
-            const int sigma = 6 - mu - nu - rho; // the direction that is left of 0 + 1 + 2 + 3
+            const int sigma = 6 - mu - nu - rho; // the remaining direction of 0 + 1 + 2 + 3
             add(fat, c.seven_staple, staple(lattice, links, five, mu, sigma));
         }
     }
@@ -131,7 +131,7 @@ Fermion transform_fermion(const Transformation &g, const Fermion &field) {
 PathCoefficients asqtad_coefficients(double u0) {
     const double u2 = u0 * u0, u4 = u2 * u2, u6 = u4 * u2;
     PathCoefficients c;
-    // Fat7 has 1/8; undoing the Lepage term's own a^2 error adds 3/8 and the Naik term 1/8.
+    // Fat7 has 1/8; to cancel the Lepage term's own a^2 error adds 3/8, the Naik term 1/8.
     c.one_link = 5.0 / 8;
     c.naik = -1.0 / 24 / u2;
     c.three_staple = -1.0 / 16 / u2;

@@ -1,4 +1,4 @@
-// What is built from the gauge links: phases, plaquettes, gauge transformations, fat and long links.
+// Phases, plaquettes, gauge transformations, fat and long links.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace reference {
 
-// Multiplies the staggered phases in, t: 1, x: (-1)^t, y: (-1)^(t+x), z: (-1)^(t+x+y), and -1 on the t links of the
-// last time slice (antiperiodic boundary). MILC's convention. Applied twice, it takes them out again.
+// Multiplies in the staggered phases, t: 1, x: (-1)^t, y: (-1)^(t+x), z: (-1)^(t+x+y), and -1 on the t links of the
+// last time slice (antiperiodic boundary). This is MILC's convention. Applied twice, it removes them.
 void apply_phases(const Lattice &lattice, Gauge &links);
 
-// Re tr U_P / 3, averaged; 1 on unit links. For links without phases.
+// The mean of Re tr U_P / 3; 1 on unit links. For links without phases.
 struct PlaquetteParts {
     double space_space;
     double space_time;
@@ -29,8 +29,8 @@ Gauge transform_links(const Lattice &lattice, const Transformation &g, const Gau
 // psi(x) -> g(x) psi(x)
 Fermion transform_fermion(const Transformation &g, const Fermion &field);
 
-// Coefficients of the paths of the fat and long links, in the order of MILC's arrays. Signs are those for links that
-// hold the phases: a staple encloses one plaquette, whose four phases multiply to -1.
+// Coefficients of the paths of fat and long links, in the order of MILC's arrays. Signs are for links with phases: a
+// staple encloses one plaquette, whose four phases multiply to -1.
 struct PathCoefficients {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
 };
@@ -47,7 +47,7 @@ Gauge fat_links(const Lattice &lattice, const Gauge &links_with_phases, const Pa
 // long = naik U(x) U(x+mu) U(x+2mu)
 Gauge long_links(const Lattice &lattice, const Gauge &links_with_phases, const PathCoefficients &coefficients);
 
-// HISQ (Follana et al., hep-lat/0610092): fat7 of U, made unitary, then asqtad-like paths of that.
+// HISQ (Follana et al., hep-lat/0610092): fat7 of U, unitarized, then asqtad-like paths of the result.
 PathCoefficients hisq_fat7_coefficients();
 PathCoefficients hisq_asqtad_coefficients();
 
@@ -58,7 +58,7 @@ struct HisqLinks {
     Gauge v, w; // w in U(3)
     Gauge fat, lng;
 };
-// eps: added to the one-link coefficient times 1/8 and to the Naik coefficient times -1/24.
+// eps: 1/8 eps is added to the one-link coefficient and -1/24 eps to the Naik coefficient.
 HisqLinks hisq_links(const Lattice &lattice, const Gauge &links_with_phases, double eps);
 
 } // namespace reference

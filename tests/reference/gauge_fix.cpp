@@ -18,7 +18,7 @@ Matrix su2(int p, int q, double w, double x, double y, double z) {
 }
 
 void hit(const Lattice &lattice, Gauge &links, int site, int left_out, double boost, int p, int q) {
-    Matrix sum = {}, difference = {}; // of the links that come in, plus and minus those that go out
+    Matrix sum = {}, difference = {}; // the links that arrive, plus and minus the links that leave
     for (int dir = 0; dir < 4; dir++) {
         if (dir == left_out)
             continue;
@@ -53,8 +53,8 @@ Matrix after_hit(const Matrix &w, const Matrix &v, int k) {
     return su2(p, q, c0 / size, -c1 / size, -c2 / size, -c3 / size) * w;
 }
 
-// Of a set of decorated directions: for every link the mean of its staples in the other directions of `wanted`, with
-// the links around it decorated in what is left of `decorations` then. By recursion, each from the links alone.
+// For a set of decorated directions: the mean of a link's staples in the directions of `wanted` other than its own; the
+// links around it are decorated in the remaining directions of `decorations`. By recursion, each from the links alone.
 Matrix hyp_link(const Lattice &lattice, const Gauge &links, const double *alpha, int hits, unsigned decorations,
                 int site, int mu) {
     const Matrix &u = links[4 * std::size_t(site) + mu];
@@ -67,7 +67,7 @@ Matrix hyp_link(const Lattice &lattice, const Gauge &links, const double *alpha,
     for (int nu = 0; nu < 4; nu++) {
         if ((decorations >> nu & 1) == 0)
             continue;
-        // Neither of the two directions of this plane decorates the links of its staples.
+        // The links of a staple are not decorated in the two directions of its plane.
         const auto part = [&](int at, int dir) {
             return hyp_link(lattice, links, alpha, hits, decorations & ~(1u << nu), at, dir);
         };

@@ -1,5 +1,5 @@
-// The gauge action by closed loops, each a list of steps: MILC's numbers, 0 to 3 along x, y, z, t and 7 - mu back along
-// mu. Its force path by path, momenta, and the update of the links. All for links without phases.
+// The gauge action by closed loops, each a list of steps in MILC's numbers: 0 to 3 along x, y, z, t and 7 - mu back
+// along mu. Its force path by path, momenta, and the update of the links. All links are without phases.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ using Path = std::vector<int>;
 
 struct Loops {
     double coefficient;
-    std::vector<Path> paths; // each loop of a site once, in one of its two senses
+    std::vector<Path> paths; // each loop of a site once, in one of its two directions
 };
 
 std::vector<Path> plaquettes();      // 6
@@ -26,8 +26,8 @@ Matrix along_path(const Lattice &lattice, const Gauge &links, int site, const Pa
 // sum over sites and loops of coefficient (3 - Re tr loop)
 double gauge_action(const Lattice &lattice, const Gauge &links, const std::vector<Loops> &loops);
 
-// sum over all loops that a link is part of, each run through from that link on in the link's sense: the loop's product
-// times its coefficient. [4*site + dir]
+// The sum over all loops through a link, each run in the link's direction from that link on: coefficient times product.
+// [4*site + dir]
 Gauge loop_sums(const Lattice &lattice, const Gauge &links, const std::vector<Loops> &loops);
 
 // (a - a^dagger) / 2 - trace / 3
@@ -42,11 +42,11 @@ double momentum_action(const Gauge &momenta);
 // In MILC's order of sites, 10 reals each: the elements 01, 02, 12, the imaginary parts of the diagonal, and 0.
 std::vector<double> momenta_to_milc(const Lattice &, const Gauge &momenta);
 
-// exp(eps H) U by the series to so high an order, sum of powers over factorials.
+// exp(eps H) U by the series up to `order`.
 Gauge update_links(const Gauge &links, const Gauge &momenta, double eps, int order);
 
-// Traceless and anti-Hermitian, each of the 8 generators with a Gaussian number of variance 1 (|H|_F^2 / 2 = 4 on
-// average).
+// Traceless and anti-hermitian; each of the 8 generators has a Gaussian coefficient of variance 1 (the mean of |H|_F^2
+// / 2 is 4).
 Gauge random_momenta(const Lattice &lattice, unsigned long seed);
 
 } // namespace reference

@@ -1,5 +1,5 @@
-// The gauge Laplace operator M = 1 - kappa D in 3 (x y z) or 4 directions, and its free form. Full-lattice fields,
-// sites lexicographic, double. Links are without phases.
+// The gauge Laplace operator M = 1 - kappa D in 3 (x y z) or 4 directions, and its free form. Fields cover the full
+// lattice, in lexicographic order, in double. Links are without phases.
 #pragma once
 
 #include "tests/reference/lattice.h"
@@ -13,15 +13,16 @@ Fermion laplace_sum(const Lattice &lattice, const Gauge &links, int directions, 
 // f - kappa D f
 Fermion laplace_matrix(const Lattice &lattice, const Gauge &links, int directions, double kappa, const Fermion &field);
 
-// f - kappa^2 D D f on the sites of one parity; the other sites of f are not read, those of the result are zero.
+// f - kappa^2 D D f on the sites of one parity. The other sites of f are not read; the result is zero there.
 Fermion laplace_even_odd(const Lattice &lattice, const Gauge &links, int directions, double kappa, int parity,
                          const Fermion &field);
 
-// Of M on unit links, for the plane wave with momentum 2 pi p_mu / n_mu: 1 - 2 kappa sum over mu < directions of cos.
+// The eigenvalue of M on unit links for the plane wave with momentum 2 pi p_mu / n_mu: 1 - 2 kappa sum over mu <
+// directions of cos.
 double free_laplace_eigenvalue(const Lattice &lattice, int directions, double kappa, const std::array<int, 4> &p);
 
-// M^-1 on unit links, from `source` to each site (a number, times the unit matrix of colour): the sum over all momenta,
-// one by one.
+// M^-1 on unit links, from `source` to each site (a number, times the unit matrix of colour), by the sum over all
+// momenta.
 std::vector<double> free_laplace_propagator(const Lattice &lattice, int directions, double kappa, int source);
 
 } // namespace reference

@@ -1,5 +1,5 @@
-// A periodic four-dimensional lattice with lexicographic sites, x fastest. The slow truth of the tests counts its
-// sites in this way and in no other; MILC's order (even sites first) is a map on top, for comparisons.
+// A periodic four-dimensional lattice with lexicographic sites, x fastest. The reference counts sites in no other way;
+// milc_order() maps to MILC's order (even sites first) for comparisons.
 #pragma once
 
 #include <array>
@@ -35,10 +35,10 @@ struct Lattice {
         return (x[0] + x[1] + x[2] + x[3]) % 2;
     }
 
-    // The site that lies `hops` steps along `dir`; a negative number steps backwards. x: the coordinate of `site`.
+    // The site `hops` steps along `dir`; negative: backwards. x: the coordinate of `site`.
     int neighbour(int site, int dir, int hops) const { return neighbour(site, dir, hops, site / step(dir) % n[dir]); }
     int neighbour(int site, int dir, int hops, int x) const {
-        int there = x + hops; // by comparisons: divisions would take most of the time of an operator
+        int there = x + hops; // comparisons, because divisions would take most of the time of an operator
         while (there < 0)
             there += n[dir];
         while (there >= n[dir])
@@ -55,7 +55,7 @@ struct Lattice {
     }
 };
 
-// map[k] is the lexicographic site of MILC's k-th site: all even sites, then all odd ones, each lexicographic.
+// map[k] is the lexicographic site of MILC's k-th site: all even sites, then all odd ones, each in lexicographic order.
 inline std::vector<int> milc_order(const Lattice &lattice) {
     std::vector<int> map;
     map.reserve(lattice.volume());

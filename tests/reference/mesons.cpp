@@ -70,7 +70,7 @@ Fermion spin_taste(const Lattice &lattice, const Gauge &phased, const Origin &or
     for (int mu = 0; mu < 4; mu++)
         if ((spin ^ taste) >> mu & 1)
             directions.push_back(mu);
-    // The order that counts as positive, the shift that acts first in front.
+    // The order with a positive sign; the first shift acts first.
     std::vector<int> positive = directions;
     if (directions.size() == 2 && directions != std::vector<int>{0, 2})
         std::swap(positive[0], positive[1]);
@@ -78,7 +78,7 @@ Fermion spin_taste(const Lattice &lattice, const Gauge &phased, const Origin &or
     int orders = 0;
     auto order = directions;
     do {
-        int exchanges = 0; // that lead from the positive order to this one
+        int exchanges = 0; // exchanges that turn the positive order into this one
         for (size_t i = 0; i < order.size(); i++)
             for (size_t j = 0; j < i; j++) {
                 const auto place = [&](int mu) { return std::find(positive.begin(), positive.end(), mu); };

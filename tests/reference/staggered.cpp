@@ -31,7 +31,7 @@ Parities parities(const Lattice &lattice) {
     return result;
 }
 
-// In the order of the sites, hence the same on any number of threads.
+// The sum is in the order of the sites, so it does not depend on the number of threads.
 long double norm2_on(const Parities &parity_of, int parity, const Fermion &a) {
     long double sum = 0;
     for (std::size_t site = 0; site < a.size(); site++)
@@ -106,7 +106,7 @@ CgResult conjugate_gradient(const Lattice &lattice, const Gauge &fat, const Gaug
         long double r_norm2 = norm2_here(r);
         result.iterations++;
         result.residual = double(std::sqrt(r_norm2 / source_norm2));
-        if (!(r_norm2 >= goal) || result.iterations >= max_iterations) // also of NaN
+        if (!(r_norm2 >= goal) || result.iterations >= max_iterations) // also true for NaN
             return result;
 
         Fermion p = r;

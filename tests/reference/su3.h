@@ -24,8 +24,7 @@ struct Matrix {
 using Gauge = std::vector<Matrix>;   // [4*site + dir], lexicographic sites
 using Fermion = std::vector<Vector>; // [site], lexicographic sites
 
-// a*b without the search for NaN and infinity that the standard operator makes after each product: several times
-// faster.
+// a*b without the check for NaN and infinity that the standard operator makes after each product: several times faster.
 inline Complex times(Complex a, Complex b) {
     return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
@@ -133,27 +132,27 @@ inline Matrix identity() {
     return unit;
 }
 
-// The SU(3) matrix beside `a`: Gram-Schmidt on the first two rows, the third is the conjugate of their cross product.
+// The SU(3) matrix close to `a`: Gram-Schmidt on the first two rows; the third is the conjugate of their cross product.
 Matrix reunitarize(Matrix a);
 
-// The generator's words are fixed by the C++ standard, its distributions are not: hence these two of our own.
+// The C++ standard fixes the words of the generator but not its distributions, hence uniform() and gaussian().
 using Rng = std::mt19937_64;
 
 // Uniform in (0, 1), 53 bits.
 inline double uniform(Rng &rng) { return ((rng() >> 11) + 0.5) * 0x1p-53; }
 
-// Real and imaginary part are independent, each of variance 1 (Box-Muller).
+// Real and imaginary part are independent with variance 1 each (Box-Muller).
 Complex gaussian(Rng &rng);
 
 Vector random_vector(Rng &rng);
 
-// Any 3x3 matrix, as fat links may be.
+// Any 3x3 matrix; fat links may have any.
 Matrix random_matrix(Rng &rng);
 
 // Haar distributed: Gram-Schmidt of a Gaussian matrix.
 Matrix random_su3(Rng &rng);
 
-// Close to 1: 1 + epsilon * (Gaussian matrix), made unitary.
+// Close to 1: 1 + epsilon * (Gaussian matrix), unitarized.
 Matrix random_near_unit_su3(Rng &rng, double epsilon);
 
 Gauge unit_gauge(const Lattice &lattice);
@@ -167,7 +166,7 @@ Fermion random_fermion(const Lattice &lattice, unsigned long seed);
 // exp(i p x) times a colour vector. Momenta: p = 2 pi k / n for extents n, in time 2 pi (k + half) / n.
 Fermion plane_wave(const Lattice &lattice, const std::array<int, 4> &k, const Vector &colour, double half = 0);
 
-// |a - b| / |b| over whole fields of numbers, of vectors or of matrices; NaN where they are not of one size.
+// |a - b| / |b| over whole fields of numbers, vectors or matrices; NaN if their sizes differ.
 template <class Element> double relative_difference(const std::vector<Element> &a, const std::vector<Element> &b) {
     constexpr std::size_t reals = sizeof(Element) / sizeof(double);
     static_assert(reals * sizeof(double) == sizeof(Element), "in double");

@@ -210,7 +210,7 @@ SpinMatrix sigma_matrix(int mu, int nu) {
 
 namespace {
 
-// parity: 0, 1, or -1 for all sites; zero on the others.
+// parity: 0, 1, or -1 for all sites; the result is zero on other sites.
 WilsonField wilson_dslash_on(const Lattice &lattice, const Gauge &links, const WilsonField &psi, int s, int parity) {
     SpinMatrix ahead[4], behind[4];
     for (int mu = 0; mu < 4; mu++) {
@@ -247,7 +247,7 @@ Gauge antiperiodic_in_time(const Lattice &lattice, Gauge links) {
 }
 
 Matrix field_strength(const Lattice &lattice, const Gauge &links, int site, int mu, int nu) {
-    // The matrix of a step, and where it leads. Steps against a direction take the adjoint link.
+    // The matrix of a step, and the site that the step reaches. A step backwards takes the adjoint link.
     const auto walk = [&](int &at, int dir, int sign) {
         const int next = lattice.neighbour(at, dir, sign);
         const Matrix u = sign > 0 ? links[4 * std::size_t(at) + dir] : adjoint(links[4 * std::size_t(next) + dir]);

@@ -58,8 +58,8 @@ WilsonField wilson_dslash(const Lattice &lattice, const Gauge &links, const Wils
 // -1 on the t links of the last time slice.
 Gauge antiperiodic_in_time(const Lattice &lattice, Gauge links);
 
-// f_mu,nu = (G - G^dag) / 8, G the sum of the four leaves around the site. Each is a plaquette that starts at the site
-// and turns from mu to nu. Traces are kept, as MILC does.
+// f_mu,nu = (G - G^dag) / 8 with G the sum of the four leaves around the site. Each leaf is a plaquette that starts at
+// the site and turns from mu to nu. Traces are kept, as in MILC.
 Matrix field_strength(const Lattice &lattice, const Gauge &links, int site, int mu, int nu);
 
 // The clover term of a site: chirality 0 (spins 0, 1) and 1 (spins 2, 3), row 3 (spin mod 2) + colour. Hermitian.
@@ -72,16 +72,16 @@ using Clover = std::vector<CloverSite>; // [site]
 Clover unit_clover(const Lattice &lattice);
 // R = 1 + cku0 i sum_(mu<nu) sigma_mu,nu f_mu,nu; MILC's CKU0 = kappa Clov_c / u0^3.
 Clover clover_term(const Lattice &lattice, const Gauge &links, double cku0);
-// By Gauss-Jordan elimination with pivots. A singular block gives infinity or NaN.
+// Gauss-Jordan elimination with pivots. A singular block gives infinity or NaN.
 Block6 inverse(const Block6 &a);
 Clover inverse(const Clover &a);
 Block6 operator*(const Block6 &a, const Block6 &b);
 double norm2(const Block6 &a);
-// log |det| summed over both blocks of the sites of one parity, from elimination with pivots.
+// log |det| summed over both blocks of the sites of one parity, by elimination with pivots.
 double trace_log(const Lattice &lattice, const Clover &a, int parity);
 WilsonField operator*(const Clover &r, const WilsonField &psi);
 
-// MILC's storage of a site: diagonal elements, and those below the diagonal row by row, [chirality].
+// MILC's storage of a site: the diagonal elements, and the elements below the diagonal row by row, [chirality].
 struct MilcClover {
     double di[2][6];
     Complex tr[2][15];
@@ -91,15 +91,14 @@ MilcClover milc_clover(const CloverSite &r);
 // M_s = R - kappa D_s. s = +1: M; s = -1: M^dag.
 WilsonField wilson_matrix(const Lattice &lattice, const Gauge &links, const Clover &r, double kappa,
                           const WilsonField &psi, int s);
-// R_p - kappa^2 D_pq R_q^-1 D_qp on parity p, q the other one. psi is read on p only; the result is zero on q.
+// R_p - kappa^2 D_pq R_q^-1 D_qp on parity p; q is the other parity. psi is read on p alone; the result is zero on q.
 WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, double kappa,
                             const WilsonField &psi, int s, int parity);
 WilsonField wilson_even_odd(const Lattice &lattice, const Gauge &links, const Clover &r, const Clover &inverse_r,
                             double kappa, const WilsonField &psi, int s, int parity);
 
-// M_s^-1 eta on unit links without clover term, by its closed form in momentum space:
-// M(p) = A - 2 i s kappa sum_mu g_mu sin p_mu, A = 1 - 2 kappa sum_mu cos p_mu. antiperiodic: in time, as
-// antiperiodic_in_time makes the links.
+// M_s^-1 eta on unit links without clover term, in closed form in momentum space: M(p) = A - 2 i s kappa sum_mu g_mu
+// sin p_mu, A = 1 - 2 kappa sum_mu cos p_mu. antiperiodic: in time, like links of antiperiodic_in_time.
 WilsonField free_wilson_propagator(const Lattice &lattice, double kappa, const WilsonField &eta, int s,
                                    bool antiperiodic);
 

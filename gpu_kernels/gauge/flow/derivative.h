@@ -75,8 +75,8 @@ template <Precision p> struct BySymanzikStaples {
     }
 
   private:
-    // Staple 0 is that of the plaquette. A rectangle is twice as long along `there` (1), begins with a step along the
-    // link (2: then the way back ends with one), or with one against it (3). Four bits a step.
+    // The plaquette's staple (0) or a rectangle's: twice as long along `there` (1), or beginning with a step along the
+    // link, so that its way back ends with one (2), or with a step against the link (3). A path has four bits a step.
     MILCGPU_HD Matrix<Real> product(Site x, int parity, int along, int there, int staple) const {
         const unsigned a = along, b = opposite(along), t = there, r = opposite(there);
         const unsigned path = staple == 0   ? t | a << 4 | r << 8

@@ -26,9 +26,9 @@ double relax_gauge_bytes(Precision, const GaugeCondition &);
 double relax_gauge_flops(const GaugeCondition &);
 
 // APE smearing (Albanese et al., Phys. Lett. B 192 (1987) 163) as in MILC: V = (U + weight times its staples) / (1 +
-// weight times their number), then projected to SU(3) by maximizing Re tr (U' V^dag): starting from V made unitary by
-// Gram and Schmidt, by hits of SU(2) subgroups, the colours 01, 12, 02 in turn, until three hits gain less than
-// `tolerance`, relatively, or there were `most_hits`. tolerance 0: always `most_hits`.
+// weight times their number) is projected to SU(3) by maximizing Re tr (U' V^dag). U' starts as V made unitary by Gram
+// and Schmidt. Hits of SU(2) subgroups, the colours 01, 12, 02 in turn, follow until the relative gain of three hits is
+// below `tolerance`, or until `most_hits` hits. tolerance 0: always `most_hits`.
 struct ApeSpec {
     double weight;
     bool staples_in_time; // for spatial links; links in time have all six staples in space and time in any case
@@ -46,9 +46,8 @@ double ape_smear_flops(const ApeSpec &);
 // HYP smearing (Hasenfratz, Knechtli, Phys. Rev. D 64 (2001) 034504) as in MILC. With P the projection to SU(3) by
 // `hits` hits as above, starting from U_mu:
 //   V_mu;nu  = P[(1 - alpha_3) U_mu + alpha_3 / 2 times the staples of U in the plane of nu],
-//   W_mu;rho = P[(1 - alpha_2) U_mu + alpha_2 / 4 times the staples in nu, other than mu and rho, of V_mu;eta and
-//   V_nu;eta,
-//              eta the remaining direction],
+//     W_mu;rho = P[(1 - alpha_2) U_mu + alpha_2 / 4 times the staples in nu, other than mu and rho, of V_mu;eta and
+//                 V_nu;eta, eta the remaining direction],
 //   U'_mu    = P[(1 - alpha_1) U_mu + alpha_1 / 6 times the staples in nu of W_mu;nu and W_nu;mu].
 // In space: U'_mu = W_mu;t, without decorations in t; links in t do not change.
 struct HypSpec {

@@ -34,8 +34,8 @@ MILCGPU_HD void complete_column(Matrix<double> &m) {
     }
 }
 
-// Increases Re tr w v^dag by hits of SU(2) subgroups on w, the colours 01, 12, 02 in turn, until three hits gain no
-// more than `tolerance`, relatively, or there were `most_hits`. Returns false if the last hits gained more. tolerance
+// Increases Re tr w v^dag by hits of SU(2) subgroups on w, the colours 01, 12, 02 in turn, until the relative gain of
+// three hits is at most `tolerance`, or until `most_hits` hits. Returns false if the last hits gained more. tolerance
 // 0: always `most_hits`. special: w is in SU(3) to rounding. Then hits change two columns of it, and the third one
 // follows.
 template <bool special>

@@ -74,9 +74,9 @@ double asqtad_derivative_flops(const PathCoefficients &paths, int terms) {
     return outer_products_flops(terms) + fat_links_adjoint_flops(paths.lepage != 0) + long_links_adjoint_flops;
 }
 
-HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkField &u, const LinkField &v,
-                               const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms,
-                               AskedFields &asked, Halo *halo) {
+HisqDerivative hisq_derivative(Device &device, const WideBox &box, const HisqLevels &levels, const HisqForceSpec &spec,
+                               const ForceTerms &terms, AskedFields &asked, Halo *halo) {
+    const LinkField &u = levels.u, &v = levels.v, &w = levels.w;
     std::vector<double> long_weights, more_weights; // more: for the one-link part of eps_naik
     for (const HisqForceSpec::Set &set : spec.sets)
         for (int k = 0; k < set.terms; ++k) {

@@ -7,9 +7,24 @@
 // Bazavov et al., Phys. Rev. D 82 (2010) 074501.
 #pragma once
 #include "gpu_kernels/fields/asked_fields.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/gauge/forces/forces.h"
 
 namespace milcgpu {
+
+// Input of an outer product: the solutions of all terms, X on even sites from the solver, D X on odd ones.
+struct ForceVectors {
+    SpinorBlock even, odd; // a source a term, one precision (double or single)
+};
+
+// one(x, mu) = e(x) sum_t one_weights[t] X_t(x) X_t(x+mu)^dag, and three(x, mu) the same with x+3mu and three_weights:
+// the derivatives of the action by fat and by long links, with (a b^dag)_rc = a_r conj(b_c). add: adds to the content
+// of the fields. three: nullptr if it is not needed. Throws Error(bad_argument) if the numbers of weights and terms
+// differ. If the lattice is cut, `one` and `three` are on the wide box, and vectors have their ghosts.
+void outer_products(Device &, const WideBox &, const ForceVectors &, const std::vector<double> &one_weights,
+                    const std::vector<double> &three_weights, bool add, const LinkField &one, const LinkField *three);
+double outer_products_bytes(Precision, int terms); // compulsory, a site, for both
+constexpr double outer_products_flops(int terms) { return 4.0 * 156 * terms; }
 
 struct ForceTerms {
     ForceVectors x;
@@ -46,8 +61,11 @@ struct HisqDerivative {
     UnitarizeAdjointCounts counts;
 };
 // v, w: as they were computed from u; v is on the box.
-HisqDerivative hisq_derivative(Device &, const WideBox &, const LinkField &u, const LinkField &v, const LinkField &w,
-                               const HisqForceSpec &, const ForceTerms &, AskedFields &asked, Halo *halo = nullptr);
+struct HisqLevels {
+    const LinkField &u, &v, &w;
+};
+HisqDerivative hisq_derivative(Device &, const WideBox &, const HisqLevels &, const HisqForceSpec &, const ForceTerms &,
+                               AskedFields &asked, Halo *halo = nullptr);
 double hisq_derivative_flops(const HisqForceSpec &, int terms); // a site
 
 } // namespace milcgpu

@@ -12,7 +12,6 @@
 // All fields: both parities, 4 directions, double or single, one precision a call; matrices have 18 reals. Every
 // operation is in a file of its own, with its bytes and flops a site beside it.
 #pragma once
-#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/gauge/links/fermion_links.h"
 #include <array>
 #include <vector>
@@ -22,20 +21,6 @@ namespace milcgpu {
 class Halo;
 
 // ---- fermions
-
-// Input of an outer product: the solutions of all terms, X on even sites from the solver, D X on odd ones.
-struct ForceVectors {
-    SpinorBlock even, odd; // a source a term, one precision (double or single)
-};
-
-// one(x, mu) = e(x) sum_t one_weights[t] X_t(x) X_t(x+mu)^dag, and three(x, mu) the same with x+3mu and three_weights:
-// the derivatives of the action by fat and by long links, with (a b^dag)_rc = a_r conj(b_c). add: adds to the content
-// of the fields. three: nullptr if it is not needed. Throws Error(bad_argument) if the numbers of weights and terms
-// differ. If the lattice is cut, `one` and `three` are on the wide box, and vectors have their ghosts.
-void outer_products(Device &, const WideBox &, const ForceVectors &, const std::vector<double> &one_weights,
-                    const std::vector<double> &three_weights, bool add, const LinkField &one, const LinkField *three);
-double outer_products_bytes(Precision, int terms); // compulsory, a site, for both
-constexpr double outer_products_flops(int terms) { return 4.0 * 156 * terms; }
 
 // by_u += derivative by the links u, given the derivative q by the fat links that fat_links makes of u. Paths are
 // differentiated as they are: the two halves of a Lepage path separately, and u need not be unitary. All fields of 18

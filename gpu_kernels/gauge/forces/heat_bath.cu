@@ -60,7 +60,7 @@ struct Generator {
 };
 
 // 1 - x for x in (-1, 1) with the density sqrt(1 - x^2) exp(alpha x). Kennedy, Pendleton, Phys. Lett. B 156 (1985) 393;
-// for small alpha, Creutz, Phys. Rev. D 21 (1980) 2308. Numbers are drawn in MILC's order, and equally many.
+// for small alpha, Creutz, Phys. Rev. D 21 (1980) 2308. Draws the same random numbers as MILC, in the same order.
 MILCGPU_HD double distance_from_one(double alpha, Generator &random) {
     constexpr double two_pi = 2 * 3.14159265358979323846;
     constexpr int most = 20; // hits, after the first

@@ -4,7 +4,7 @@
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/fields/spinor_storage.h"
-#include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/gauge/forces/fermion_force.h"
 
 namespace milcgpu {
 

@@ -2,8 +2,8 @@
 // throughout, so path coefficients alternate in sign, as MILC's do.
 //
 //   fat7, asqtad:  Orginos, Toussaint, Sugar, Phys. Rev. D 60 (1999) 054503; Lepage, Phys. Rev. D 59 (1999) 074502
-//   HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2), X =
-//   asqtad-like(W)
+//     HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2),
+//                    X = asqtad-like(W)
 #pragma once
 #include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/halo/wide_box.h"

@@ -38,6 +38,13 @@ Device::Device(Backend backend, int ordinal, Closed) : LaunchQueue(backend), ord
     parts_below_ = backend == Backend::cuda ? gpu_parts_below : host_parts_below;
 }
 
+Device::Device(CountsOnly) : Device(Backend::host, 0, Closed()) {
+    counts_only_ = true;
+    observer_ = [](const char *what) {
+        throw Error(Status::bad_argument, format("%s: on a device that only counts memory", what));
+    };
+}
+
 LaunchQueue &queue_of(Device &device) { return device; }
 const LaunchQueue &queue_of(const Device &device) { return device; }
 
@@ -68,10 +75,11 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
 #if defined(MILCGPU_WITH_CUDA)
     const int count = gpu_count();
     if (ordinal < 0 || ordinal >= count)
-        throw Error(Status::bad_argument,
-                    format("cuda backend: GPU %d asked for, %d visible (check nvidia-smi and CUDA_VISIBLE_DEVICES, or "
-                           "set MILCGPU_BACKEND=host)",
-                           ordinal, count));
+        throw Error(
+            Status::bad_argument,
+            format("cuda backend: GPU %d is requested, and %d visible (check nvidia-smi and CUDA_VISIBLE_DEVICES, or "
+                   "set MILCGPU_BACKEND=host)",
+                   ordinal, count));
     cudaGetLastError(); // see make_current()
     raise(cudaSetDevice(ordinal), "select the GPU");
     cudaDeviceProp properties;
@@ -181,7 +189,7 @@ void Device::find_kernels(int major, int minor, const char *gpu) {
         code == cudaErrorUnsupportedPtxVersion || code == cudaErrorInvalidPtx) {
         cudaGetLastError();
         throw Error(Status::not_built,
-                    format("GPU %d is a %s, sm_%d%d; this library holds kernels for %s. Build it with ARCH=sm_%d%d, or "
+                    format("GPU %d is a %s, sm_%d%d; this library has kernels for %s. Build it with ARCH=sm_%d%d, or "
                            "set MILCGPU_BACKEND=host",
                            ordinal_, gpu, major, minor, MILCGPU_ARCH, major, minor));
     }
@@ -217,6 +225,11 @@ void *Device::try_allocate(size_t bytes) {
     void *pointer = nullptr;
     if (memory_limit_ != 0 && used_bytes_ + allocated_bytes(bytes) > memory_limit_)
         return nullptr;
+    if (counts_only_) { // an address behind the last array
+        const auto last = allocations_.rbegin();
+        return last == allocations_.rend() ? reinterpret_cast<void *>(alignment)
+                                           : static_cast<unsigned char *>(last->first) + last->second.bytes;
+    }
     if (!on_gpu()) // exactly so many bytes, so that sanitizers find accesses beyond the end
         return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
 #if defined(MILCGPU_WITH_CUDA)
@@ -276,6 +289,8 @@ void Device::release(void *pointer) noexcept {
 }
 
 void Device::free_now(void *pointer) noexcept {
+    if (counts_only_)
+        return;
     if (!on_gpu())
         std::free(pointer);
 #if defined(MILCGPU_WITH_CUDA)
@@ -319,9 +334,12 @@ int Device::replace(double value, double other) {
 
 // True if the planted fault is of this kind and due now.
 bool Device::fault_is_due(Fault fault) {
-    if (fault_ != fault || fault_after_-- > 0)
+    if (fault_ != fault || fault_after_ > 0) {
+        fault_after_ -= fault_ == fault;
         return false;
-    fault_ = Fault::none;
+    }
+    if (++fault_after_ >= 0)
+        fault_ = Fault::none;
     return true;
 }
 
@@ -415,6 +433,8 @@ void Device::set_block(int threads) {
 }
 
 double *Device::sum_slots(size_t count) {
+    if (counts_only_) // a context allocates them when it starts
+        return nullptr;
     if (sum_slots_.empty() || count > sum_slots_.back().count) {
         sum_slots_.push_back({static_cast<double *>(allocate(count * sizeof(double), "partial sums")), count});
         fill(sum_slots_.back().data, 0xFF, count * sizeof(double));

@@ -24,6 +24,10 @@ class Device final : public LaunchQueue {
   public:
     // ordinal: number of the GPU (ignored on host). Throws Error(bad_argument) if there is no such device.
     Device(Backend backend, int ordinal);
+    // A device without memory, which counts what is allocated: for plans of memory, made by the code that allocates.
+    // Fills and copies to it do nothing; a launch throws.
+    struct CountsOnly {};
+    explicit Device(CountsOnly);
     ~Device();
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
@@ -93,7 +97,8 @@ class Device final : public LaunchQueue {
         if (meanwhile_ && !recording_ && launched_.insert(kernel).second)
             wait_for_event(nullptr);
     }
-    // after: number of allocations, or of waits for the device, that still succeed before one fails.
+    // after: number of allocations, or of waits for the device, that still succeed before one fails; -n: the next n
+    // fail.
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
     Fault planted() const { return fault_; } // none: the fault has happened
 
@@ -206,7 +211,7 @@ class Device final : public LaunchQueue {
     size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
     std::function<bool()> reclaim_;
     enum class Allocated { well, failed, planted_failure } last_allocation_ = Allocated::well;
-    bool in_collective_ = false;
+    bool in_collective_ = false, counts_only_ = false;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
     int fault_after_ = 0;

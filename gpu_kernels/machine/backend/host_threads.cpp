@@ -95,7 +95,7 @@ int add_idle_threads(int count) {
 
 void require_threads() {
     static std::mutex one_at_a_time;
-    static int known = 1; // so many threads could be started before
+    static int known = 1; // the number of threads that could be started so far
     const std::lock_guard<std::mutex> lock(one_at_a_time);
     const int threads = omp_get_max_threads();
     if (threads <= known)

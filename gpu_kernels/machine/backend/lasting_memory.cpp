@@ -65,7 +65,7 @@ unsigned char *take_spare(int place, size_t bytes) {
 
 } // namespace
 
-// No lock is held during an allocation: it may wait for kernels, and these for another thread.
+// No lock is held during an allocation: it may wait for kernels, which may wait for another thread.
 unsigned char *take_lasting(Device &device, Lasting kind, size_t bytes) {
     const int place = place_of(device, kind);
     unsigned char *data = take_spare(place, bytes);

@@ -52,7 +52,7 @@ struct RelayBox {
     unsigned told[8];               // for each face: how many exchanges the neighbour has sent
     unsigned long long sums_posted; // how often this rank has posted sums in `out`; lowest bits: how many sums
     PostedSums out, in;             // sums of this rank, and of all, in place 0
-    int given_up;                   // a Wait that kernels must stop
+    int given_up;                   // the Wait that kernels must report; 0: they go on waiting
     static constexpr int count_bits = 16;
 };
 

@@ -101,7 +101,7 @@ void Device::add_over_ranks(double *values, int count) {
 void Device::collective(const char *phase, const std::function<void()> &work) {
     if (ranks_ == nullptr)
         return work();
-    if (in_collective_) // a rank that failed before this point is in the outer one already: all ranks meet there
+    if (in_collective_) // a rank that failed before this point waits in the outer one, where all ranks meet
         return ranks_->collective(phase, work);
     struct Inside {
         bool &now;
@@ -130,8 +130,7 @@ bool Device::reclaim_on_all_ranks(size_t &least_used) {
     // Memory that was allocated since the last time and is idle by now does not count as a gain.
     for (bool gain = false; is_short && any && !gain;) {
         any = reclaim_ && reclaim_();
-        for (const int less :
-             ranks_->gathered("memory that was given back", static_cast<int>(used_bytes_ < least_used)))
+        for (const int less : ranks_->gathered("memory that was freed", static_cast<int>(used_bytes_ < least_used)))
             gain = gain || less != 0;
         least_used = std::min(least_used, used_bytes_);
     }

@@ -226,7 +226,7 @@ template <class Body, class = void> struct orders_tiles : std::false_type {};
 template <class Body> struct orders_tiles<Body, std::enable_if_t<Body::ordered>> : std::true_type {};
 template <class Body> using OrderOf = std::conditional_t<orders_tiles<Body>::value, TileOrder, AsTheyLie>;
 
-// any: no block finishes a sum. Blocks that do wait for lower tiles, which must have started.
+// any: no block finishes a sum. A block that finishes one waits for lower tiles, which must have started before it.
 inline TileOrder order_of_launch(const Device &device, int n, int a_tile, const SlicesRead &read, bool any) {
     return any ? order_of_tiles(device, n, a_tile, read) : TileOrder{};
 }
@@ -282,8 +282,8 @@ void finish_over_ranks(Device &device, const EitherPending<First, Second> &pendi
     finish_over_ranks(device, pending.second, gate);
 }
 
-// Starts a launch that sums: start(finish later, pending). with_peers: it takes part in exchanges with peers. If the
-// launch cannot finish a sum over the ranks, it is finished after the launch, and the pending sum before it.
+// Starts a launch that sums: start(finish later, pending). with_peers: it takes part in exchanges with peers. If a
+// launch cannot finish sums over the ranks, the pending sum is finished before this launch and its own sum after it.
 template <bool with_peers, int N, class Last, class Before, class Start>
 void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, const SumLaunch &how, const Before &pending,
                const Start &start) {

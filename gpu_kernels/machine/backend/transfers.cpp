@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t staging_bytes = size_t(4) << 20; // size of each pinned buffer
 constexpr int staging_slots = 6;
-constexpr size_t least_staged = size_t(1) << 17; // bytes; the driver copies fewer as fast
+constexpr size_t least_staged = size_t(1) << 17; // the driver copies fewer bytes as fast
 constexpr size_t letter_bytes = 8192;
 // Most copies to the device in flight without a wait; one more letter is for copies to the host
 constexpr int most_letters = 16;
@@ -98,6 +98,8 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
     const Rows host = {const_cast<unsigned char *>(static_cast<const unsigned char *>(from)), pitch, width, rows};
     if (sum != nullptr)
         *sum = 0;
+    if (counts_only_)
+        return;
     const ProfilerRange range("copy to the device");
     about_to("copy to the device");
     transfers_.to_device_bytes += width * rows;
@@ -319,6 +321,8 @@ void Device::copy_on_device(void *to, const void *from, size_t bytes) {
 void Device::fill_zero(void *to, size_t bytes) { fill(to, 0, bytes); }
 
 void Device::fill(void *to, int byte, size_t bytes) {
+    if (counts_only_)
+        return;
     about_to("fill");
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {

@@ -50,7 +50,7 @@ void check_box(const Box &box, int rank, int size) {
                               "has size 1",
                               "XYZT"[mu], box.extent[mu], box.whole[mu]));
             if (neighbour < 0 || neighbour >= size || neighbour == rank)
-                refuse(format("layout.neighbour[%c][%d] is %d: must be another one of %d ranks", "XYZT"[mu], side,
+                refuse(format("layout.neighbour[%c][%d] is %d: must be another of the %d ranks", "XYZT"[mu], side,
                               neighbour, size));
         }
     constexpr double most_sites = 5e8; // the largest number that an index can count

@@ -102,7 +102,7 @@ Exchange::~Exchange() {
     leave();
 }
 
-// If the ranks break with it, their error names all of the missing peers.
+// If this breaks the ranks, their error names all of the missing peers.
 void Exchange::fail(Status status, const std::string &what) {
     if (may_fail_)
         throw Error(status, what);
@@ -207,8 +207,8 @@ Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, 
     next_turn();
 }
 
-// Sends the blocks that are here, as far as they are needed, to each of the ranks so far behind, twice as far, ..., and
-// receives as many from the ranks ahead.
+// One turn. With have_ blocks here, this rank sends them, as far as they are needed, to the ranks have_, 2 have_, ...
+// behind it, and receives as many from the ranks ahead.
 void Gather::next_turn() {
     ranks_.throw_if_broken();
     const int size = ranks_.size(), rank = ranks_.rank();

@@ -67,7 +67,7 @@ enum class Signs { phases_in, phases_out }; // for links: with the signs below, 
 struct Phases {
     int origin[4], last_t, last_t_again; // last_t_again: the last slice once more, for coordinates beyond the lattice
     explicit Phases(const Geometry &g) : Phases(g, g) {}
-    // For a box with a margin, which lies around g.
+    // For `wide`, a box with a margin around g.
     Phases(const Geometry &g, const Geometry &wide)
         : origin{wide.origin()[0], wide.origin()[1], wide.origin()[2], wide.origin()[3]},
           last_t(g.global_extents()[3] - 1), last_t_again(2 * last_t + 1) {}

@@ -1,4 +1,4 @@
-/* The action of the program: numbers of our own for MILC's names. */
+/* The action of the program: MILC's names with our own numbers. */
 #ifndef QUARK_ACTION_H
 #define QUARK_ACTION_H
 #define HISQ 1
@@ -9,7 +9,7 @@
 #define FERM_ACTION FN_TYPE
 #endif
 #define ASQ_OPTIMIZED_FATTENING
-/* As the environment says. */
+/* Set by the environment. */
 #define UNITARIZATION_METHOD milc_host_umethod()
 #define UNITARIZATION_GROUP milc_host_ugroup()
 #endif

@@ -1,5 +1,5 @@
-/* What MILC has in files of its own, so that the linker can replace calls of it. Its own flow leaves the links alone,
- * and says that it was there. */
+/* Routines that MILC has in their own files, so that the linker can replace calls of them. MILC's own flow leaves
+ * the links alone and says that it ran. */
 #include "wilson_flow_includes.h"
 
 #include "layout.c"

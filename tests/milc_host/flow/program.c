@@ -1,5 +1,5 @@
-/* program FILE nx ny nz nt action exp_order stepsize stoptime local_tol: the flow, twice, of links in a file. They go
- * back there after the first one. */
+/* program FILE nx ny nz nt action exp_order stepsize stoptime local_tol: runs the flow twice on the links of a file,
+ * and writes the links of the first run back. */
 #include "wilson_flow_includes.h"
 
 int main(int argc, char **argv) {

@@ -70,7 +70,7 @@ typedef struct {
     anti_hermitmat mom[4];
     Real phase[4];
     su3_vector phi, xxx, g_rand;
-    double other[7]; /* what else a site holds */
+    double other[7]; /* other members of a site */
 } site;
 typedef int field_offset;
 #define F_OFFSET(member) ((field_offset)offsetof(site, member))
@@ -103,8 +103,8 @@ typedef struct {
     int r0[4];
 } link_phase_info_t;
 
-/* MILC_HOST_NEWER: MILC since 2025, which keeps links of eps_naik 0 and their derivative, and makes others when it
- * wants them. */
+/* MILC_HOST_NEWER: MILC since 2025, which keeps links of eps_naik 0 and their derivative, and makes others on
+ * demand. */
 typedef struct {
 #ifdef MILC_HOST_NEWER
     int preserve;
@@ -185,7 +185,7 @@ void imp_gauge_force(Real eps, field_offset mom_off);
 void imp_gauge_force_cpu(Real eps, field_offset mom_off);
 void imp_gauge_force_ks(Real eps, field_offset mom_off);
 void reunitarize_cpu(void);
-void reunitarize(void); /* generic.h declares it: no name for the glue */
+void reunitarize(void); /* generic.h declares it, so the glue must not use the name */
 void reunitarize_ks(void);
 double imp_gauge_action(void);
 void d_plaquette(double *space, double *time);

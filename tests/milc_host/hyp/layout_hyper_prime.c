@@ -1,5 +1,5 @@
-/* What MILC has in files of its own, so that the linker can replace calls of it. Its own smearing copies the links, and
- * says that it was there. */
+/* Routines that MILC has in their own files, so that the linker can replace calls of them. MILC's own smearing
+ * copies the links and says that it ran. */
 #include "hvy_qpot_includes.h"
 
 #include "../include/hyp_coeff.h"

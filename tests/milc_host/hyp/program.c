@@ -1,5 +1,5 @@
-/* program FILE nx ny nz nt dir_exclude proj_method hits alpha1 alpha2 alpha3: the links of a file smeared, and back
- * there. */
+/* program FILE nx ny nz nt dir_exclude proj_method hits alpha1 alpha2 alpha3: smears the links of a file and writes
+ * them back. */
 #include "hvy_qpot_includes.h"
 
 #include "../include/hyp_coeff.h"

@@ -1,4 +1,4 @@
-/* Links of the fermion action and what makes them: MILC's names and fields. */
+/* Links of the fermion action and the routines that make them: MILC's names and fields. */
 #ifndef FERMION_LINKS_H
 #define FERMION_LINKS_H
 
@@ -64,14 +64,14 @@ void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn
 #define SETS(hisq) (hisq)->n_naiks
 #endif
 
-/* The links of the program, made anew from the sites where there are none. */
+/* The links of the program; made from the sites if there are none. */
 typedef struct {
     ks_action_paths ap;
     ks_action_paths_hisq aph;
     struct {
         int want_back;
     } options;
-    int no_aux; /* auxiliary links are destroyed as soon as they are made */
+    int no_aux; /* auxiliary links are destroyed right after they are made */
     fn_links_t *fn[MAX_NAIK], *fn_deps;
     hisq_auxiliary_t *aux;
 } fermion_links_t;

@@ -43,7 +43,7 @@ int save_ks_eigen(int flag, char *file, int n, eigenvalue *values, su3_vector **
                   int timing);
 void grsource_plain_field(su3_vector *dest, int parity);
 void z2rsource_plain_field(su3_vector *dest, int parity);
-/* MILC_HOST_MASTER: MILC's master, where it has other routines than develop. */
+/* MILC_HOST_MASTER: routines of MILC's master that differ from develop. */
 #ifdef MILC_HOST_MASTER
 #define IF_DEVELOP(declared)
 typedef su3_vector read_vector;

@@ -1,4 +1,4 @@
-/* A part of each program's layout_hyper_prime.c, behind its headers. */
+/* Part of each program's layout_hyper_prime.c, after its headers. */
 site *lattice;
 int nx, ny, nz, nt, this_node;
 size_t volume, sites_on_node, even_sites_on_node;

@@ -1,4 +1,4 @@
-/* The layout of a program that is one rank, behind the type `site`, and its way to a file of links. */
+/* The layout of a program on one rank, after the type `site`, and its file of links. */
 #ifndef LAYOUT_H
 #define LAYOUT_H
 
@@ -13,10 +13,10 @@ void initialize_machine(int *argc, char ***argv);
 void normal_exit(int status);
 void terminate(int status);
 
-/* The extents are words. */
+/* extents: command-line words. */
 void make_lattice(char **extents);
-/* Reads ("rb") or writes ("wb") a file of 4 links a site in MILC's order. Those of two sites lie `pitch` bytes apart.
- */
+/* Reads ("rb") or writes ("wb") a file of 4 links a site in MILC's order. The links of neighbouring sites are
+ * `pitch` bytes apart. */
 void links_file(const char *name, const char *mode, su3_matrix *links, size_t pitch);
 
 #endif

@@ -1,4 +1,4 @@
-/* Types that all of MILC's programs have, before `site`. */
+/* Types that all of MILC's programs have, to be included before `site`. */
 #ifndef TYPES_H
 #define TYPES_H
 

@@ -4,7 +4,7 @@
 #include "sweeps.h"
 #include <string.h>
 
-/* c += a b, each as it is or its adjoint. */
+/* c += a b, with each factor or its adjoint. */
 static void multiply(su3_matrix *c, const su3_matrix *a, int a_adjoint, const su3_matrix *b, int b_adjoint) {
     int i, j, k;
     for (i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
-/* program FILE nx ny nz nt action exp_order stepsize: two steps of the flow of the links of a file, as wilson_flow does
- * them where it has no run_gradient_flow, and back there. */
+/* program FILE nx ny nz nt action exp_order stepsize: two steps of the flow of the links of a file, as in a
+ * wilson_flow without run_gradient_flow; writes them back. */
 #include "../generic/generic_includes.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* MILC's own, of all targets, say that they were there. */
+/* MILC's own routines, of all targets, say that they ran. */
 #include "../generic/generic_includes.h"
 
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol) {

@@ -1,4 +1,4 @@
-/* MILC's own step of the flow leaves the links alone, and says that it was there. */
+/* MILC's own step of the flow leaves the links alone and says that it ran. */
 #include "../generic/generic_includes.h"
 
 int exp_order, stapleflag;

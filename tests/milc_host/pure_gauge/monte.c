@@ -6,7 +6,7 @@
 
 static const double two_pi = 6.28318530717958647692;
 
-/* 1 - a0 by Kennedy and Pendleton; 1: it is accepted. */
+/* 1 - a0 by Kennedy and Pendleton. Returns 1 if it is accepted. */
 static int kennedy_pendleton(double alpha, double_prn *prn, double *d) {
     const double first = log(myrand(prn) + 1e-10), second = log(myrand(prn) + 1e-10);
     const double cosine = cos(two_pi * myrand(prn)), height = myrand(prn);

@@ -1,5 +1,5 @@
-/* program FILE nx ny nz nt what: the links of a file after a trajectory or sweeps (update), in Landau gauge (fix), or
- * made unitary after all numbers have been multiplied (stretched), and back there. */
+/* program FILE nx ny nz nt what: the links of a file after a trajectory or sweeps (update), in Landau gauge (fix),
+ * or reunitarized after all numbers were multiplied (stretched); writes them back. */
 #include "../generic/generic_includes.h"
 
 #include "../include/generic_pg.h"

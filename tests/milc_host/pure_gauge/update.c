@@ -1,4 +1,4 @@
-/* A trajectory of one step, in a file of its own, as in MILC. */
+/* A trajectory of one step, in its own file, as in MILC. */
 #include "../generic/generic_includes.h"
 
 #include "../include/generic_pg.h"

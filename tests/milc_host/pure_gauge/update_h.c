@@ -1,4 +1,4 @@
-/* As update_u.c: what reads momenta, or makes them. */
+/* As update_u.c: the routines that read or make momenta. */
 #include "../generic/generic_includes.h"
 
 #include "../include/generic_pg.h"

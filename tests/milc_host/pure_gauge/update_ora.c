@@ -1,4 +1,4 @@
-/* Sweeps, in a file of their own, as in MILC. */
+/* Sweeps, in their own file, as in MILC. */
 #include "../generic/generic_includes.h"
 
 #include "../include/generic_pg.h"

@@ -1,4 +1,4 @@
-/* MILC's own routines that change links and momenta: they only say that they were there, but for random momenta. */
+/* MILC's own routines that change links and momenta: except for random momenta they only say that they ran. */
 #include "../generic/generic_includes.h"
 
 #include "../include/generic_pg.h"

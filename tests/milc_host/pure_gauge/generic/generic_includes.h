@@ -12,7 +12,7 @@ typedef struct {
     Real m00im, m11im, m22im, space;
 } anti_hermitmat;
 typedef struct {
-    long drawn; /* of momenta */
+    long drawn; /* random numbers of the momenta */
     unsigned long r0, r1, r2, r3, r4, r5, r6;
     unsigned long long multiplier, addend, ic_state;
     float scale;
@@ -32,7 +32,7 @@ typedef int field_offset;
 
 extern Real beta;
 
-/* of wilson_flow */
+/* From wilson_flow. */
 enum { WILSON, SYMANZIK };
 extern int exp_order, stapleflag;
 extern Real stepsize;

@@ -1,0 +1,185 @@
+// Reads and writes gauge fields in files (milcgpu_file.h).
+#include "milc_glue/api/members.h"
+#include "milc_glue/host/gauge_file.h"
+#include "milc_glue/host/lime.h"
+#include "milc_glue/host/whole_file.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace milcgpu;
+
+namespace {
+
+void tell(const SiteFileHead &head, milcgpu_gauge_file *file) {
+    if (file == nullptr)
+        return;
+    milcgpu_gauge_file filled{};
+    filled.format = head.kind == FileKind::milc     ? MILCGPU_FILE_MILC
+                    : head.kind == FileKind::scidac ? MILCGPU_FILE_SCIDAC
+                                                    : MILCGPU_FILE_NERSC;
+    std::copy(head.extents.begin(), head.extents.end(), filled.extent);
+    filled.precision = head.real_bytes == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE;
+    filled.has_checksums = head.has_sums;
+    filled.checksums[0] = head.sums.first, filled.checksums[1] = head.sums.second;
+    std::memcpy(filled.time, head.time, sizeof filled.time);
+    filled.plaquette = head.plaquette;
+    copy_to_caller(filled, file);
+}
+
+// The caller's links, with the order of its sites. Checks all arguments of a call, on all ranks.
+class Links {
+  public:
+    template <class More>
+    Links(milcgpu_context &context, const char *function, const char *path, const milcgpu_field *links,
+          milcgpu_gauge_file *file, const More &more) {
+        if (context.map.data() != nullptr)
+            map_ = context.map.to_host();
+        same_on_all_ranks(context, function, [&](CallArguments &call) {
+            more(call);
+            call.given("path", path);
+            of_ = host_field(links, reals_of_links, "links");
+            require_sizes(file, 1);
+        });
+    }
+    Links(milcgpu_context &context, const char *function, const char *path, const milcgpu_field *links,
+          milcgpu_gauge_file *file)
+        : Links(context, function, path, links, file, [](CallArguments &) {}) {}
+    SiteField field() const {
+        return {of_.data, of_.real == Precision::double_, of_.pitch_bytes, map_.empty() ? nullptr : map_.data()};
+    }
+
+  private:
+    std::vector<int> map_;
+    HostField of_{};
+};
+
+// The mean of Re tr / 3 of all plaquettes, on the device.
+milcgpu_status plaquette_of(milcgpu_context *context, const milcgpu_field &links, double &mean) {
+    milcgpu_gauge *gauge = nullptr;
+    double space = 0, time = 0;
+    milcgpu_status status = milcgpu_gauge_create(context, links.precision, &gauge);
+    if (status == MILCGPU_OK)
+        status = milcgpu_gauge_load(gauge, &links, -1); // whatever their unitarity
+    if (status == MILCGPU_OK)
+        status = milcgpu_gauge_plaquettes(gauge, &space, &time);
+    milcgpu_gauge_destroy(gauge);
+    mean = (space + time) / 6;
+    return status;
+}
+
+// The mean of Re tr / 3 of all links. Sums are integers, so they do not depend on threads and ranks.
+double link_trace(Ranks &ranks, const Box &box, const SiteField &links) {
+    constexpr double unit = 1 << 30;
+    long long sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (long long k = 0; k < static_cast<long long>(box.sites()); ++k)
+        for (int element = 0; element < 12; ++element) {
+            const size_t real = size_t(element / 3) * 18 + size_t(element % 3) * 8;
+            const void *const site = static_cast<const char *>(links.data) + size_t(k) * links.pitch;
+            sum += std::llround(unit * (links.in_double ? static_cast<const double *>(site)[real]
+                                                        : static_cast<const float *>(site)[real]));
+        }
+    long long total = 0;
+    for (const long long there : ranks.gathered("a trace of links", sum))
+        total += there;
+    return double(total) / unit / (12 * box.whole_sites());
+}
+
+constexpr size_t longest_text = 100;
+std::string line_of(const char *name, const char *text) {
+    const std::string line = text != nullptr ? text : "";
+    if (line.size() > longest_text ||
+        !std::all_of(line.begin(), line.end(), [](unsigned char c) { return c >= ' ' && c < 127; }))
+        refuse(format("%s: must be at most %zu printable characters", name, longest_text));
+    return line;
+}
+
+} // namespace
+
+extern "C" {
+
+milcgpu_status milcgpu_gauge_file_look(const char *path, milcgpu_gauge_file *file) {
+    constexpr const char *function = "milcgpu_gauge_file_look";
+    return guarded(nullptr, function, [&] {
+        require(path, function, "path");
+        require(file, function, "file");
+        require_sizes(file, 1);
+        tell(head_of(path), file);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *path, const milcgpu_field *given,
+                                       milcgpu_gauge_file *file) {
+    constexpr const char *function = "milcgpu_gauge_file_read";
+    SiteFileHead head{};
+    milcgpu_status status = guarded(context, function, [&] {
+        require(context, function, "context");
+        const Links links(*context, function, path, given, file);
+        const FilePatience patience(*context->ranks);
+        head = common_head(*context->ranks, path, context->box.whole, reals_of_links);
+        require_sums(path, head, read_sites(*context->ranks, context->box, path, head, links.field()));
+        return Status::ok;
+    });
+    double plaquette = NAN;
+    const bool compared = status == MILCGPU_OK && !std::isnan(head.plaquette);
+    if (compared)
+        status = plaquette_of(context, *given, plaquette);
+    if (status != MILCGPU_OK && !(compared && status == MILCGPU_NAN_OR_INF))
+        return status;
+    return guarded(context, function, [&] {
+        constexpr double rounding = 1e-5; // of means in single precision
+        if (compared && !(std::fabs(plaquette - head.plaquette) <= rounding))
+            refuse_file(path, 0,
+                        format("the plaquette of the links is %.9f, but the head says %.9f", plaquette, head.plaquette),
+                        "the links differ from those that were written, or have phases: ask for the file again");
+        tell(head, file);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *path, const milcgpu_field *given,
+                                        const char *time, milcgpu_gauge_file *file) {
+    constexpr const char *function = "milcgpu_gauge_file_write";
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        context->device->collective(function, [&] { require_time(time); });
+        const Links links(*context, function, path, given, file);
+        const FilePatience patience(*context->ranks);
+        const SiteFileHead head = write_gauge(*context->ranks, context->box, path, links.field(),
+                                              {FileKind::milc, time != nullptr ? time : time_stamp()});
+        tell(head, file);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_gauge_file_write_nersc(milcgpu_context *context, const char *path, const milcgpu_field *given,
+                                              const milcgpu_nersc_spec *spec, milcgpu_gauge_file *file) {
+    constexpr const char *function = "milcgpu_gauge_file_write_nersc";
+    GaugeForm form;
+    form.kind = FileKind::nersc;
+    milcgpu_status status = guarded(context, function, [&] {
+        require(context, function, "context");
+        const Links links(*context, function, path, given, file, [&](CallArguments &call) {
+            const milcgpu_nersc_spec s = call.copy_of("spec", spec);
+            form.real_bytes = s.precision == MILCGPU_DOUBLE ? 8 : 4;
+            form.rows = s.rows == 0 ? 3 : s.rows, form.sequence_number = s.sequence_number;
+            form.ensemble_id = line_of("spec.ensemble_id", s.ensemble_id);
+            form.ensemble_label = line_of("spec.ensemble_label", s.ensemble_label);
+        });
+        return Status::ok;
+    });
+    if (status == MILCGPU_OK)
+        status = plaquette_of(context, *given, form.plaquette);
+    return status != MILCGPU_OK ? status : guarded(context, function, [&] {
+        const Links links(*context, function, path, given, file);
+        const FilePatience patience(*context->ranks);
+        form.link_trace = link_trace(*context->ranks, context->box, links.field());
+        form.time = time_stamp();
+        tell(write_gauge(*context->ranks, context->box, path, links.field(), form), file);
+        return Status::ok;
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,145 @@
+// Vectors that stay on the device between MILC's calls, in one table. A row has a field of MILC's, the hash of its
+// content (mirror.h), the device's vector, and what the field is a solution of:
+//
+//   copies     A routine has read or made this field. The next routine that reads the same content, at whatever
+//              address, uses the device's vector. MILC's field is always written, so nothing is lost with the row.
+//   deferred   From begin() to end() solutions stay on the device on their way to a sum, to D, the fermion force or
+//              M^dag. MILC's fields are not filled: the table of deferred values (deferred.h) says on which parities.
+//              Until end() all readers are known. Any other reader calls to_host() first.
+//   solutions  A multi-mass call has refined this field. MILC asks for it again, by a solve of one mass. The vector is
+//              a deferred one, or the host alone has the solution.
+//
+// A field of 21 MB (24^3 x 32) takes a core 1.1 ms to hash, and the bus 0.4 ms to copy: copies pay with several cores.
+#pragma once
+#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/residency/deferred.h"
+#include "milc_glue/residency/milc_side.h"
+#include "milc_glue/residency/mirror.h"
+#include <list>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace milcgpu {
+
+// One vector on the device, or several that belong together, on both parities.
+class DeviceVectors {
+  public:
+    DeviceVectors(milcgpu_context *context, int real, int count)
+        : count_(count), status_(milcgpu_vectors_create(context, real, count, &handle_)) {}
+    ~DeviceVectors() { release(); }
+    DeviceVectors(const DeviceVectors &) = delete;
+    DeviceVectors &operator=(const DeviceVectors &) = delete;
+    milcgpu_status status() const { return status_; } // of the allocation
+    int count() const { return count_; }
+    milcgpu_vector vector(int index = 0) const { return {handle_, index}; }      // of nullptr: the context has gone
+    void release() { milcgpu_vectors_destroy(std::exchange(handle_, nullptr)); } // before its context goes
+
+  private:
+    milcgpu_vectors *handle_ = nullptr;
+    int count_;
+    milcgpu_status status_;
+};
+
+class VectorStore {
+  public:
+    using Vectors = std::shared_ptr<DeviceVectors>;
+    // What a field is the solution of.
+    struct Solution {
+        Mirror source; // the sites of `parity`
+        int parity;
+        double mass;
+        uint64_t links; // LinkSet::content()
+        bool zero_source;
+        milcgpu_shift_report report;
+    };
+
+    explicit VectorStore(DeferredValues &deferred) : table_(deferred) {}
+    VectorStore(const VectorStore &) = delete;
+    VectorStore &operator=(const VectorStore &) = delete;
+    void open(const MilcSide &milc, milcgpu_context *context, bool keeps_copies);
+    void close(); // frees all vectors, including those in use
+
+    // Creates vectors that no row has.
+    milcgpu_status empty(Vectors &made, int count = 1);
+    // Vectors that one call of a routine fills and its next calls read, by number.
+    Vectors &slot(int number) { return slots_[number]; }
+    void free_slots();
+
+    bool keeps_copies() const { return keeps_copies_; } // else every call loads what it reads
+    // Finds or loads a vector with the content of the host's field. Adds the bytes that it copies to `moved`. No
+    // question to other ranks.
+    milcgpu_status with_content(const void *field, Vectors &found, uint64_t &moved);
+    // Loads a vector that nobody else reads, to be worked on in place.
+    milcgpu_status loaded(const void *field, Vectors &made, uint64_t &moved);
+    // Copies it to the host's field, and keeps it: nobody writes it any more.
+    milcgpu_status deliver(const Vectors &made, const milcgpu_field &to, uint64_t &moved);
+    // Drops the copy that was used longest ago, among those that no call works with. Returns false if there is none.
+    bool drop_oldest();
+    void drop_copies();
+    size_t copies() const;
+
+    void begin(int most); // deferred solutions, at a time
+    void end();
+    void free_deferred(); // the memory, too
+    bool defers() const { return most_deferred_ > 0; }
+    milcgpu_vectors *deferred() const { return block_ != nullptr ? block_->vector().of : nullptr; }
+    // Gives these fields successive numbers, or finds that they have them; returns the first. -1: they go to the host,
+    // because there are too many, or no memory.
+    int take(const milcgpu_field *fields, int n);
+    // The same if the device alone has all of these fields on these parities; else -1.
+    int held(const milcgpu_field *fields, int n, int parities);
+    void now_holds(const milcgpu_field &field, int parity, bool poison); // poison: MILC's becomes NaN there, for tests
+    // MILC's field is filled there, or the device is about to write the vector.
+    void holds_no_more(const milcgpu_field &field, int parities);
+    // Copies to MILC's field what the device alone has. Throws Error if it is lost.
+    void to_host(const void *field) { table_.fulfil(MILCGPU_SOLUTIONS, field); }
+    void all_to_host() { table_.fulfil(MILCGPU_SOLUTIONS); }
+
+    // Notes the solutions of this call, in place of those of the last one.
+    void remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, bool zero_source,
+                  const milcgpu_shift_report *shifts);
+    // The solution that the call asks for, if source and solution are at the same places with the same contents. The
+    // caller compares the links. nullptr: not known.
+    const Solution *solved(const milcgpu_plugin_solve_call &call) const;
+    void forget_solutions();
+
+  private:
+    struct Row {
+        milcgpu_field field;
+        Mirror mirror{};   // of a copy, or of a solution that the host has, on its parity
+        Vectors vectors{}; // nullptr: a solution that the host alone has
+        int number = 0;    // of a deferred solution in block_
+        long used = 0;     // of a copy
+        std::optional<Solution> solution{};
+    };
+    bool is_deferred(const Row &row) const { return row.vectors != nullptr && row.vectors == block_; }
+    bool is_copy(const Row &row) const { return row.vectors != nullptr && row.vectors != block_; }
+    Row *deferred_row(const milcgpu_field &field);
+    int number_of(const milcgpu_field &field); // of a deferred solution; -1: it is none
+    int held_parities(const void *field) const;
+    size_t field_bytes() const { return milc_->sites * milc_->bytes_of(6); }
+    Mirror mirror_of(const void *field) const {
+        const size_t bytes = milc_->bytes_of(6);
+        return {{field, static_cast<size_t>(milc_->sites), bytes, bytes}, Mirror::Look::whole};
+    }
+    Mirror part_of(const milcgpu_field &field, int parity) const {
+        return {milc_->parity_of(field, parity), Mirror::Look::whole};
+    }
+    void keep(const Vectors &vectors, Mirror mirror, const Mirror::Tag &tag);
+    void copy_to_host(const milcgpu_field &field, int parities);
+
+    DeferredValues &table_;
+    const MilcSide *milc_ = nullptr;
+    milcgpu_context *context_ = nullptr;
+    std::list<Row> rows_;
+    bool keeps_copies_ = false;
+    size_t most_copies_ = 0; // 0: not known yet
+    long clock_ = 0;
+    int most_deferred_ = 0;
+    Vectors block_; // of all deferred solutions
+    Vectors slots_[4];
+    std::list<std::weak_ptr<DeviceVectors>> all_; // in use or kept
+};
+
+} // namespace milcgpu
