@@ -1,6 +1,8 @@
 // Start and exit: what is offloaded, and the tables that say so.
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/wake.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"
@@ -441,5 +443,9 @@ void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }
 void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
+void milcgpu_plugin_fail_allocations(int n) {
+    if (plugin().context != nullptr)
+        plugin().context->device->inject(Fault::allocation, -n);
+}
 
 } // extern "C"
