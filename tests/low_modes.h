@@ -44,8 +44,8 @@ struct Modes {
                                                   double tolerance = 0, const milcgpu::Eigenvectors *start = nullptr) {
         milcgpu::LanczosLimits limits;
         limits.count = count, limits.stored = stored, limits.tolerance = tolerance, limits.start = start;
-        return milcgpu::lowest_eigenvectors(device(), *in(milcgpu::Precision::double_), *in(milcgpu::Precision::single),
-                                            limits, {}, report);
+        return milcgpu::lowest_eigenvectors(device(), *in(milcgpu::Precision::double_),
+                                            *in(milcgpu::precision_of_lanczos(stored)), limits, {}, report);
     }
     void load(const milcgpu::SpinorBlock &to, unsigned long seed) {
         auto b = reference::vector_to_milc<double>(session.lattice, random_fermion(session.lattice, seed));

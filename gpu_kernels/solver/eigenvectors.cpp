@@ -41,10 +41,8 @@ int Eigenvectors::group_size() { return most_dense; }
 
 Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count)
     : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision) {
-    if (count < 1 || of.components() != 1 || of.sign() < 0 || precision == Precision::double_)
-        throw Error(Status::bad_argument, format("%d eigenvectors in %s precision: at least 1, single or half, of "
-                                                 "staggered fermions",
-                                                 count, name(precision)));
+    if (count < 1 || of.components() != 1 || of.sign() < 0)
+        throw Error(Status::bad_argument, format("%d eigenvectors: at least 1, of staggered fermions", count));
     grow(count);
 }
 

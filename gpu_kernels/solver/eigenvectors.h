@@ -7,7 +7,8 @@
 // each reliable update, and leaves conjugate gradient with the eigenvalues from l_N + shift on. Once is not enough: r
 // is in double, but V has rounding errors, which are multiplied with 1 / shift.
 //
-// Vectors are in single precision or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
+// Vectors are in half precision, 16 bytes a site, which deflates as well as single. Double is for vectors whose
+// |A v - l v| must be below 1e-6 of the largest l. Passes over V: `gram` and
 // `block_axpy`; in half `project` and `combine`. V is read twice, whether there are 1 or most_few right sides.
 #pragma once
 #include "gpu_kernels/algebra/convert_sources.h"

@@ -57,7 +57,7 @@ class Basis {
     Eigenvectors &set() const { return *set_; }
     std::unique_ptr<Eigenvectors> take() { return std::move(set_); }
 
-    // Orthonormalizes w, a block in single precision, against the basis and appends it. Returns false if w depends on
+    // Orthonormalizes w, a block in the precision of A, against the basis and appends it. Returns false if w depends on
     // the basis. w and `scratch`: fields of the workspace.
     bool add(const SpinorBlock &w, const SpinorBlock &scratch) {
         convert(device_, w, low_);
@@ -84,7 +84,8 @@ class Basis {
         });
         return true;
     }
-    // Projects the basis out of w, a block in single precision, and orthonormalizes it if its vectors are independent.
+    // Projects the basis out of w, a block in the precision of A, and orthonormalizes it if its vectors are
+    // independent.
     void clear(const SpinorBlock &w) {
         convert(device_, w, low_);
         project_out(low_);
@@ -185,7 +186,8 @@ size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored
                          Device::allocated_bytes(3 * sizeof(double));
     return Eigenvectors::bytes(geometry, stored, basis) +
            SpinorField::allocated_bytes(stored, geometry.without_ghosts(), block) +
-           3 * SpinorField::allocated_bytes(Precision::single, geometry, block) + std::max({rotation, grams, looks});
+           3 * SpinorField::allocated_bytes(precision_of_lanczos(stored), geometry, block) +
+           std::max({rotation, grams, looks});
 }
 
 double modes_of(int wanted) { return std::fmax(wanted, 0.75 * block); }

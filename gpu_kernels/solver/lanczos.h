@@ -5,8 +5,9 @@
 //   bounds   hi: block power iteration. a: from the density of eigenvalues, which follows from traces of Chebyshev
 //            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275).
 //   basis    blocks of 16 vectors: T of the last block, orthogonalized twice against all others. A is applied in
-//            single precision. The basis has the precision of the vectors that are kept, and uses their memory. In half
-//            precision vectors differ by rounding only, 1e-6 hi in their residuals.
+//            single precision, or in double for vectors in double. The basis has the precision of the vectors that are
+//            kept, and uses their memory. In half precision vectors differ by rounding only, 1e-6 hi in their
+//            residuals.
 //   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. Vectors are ordered by |B v|^2, in which a part of
 //            a high mode weighs most, and the lowest N are kept. V^dag A V of the kept vectors is diagonal, as
 //            deflation assumes, even if they have not converged. They replace the basis, some sites at a time.
@@ -30,7 +31,7 @@ namespace milcgpu {
 struct LanczosLimits {
     int count;                          // of vectors wanted
     double tolerance = 0;               // of |A v - l v| / hi for all vectors; 0: what deflation needs, l to a tenth
-    Precision stored = Precision::half; // or single
+    Precision stored = Precision::half; // or any other
     uint64_t seed = 1;
     // Vectors that the basis begins with, in whole blocks: of fewer modes, or of similar links. Vectors that are not
     // good enough are filtered first. nullptr: none.
@@ -38,8 +39,13 @@ struct LanczosLimits {
     size_t memory = SIZE_MAX; // bytes to use at most; if they do not suffice, a smaller basis, then fewer vectors
 };
 
+// The precision that A is applied in.
+inline Precision precision_of_lanczos(Precision stored) {
+    return stored == Precision::double_ ? stored : Precision::single;
+}
+
 // Vectors, the basis that they are computed from, and the bytes on the device: the basis, a block of its precision, 3
-// blocks in single, and little more.
+// blocks in the precision of A, and little more.
 struct LanczosPlan {
     int count, basis;
     size_t bytes;
@@ -59,7 +65,8 @@ struct LanczosReport {
     std::string message; // why vectors are left out; empty if all were found
 };
 
-// full: in double. A: the same in single precision. Throws Error: nan_or_inf, no_memory, bad_argument.
+// full: in double. A: the same in precision_of_lanczos(limits.stored). Throws Error: nan_or_inf, no_memory,
+// bad_argument.
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &, const NormalOperator &full, const NormalOperator &A,
                                                   const LanczosLimits &, const LanczosProgress &, LanczosReport &);
 

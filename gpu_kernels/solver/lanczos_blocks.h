@@ -1,4 +1,4 @@
-// Shared by Lanczos and the mode number: blocks of vectors in single precision, and Chebyshev polynomials of A on them.
+// Shared by Lanczos and the mode number: blocks of vectors in the precision of A, and Chebyshev polynomials of A.
 #pragma once
 #include "gpu_kernels/algebra/dense.h"
 #include "gpu_kernels/machine/backend/device.h"

@@ -64,7 +64,7 @@ typedef struct {
     int count;        /* of vectors */
     double tolerance; /* of |B v - l v| relative to the largest l, at most 1. 0: what deflation needs, l to about a
                          tenth, which is far less exact, and three times faster */
-    int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
+    int precision;    /* of the vectors that are kept: MILCGPU_DOUBLE, MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
     /* Device memory for the Krylov space, which is 1.5 times the requested vectors. 0: 95 % of what is free. If it is
      * short, the space is smaller, down to 1.13 times, and takes some more work. If that does not fit, fewer vectors
      * are computed, down to 16, which are tried whatever this says. */
@@ -96,19 +96,19 @@ typedef struct {
 void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec, size_t size);
 
 /* Makes a handle with the lowest eigenvectors of the links. Block Lanczos with a Chebyshev filter, whose bounds it
- * finds; B is applied in single precision. The Krylov space has the precision of the vectors that are kept. In half
- * precision |B v - l v| is at least 1e-6 of the largest l. At most a quarter of the modes of the parity are computed.
- * All vectors with an l below the last one's are found, however many there are, as on free links. Fewer vectors than
- * requested are OK: see report->left_out. NOT_CONVERGED: no vector is good enough. On failure *eigenvectors is NULL.
- * report may be NULL. */
+ * finds. The Krylov space has the precision of the vectors that are kept. B is applied in single precision, or in
+ * double for vectors in double. |B v - l v| is at least about 1e-6 of the largest l in half precision, 1e-7 in single
+ * and 1e-15 in double. At most a quarter of the modes of the parity are computed. All vectors with an l below the last
+ * one's are found, however many there are, as on free links. Fewer vectors than requested are OK: see report->left_out.
+ * NOT_CONVERGED: no vector is good enough. On failure *eigenvectors is NULL. report may be NULL. */
 milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_eigen_spec *spec,
                                             milcgpu_eigenvectors **eigenvectors, milcgpu_eigen_report *report);
 /* The largest number of bytes on the device that this computation takes beside what is in use, including the links that
- * are packed in single precision for it. */
+ * are packed for it in the precision that B is applied in. */
 milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes);
 
-/* Creates a handle with room for `count` vectors on a parity, of the present links; precision: single, half, or 0 for
- * half. Vectors are empty until they are loaded. */
+/* Creates a handle with room for `count` vectors on a parity, of the present links; precision: double, single, half,
+ * or 0 for half. Vectors are empty until they are loaded. */
 milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int precision, int count,
                                            milcgpu_eigenvectors **eigenvectors);
 /* Vector `index` becomes the host's field, divided by its norm if that differs from 1 by more than 1e-6. l is computed.
@@ -128,10 +128,10 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
  * Device memory is taken as vectors are read. */
 
 /* Makes a handle with the lowest `most` vectors of a file, all if most is 0, the lowest l first, whatever the order in
- * the file. The parity is that of the file. precision: of the vectors that are kept, single, half, or 0 for half.
- * l is computed in double; if the file's l is right to 1e-6, that one is kept. BAD_ARGUMENT also if a vector does not
- * belong to the links (its l differs from the file's by more than a hundredth, and |B v - l v| is more than a tenth of
- * l), and if vectors are not orthogonal, as with _load. NO_MEMORY, before the first is read, if they do not fit. On
+ * the file. The parity is that of the file. precision: of the vectors that are kept, double, single, half, or 0 for
+ * half. l is computed in double; if the file's l is right to 1e-6, that one is kept. BAD_ARGUMENT also if a vector does
+ * not belong to the links (its l differs from the file's by more than a hundredth, and |B v - l v| is more than a tenth
+ * of l), and if vectors are not orthogonal, as with _load. NO_MEMORY, before the first is read, if they do not fit. On
  * failure *eigenvectors is NULL. */
 milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path, int precision, int most,
                                          milcgpu_eigenvectors **eigenvectors);
@@ -143,7 +143,7 @@ milcgpu_status milcgpu_eigenvectors_read(milcgpu_links *links, const char *path,
  * A file that is read and written again has the same bytes, apart from its time, if the handle holds its vectors
  * without rounding: files that this library wrote from vectors of the same or a lower precision, and MILC's files in
  * single precision, read into single. Wrong values l of the file are corrected. (MILC's develop of 2024 and 2025 writes
- * wrong l in single precision.) Vectors in double are rounded to single or half when they are read. */
+ * wrong l in single precision.) Vectors in double are rounded to `precision` when they are read. */
 milcgpu_status milcgpu_eigenvectors_write(milcgpu_eigenvectors *eigenvectors, const char *path, int precision,
                                           const char *time);
 

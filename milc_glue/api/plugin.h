@@ -382,8 +382,9 @@ void *milcgpu_plugin_deferred_self(int kinds, const void *field);
 int milcgpu_plugin_fulfil(int kinds, const void *field);
 /* Call it before MILC writes or frees this field: makes the values that depend on it. */
 int milcgpu_plugin_before_change(const void *field);
-/* The same, and fills the field itself: call it before MILC gets its address to read or write it. */
-int milcgpu_plugin_hand_out(const void *field);
+/* The same, and fills the field itself if it is one of these kinds: call it before MILC gets its address to read or
+ * write it. */
+int milcgpu_plugin_hand_out(int kinds, const void *field);
 /* Drops values of these kinds: MILC has freed this field, or overwrites all of it; NULL: all values. */
 void milcgpu_plugin_drop_deferred(int kinds, const void *field);
 /* For make(): returns 0 if an input has changed since without an announcement. */

@@ -19,6 +19,7 @@ typedef enum {
  * device fails; or one bit of the links on the device flips as the next solve starts. */
 milcgpu_status milcgpu_fault_inject(milcgpu_context *context, int fault);
 void milcgpu_plugin_inject_fault(int fault); /* the same with the context of MILC's glue */
+void milcgpu_plugin_fail_allocations(int n); /* the next n of MILC's glue */
 
 #ifdef __cplusplus
 }

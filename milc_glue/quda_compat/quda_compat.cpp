@@ -148,8 +148,8 @@ void nan_on_parity(void *field, int parity, int precision) {
 constexpr const char *note_of_eigenvectors =
     "the size of the Krylov space, the polynomial and its interval follow from the links, so these lines of the input "
     "are not used: Lanczos_*, Max_Lanczos_restart_iters, Chebyshev_*, block_size, batched_rotate, tol_restart. "
-    "Residuals are as small as deflation needs. For vectors that MILC or a file receives they are as small as "
-    "eigenval_tolerance, but not below 1e-6 of the largest eigenvalue";
+    "Residuals are as small as deflation needs. For vectors that MILC or a file receives they are at most "
+    "eigenval_tolerance times the largest eigenvalue";
 
 // The eigenvectors that a call of MILC's requests.
 milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const QudaInvertArgs_t &of_links) {

@@ -56,7 +56,8 @@ bool DeferredValues::is_being_made(const void *field) const {
     return false;
 }
 
-// Allocates nothing, so that no value is lost if memory is short. A maker may defer other values, but not without end.
+// Allocates nothing, and keeps values whose maker throws: no value is lost if memory is short. A maker may defer other
+// values, but not without end.
 bool DeferredValues::fulfil_all(const Which &which) {
     bool any = false;
     for (size_t passes = 0, most = 8 * (values_.size() + 1);; ++passes) {
@@ -80,7 +81,12 @@ bool DeferredValues::fulfil_all(const Which &which) {
             value = next;
         }
         making_ = &scope.making;
-        maker->make(scope.making.values.front());
+        try {
+            maker->make(scope.making.values.front());
+        } catch (...) {
+            values_.splice(values_.begin(), scope.making.values);
+            throw;
+        }
     }
 }
 

@@ -82,13 +82,16 @@ class DeferredValues {
         return const_cast<DeferredValues *>(this)->find(kinds, field);
     }
 
-    // Makes the values of these kinds: of this field; nullptr: all. Returns true if there were some.
+    // Makes the values of these kinds: of this field; nullptr: all. Returns true if there were some. If a maker throws,
+    // its values are still to be made.
     bool fulfil(int kinds, const void *field = nullptr);
     // Makes the values that have this input.
     bool before_change(const void *input);
-    bool hand_out(const void *field) {
+    // Only these kinds: MILC frees some fields without a word, such as eigenvectors, and another field may have the
+    // address of one.
+    bool hand_out(int kinds, const void *field) {
         const bool others = before_change(field);
-        return fulfil(any_kind, field) || others;
+        return fulfil(kinds, field) || others;
     }
 
     // The field is gone, or MILC or the device writes all of it; nullptr: all of these kinds.

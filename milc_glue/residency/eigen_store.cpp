@@ -105,16 +105,6 @@ void EigenStore::copy_to_host(milcgpu_links *links_of_other) {
         throw Error(static_cast<Status>(status), reason());
 }
 
-std::string EigenStore::to_host() {
-    try {
-        deferred_.fulfil(MILCGPU_EIGENVECTORS);
-        return {};
-    } catch (const Error &error) {
-        drop_all();
-        return error.what();
-    }
-}
-
 void EigenStore::make_room(size_t bytes, const LinkSet &links) {
     const long before = clock_;
     for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})

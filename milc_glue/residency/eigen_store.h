@@ -62,8 +62,8 @@ class EigenStore {
     // The set of MILC's fields on this parity, whatever MILC's links are now; nullptr: there is none. All ranks call
     // it.
     Set *of_fields(int parity) { return mirrored_ != nullptr ? find(mirrored_->content, parity) : nullptr; }
-    // Fills MILC's fields on both parities. Returns why the vectors are lost; empty: they are not.
-    std::string to_host();
+    // Fills MILC's fields on both parities. Throws Error if that fails; the fields stay deferred then.
+    void to_host() { deferred_.fulfil(MILCGPU_EIGENVECTORS); }
 
     // For memory that is short. Vectors that the device alone has stay.
     void make_room(size_t bytes,

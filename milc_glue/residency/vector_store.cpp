@@ -190,8 +190,13 @@ void VectorStore::holds_no_more(const milcgpu_field &field, int parities) {
 void VectorStore::copy_to_host(const milcgpu_field &field, int parities) {
     const int number = number_of(field);
     for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-        if ((parities & parity) != 0 && milcgpu_vectors_save(deferred(), number, parity, &field) != MILCGPU_OK)
-            throw Error(Status::device_lost, format("solutions are on the GPU and lost: %s", milcgpu_last_error()));
+        if ((parities & parity) != 0)
+            if (const milcgpu_status status = milcgpu_vectors_save(deferred(), number, parity, &field);
+                status != MILCGPU_OK)
+                throw Error(static_cast<Status>(status),
+                            format("solutions are on the GPU and %s: %s",
+                                   status == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied",
+                                   milcgpu_last_error()));
 }
 
 void VectorStore::remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, bool zero_source,

@@ -68,8 +68,8 @@ int milcgpu_plugin_before_change(const void *field) {
     return with_table(-1, lost, [&](DeferredValues &table) { return table.before_change(field); });
 }
 
-int milcgpu_plugin_hand_out(const void *field) {
-    return with_table(-1, lost, [&](DeferredValues &table) { return table.hand_out(field); });
+int milcgpu_plugin_hand_out(int kinds, const void *field) {
+    return with_table(-1, lost, [&](DeferredValues &table) { return table.hand_out(kinds, field); });
 }
 
 void milcgpu_plugin_drop_deferred(int kinds, const void *field) {

@@ -16,17 +16,16 @@ namespace {
 
 using Set = EigenStore::Set;
 
-// For |B v - l v| / (the largest l): single precision reaches it.
-constexpr double least_tolerance = 1e-6;
+// |B v - l v| / (the largest l) that each precision reaches.
+constexpr double least_of_single = 1e-6, least_of_double = 1e-13;
 
 // MILC's Ritz ends when an eigenvalue changes by less than its tolerance in one sweep. The error of an eigenvalue is
 // |B v - l v|^2 divided by the distance to the next one. So Lanczos asks for a |B v - l v| of half the root of the
-// tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20. Single
-// precision does not get below `least`.
+// tolerance (MILC's vectors have 5e-5 at 1e-8 on 8^4), divided by the largest eigenvalue, which is about 20.
 double lanczos_tolerance(const milcgpu_plugin_eigen_call &call) {
-    constexpr double factor = 0.5 / 20, least = 2e-6, most = 1e-3;
+    constexpr double factor = 0.5 / 20, most = 1e-3;
     const double asked = std::fabs(call.tolerance);
-    return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least), most);
+    return std::fmin(std::fmax(call.of_eigenvalues != 0 ? factor * std::sqrt(asked) : asked, least_of_double), most);
 }
 
 // The |B v - l v| that MILC's tolerance stands for: the error of an eigenvalue is about the square of it, and the
@@ -36,12 +35,11 @@ double asked_residual(const milcgpu_plugin_eigen_call &call) {
     return call.of_eigenvalues != 0 ? std::sqrt(asked) : 20 * asked;
 }
 
-// True if vectors in single, whose residuals MILC prints, fit. They take 24 bytes per site; half takes 16 and deflates
-// as well.
-bool fits(Plugin &p, milcgpu_eigen_spec spec) {
+// True if vectors in this precision fit. They take 48, 24 or 16 bytes per site.
+bool fits(Plugin &p, milcgpu_eigen_spec spec, int precision) {
     constexpr double of_free = 0.9;
     size_t bytes = 0;
-    spec.precision = MILCGPU_SINGLE;
+    spec.precision = precision;
     const bool here = milcgpu_eigenvectors_plan(p.context, &spec, &bytes) == MILCGPU_OK &&
                       static_cast<double>(bytes) < of_free * static_cast<double>(p.context->device->free_bytes());
     return !p.collective(!here);
@@ -108,17 +106,27 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     milcgpu_eigen_defaults(&spec, sizeof spec);
     spec.parity = parity;
     spec.count = wanted.count;
-    spec.precision = wanted.precision;
-    spec.tolerance = wanted.tolerance > 0 ? std::max(wanted.tolerance, least_tolerance) : 0;
-    if (!maker.kept)
-        spec.precision = fits(p, spec) ? MILCGPU_SINGLE : MILCGPU_HALF;
+    const bool exact = wanted.tolerance > 0,
+               fine = exact && wanted.tolerance < least_of_single && p.real() == MILCGPU_DOUBLE;
+    if (fine && fits(p, spec, MILCGPU_DOUBLE))
+        spec.precision = MILCGPU_DOUBLE;
+    else if (!maker.kept) // MILC prints residuals, which half has no better than 1e-6
+        spec.precision = fits(p, spec, MILCGPU_SINGLE) ? MILCGPU_SINGLE : MILCGPU_HALF;
+    else
+        spec.precision = wanted.precision;
+    if (fine && spec.precision != MILCGPU_DOUBLE)
+        p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
+                        "eigenvalue. The tolerance stands for %.0e; use more GPUs or fewer vectors",
+                        routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
+    if (exact)
+        spec.tolerance =
+            std::max(wanted.tolerance, spec.precision == MILCGPU_DOUBLE ? least_of_double : least_of_single);
     ProgressLines lines(p, MILCGPU_EIGENSOLVE);
     spec.progress = progress;
     spec.user = &lines;
     size_t bytes = 0;
     milcgpu_eigenvectors_plan(p.context, &spec, &bytes);
     p.eigenvectors->make_room(bytes, links);
-    const bool exact = wanted.tolerance > 0;
     Set *const made = made_by(p, links, links.content(), parity, exact, maker, [&](milcgpu_eigenvectors *&handle) {
         milcgpu_status status = p.collective(milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report));
         if (status == MILCGPU_NO_MEMORY && !maker.kept) {
@@ -334,7 +342,7 @@ int milcgpu_plugin_eigensolve(const milcgpu_plugin_eigen_call *call, double *val
         const double reached = *std::max_element(residuals, residuals + report->count), asked = asked_residual(*call);
         if (reached > asked)
             p.log(1,
-                  format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which single precision "
+                  format("%s: |B v - l v| is up to %.1e. The tolerance of %.1e stands for %.1e, which their precision "
                          "does not reach",
                          routine_name(MILCGPU_EIGENSOLVE), reached, std::fabs(call->tolerance), asked));
         return MILCGPU_OK;
@@ -423,10 +431,13 @@ int milcgpu_plugin_eigen_need(void) {
         p.ledger[MILCGPU_EIGENSOLVE].to_host +=
             bytes_of(p, set.parity, set.count()) +
             (p.eigenvectors->links_of_other_parity() != nullptr ? bytes_of(p, other_than(set.parity), set.count()) : 0);
-        const std::string why = p.eigenvectors->to_host();
-        p.eigenvectors_lost = !why.empty();
-        if (p.eigenvectors_lost)
-            p.log(0, "eigenvectors are on the GPU and lost: " + why);
+        try {
+            p.bring_to_host("eigenvectors", [&] { p.eigenvectors->to_host(); });
+        } catch (const Error &error) {
+            p.eigenvectors->drop_all();
+            p.eigenvectors_lost = true;
+            p.log(0, std::string("eigenvectors are on the GPU and lost: ") + error.what());
+        }
         return !p.eigenvectors_lost;
     });
 }

@@ -225,14 +225,24 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
 int milcgpu_plugin_vectors_need(void) {
     Plugin &p = plugin();
     return common_answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
-        std::string why;
+        if (p.vectors.deferred() == nullptr)
+            return !p.lost;
         try {
-            p.vectors.all_to_host();
+            p.bring_to_host("solutions on the device", [&] {
+                Status status = Status::ok; // of this rank
+                std::string why;
+                try {
+                    p.vectors.all_to_host();
+                } catch (const Error &error) {
+                    status = error.status(), why = error.what();
+                }
+                status = p.collective(status);
+                if (status != Status::ok)
+                    throw Error(status, p.collective.words(why));
+            });
         } catch (const Error &error) {
-            why = error.what();
+            p.lose_solutions(error.what());
         }
-        if (p.vectors.deferred() != nullptr)
-            p.lose_solutions(p.collective.words(why));
         return !p.lost;
     });
 }
@@ -263,15 +273,7 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
             return false;
         if (p.gauge == nullptr)
             return true;
-        try {
-            p.gauge->to_host(what, who);
-        } catch (const Error &error) {
-            if (error.status() != Status::no_memory)
-                throw;
-            p.log(1, format("%s: %s. Trying again without the links that were kept", who, error.what()));
-            p.links->drop_all();
-            p.gauge->to_host(what, who);
-        }
+        p.bring_to_host(who, [&] { p.gauge->to_host(what, who); });
         return true;
     });
 }

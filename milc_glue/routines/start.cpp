@@ -61,8 +61,9 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
             "%-24s %-13s %s\n", routine_name(routine),
             left != nullptr                                                                                     ? "-"
             : routine <= MILCGPU_KS_MULTICG || routine == MILCGPU_MAT_INVERT || routine == MILCGPU_CLOVER_SOLVE ? solves
-            : p.in_double() && routine != MILCGPU_EIGENSOLVE ? "double"
-                                                             : "single",
+            : !p.in_double()                ? "single"
+            : routine == MILCGPU_EIGENSOLVE ? "by tolerance"
+                                            : "double",
             left != nullptr ? left
             : on_host       ? "all threads of the host"
                             : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
@@ -440,5 +441,9 @@ void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }
 void milcgpu_plugin_inject_fault(int fault) { milcgpu_fault_inject(plugin().context, fault); }
+void milcgpu_plugin_fail_allocations(int n) {
+    if (plugin().context != nullptr)
+        plugin().context->device->inject(Fault::allocation, -n);
+}
 
 } // extern "C"

@@ -119,6 +119,20 @@ bool Plugin::open(int backend) {
     return true;
 }
 
+void Plugin::bring_to_host(const char *who, const std::function<void()> &copy) {
+    constexpr int tries = 3; // another program may free memory in between
+    for (int left = tries - 1;; --left) {
+        try {
+            return copy();
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory || left == 0)
+                throw;
+            log(1, format("%s: %s. Trying again without what can be loaded again", who, error.what()));
+        }
+        drop_reloadable();
+    }
+}
+
 void Plugin::close() {
     const auto attempt = [&](bool needed, const auto &copy) {
         std::string why;
@@ -158,6 +172,7 @@ void Plugin::say_unwritten(bool all) {
 void Plugin::lose_solutions(const std::string &why) {
     if (why.empty())
         return;
+    deferred.drop(MILCGPU_SOLUTIONS);
     (solutions_again ? solutions_lost : lost) = true;
     log(0, why + (solutions_again ? ". They are made again" : ""));
 }

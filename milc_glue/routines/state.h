@@ -48,6 +48,9 @@ struct Plugin : MilcSide, Residency {
     // Runs work() on each rank and returns the worst status of all ranks. If memory of a device is short, it frees idle
     // memory and runs work() again, as long as a rank has some.
     milcgpu_status with_idle_given_back(const std::function<milcgpu_status()> &work);
+    // Runs copy(), which brings to MILC what the device alone has, and throws the same Error on all ranks. If memory is
+    // short, it drops what can be loaded again and runs copy() again, because MILC cannot go on without the values.
+    void bring_to_host(const char *who, const std::function<void()> &copy);
     void log(int level, const std::string &text) const; // one or several lines on stderr
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why

@@ -49,7 +49,7 @@ void require_index(CallArguments &call, const milcgpu_eigenvectors &of, int inde
 } // namespace
 
 Precision milcgpu::stored_as(int precision) {
-    return precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision", Precision::single, Precision::half,
+    return precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision", Precision::double_, Precision::half,
                         ", or 0 for half");
 }
 
@@ -57,21 +57,22 @@ bool milcgpu::are_loaded(const milcgpu_eigenvectors &of) {
     return of.set != nullptr && std::find(of.loaded.begin(), of.loaded.end(), false) == of.loaded.end();
 }
 
-Operator milcgpu::in_single(milcgpu_links &links, int parity) {
-    OperatorSpec spec{Precision::single, Precision::single, 18};
+Operator milcgpu::for_lanczos(milcgpu_links &links, int parity, Precision stored) {
+    const Precision of = precision_of_lanczos(stored);
+    OperatorSpec spec{of, of, 18};
     return level_operator(links, parity, spec);
 }
 
 std::unique_ptr<milcgpu_eigenvectors> milcgpu::lowest_of(milcgpu_links &links, int parity, const LanczosLimits &limits,
                                                          const LanczosProgress &progress, LanczosReport &report) {
     milcgpu_context &context = *links.context;
-    const Operator full = full_operator(links, parity), single = in_single(links, parity);
+    const Operator full = full_operator(links, parity), A = for_lanczos(links, parity, limits.stored);
     std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
-    made->set = lowest_eigenvectors(*context.device, *full, *single, limits, progress, report);
+    made->set = lowest_eigenvectors(*context.device, *full, *A, limits, progress, report);
     made->set->links = links.links->tag();
     made->loaded.assign(made->set->count(), true);
     std::vector<Region> links_read = full->checked_regions();
-    join(links_read, single->checked_regions());
+    join(links_read, A->checked_regions());
     const std::function<void()> empty = emptying(links);
     Verification(context, empty).holds(links_read);
     return made;
@@ -172,7 +173,7 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
             context.callbacks.run("spec.progress", [&] { spec.progress(spec.user, done, of); });
             context.device->make_current();
         };
-        in_single(*links, parity); // packed, before memory is asked for
+        for_lanczos(*links, parity, limits.stored); // packed, before memory is asked for
         if (spec.most_bytes == 0)
             limits.memory = free_for(context, lanczos_plan(*context.device, context.geometry, limits).bytes);
         LanczosReport of;
@@ -204,7 +205,8 @@ milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu
         CallArguments().given("bytes", bytes);
         const LanczosLimits limits = limits_of(checked_copy("spec", *spec));
         *bytes = lanczos_plan(*context->device, context->geometry, limits).bytes +
-                 ResidentLinks::packed_bytes({{Precision::single, 18}}, Precision::double_, context->geometry);
+                 ResidentLinks::packed_bytes({{precision_of_lanczos(limits.stored), 18}}, Precision::double_,
+                                             context->geometry);
         return Status::ok;
     });
 }

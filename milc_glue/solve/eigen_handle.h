@@ -27,8 +27,9 @@ void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context &, in
                        const char *name = "spec.eigenvectors", const char *what = "the solve is on");
 struct LanczosLimits;
 struct LanczosReport;
+// A for lowest_eigenvectors.
+Operator for_lanczos(milcgpu_links &, int parity, Precision stored);
 // Computes the eigenvectors of these links into a handle, by lowest_eigenvectors. Checks the links afterwards.
-Operator in_single(milcgpu_links &, int parity);
 std::unique_ptr<milcgpu_eigenvectors> lowest_of(milcgpu_links &, int parity, const LanczosLimits &,
                                                 const std::function<void(int done, int of)> &progress, LanczosReport &);
 // Called when a program makes its own eigenvectors: the context then makes none itself (learning.h).

@@ -189,7 +189,7 @@ bool Learning::look() {
         for (const int count : counts)
             if (lanczos_plan(*context_.device, geometry, limits_of(count, INFINITY)).count == count)
                 most = count;
-        const Operator single = in_single(links_, parity_);
+        const Operator single = for_lanczos(links_, parity_, Precision::half);
         const LanczosWork one = work_of_application(*single);
         const double spent = context_.learns == Learns::soon ? INFINITY : all_since().cost;
         const ModeNumber density(*context_.device, *single, std::max(most / 4, counts[0]), 1,

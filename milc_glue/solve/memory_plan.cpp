@@ -107,8 +107,10 @@ MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
     const MultiMassArguments a = checked_multi_mass(checked_copy("spec", spec));
     StaggeredRun run(context.geometry, checked_host(host_precision), {a.parity, a.precise, a.sloppy, {}}, 1);
-    make_masses(run.device, run.solver, a);
-    run.solver.multi_mass->allocate_refinement();
+    if (!a.limits.shifts.empty()) {
+        make_masses(run.device, run.solver, a);
+        run.solver.multi_mass->allocate_refinement();
+    }
     return run.plan();
 }
 

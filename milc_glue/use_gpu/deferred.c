@@ -43,7 +43,7 @@ static void leave_as_it_is(su3_matrix *field) {
         memset(field, 0xFF, LINK_BYTES);
 }
 
-/* Nonzero while these links are made: the routines that make them also request links. */
+/* Makes the fields of deferred links. The routines that make them also request links. */
 static void fill_links(void *self, void *field) {
     const milcgpu_making_of_links *const making = (const milcgpu_making_of_links *)self;
     su3_matrix *const links = making->made_of != NULL ? making->made_of : milcgpu_begin_links_again();
@@ -248,7 +248,7 @@ static int keep_fields_of(fn_links_t *fn) { return (void)fn, 0; }
 /* MILC gets the address of these links, so they are filled, and so are links that are made of them. */
 static void hand_out(const fn_links_t *fn) {
     if (fn != NULL && fn->fat != NULL && !twisting)
-        milcgpu_or_end(milcgpu_plugin_hand_out(fn->fat));
+        milcgpu_or_end(milcgpu_plugin_hand_out(MILCGPU_FERMION_LINKS, fn->fat));
 }
 
 void milcgpu_before_hisq_is_destroyed(const hisq_auxiliary_t *aux, const fn_links_t *zero,

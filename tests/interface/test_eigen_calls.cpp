@@ -361,8 +361,8 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(bytes == 7);
     CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 0, &made.of) == MILCGPU_BAD_ARGUMENT);
     spec = eigen_spec(4);
-    spec.precision = MILCGPU_DOUBLE;
-    refused(spec, "must be MILCGPU_SINGLE (2) or");
+    spec.precision = 4;
+    refused(spec, "must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or");
     spec = eigen_spec(4);
     spec.parity = 3;
     refused(spec, "spec.parity");

@@ -246,8 +246,8 @@ TEST_CASE("files of eigenvectors that do not hold are refused with the byte and 
     }
     write_bytes(made.path, whole);
     Handle read;
-    CHECK(made.read(read, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
-    CHECK(has(milcgpu_last_error(), "must be MILCGPU_SINGLE (2) or"));
+    CHECK(made.read(read, 4) == MILCGPU_BAD_ARGUMENT);
+    CHECK(has(milcgpu_last_error(), "must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or"));
     CHECK(made.read(read, 0, -1) == MILCGPU_BAD_ARGUMENT);
     // Other links.
     const AsqtadLinks other = asqtad_links(made.session.lattice, 6);

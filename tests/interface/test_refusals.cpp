@@ -46,6 +46,8 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         CHECK(milcgpu_staggered_multi_mass_vectors(k, &none, &f.b, f.w.vectors(), 0, nullptr) == MILCGPU_OK);
         size_t bytes = 0;
         CHECK(milcgpu_multi_mass_plan(c, MILCGPU_DOUBLE, &none, nullptr, 0, &bytes) == MILCGPU_OK);
+        const auto no_sources = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        CHECK(milcgpu_sources_plan(c, MILCGPU_DOUBLE, &no_sources, MILCGPU_BLOCK, 0, nullptr, 0, &bytes) == MILCGPU_OK);
 
         // Scalars.
         double residual = -1;

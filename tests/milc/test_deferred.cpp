@@ -46,8 +46,8 @@ struct Table {
 TEST_CASE("deferred: a change of an input makes each value that depends on it, once, before the change", "[deferred]") {
     Table t;
     t.defer({"a", "b"}, {"gauge"});
-    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(t.at("a")); });
-    CHECK(t.values.hand_out(t.at("a"))); // the sum, which needs a and so b, comes first
+    t.defer({"sum"}, {"a", "b"}, [&] { t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("a")); });
+    CHECK(t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("a"))); // the sum, which needs a and so b, comes first
     CHECK(t.said() == "a b . sum . ");
     CHECK(t.values.empty());
     CHECK_FALSE(t.values.before_change(t.at("gauge")));
@@ -88,6 +88,12 @@ TEST_CASE("deferred: what MILC frees is not made; values of the same maker and o
         {"c"}, {}, [] {}, MILCGPU_ZEROS); // another kind: both kinds are dropped
     CHECK(t.values.fulfil(DeferredValues::any_kind, t.at("c")));
     CHECK(t.said() == "c . c . ");
+    t.defer(
+        {"vector"}, {}, [] {}, MILCGPU_EIGENVECTORS); // MILC has freed it without a word, and links are there
+    CHECK_FALSE(t.values.hand_out(MILCGPU_FERMION_LINKS, t.at("vector")));
+    CHECK(t.said().empty());
+    t.values.drop(MILCGPU_EIGENVECTORS);
+    CHECK(t.said() == "-vector . ");
 }
 
 TEST_CASE("deferred: filling a field is no change of it, and a value without a maker waits for its owner",
@@ -118,7 +124,7 @@ TEST_CASE("deferred: after random steps each field that is read has the value at
                       b = static_cast<int>(rng() % fields);
             switch (rng() % 4) {
             case 0: // written in place
-                table.hand_out(at(k));
+                table.hand_out(MILCGPU_FERMION_LINKS, at(k));
                 there[k] = wanted[k] = static_cast<long>(rng() % 1000);
                 break;
             case 1: // read
@@ -198,7 +204,7 @@ TEST_CASE("deferred: a write to the gauge field makes its deferred links without
                                               [](void *, void *) { ++made; }, nullptr, nullptr};
         REQUIRE(milcgpu_plugin_defer(&both) == 1);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 1);
-        CHECK(milcgpu_plugin_hand_out(two[1]) == 1);
+        CHECK(milcgpu_plugin_hand_out(MILCGPU_FERMION_LINKS, two[1]) == 1);
         CHECK(made == 3);
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_FERMION_LINKS, two[0]) == 0);
         // A value is lost: MILC must not read its field.

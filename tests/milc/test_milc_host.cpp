@@ -104,10 +104,13 @@ TEST_CASE("milc_host: eigenvectors are right, and solves are deflated with them"
         }
     }
     eigen("hisq-P2", host + " MILCGPU_TEST=nan", "none readers");
-    CHECK(eigen("hisq-P2", host + " MILCGPU_TEST=cut=yt", "none PRIMME").says("which single precision does not reach"));
-    const Run tight = eigen("hisq-P2", host, "none tight");
-    CHECK(tight.count("The tolerance of 1.0e-14 stands for 1.0e-07, which single precision does not reach") == 1);
+    eigen("hisq-P2", host + " MILCGPU_TEST=cut=yt", "none PRIMME");
+    const Run tight = eigen("asqtad-P1", host, "none tight");
+    CHECK(tight.count("The tolerance of 1.0e-14 stands for 1.0e-07, which their precision does not reach") == 1);
     CHECK(tight.count("cvg? 0") == 8);
+    const Run in_double = eigen("hisq-P2", host, "none tight");
+    CHECK(in_double.count("does not reach") == 0);
+    CHECK(in_double.count("cvg? 0") == 0);
     eigen("hisq-P2", last + " MILCGPU_COMPARE=strict", "none");
     CHECK(eigen("hisq-P2", last, "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     CHECK(eigen("hisq-P2", host, "memory").says("Trying again in 16 bytes a site and vector"));

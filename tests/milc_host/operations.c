@@ -26,7 +26,7 @@ typedef struct {
     hisq_auxiliary_t *aux;
 } own_links;
 static struct {
-    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory;
+    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory, mostly;
     su3_vector *source[sources], *solution[solutions];
     su3_vector *x[terms], *sum; /* of rational functions; in a trajectory x may be on the device alone */
     fermion_links_t other;      /* another set beside fn_links */
@@ -134,15 +134,15 @@ static void read_momenta(void) {
 /* ---- plain stores, without a notice
  * -------------------------------------------------------------------------------- */
 
-/* A site of the whole lattice and another site of the same rank, of the same or the other parity; 0: another rank
- * has them. */
+/* A site of the whole lattice and another site of the same rank: any on one rank, else a neighbor, of the same or the
+ * other parity. 0: another rank has them. */
 static int two_sites(size_t *i, size_t *j) {
     const int s = any((int)volume), x = s % nx, y = s / nx % ny, z = s / nx / ny % nz, t = s / nx / ny / nz;
-    const int same_parity = any(2);
+    const int same_parity = any(2), other = any((int)volume);
     if (node_number(x, y, z, t) != this_node)
         return 0;
     *i = node_index(x, y, z, t);
-    *j = node_index(x ^ 1, same_parity ? y ^ 1 : y, z, t);
+    *j = one_rank ? (size_t)other : (size_t)node_index(x ^ 1, same_parity ? y ^ 1 : y, z, t);
     return 1;
 }
 static void exchange(void *a, void *b, size_t bytes) {
@@ -212,12 +212,15 @@ static void write_member(void) {
 
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 
-static fermion_links_t *one_of_two(void) { return any(3) ? fn_links : &the.other; }
+static fermion_links_t *one_of_two(void) { return any(2) ? fn_links : &the.other; }
 
-/* Existing links, or those of fn_links, which are made if there are none. Then give_back(). */
+/* Existing links, or those of fn_links, which are made if there are none. Then give_back(). In some sequences mostly
+ * the same links: an error in deferring shows only if the same links are changed, used and read. */
 static fn_links_t *take_links(int *taken) {
-    const int choice = any(8), k = any(most_own), set = is_hisq() ? any(2) : 0;
-    fermion_links_t *fl = one_of_two();
+    const int drawn = (int)(draw() % 1024), mostly = any(4) != 0 && the.mostly >= 0;
+    const int which = mostly ? the.mostly : drawn;
+    const int choice = which % 8, k = which / 8 % most_own, set = is_hisq() ? which / 16 % 2 : 0;
+    fermion_links_t *fl = which / 32 % 2 ? fn_links : &the.other;
     *taken = 0;
     if (choice <= 2 && the.held != NULL)
         return the.held;
@@ -242,17 +245,22 @@ static void give_sum_back(void) {
 }
 static void hold_sum(void) {
 #ifdef MILC_HOST_NEWER
-    if (is_hisq() && fn_links->fn[0] != NULL) {
+    if (is_hisq()) {
         give_sum_back();
+        if (fn_links->fn[0] == NULL)
+            restore_fermion_links_from_site(fn_links, MILC_PRECISION);
         the.held = get_fm_links(fn_links, 1);
     }
 #endif
 }
+static void say_both(fn_links_t *fn) {
+    say_links(get_fatlinks(fn));
+    say_links(get_lnglinks(fn));
+}
 static void read_links(void) {
     int taken;
     fn_links_t *fn = take_links(&taken);
-    say_links(get_fatlinks(fn));
-    say_links(get_lnglinks(fn));
+    say_both(fn);
     give_back(fn, taken);
 }
 static void write_links(void) {
@@ -272,8 +280,12 @@ static void copy_gauge(void) {
     free(the.copy);
     the.copy = create_G_from_site();
 }
-static int has_copy(void) { return outside() && the.copy != NULL; }
-static void write_copy(void) { edit_links(the.copy, 4 * sizeof(su3_matrix)); }
+static su3_matrix *a_copy(void) {
+    if (the.copy == NULL)
+        copy_gauge();
+    return the.copy;
+}
+static void write_copy(void) { edit_links(a_copy(), 4 * sizeof(su3_matrix)); }
 static void destroy_own(own_links *own) {
     if (own->fn[0] == NULL)
         return;
@@ -290,10 +302,10 @@ static void make_own_links(void) {
     destroy_own(own);
     if (!is_hisq()) {
         own->fn[0] = create_fn_links();
-        load_fn_links_cpu(&info, own->fn[0], &fn_links->ap, the.copy, back);
+        load_fn_links_cpu(&info, own->fn[0], &fn_links->ap, a_copy(), back);
         return;
     }
-    create_hisq_links_milc(&info, own->fn, &own->deps, &own->aux, &fn_links->aph, the.copy, 0, back);
+    create_hisq_links_milc(&info, own->fn, &own->deps, &own->aux, &fn_links->aph, a_copy(), 0, back);
     if (the.without_auxiliary) {
         destroy_hisq_auxiliary_t(own->aux);
         own->aux = NULL;
@@ -303,7 +315,7 @@ static void drop_own_links(void) { destroy_own(&the.own[any(most_own)]); }
 static void fat_or_long_alone(void) {
     su3_matrix *made = create_G();
     info_t info = {0};
-    (any(2) ? load_fatlinks_cpu : load_lnglinks)(&info, made, &fn_links->ap.p, the.copy);
+    (any(2) ? load_fatlinks_cpu : load_lnglinks)(&info, made, &fn_links->ap.p, a_copy());
     say_links(made);
     destroy_G(made);
 }
@@ -430,14 +442,39 @@ static void invert_masses(void) {
     }
     give_back(fn, taken);
 }
+static void say_dslash(su3_vector *src, int parity, fn_links_t *fn) {
+    su3_vector *x = new_field();
+    dslash_fn_field(src, x, parity, fn);
+    say_vector(x, EVENANDODD);
+    free(x);
+}
 static void apply_d(void) {
     const int parities[3] = {EVEN, ODD, EVENANDODD};
     int taken;
     fn_links_t *fn = take_links(&taken);
-    su3_vector *src = a_source(), *x = new_field();
-    dslash_fn_field(src, x, parities[any(3)], fn);
-    say_vector(x, EVENANDODD);
-    free(x);
+    su3_vector *src = a_source();
+    say_dslash(src, parities[any(3)], fn);
+    give_back(fn, taken);
+}
+/* A source of signs, two of whose sites change places before each use: a poor hash does not see all of these edits. */
+static void exchanged_sites(void) {
+    int taken, n;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src = new_field();
+    const uint64_t seed = draw();
+    size_t i, j;
+    for (i = 0; i < sites_on_node; i++)
+        for (j = 0; j < 6; j++)
+            ((Real *)&src[i])[j] = noise_of(seed + key_of(i, j)) > 0 ? 0.5 : -0.5;
+    for (n = 0; n < 32; n++) {
+        su3_vector *x = copy(src);
+        ks_dirac_adj_op_inplace(x, 0.3, EVENANDODD, fn);
+        say_vector(x, EVENANDODD);
+        free(x);
+        if (two_sites(&i, &j))
+            exchange(&src[i], &src[j], sizeof *src);
+    }
+    free(src);
     give_back(fn, taken);
 }
 static void adjoint(void) {
@@ -450,11 +487,11 @@ static void adjoint(void) {
     give_back(fn, taken);
 }
 
-/* The next allocation on a device fails, on every rank or on one. */
+/* The next allocations on a device fail, on every rank or on one. */
 static void short_of_memory(void) {
-    const int whose = any(2 * ranks);
+    const int whose = any(2 * ranks), how_many = 1 + any(2);
     if (!is_twin && (whose >= ranks || whose == this_node))
-        milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+        milcgpu_plugin_fail_allocations(how_many);
 }
 
 /* ---- measurements, on lattices with more than two sites in each direction
@@ -545,10 +582,12 @@ static void make_links_of_now(void) {
     invalidate_fermion_links(fn_links);
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
 }
-static int can_force(void) { return the.begun && the.has_x && (has_auxiliary() || !is_hisq()); }
+static int can_force(void) { return the.begun && (has_auxiliary() || !is_hisq()); }
 static void force(void) {
     Real residues[terms] = {1, -0.3, 1.5};
     int t;
+    if (!the.has_x)
+        rational_function();
     make_links_of_now();
     for (t = 0; t < terms; t++) {
         fn_links_t *fn = LINKS_OF(fn_links, is_hisq() && t == terms - 1);
@@ -557,7 +596,6 @@ static void force(void) {
     }
     eo_fermion_force_multi(0.02, residues, the.x, terms, MILC_PRECISION, fn_links);
 }
-static int can_site_force(void) { return the.begun && (has_auxiliary() || !is_hisq()); }
 static void force_of_sites(void) {
     make_links_of_now();
     site_force(0.02);
@@ -618,17 +656,18 @@ static void eigensolve(void) {
         for (k = 0; k < 3 * vectors; k++)
             complex_gaussian_rand_no(&lattice[i].site_prn);
 }
-static int has_vectors(void) { return the.begun && eigen.there; }
 static void odd_part(void) {
     int taken;
-    fn_links_t *fn = take_links(&taken);
+    fn_links_t *fn;
+    if (!eigen.there)
+        eigensolve();
+    fn = take_links(&taken);
     keep_links(&eigen.odd, fn);
     if (!is_twin)
         CONSTRUCT_OTHER(eigVec, eigVal, &param.eigen_param, fn);
     eigen.has_odd = 1;
     give_back(fn, taken);
 }
-static int has_odd_part(void) { return has_vectors() && eigen.has_odd; }
 
 static double *numbers_of(int k, size_t i) {
     const site *const s = &lattice[i];
@@ -637,6 +676,9 @@ static double *numbers_of(int k, size_t i) {
 static void publish(void) { /* each rank writes its sites */
     size_t i, c;
     int k;
+    while (__atomic_load_n(&published->taken, __ATOMIC_ACQUIRE) < published->step)
+        usleep(20);
+    wait_for_all_ranks();
     for (k = 0; k < vectors; k++) {
         published->value[k] = eigVal[k];
         for (i = 0; i < even_sites_on_node; i++)
@@ -680,12 +722,14 @@ static void take_published(void) {
         for (c = half; c < 2 * half; c++)
             v[c] /= size;
     }
+    __atomic_store_n(&published->taken, this_step, __ATOMIC_RELEASE);
     free(d);
 }
 static void read_vectors(void) {
     double chirality;
     int k;
-    milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE); /* losing vectors that only the device has ends the run */
+    if (!eigen.has_odd)
+        odd_part();
     if (is_twin)
         take_published();
     else {
@@ -698,10 +742,39 @@ static void read_vectors(void) {
 
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
+/* Reads everything that exists, because the sequence itself may not have read it. */
+static void read_all(void) {
+    fermion_links_t *const links[2] = {fn_links, &the.other};
+    const int sets = is_hisq() ? 2 : 1;
+    int k, set;
+    for (k = 0; k < sources; k++)
+        if (the.source[k] != NULL && fn_links->fn[0] != NULL) {
+            fn_links_t *const fn = LINKS_OF(fn_links, 0);
+            say_dslash(the.source[k], EVENANDODD, fn);
+            GIVE_BACK(fn);
+        }
+    if (eigen.has_odd)
+        read_vectors();
+    for (k = 0; k < 2; k++)
+        for (set = 0; set < sets && links[k]->fn[0] != NULL; set++) {
+            fn_links_t *const fn = LINKS_OF(links[k], set);
+            say_both(fn);
+            GIVE_BACK(fn);
+        }
+    if (the.held != NULL)
+        say_both(the.held);
+    for (k = 0; k < most_own; k++)
+        if (the.own[k].fn[0] != NULL)
+            say_both(the.own[k].fn[0]);
+    read_gauge();
+    read_momenta();
+}
 /* Frees everything; the library may keep what it likes. */
 static void begin(void) {
     size_t i;
     int k;
+    if (the.begun && any(4))
+        read_all();
     give_sum_back();
     for (k = 0; k < most_own; k++)
         destroy_own(&the.own[k]);
@@ -717,6 +790,7 @@ static void begin(void) {
     free_vectors();
     the.has_saved = the.has_x = the.was_in_trajectory = 0;
     the.begun = 1;
+    the.mostly = any(3) != 0 ? any(1024) : -1;
     for (i = 0; i < sites_on_node; i++)
         lattice[i].site_prn.state = key_of(i, 0);
     fill_with_noise(&lattice[0].phi, sizeof(site), 1);
@@ -752,71 +826,72 @@ void leave_trajectory(void) {
 
 const operation operations[] = {
     /* For the driver. */
-    {"begin", 0, at_start, begin},
-    {"without_auxiliary_links", 0, at_start, without_auxiliary_links},
-    {"enter_trajectory", 4, never, begin},
-    {"leave_trajectory", 2, never, begin},
+    {"begin", '-', 0, at_start, begin},
+    {"without_auxiliary_links", '-', 0, at_start, without_auxiliary_links},
+    {"enter_trajectory", 'g', 4, never, begin},
+    {"leave_trajectory", 'g', 2, never, begin},
     /* The gauge field and the momenta. */
-    {"load_gauge", 2, always, load_gauge},
-    {"update_u", 5, always, links_updated},
-    {"gauge_force", 3, always, gauge_force},
-    {"ranmom", 1, always, ranmom},
-    {"reunitarize", 2, always, reunitarize_ks},
-    {"save_links", 2, always, save_links},
-    {"reject", 2, has_saved, reject},
-    {"actions", 2, always, actions},
-    {"plaquette", 2, always, plaquette},
-    {"read_gauge", 2, always, read_gauge},
-    {"read_momenta", 2, always, read_momenta},
+    {"load_gauge", 'g', 2, always, load_gauge},
+    {"update_u", 'g', 5, always, links_updated},
+    {"gauge_force", 'g', 3, always, gauge_force},
+    {"ranmom", 'g', 1, always, ranmom},
+    {"reunitarize", 'g', 2, always, reunitarize_ks},
+    {"save_links", 'g', 2, always, save_links},
+    {"reject", 'g', 2, has_saved, reject},
+    {"actions", 'g', 2, always, actions},
+    {"plaquette", 'g', 2, always, plaquette},
+    {"read_gauge", 'g', 2, always, read_gauge},
+    {"read_momenta", 'g', 2, always, read_momenta},
     /* Plain stores. */
-    {"write_gauge", 3, outside, write_gauge},
-    {"write_momenta", 1, outside, write_momenta},
-    {"write_member", 2, always, write_member},
-    {"write_source", 4, always, write_source},
-    {"write_links", 3, outside, write_links},
-    {"write_copy", 2, has_copy, write_copy},
+    {"write_gauge", 'w', 3, outside, write_gauge},
+    {"write_momenta", 'w', 1, outside, write_momenta},
+    {"write_member", 'w', 2, always, write_member},
+    {"write_source", 'w', 4, always, write_source},
+    {"write_links", 'w', 3, outside, write_links},
+    {"write_copy", 'w', 2, outside, write_copy},
     /* Fermion links. */
-    {"make_links", 6, always, make_links},
-    {"drop_links", 4, always, drop_links},
-    {"hold_sum", 3, always, hold_sum},
-    {"give_sum_back", 2, always, give_sum_back},
-    {"read_links", 3, always, read_links},
-    {"twist", 5, outside, twist},
-    {"copy_gauge", 3, outside, copy_gauge},
-    {"make_own_links", 5, has_copy, make_own_links},
-    {"drop_own_links", 3, outside, drop_own_links},
-    {"fat_or_long_alone", 1, has_copy, fat_or_long_alone},
-    {"read_auxiliary", 1, has_auxiliary, read_auxiliary},
+    {"make_links", 'l', 6, always, make_links},
+    {"drop_links", 'l', 4, always, drop_links},
+    {"hold_sum", 'l', 3, always, hold_sum},
+    {"give_sum_back", 'l', 2, always, give_sum_back},
+    {"read_links", 'l', 3, always, read_links},
+    {"twist", 'l', 5, outside, twist},
+    {"copy_gauge", 'l', 3, outside, copy_gauge},
+    {"make_own_links", 'l', 5, outside, make_own_links},
+    {"drop_own_links", 'l', 3, outside, drop_own_links},
+    {"fat_or_long_alone", 'l', 1, outside, fat_or_long_alone},
+    {"read_auxiliary", 'l', 1, has_auxiliary, read_auxiliary},
     /* Solves and D. */
-    {"solve", 8, always, solve},
-    {"solve_block", 2, always, solve_block},
-    {"solve_masses", 3, outside, solve_masses},
-    {"solve_sites", 2, always, solve_sites},
-    {"invert", 5, always, invert},
-    {"invert_masses", 2, outside, invert_masses},
-    {"apply_d", 5, always, apply_d},
-    {"adjoint", 2, always, adjoint},
-    {"free_fields", 3, always, free_fields},
-    {"short_of_memory", 2, always, short_of_memory},
+    {"solve", 's', 8, always, solve},
+    {"solve_block", 's', 2, always, solve_block},
+    {"solve_masses", 's', 3, outside, solve_masses},
+    {"solve_sites", 's', 2, always, solve_sites},
+    {"invert", 's', 5, always, invert},
+    {"invert_masses", 's', 2, outside, invert_masses},
+    {"apply_d", 's', 5, always, apply_d},
+    {"adjoint", 's', 2, always, adjoint},
+    {"exchanged_sites", 's', 1, always, exchanged_sites},
+    {"free_fields", 's', 3, always, free_fields},
+    {"short_of_memory", 's', 2, always, short_of_memory},
 #ifndef MILC_HOST_MASTER
     /* Measurements. */
-    {"make_ape_links", 6, measures, make_ape_links},
-    {"write_ape_links", 5, has_ape_links, write_ape_links},
-    {"fix_gauge", 2, measures, fix_gauge},
-    {"spin_taste", 8, has_ape_links, spin_taste},
-    {"shift", 5, has_ape_links, shift},
-    {"smear", 6, has_ape_links, smear},
-    {"contract", 6, has_ape_links, contract},
+    {"make_ape_links", 'm', 6, measures, make_ape_links},
+    {"write_ape_links", 'm', 5, has_ape_links, write_ape_links},
+    {"fix_gauge", 'm', 2, measures, fix_gauge},
+    {"spin_taste", 'm', 8, has_ape_links, spin_taste},
+    {"shift", 'm', 5, has_ape_links, shift},
+    {"smear", 'm', 6, has_ape_links, smear},
+    {"contract", 'm', 6, has_ape_links, contract},
 #endif
     /* Rational functions and forces. */
-    {"rational", 4, always, rational_function},
-    {"force", 4, can_force, force},
-    {"force_of_sites", 1, can_site_force, force_of_sites},
-    {"both_forces", 1, can_site_force, both_forces},
+    {"rational", 'f', 4, always, rational_function},
+    {"force", 'f', 4, can_force, force},
+    {"force_of_sites", 'f', 1, can_force, force_of_sites},
+    {"both_forces", 'f', 1, can_force, both_forces},
     /* Eigenvectors. */
-    {"eigensolve", 4, outside, eigensolve},
-    {"odd_part", 6, has_vectors, odd_part},
-    {"read_vectors", 6, has_odd_part, read_vectors},
-    {"free_vectors", 1, outside, free_vectors},
+    {"eigensolve", 'e', 2, outside, eigensolve},
+    {"odd_part", 'e', 4, outside, odd_part},
+    {"read_vectors", 'e', 2, outside, read_vectors},
+    {"free_vectors", 'e', 1, outside, free_vectors},
 };
 const int n_operations = sizeof operations / sizeof *operations;

@@ -4,9 +4,13 @@
 #include "generic_ks/generic_ks_includes.h"
 #include "plugin.h"
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { tables = 2, ring_bytes = 1 << 20, board_bytes = 1 << 20, most_sums = 1024 };
 typedef struct {
@@ -14,7 +18,8 @@ typedef struct {
     char bytes[ring_bytes];
 } ring;
 struct run_memory {
-    int arrived, turn; /* for the barrier */
+    int arrived, turn;     /* for the barrier */
+    int bells[most_ranks]; /* changes if a message for this rank has arrived, or a message of this rank was read */
     char board[board_bytes];
     double sums[most_ranks][most_sums];
     ring rings[tables][most_ranks][most_ranks]; /* from, to */
@@ -23,16 +28,26 @@ static run_memory *shared;
 
 const size_t bytes_of_run_memory = sizeof(run_memory);
 
+/* Sleeps, because ranks may be more than processors: until the word is no longer this value, or a millisecond. */
+static void wait_for(int *word, int value) {
+    const struct timespec longest = {0, 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &longest, NULL, 0);
+}
+static void ring_bell(int *word) {
+    __atomic_add_fetch(word, 1, __ATOMIC_ACQ_REL);
+    syscall(SYS_futex, word, FUTEX_WAKE, most_ranks, NULL, NULL, 0);
+}
+
 void wait_for_all_ranks(void) {
     if (ranks == 1)
         return;
     const int turn = __atomic_load_n(&shared->turn, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&shared->arrived, 1, __ATOMIC_ACQ_REL) == ranks) {
         shared->arrived = 0;
-        __atomic_store_n(&shared->turn, turn + 1, __ATOMIC_RELEASE);
+        ring_bell(&shared->turn);
     }
     while (__atomic_load_n(&shared->turn, __ATOMIC_ACQUIRE) == turn)
-        sched_yield();
+        wait_for(&shared->turn, turn);
 }
 
 static int is_here(size_t s) {
@@ -135,6 +150,7 @@ static void send_what_fits(post *p, int peer) {
         through_ring(r, &at, head, sizeof head, 1);
         through_ring(r, &at, h->at, h->bytes, 1);
         __atomic_store_n(&r->written, at, __ATOMIC_RELEASE);
+        ring_bell(&shared->bells[peer]);
         p->sends[peer] = h->next;
         h->is_done = 1;
     }
@@ -154,6 +170,7 @@ static int receive_what_came(post *p, int peer) {
             return 99; /* the two ranks disagree on the size */
         through_ring(r, &at, h->at, head[1], 0);
         __atomic_store_n(&r->read, at, __ATOMIC_RELEASE);
+        ring_bell(&shared->bells[peer]);
         h->is_done = 1;
     }
     return 0;
@@ -188,6 +205,7 @@ static int start_messages(void *user, int count, const milcgpu_message *messages
 static int test_messages(void *user, void *of, int *done) {
     post *const p = (post *)user;
     handle *const h = (handle *)of;
+    int *const bell = &shared->bells[this_node], rung = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
     int peer, k, code = 0;
     for (peer = 0; peer < ranks && code == 0; peer++) {
         send_what_fits(p, peer);
@@ -199,7 +217,8 @@ static int test_messages(void *user, void *of, int *done) {
         for (k = 0; k < h->count; k++)
             free(h->halves[k]);
         free(h);
-    }
+    } else if (code == 0)
+        wait_for(bell, rung);
     return code;
 }
 static void end_here(void *user, const char *why) {
@@ -253,10 +272,11 @@ int node_number(int x, int y, int z, int t) {
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__)
-/* Fields come from here if the run requests it: the last freed block of that size, or one that was never used. A
- * freed block is filled with NaN. The C library serves all else: smaller blocks, and the gigabytes that the library
- * reserves at its start and never touches. */
-enum { least_bytes = 1024, most_bytes = 64 << 20, head_bytes = 64, classes = 4096 };
+/* Fields come from here if the run requests it: the last freed block, which keeps its content, because the library must
+ * not take old content for new; or a block that was never used, while a freed block is filled with NaN. Sizes are
+ * rounded up, so that fields of different kinds get the same addresses. The C library serves all else: smaller blocks,
+ * and the gigabytes that the library reserves at its start and never touches. */
+enum { least_bytes = 1024, most_bytes = 64 << 20, head_bytes = 64, classes = 4096, class_bytes = 32 << 10 };
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 void __libc_free(void *);
 static enum address_rule rule = as_libc;
@@ -283,7 +303,7 @@ void use_addresses(enum address_rule asked) {
 static int is_of_arena(const void *p) { return (const char *)p >= arena && (const char *)p < arena_end; }
 static size_t *bytes_of(void *p) { return (size_t *)((char *)p - head_bytes); }
 static char **freed_of(size_t bytes) {
-    size_t k = bytes / 16 % classes;
+    size_t k = bytes / class_bytes % classes;
     while (freed[k].bytes != 0 && freed[k].bytes != bytes)
         k = (k + 1) % classes;
     freed[k].bytes = bytes;
@@ -294,7 +314,7 @@ void *malloc(size_t bytes) {
     char *p = NULL, **last;
     if (rule == as_libc || bytes < least_bytes || bytes > most_bytes)
         return __libc_malloc(bytes);
-    bytes = (bytes + 63) / 64 * 64;
+    bytes = (bytes + class_bytes - 1) / class_bytes * class_bytes;
     lock();
     last = freed_of(bytes);
     if (rule == reuse_last && *last != NULL) {
@@ -313,9 +333,10 @@ void free(void *p) {
         __libc_free(p);
         return;
     }
-    memset(p, 0xFF, *bytes_of(p));
     lock();
-    if (rule == reuse_last) {
+    if (rule == reuse_never) {
+        memset(p, 0xFF, *bytes_of(p));
+    } else {
         char **const last = freed_of(*bytes_of(p));
         memcpy(p, last, sizeof *last);
         *last = (char *)p;

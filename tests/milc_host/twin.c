@@ -55,7 +55,7 @@ typedef struct {
 static record *records[2], *mine; /* of the library's rank 0, and of the twin */
 static run_memory *shared;
 
-int is_twin, in_trajectory, this_step;
+int is_twin, one_rank, in_trajectory, this_step;
 
 void say(double value, double tolerance) {
     if (mine == NULL)
@@ -126,6 +126,7 @@ static void be_process(int rank) {
         dup2(nowhere, 1), dup2(nowhere, 2);
     }
     is_twin = rank < 0;
+    one_rank = n == 1;
     mine = rank < 0 ? records[1] : rank == 0 ? records[0] : NULL;
     if (is_twin)
         setenv("MILCGPU_OFF", "1", 1);
@@ -183,7 +184,7 @@ static verdict run_script(void) {
     verdict v = {-1, ""};
     memset(shared, 0, bytes_of_run_memory);
     records[0]->n = records[0]->done = records[1]->n = records[1]->done = 0;
-    published->step = -1;
+    published->step = published->taken = -1;
     fflush(NULL);
     for (k = 0; k <= n; k++)
         if ((children[k] = fork()) == 0)
@@ -231,18 +232,24 @@ static verdict run_script(void) {
     return v;
 }
 
-/* Each sequence has only some of the operations, some of them often: otherwise three certain ones in a row would be
- * rare. One step in three repeats an earlier one with the same draws: the same links, source and mass. */
+/* One sequence in four has many of the operations, some of them often. The others have some operations of at most three
+ * themes: otherwise four certain ones in a row would be rare. Every other step repeats an earlier one with the same
+ * draws: the same links, source and mass. */
 static void add_sequence(uint64_t seed) {
+    const char *const all_themes = nx > 2 ? "gwlsfem" : "gwlsfe";
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
-    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8);
+    const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8), of_all = mixed(++drawn) % 4 == 0;
     int weights[n_operations], k, all = 0;
+    char themes[4] = "";
+    for (k = 0; k < 3; k++)
+        themes[k] = all_themes[mixed(++drawn) % strlen(all_themes)];
     for (k = 0; k < n_operations; k++)
-        all += weights[k] = operations[k].weight * (int[]){0, 0, 1, 4}[mixed(++drawn) % 4];
+        all += weights[k] = operations[k].weight * (of_all || strchr(themes, operations[k].theme) != NULL) *
+                            (int[]){0, !of_all, 1, 4}[mixed(++drawn) % 4];
     script.steps[script.n++] = (step){BEGIN, mixed(++drawn)};
     while (script.n < first + n && all > 0) {
         int at = mixed(++drawn) % all;
-        if (script.n > first + 1 && mixed(++drawn) % 3 == 0) {
+        if (script.n > first + 1 && mixed(++drawn) % 2 == 0) {
             script.steps[script.n] = script.steps[first + 1 + mixed(++drawn) % (script.n - first - 1)];
             script.n++;
             continue;

@@ -5,6 +5,7 @@
 
 typedef struct {
     const char *name;
+    char theme;       /* the section of the table */
     int weight;       /* how often it is drawn */
     int (*can)(void); /* 0: the library and its twin skip the step */
     void (*run)(void);
@@ -13,8 +14,8 @@ extern const operation operations[];
 extern const int n_operations;
 enum { BEGIN, WITHOUT_AUXILIARY, ENTER, LEAVE }; /* the first ones, which the driver uses */
 
-/* True if this process is the twin; if update() runs; the number of the current step. */
-extern int is_twin, in_trajectory, this_step;
+/* True if this process is the twin; if the library has one rank; if update() runs; the number of the current step. */
+extern int is_twin, one_rank, in_trajectory, this_step;
 void begin_program(void); /* after make_lattice() */
 void leave_trajectory(void);
 
@@ -29,7 +30,7 @@ void say(double value, double tolerance);
 /* What the library's process passes to its twin: eigenvectors. */
 enum { vectors = 4, most_sites = 512 };
 typedef struct {
-    int step; /* the step that published them */
+    int step, taken; /* the step that published them, and the last step whose vectors the twin has copied */
     double value[vectors], vector[vectors][most_sites][6];
 } handed_over;
 extern handed_over *published;

@@ -708,7 +708,7 @@ TEST_CASE("contractions of Dirac fields refuse bad input by name and leave outpu
         psi[24 * 7 + 13] = NAN;
         refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "psi: site 7 of the even sites", MILCGPU_NAN_OR_INF);
         psi[24 * 7 + 13] = 1e300, phi[24 * 7 + 13] = 1e300;
-        refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "too large", MILCGPU_NAN_OR_INF);
+        refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "so large", MILCGPU_NAN_OR_INF);
         const milcgpu_momentum rest{{0, 0, 0}, {3, 3, 3}}, wrong{{0, 0, 0}, {3, 4, 3}};
         milcgpu_dirac_spec spec{sizeof spec, 0, {0, 0, 0}, 1, &rest};
         const auto slices = [&] { return milcgpu_dirac_slices(context, &spec, &left, &right, sums.data()); };

@@ -4,6 +4,7 @@
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -36,6 +37,41 @@ TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
         }
     }
     CHECK(functions > 90); // so many there were when this was written
+}
+
+// A file of tests or docs that names most functions of the headers lists them: a new function must be added there.
+TEST_CASE("docs/design.md, how to add a function of the C interface: names each file that lists the functions",
+          "[docs]") {
+    const std::string page = text_of("docs/design.md");
+    const size_t begin = page.find("\n| a function of the C interface |");
+    REQUIRE(begin != std::string::npos);
+    const std::string row = page.substr(begin, page.find('\n', begin + 1) - begin);
+    std::set<std::string> functions;
+    for (const auto &file : std::filesystem::directory_iterator("milc_glue/api"))
+        if (file.path().filename().string().rfind("milcgpu", 0) == 0)
+            for (const auto &found : matches(text_of(file.path()), tests::a_function))
+                functions.insert(found[1]);
+    std::set<std::string> lists;
+    for (const char *folder : {"tests", "docs"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(folder)) {
+            if (!file.is_regular_file())
+                continue;
+            const std::string text = text_of(file.path());
+            std::set<std::string> named;
+            for (size_t at = text.find("milcgpu_"), end; at != std::string::npos; at = text.find("milcgpu_", end)) {
+                for (end = at; end < text.size() && (std::isalnum(text[end]) != 0 || text[end] == '_');)
+                    ++end;
+                if (functions.count(text.substr(at, end - at)) == 1)
+                    named.insert(text.substr(at, end - at));
+            }
+            if (4 * named.size() > 3 * functions.size())
+                lists.insert(file.path().string());
+        }
+    CHECK(lists.size() >= 2);
+    for (const std::string &file : lists) {
+        INFO(file);
+        CHECK(row.find(file) != std::string::npos);
+    }
 }
 
 TEST_CASE("links in README.md and docs lead to files", "[docs]") {

@@ -334,9 +334,12 @@ int Device::replace(double value, double other) {
 
 // True if the planted fault is of this kind and due now.
 bool Device::fault_is_due(Fault fault) {
-    if (fault_ != fault || fault_after_-- > 0)
+    if (fault_ != fault || fault_after_ > 0) {
+        fault_after_ -= fault_ == fault;
         return false;
-    fault_ = Fault::none;
+    }
+    if (++fault_after_ >= 0)
+        fault_ = Fault::none;
     return true;
 }
 

@@ -97,7 +97,8 @@ class Device final : public LaunchQueue {
         if (meanwhile_ && !recording_ && launched_.insert(kernel).second)
             wait_for_event(nullptr);
     }
-    // after: number of allocations, or of waits for the device, that still succeed before one fails.
+    // after: number of allocations, or of waits for the device, that still succeed before one fails; -n: the next n
+    // fail.
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
     Fault planted() const { return fault_; } // none: the fault has happened
 
