@@ -1,5 +1,7 @@
 # Checks of the Python package that docs/python.md does not show. Silent if all hold.
 import gc
+import sys
+import types
 
 import numpy
 
@@ -30,7 +32,8 @@ assert (milcgpu.lexico(half, [1, 2, 3, 4, 5]) == pyquda).all()
 assert (milcgpu.directions_first(milcgpu.directions_last(pyquda)) == pyquda).all()
 
 # One physics in all orders: fields are read and written in place.
-lattices = [milcgpu.Lattice(size), milcgpu.Lattice(size, "lexicographic"), milcgpu.Lattice(size, random.permutation(T * Z * Y * X))]
+orders = ["evenodd", "lexicographic", random.permutation(T * Z * Y * X)]
+lattices = [milcgpu.Lattice(size, order) for order in orders]
 numbers = []
 for lattice in lattices:
     links = lattice.zeros(4, 3, 3)
@@ -125,6 +128,34 @@ raises(KeyError, "no", field.flow, lambda point: {}["no"], stop=1, step=0.01)
 said = []
 milcgpu.Context(lattice, verbosity=1, message=said.append).close()
 assert len(said) >= 1 and all(isinstance(line, str) for line in said)
+
+# Progress: a bar of tqdm, here a bar that remembers; without tqdm none.
+class Bar:
+    def __init__(self, **words):
+        Bar.last, self.n = self, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self.closed = True
+
+    def update(self, by):
+        assert by >= 0
+        self.n += by
+
+
+sys.modules["tqdm"], sys.modules["tqdm.auto"] = types.ModuleType("tqdm"), types.SimpleNamespace(tqdm=Bar)
+for work in (
+    lambda: d.solve(b, 0.3, 1e-8, progress=True),
+    lambda: d.solve_masses(b, [0.3, 0.5], 1e-8, progress=True),
+    lambda: d.eigenvectors(4, tolerance=1e-3, progress=True).close(),
+    lambda: field.flow(stop=0.05, step=0.01, progress=True),
+):
+    work()
+    assert 90 <= Bar.last.n <= 100 and Bar.last.closed
+sys.modules["tqdm.auto"] = None  # import fails
+assert d.solve(b, 0.3, 1e-8, progress=True)[1].true_residual < 1e-8
 
 # Closing: by name, by `with`, by the context, when nothing refers to it; never during a call.
 living = context._owner.living

@@ -144,6 +144,11 @@ class Context(Handle):
         return made
 
 
+def _fraction(tolerance):
+    """How much of a solve is done, by the logarithm of the residual."""
+    return lambda step, residual: math.log(residual) / math.log(tolerance) if 0 < tolerance < 1 and residual > 0 else 0
+
+
 class Links(Handle):
     """Fat and long links on the device, and solves with them. Colour fields are [sites.., 3]."""
 
@@ -154,9 +159,9 @@ class Links(Handle):
     def solve(self, source, mass, tolerance, out=None, together=0, progress=None, **members):
         """(4 m^2 - D D) x = b on even sites (or parity=milcgpu.ODD). source: one field, or several, [n, sites.., 3].
 
-        out: the array for the solution; its content is the initial guess. None: a new one, guess 0. together: how several
-        sources are solved, for example milcgpu.BLOCK. progress: True for a bar of tqdm, or a function of step and
-        residual. members: of milcgpu_solve_spec, for example sloppy=milcgpu.SINGLE, eigenvectors=...
+        out: the array for the solution; its content is the initial guess. None: a new one, guess 0. together: how
+        several sources are solved, for example milcgpu.BLOCK. progress: True for a bar of tqdm, or a function of step
+        and residual. members: of milcgpu_solve_spec, for example sloppy=milcgpu.SINGLE, eigenvectors=...
         Returns the solution and the report, or the list of reports.
         """
         count = several(self.lattice, source)
@@ -171,7 +176,7 @@ class Links(Handle):
         def result():
             return out, unpack(reports) if count is not None else unpack(reports[0])
 
-        with watched(progress, "solve", -math.log10(tolerance or 1), lambda step, residual: -math.log10(residual)) as show:
+        with watched(progress, "solve", _fraction(tolerance)) as show:
             spec = struct("solve_spec", mass=mass, tolerance=tolerance, progress=show, **members)
             if count is None:
                 self._call(lib.milcgpu_staggered_solve, self.pointer, spec, b, x, reports, result=result)
@@ -182,8 +187,8 @@ class Links(Handle):
         return result()
 
     def solve_masses(self, source, masses, tolerance, progress=None, **members):
-        """(4 m^2 - D D) x = b for several masses in one Krylov space. Returns the solutions, [masses, sites.., 3], and the
-        report with one of `shifts` for each mass. members: of milcgpu_multi_mass_spec."""
+        """(4 m^2 - D D) x = b for several masses in one Krylov space. Returns the solutions, [masses, sites.., 3], and
+        the report with one of `shifts` for each mass. members: of milcgpu_multi_mass_spec."""
         b = fields(self.lattice, source, (3,), "source")
         n = len(masses)
         out = numpy.zeros((n,) + source.shape, dtype=source.dtype)
@@ -197,7 +202,7 @@ class Links(Handle):
             reported.shifts = unpack(shifts)
             return out, reported
 
-        with watched(progress, "solve", -math.log10(tolerance), lambda step, residual: -math.log10(residual)) as show:
+        with watched(progress, "solve", _fraction(tolerance)) as show:
             spec = struct("multi_mass_spec", n_shifts=n, shifts=poles, progress=show, **members)
             self._call(lib.milcgpu_staggered_multi_mass, self.pointer, spec, b, x, report, result=result)
         return result()
@@ -219,7 +224,7 @@ class Links(Handle):
         return number[0]
 
     def propagator(self, source, mass, tolerance, **members):
-        """M x = b on all sites, M = 2 m + D: one field, or several, [n, sites.., 3]. Solves on even sites, as `solve`."""
+        """M x = b on all sites, M = 2 m + D: one field, or several, [n, sites.., 3]. Solves as `solve` does."""
         count = several(self.lattice, source)
         sources = source if count is not None else source[numpy.newaxis]
         fields(self.lattice, sources, (3,), "source", len(sources))  # refused here, if at all
@@ -234,7 +239,7 @@ class Links(Handle):
     def eigenvectors(self, count, progress=None, **members):
         """The lowest eigenvectors of -D^2. members: of milcgpu_eigen_spec, for example tolerance=1e-8."""
         made = ffi.new("milcgpu_eigenvectors **")
-        with watched(progress, "eigenvectors", 100, lambda done, of: 100 * done / of) as show:
+        with watched(progress, "eigenvectors", lambda done, of: done / of) as show:
             spec = struct("eigen_spec", count=count, progress=show, **members)
             self._call(lib.milcgpu_eigenvectors_compute, self.pointer, spec, made, ffi.NULL)
         return Eigenvectors(self, made[0])
@@ -325,7 +330,7 @@ class Gauge(Handle):
         spec = struct("flow_spec", **members)
         report = struct("flow_report")
         points = []
-        with watched(progress, "flow", max(spec.stop, 0), lambda point: point.time) as show:
+        with watched(progress, "flow", lambda point: point.time / spec.stop if spec.stop > 0 else 0) as show:
 
             def take(point):
                 points.append(unpack(point))

@@ -2,8 +2,6 @@
 
 import numpy
 
-from .library import ffi
-
 
 class Lattice:
     """A lattice and the order of the sites in its arrays, with PyQUDA's names.
@@ -123,4 +121,4 @@ def directions_first(links):
 
 def layout(lattice):
     """milcgpu_layout members of a lattice."""
-    return {"extent": lattice.size, "site_map": None if lattice.site_map is None else ffi.new("int[]", lattice.site_map.tolist())}
+    return {"extent": lattice.size, "site_map": None if lattice.site_map is None else lattice.site_map.tolist()}

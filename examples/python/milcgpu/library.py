@@ -1,4 +1,4 @@
-"""The C interface by cffi. The headers are read as they are installed: no struct, default or constant is repeated here."""
+"""The C interface by cffi. The installed headers are read: no struct, default or constant is repeated here."""
 
 import contextlib
 import re
@@ -20,7 +20,7 @@ def _config():
                 return str(folder / place / "milcgpu-config")
     found = shutil.which("milcgpu-config")
     if found is None:
-        raise ImportError("milcgpu-config is not in PATH: install milcgpu (make install PREFIX=...), then add PREFIX/bin to PATH")
+        raise ImportError("milcgpu-config is not in PATH: install milcgpu (make install), then add PREFIX/bin to PATH")
     return found
 
 
@@ -34,7 +34,7 @@ def _places():
     headers = re.match(r"-I(.*?)(?: -I|$)", words["--cflags"])
     library = re.match(r"-L(.*?) -Wl,", words["--libs"])
     if not headers or not library or not Path(library[1], "libmilcgpu.so").exists():
-        raise ImportError(config + " leads to no libmilcgpu.so: build or install milcgpu first (make lib, make install)")
+        raise ImportError(config + " leads to no libmilcgpu.so: build or install milcgpu (make lib, make install)")
     return Path(headers[1]), Path(library[1], "libmilcgpu.so")
 
 
@@ -154,8 +154,8 @@ def _value(kind, value):
 
 
 def struct(name, defaults=None, **members):
-    """A struct milcgpu_<name>: the library's defaults, then `members`. A precision suffices for a milcgpu_storage, a list
-    or an array for a pointer to numbers (it is copied), a Python function for a callback.
+    """A struct milcgpu_<name>: the library's defaults, then `members`. A precision suffices for a milcgpu_storage, a
+    list or an array for a pointer to numbers (it is copied), a Python function for a callback.
 
     defaults: the function of the defaults and its first arguments, if it is not called <name>_defaults: ("hisq",).
     """
@@ -185,15 +185,14 @@ def unpack(c):
         return unpack(c[0])
     if kind.kind == "array":
         return ffi.string(c).decode(errors="replace") if kind.item.cname == "char" else [unpack(item) for item in c]
-    return types.SimpleNamespace(
-        **{name: unpack(getattr(c, name)) for name, field in kind.fields if field.type.kind not in ("pointer", "function")}
-    )
+    members = [name for name, field in kind.fields if field.type.kind not in ("pointer", "function")]
+    return types.SimpleNamespace(**{name: unpack(getattr(c, name)) for name in members})
 
 
 @contextlib.contextmanager
-def watched(progress, title, total, position):
-    """The callback for `progress`: a function, or None; or, if it is True, a bar of tqdm (none if tqdm is not installed).
-    position(*arguments of the callback): how far the bar is, of `total`."""
+def watched(progress, title, fraction):
+    """The callback for `progress`: a function, or None; or, if it is True, a bar of tqdm (none if it is not
+    installed). fraction(*arguments of the callback): how much is done, 0 to 1."""
     if progress is not True:
         yield progress or None
         return
@@ -202,5 +201,5 @@ def watched(progress, title, total, position):
     except ImportError:
         yield None
         return
-    with tqdm(desc=title, total=round(total, 2)) as bar:
-        yield lambda *arguments: bar.update(round(max(0, min(position(*arguments), total) - bar.n), 2)) and None
+    with tqdm(desc=title, total=100, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}") as bar:
+        yield lambda *arguments: bar.update(max(0, int(100 * min(fraction(*arguments), 1)) - bar.n)) and None
