@@ -52,7 +52,7 @@ mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker wraps every function of the
 # runtime that the library calls.
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
-fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
+fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp) tests/calls_support.cpp)
 
 # clang's libFuzzer on the readers of files, in long runs and if it is installed; test_fuzz.cpp runs it. The readers are
 # compiled with libFuzzer's flags and linked before the library.

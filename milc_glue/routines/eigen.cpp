@@ -108,19 +108,22 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     spec.count = wanted.count;
     const bool exact = wanted.tolerance > 0,
                fine = exact && wanted.tolerance < least_of_single && p.real() == MILCGPU_DOUBLE;
+    const auto in = [&](int precision) { // with a tolerance that this precision reaches
+        spec.precision = precision;
+        if (exact)
+            spec.tolerance =
+                std::max(wanted.tolerance, precision == MILCGPU_DOUBLE ? least_of_double : least_of_single);
+    };
     if (fine && fits(p, spec, MILCGPU_DOUBLE))
-        spec.precision = MILCGPU_DOUBLE;
+        in(MILCGPU_DOUBLE);
     else if (!maker.kept) // MILC prints residuals, which half has no better than 1e-6
-        spec.precision = fits(p, spec, MILCGPU_SINGLE) ? MILCGPU_SINGLE : MILCGPU_HALF;
+        in(fits(p, spec, MILCGPU_SINGLE) ? MILCGPU_SINGLE : MILCGPU_HALF);
     else
-        spec.precision = wanted.precision;
+        in(wanted.precision);
     if (fine && spec.precision != MILCGPU_DOUBLE)
         p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
                         "eigenvalue. The tolerance stands for %.0e; use more GPUs or fewer vectors",
                         routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
-    if (exact)
-        spec.tolerance =
-            std::max(wanted.tolerance, spec.precision == MILCGPU_DOUBLE ? least_of_double : least_of_single);
     ProgressLines lines(p, MILCGPU_EIGENSOLVE);
     spec.progress = progress;
     spec.user = &lines;
@@ -134,7 +137,7 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
                             routine_name(MILCGPU_EIGENSOLVE), reason().c_str()));
             while (p.links->drop_oldest(&links))
                 continue;
-            spec.precision = MILCGPU_HALF;
+            in(MILCGPU_HALF);
             status = milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report);
         }
         return status;

@@ -1,6 +1,8 @@
 // Start and exit: what is offloaded, and the tables that say so.
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/wake.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/api/test_hooks.h"

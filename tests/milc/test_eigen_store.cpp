@@ -182,7 +182,7 @@ TEST_CASE("eigenvectors on the other parity belong to the links that MILC named,
         const auto filled = [&] {
             REQUIRE(milcgpu_plugin_eigen_need() == 1);
             for (int k = 0; k < n; ++k)
-                CHECK(tests::largest_difference(own[k], odd[k], half, half) < 1e-13);
+                CHECK(tests::largest_difference(own[k], odd[k], half, half) < 5e-15);
         };
         const auto on_device = [&](double off) {
             milc.fat = fat;
