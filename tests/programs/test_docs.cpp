@@ -245,6 +245,7 @@ TEST_CASE("docs name the version that this is", "[docs]") {
     CHECK(text_of("docs/CITATION.cff").find("version: " MILCGPU_VERSION "\n") != std::string::npos);
     CHECK(text_of("docs/tutorial.md").find("milcgpu: version " MILCGPU_VERSION ",") != std::string::npos);
     CHECK(text_of("docs/changelog.md").find("\n## " MILCGPU_VERSION "\n") != std::string::npos);
+    CHECK(text_of("examples/python/pyproject.toml").find("\nversion = \"" MILCGPU_VERSION "\"\n") != std::string::npos);
     const std::string packages = "milc_glue/install/packages/",
                       easybuild = packages + "milcgpu-" MILCGPU_VERSION "-foss-2024a-CUDA-12.6.0.eb";
     for (const std::string &recipe : {std::string("docs/install.md"), packages + "debian/changelog", easybuild}) {
