@@ -62,7 +62,7 @@ include gpu_kernels/variant.mk gpu_kernels/compile.mk milc_glue/libraries.mk exa
 include milc_glue/install/install.mk gpu_kernels/objects.mk
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense pictures list-kernels layers measures compile_commands install uninstall clean help FORCE
+.PHONY: all lib demo check bench dense pictures list-kernels layers measures reference compile_commands install uninstall clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -76,6 +76,7 @@ pictures: ## draw every table of docs/ and build/ again (gnuplot)
 list-kernels: ## print every dispatch table
 layers: ## draw the layers of the code from its includes, for docs/design.md
 measures: ## count the measures of docs/design.md
+reference: ## write docs/headers.md again, from the headers and the tables of members
 compile_commands: ## build/compile_commands.json, for clangd and similar tools
 install: ## install what is built into $(DESTDIR)$(PREFIX) (docs/install.md)
 uninstall: ## remove all that make install has put into $(DESTDIR)$(PREFIX)

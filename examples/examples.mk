@@ -1,10 +1,12 @@
 # The example programs: their sources, their MPI, and the targets that run them.
 
 # An example with a main is a program. The other sources are helpers in an archive, from which programs and tests link
-# what they need. ranks.cpp, with MPI, and the objects of tests/reference are only in the programs.
+# what they need. ranks.cpp, with MPI, and the objects of tests/reference are only in the programs. The cookbook is built
+# with an installed library.
 ref_sources   := $(wildcard tests/reference/*.cpp)
-main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*/*.cpp)))
-help_sources  := $(filter-out $(main_sources),$(wildcard examples/*/*.cpp))
+all_examples  := $(filter-out examples/cookbook/%,$(wildcard examples/*/*.cpp))
+main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(all_examples)))
+help_sources  := $(filter-out $(main_sources),$(all_examples))
 bench_sources := $(filter examples/bench/%.cpp,$(help_sources))
 
 aside         := $(O)/obj/aside.a
@@ -93,6 +95,10 @@ layers:
 
 measures:
 	@sh docs/measures.sh
+
+# The test compares the page, and leaves the right one if they differ.
+reference:
+	@rm -f build/headers.md; $(MAKE) --no-print-directory check-calls; if [ -f build/headers.md ]; then mv build/headers.md docs/headers.md && echo 'docs/headers.md: written'; fi
 
 list-kernels: $(O)/list_kernels
 	@$(O)/list_kernels

@@ -193,16 +193,24 @@ void World::set_structs() {
     options.device = -1;
 }
 
-World::~World() {
+World::~World() { drop_all(); }
+
+void World::drop_all() {
     drop_made();
-    milcgpu_eigenvectors_destroy(eigen_);
-    milcgpu_vectors_destroy(vectors_);
-    milcgpu_wilson_destroy(wilson_);
-    milcgpu_meson_links_destroy(meson_);
-    for (milcgpu_gauge *one : {gauge_, bare_, spare_})
-        milcgpu_gauge_destroy(one);
-    for (milcgpu_links *one : {links_, of_eps_[0], of_eps_[1]})
-        milcgpu_links_destroy(one);
+    milcgpu_eigenvectors_destroy(std::exchange(eigen_, nullptr));
+    milcgpu_vectors_destroy(std::exchange(vectors_, nullptr));
+    milcgpu_wilson_destroy(std::exchange(wilson_, nullptr));
+    milcgpu_meson_links_destroy(std::exchange(meson_, nullptr));
+    for (milcgpu_gauge **one : {&gauge_, &bare_, &spare_})
+        milcgpu_gauge_destroy(std::exchange(*one, nullptr));
+    for (milcgpu_links **one : {&links_, &of_eps_[0], &of_eps_[1]})
+        milcgpu_links_destroy(std::exchange(*one, nullptr));
+}
+
+void World::start_again(milcgpu_context *other) {
+    drop_all();
+    context = other != nullptr ? other : context;
+    refill();
 }
 
 void World::drop_made() {
@@ -242,6 +250,10 @@ milcgpu_gauge *World::gauge() {
         must(milcgpu_gauge_create(context, precision, &gauge_));
         fill(gauge_, true);
     }
+    return gauge_;
+}
+milcgpu_gauge *World::moved() {
+    must(milcgpu_gauge_update(gauge(), 0.1, 4, nullptr));
     return gauge_;
 }
 milcgpu_gauge *World::bare() {
@@ -315,7 +327,7 @@ void World::written(const char *name) {
                       : milcgpu_eigenvectors_write(eigen(), file(name), MILCGPU_SINGLE, "now"));
 }
 
-void World::refill() {
+void World::refill_outputs() {
     for (const Output &output : outputs_) {
         std::copy(output.before.begin(), output.before.end(), output.data->numbers.begin());
         if (!output.data->single.empty())
@@ -324,6 +336,10 @@ void World::refill() {
     std::fill(sums.begin(), sums.end(), 0.25);
     value = other = 0, integer = 0, count = 0, bytes = 0;
     observables = {};
+}
+
+void World::refill() {
+    refill_outputs();
     for (milcgpu_gauge *handle : {gauge_, spare_})
         if (handle != nullptr)
             fill(handle, true);
@@ -342,8 +358,22 @@ void World::refill() {
         must(milcgpu_eigenvectors_load(eigen_, links(), k, &b[k]));
 }
 
-State World::state() {
+State World::outputs() const {
     State all;
+    for (const Output &output : outputs_)
+        all.push_back({output.name, output.reals, output.data->content()});
+    const milcgpu_observables &o = observables;
+    all.push_back({"numbers",
+                   0,
+                   {value, other, double(integer), double(count), o.clover_t, o.clover_s, o.plaquette_t, o.plaquette_s,
+                    o.rectangle_t, o.rectangle_s, o.charge, double(of_unitary.failed), of_unitary.largest_deviation,
+                    of_unitary.mean_square_deviation}});
+    all.push_back({"sums", 0, sums});
+    return all;
+}
+
+State World::state() {
+    State all = outputs();
     const auto add = [&](std::string name, size_t reals, Reals numbers) {
         all.push_back({std::move(name), reals, std::move(numbers)});
     };
@@ -352,13 +382,6 @@ State World::state() {
         HostData room(Reals(reals * sites, 0), precision == MILCGPU_SINGLE);
         add(name, reals, read(room.field) == MILCGPU_OK ? room.content() : Reals());
     };
-    for (const Output &output : outputs_)
-        add(output.name, output.reals, output.data->content());
-    const milcgpu_observables &o = observables;
-    add("numbers", 0,
-        {value, other, double(integer), double(count), o.clover_t, o.clover_s, o.plaquette_t, o.plaquette_s,
-         o.rectangle_t, o.rectangle_s, o.charge});
-    add("sums", 0, sums);
     const struct {
         const char *name;
         milcgpu_gauge *handle;
@@ -492,7 +515,7 @@ const std::vector<Call> &calls() {
         ROW(milcgpu_gauge_update, none, {3}, w.gauge(), 0.1, 6, &w.of_force),
         ROW(milcgpu_gauge_overrelax, alone, {}, w.bare(), 2),
         ROW(milcgpu_gauge_heat_bath, alone, {}, w.bare(), 6.0, 1, w.generators.data(), w.drawn.data()),
-        ROW(milcgpu_gauge_reunitarize, none, {}, w.gauge(), 0.5, &w.of_unitary),
+        ROW(milcgpu_gauge_reunitarize, none, {}, w.moved(), 0.5, &w.of_unitary),
         ROW(milcgpu_gauge_action, none, {}, w.gauge(), &w.loops, &w.value),
         ROW(milcgpu_momenta_action, none, {}, w.gauge(), &w.value),
         ROW(milcgpu_gauge_plaquettes, none, {}, w.gauge(), &w.value, &w.other),
@@ -564,5 +587,74 @@ const std::vector<Call> &calls() {
     return all;
 }
 // clang-format on
+
+bool is_of_a_solve(const Call &call, const Part &part) {
+    const auto begins = [&](const char *with) { return part.name.rfind(with, 0) == 0; };
+    return part.name == "links" || begins("made links[") ||
+           (call.traits & Call::solves &&
+            (begins("x[") || begins("dirac_x[") || begins("vectors[") || begins("eigenvalues")));
+}
+
+bool same_state(const State &a, const State &b) {
+    bool same = a.size() == b.size();
+    for (size_t k = 0; same && k < a.size(); ++k)
+        same = a[k].numbers == b[k].numbers;
+    return same;
+}
+
+namespace {
+
+// The name of the first part with a number that is neither near that of a right state nor the one of `before`, if given.
+std::string first_wrong(const Call &call, const State &now, const State &right, const State *before = nullptr) {
+    for (size_t k = 0; k < right.size(); ++k) {
+        if (k >= now.size() || now[k].numbers.size() != right[k].numbers.size())
+            return right[k].name;
+        const Reals &a = now[k].numbers, &b = right[k].numbers;
+        if (right[k].name == "residual" || (call.traits & Call::loose && right[k].name == "x[0]"))
+            continue;
+        double largest = 0;
+        for (const double number : b)
+            largest = std::fmax(largest, std::abs(number));
+        const double allowed = largest * (right[k].name == "eigenvalues" ? 0.1 // as milcgpu_eigen.h says
+                                          : is_of_a_solve(call, right[k]) ? 1e-7
+                                                                         : 1e-12);
+        for (size_t i = 0; i < a.size(); ++i)
+            if (!(std::abs(a[i] - b[i]) <= allowed) && (before == nullptr || a[i] != (*before)[k].numbers[i]))
+                return right[k].name;
+    }
+    return "";
+}
+
+} // namespace
+
+FaultedCall run_with_fault(World &w, const Call &call, const State &clean, const std::function<void()> &plant,
+                           const std::function<bool()> &lift) {
+    const BoundCall with = call.with(w);
+    const State before = w.outputs();
+    FaultedCall ran;
+    plant();
+    ran.status = with.run();
+    ran.happened = lift();
+    ran.message = milcgpu_last_error();
+    if (ran.status == MILCGPU_OK || clean.empty()) {
+        ran.wrong = first_wrong(call, w.state(), clean);
+        return ran;
+    }
+    ran.written = !same_state(w.outputs(), before);
+    const State right(clean.begin(), clean.begin() + before.size());
+    ran.wrong = first_wrong(call, w.outputs(), right, &before);
+    w.refill_outputs();
+    ran.next = with.run();
+    ran.emptied = ran.next == MILCGPU_BAD_ARGUMENT;
+    if (ran.emptied) {
+        w.refill();
+        ran.next = with.run();
+    }
+    if (ran.wrong.empty())
+        ran.wrong = ran.next == MILCGPU_OK                ? first_wrong(call, w.state(), clean)
+                    : same_state(w.outputs(), before) ? ""
+                                                      : "outputs of the next call";
+    return ran;
+}
 
 } // namespace tests

@@ -57,6 +57,7 @@ class World {
 
     milcgpu_links *links();
     milcgpu_gauge *gauge();       // links and momenta
+    milcgpu_gauge *moved();       // gauge(), with links that are off SU(3) by more than rounding
     milcgpu_gauge *bare();        // links without phases
     milcgpu_gauge *spare();       // as gauge()
     milcgpu_meson_links *meson(); // links without phases, antiperiodic
@@ -68,15 +69,19 @@ class World {
     void written(const char *name);            // writes that file
     void start_smearing();                     // outputs hold what is smeared in place
 
-    // Handles and outputs as they were at first. Throws if the library refuses.
+    // Handles and outputs as they were at first. Throws if the library refuses. start_again(): without handles, and on
+    // another context if one is given.
     void refill();
+    void refill_outputs();
+    void start_again(milcgpu_context *other = nullptr);
+    State outputs() const; // of the host, which all of them are filled with at first
     // What the call that was made last left behind. Handles that it made are used once.
     State state();
     // Links of the last calls that went by singular values, and that were filtered: of this rank.
     std::vector<uint64_t> counts() const;
     void drop_made();
 
-    milcgpu_context *const context;
+    milcgpu_context *context;
     const reference::Lattice lattice;
     const bool phased;
     const int signs, precision;
@@ -157,6 +162,7 @@ class World {
     milcgpu_field output(const char *name, size_t reals);
     void fill(milcgpu_gauge *, bool with_phases);
     void set_structs();
+    void drop_all();
     const WholeFields &whole_;
     const std::vector<size_t> places_;
     std::deque<HostData> fields_;
@@ -250,5 +256,21 @@ struct Call {
     std::string name() const { return std::string(function) + (*variant != '\0' ? std::string(", ") + variant : ""); }
 };
 const std::vector<Call> &calls();
+
+bool same_state(const State &, const State &);
+// A part of the state that a solve of the call, or of World::state(), has made. Other parts have no error of a solve.
+bool is_of_a_solve(const Call &, const Part &);
+
+// A call in which a fault is planted, and the next one. clean: the state after a call without a fault.
+struct FaultedCall {
+    bool happened = false; // the fault
+    milcgpu_status status = MILCGPU_OK, next = MILCGPU_OK;
+    std::string message;
+    bool written = false; // in spite of an error, to outputs on the host
+    bool emptied = false; // the next call refused a handle, until it was loaded again
+    std::string wrong;    // what differs from a state or from outputs that are right; empty: nothing
+};
+FaultedCall run_with_fault(World &, const Call &, const State &clean, const std::function<void()> &plant,
+                           const std::function<bool()> &lift);
 
 } // namespace tests

@@ -4,18 +4,18 @@
 #   sh tests/install_needs.sh [check] [demo]
 # Both need make, a C++17 compiler ($CXX, default g++) with OpenMP, and CLI11, for the programs' options; check needs
 # Catch2. Both would like gnuplot, for pictures; check would like an MPI, pkg-config, CMake, ip (two nodes of an MPI) and
-# Python's cffi, each for the tests of its own: they go on without.
+# Python's cffi and numpy, each for the tests of its own: they go on without.
 # nvcc is never installed: without it the library is built with its host backend alone.
 
 cxx=${CXX:-g++}
 need_catch=false
-need_cffi=false
+need_python=false
 wanted=gnuplot
 for goal in "$@"; do
     case $goal in
     check)
         need_catch=true
-        need_cffi=true
+        need_python=true
         wanted="$wanted mpicxx pkg-config cmake ip"
         ;;
     demo) ;;
@@ -53,7 +53,11 @@ look() {
     for tool in $wanted; do
         command -v $tool >/dev/null 2>&1 || optional="$optional $(package_of $tool)"
     done
-    if $need_cffi && ! python3 -c 'import cffi' >/dev/null 2>&1; then optional="$optional python3-cffi"; fi
+    for module in cffi numpy; do
+        if $need_python && ! { python3 -c "import $module" || /usr/bin/python3 -c "import $module"; } >/dev/null 2>&1; then
+            optional="$optional python3-$module"
+        fi
+    done
 }
 
 if [ "$cxx" != g++ ] && ! has_compiler; then

@@ -32,6 +32,14 @@ inline bool cmake_takes_milcgpu() {
     return shell("cmake -P " + (source_tree() / "milc_glue/use_gpu/milcgpu.cmake").string()).says("the generator");
 }
 
+// A Python that has these modules, "cffi, numpy": the first in PATH, or the distribution's; "": none.
+inline std::string python_with(const std::string &modules) {
+    for (const std::string python : {"python3", "/usr/bin/python3"})
+        if (shell(python + " -c 'import " + modules + "'").status == 0)
+            return python;
+    return "";
+}
+
 // As `make install` does it, without the programs. settings: NAME=VALUE, of the environment.
 inline Said install(const std::filesystem::path &prefix, const std::string &version, const std::string &settings = "") {
     return shell("cd " + source_tree().string() + " && env PREFIX=" + prefix.string() +

@@ -1,7 +1,8 @@
-// What the tests of milc_glue/quda_compat share: MILC's sites, and programs of their own, because one program has one
+// For the tests of milc_glue/quda_compat: MILC's sites, and programs for single tests, because a program has one
 // lattice and one precision there.
 #pragma once
 #include "milc_glue/quda_compat/quda_milc_interface.h"
+#include "tests/environment.h"
 #include "tests/support.h"
 #include <cstddef>
 #include <cstdlib>
@@ -10,7 +11,7 @@
 
 namespace tests {
 
-// What MILC's sites hold, among other things; the stride is an odd number of reals.
+// A site of MILC's; the stride is an odd number of reals.
 template <class Real> struct Site {
     char before[24];
     Real link[4][18];
@@ -30,7 +31,19 @@ inline std::string self() { // this program
     return path;
 }
 
-// Runs one test in a program of its own.
+// Runs the test with this tag in its own program.
 inline int alone(const char *tag) { return std::system((self() + " " + tag).c_str()); }
+
+// Runs work(double{}) and work(float{}) each in its own program, which runs the calling test by its tag.
+template <class Work> void in_each_precision(const char *tag, const Work &work) {
+    const char *const here = std::getenv("QUDA_TEST_PRECISION");
+    if (here != nullptr)
+        return *here == '2' ? work(double{}) : work(float{});
+    for (const char *precision : {"2", "1"}) {
+        const Environment own{{"QUDA_TEST_PRECISION", precision}};
+        CAPTURE(precision);
+        CHECK(alone(tag) == 0);
+    }
+}
 
 } // namespace tests

@@ -11,7 +11,7 @@ for_catch  = $(if $(findstring ",$(TESTS)),$(call in_quotes,$(subst "\$(comma)",
 test_files    := $(wildcard tests/*/test_*.cpp)
 tag           := $(shell echo $(call in_quotes,$(TESTS)) | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' $(test_files)),$(if $(findstring ",$(TESTS)),$(shell grep -lF $(call in_quotes,$(TESTS)) $(test_files))))
-main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
+main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp tests/reference_page.cpp tests/environment.cpp tests/support.cpp $(wildcard tests/*_support.cpp)
 test_sources  := $(main_of_tests) $(or $(tagged),$(test_files))
 tests_of       = $(filter $(foreach name,$(1),%/test_$(name).cpp),$(test_sources))
 # Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
@@ -52,7 +52,7 @@ mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker wraps every function of the
 # runtime that the library calls.
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
-fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
+fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp) tests/calls_support.cpp)
 
 # clang's libFuzzer on the readers of files, in long runs and if it is installed; test_fuzz.cpp runs it. The readers are
 # compiled with libFuzzer's flags and linked before the library.

@@ -2,6 +2,7 @@
 #include <milcgpu/milcgpu_md.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { nx = 4, ny = 4, nz = 4, nt = 8, sites = nx * ny * nz * nt, even_sites = sites / 2 };
 
@@ -39,10 +40,10 @@ static inline milcgpu_context *make_context(void) {
     return context;
 }
 
-/* A gauge field with momenta, the same in every call: unit links with staggered phases and boundary sign, moved by
- * random momenta. Shows the order of sites, the phases, and the format of momenta. */
-static inline milcgpu_gauge *make_gauge(milcgpu_context *context) {
-    static double links[sites][4][3][3][2], momenta[sites][4][10];
+typedef double link_field[sites][4][3][3][2];
+
+/* Multiplies staggered phases and boundary sign into links in the library's order of sites, or takes them out. */
+static inline void rephase(link_field links) {
     for (int k = 0, parity = 0; parity < 2; ++parity) /* even sites, then odd ones; x fastest */
         for (int t = 0; t < nt; ++t)
             for (int z = 0; z < nz; ++z)
@@ -51,11 +52,22 @@ static inline milcgpu_gauge *make_gauge(milcgpu_context *context) {
                         if ((x + y + z + t) % 2 != parity)
                             continue;
                         const int minus[4] = {t % 2, (t + x) % 2, (t + x + y) % 2, t == nt - 1};
-                        for (int mu = 0; mu < 4; ++mu)
-                            for (int row = 0; row < 3; ++row)
-                                links[k][mu][row][row][0] = minus[mu] ? -1 : 1;
+                        for (int n = 0; n < 4 * 18; ++n)
+                            if (minus[n / 18])
+                                (&links[k][0][0][0][0])[n] *= -1;
                         ++k;
                     }
+}
+
+/* A gauge field with momenta, the same in every call: unit links with staggered phases and boundary sign, moved by
+ * random momenta. Shows the order of sites, the phases, and the format of momenta. */
+static inline milcgpu_gauge *make_gauge(milcgpu_context *context) {
+    static link_field links;
+    static double momenta[sites][4][10];
+    for (int n = 0; n < 4 * sites; ++n)
+        for (int row = 0; row < 3; ++row)
+            links[n / 4][n % 4][row][row][0] = 1;
+    rephase(links);
     srand(1);
     fill_random(&momenta[0][0][0], sizeof momenta / sizeof(double));
     for (int k = 0; k < sites; ++k)
@@ -68,6 +80,15 @@ static inline milcgpu_gauge *make_gauge(milcgpu_context *context) {
     ok(milcgpu_momenta_load(gauge, &h));
     ok(milcgpu_gauge_update(gauge, 0.4, 16, NULL)); /* U = exp(0.4 H) U */
     return gauge;
+}
+
+/* The links of make_gauge() without phases, as lattice files have them. */
+static inline void make_plain_links(milcgpu_context *context, link_field links) {
+    milcgpu_gauge *gauge = make_gauge(context);
+    milcgpu_field to = {links, MILCGPU_DOUBLE, 0};
+    ok(milcgpu_gauge_save(gauge, &to));
+    milcgpu_gauge_destroy(gauge);
+    rephase(links);
 }
 
 /* HISQ links of the gauge field, on the device. *links may be an existing handle. */

@@ -42,7 +42,8 @@ typedef struct {
 milcgpu_status milcgpu_gauge_file_look(const char *path, milcgpu_gauge_file *file);
 
 /* Reads the links, 4 a site, of this rank's box. All ranks call it. file may be NULL. If the file says its plaquette,
- * the plaquette of the links is compared, up to 1e-5; that takes a gauge field on the device for a moment. */
+ * the plaquette of the links is compared, up to 1e-5; that takes a gauge field on the device for a moment. If the
+ * comparison fails for want of memory, `links` holds what was read. */
 milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                        milcgpu_gauge_file *file);
 

@@ -9,9 +9,10 @@
  * the precision of the handle, and so has the arithmetic. Sums over sites are in double.
  *
  * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
- * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
- * load that fails after its arguments were accepted leaves its field empty, for example if links are not unitary. And
- * after CORRUPTED the field that the message names is empty, and so is the field that the call was changing.
+ * fails leaves links and momenta on the device as they were, with four exceptions. After DEVICE_LOST they are lost. A
+ * load that fails after its arguments were accepted leaves its field empty, for example if links are not unitary. After
+ * CORRUPTED the field that the message names is empty, and so is the field that the call was changing. And if the
+ * memory of the host is exhausted, the field that the call was changing may be empty.
  *
  * Links and momenta have checksums. A load compares the caller's memory with what has arrived on the device, a save the
  * other way round. Each function that writes links or momenta on the device keeps the checksum of what it writes, and

@@ -97,6 +97,9 @@ done
 for file in README.md LICENSE docs/*.[!s]* examples/cookbook/* examples/benchmarks/*; do
     put 644 "$file" "share/doc/milcgpu/$file"
 done
+for file in examples/python/pyproject.toml examples/python/milcgpu/*.py; do
+    put 644 "$file" "share/milcgpu/${file#examples/}"
+done
 fill modulefile.in "share/modulefiles/milcgpu/$version"
 facts=$(mktemp)
 printf 'libdir=%s\nvariant=%s\narch=%s\n' "$libdir" "$variant" "$(echo "$milcgpu_arch" | tr -s ' ' ,)" >"$facts"

@@ -14,6 +14,7 @@ sed -n 's/^f //p' "$list" | while read -r path; do
     rm -f "$root/$path" || echo "milcgpu: $root/$path stays" >&2
 done
 [ -f "$manifest" ] && exit 1
+rm -rf "$root/share/milcgpu/python/milcgpu/__pycache__" # which Python has made
 # Inner folders first.
 sed -n 's/^d //p' "$list" | sort -r | while read -r path; do
     [ "$path" = . ] || rmdir "$root/$path" 2>/dev/null

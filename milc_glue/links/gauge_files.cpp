@@ -120,17 +120,19 @@ milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *pat
         const FilePatience patience(*context->ranks);
         head = common_head(*context->ranks, path, context->box.whole, reals_of_links);
         require_sums(path, head, read_sites(*context->ranks, context->box, path, head, links.field()));
+        if (std::isnan(head.plaquette))
+            tell(head, file);
         return Status::ok;
     });
+    if (status != MILCGPU_OK || std::isnan(head.plaquette))
+        return status;
     double plaquette = NAN;
-    const bool compared = status == MILCGPU_OK && !std::isnan(head.plaquette);
-    if (compared)
-        status = plaquette_of(context, *given, plaquette);
-    if (status != MILCGPU_OK && !(compared && status == MILCGPU_NAN_OR_INF))
+    status = plaquette_of(context, *given, plaquette);
+    if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
         return status;
     return guarded(context, function, [&] {
         constexpr double rounding = 1e-5; // of means in single precision
-        if (compared && !(std::fabs(plaquette - head.plaquette) <= rounding))
+        if (!(std::fabs(plaquette - head.plaquette) <= rounding))
             refuse_file(path, 0,
                         format("the plaquette of the links is %.9f, but the head says %.9f", plaquette, head.plaquette),
                         "the links differ from those that were written, or have phases: ask for the file again");

@@ -124,13 +124,14 @@ class RawNumbers {
     SpinorBlock all_;
 };
 
-// A call of all ranks on `context`. body returns the line that says what was done.
+// A call of all ranks on `context`. body returns a function that makes the line that says what was done: once outputs
+// are written nothing may fail.
 template <class Body> milcgpu_status dirac_call(milcgpu_context *context, const char *function, const Body &body) {
     return guarded(context, function, [&] {
         require(context, function, "context");
         const double start = wall_seconds();
-        const std::string done = body(*context); // outputs are written now: nothing may fail behind it
-        context->log(2, [&] { return format("%s: %.3f ms", done.c_str(), (wall_seconds() - start) * 1e3); });
+        const auto done = body(*context);
+        context->log(2, [&] { return format("%s: %.3f ms", done().c_str(), (wall_seconds() - start) * 1e3); });
         return Status::ok;
     });
 }
@@ -201,8 +202,10 @@ milcgpu_status sum_mesons(milcgpu_context *context, const milcgpu_dirac_meson_sp
             plan = checked(call, c, spec, of.open, of.n, of.src1, of.src2);
             call.given("correlators", of.correlators);
         });
-        const std::string text = format("%d mesons of %zu pairs of gamma matrices, %d momenta, %d propagators",
-                                        spec.n_terms, plan.pairs.size(), spec.n_momenta, of.n);
+        const auto text = [terms = spec.n_terms, pairs = plan.pairs.size(), momenta = spec.n_momenta, n = of.n] {
+            return format("%d mesons of %zu pairs of gamma matrices, %d momenta, %d propagators", terms, pairs, momenta,
+                          n);
+        };
         if (spec.n_terms == 0)
             return text;
         std::vector<Complex<double>> found;
@@ -336,7 +339,9 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
                 throw Error(Status::nan_or_inf, "phi and psi are finite, but so large that their products are not");
             device.copy_rows_to_host(out.data, made.data(), out.pitch_bytes, record * real_bytes(out.real), volume);
         });
-        return format("%s of %zu sites", numbers == MILCGPU_OPEN_SPIN ? "open spins" : "16 gamma matrices", volume);
+        return [numbers, volume] {
+            return format("%s of %zu sites", numbers == MILCGPU_OPEN_SPIN ? "open spins" : "16 gamma matrices", volume);
+        };
     });
 }
 
@@ -374,7 +379,7 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
         std::vector<double> all(2 * added.size());
         add_correlators(*c.device, added, "phi and psi, which are finite but too large", all.data());
         std::copy(all.begin(), all.end(), sums);
-        return format("16 gamma matrices, %d momenta", full.n_momenta);
+        return [n = full.n_momenta] { return format("16 gamma matrices, %d momenta", n); };
     });
 }
 

@@ -18,13 +18,6 @@ namespace {
 constexpr int order_of_update = 8;
 constexpr uint64_t most_bad_links = 100; // MILC's own limit
 
-// The momenta since qudaMomLoad: on the device, with this memory on the host for them. The momenta in the sites are not
-// used then.
-struct {
-    void *scratch = nullptr; // nullptr: the momenta in the sites are used
-    bool lost = false;       // the momenta are lost, or lack a force, until the next qudaMomLoad
-} resident;
-
 // Runs `change` and copies what it wrote back to the host, except resident momenta. False: neither the GPU nor the host
 // backend could do it.
 template <class Change> bool changed(const char *function, int precision, int writes, const Change &change) {
@@ -32,15 +25,15 @@ template <class Change> bool changed(const char *function, int precision, int wr
     return momenta_are_whole(function) && done(function, precision, [&] {
                is_done = is_done || change();
                const bool stays =
-                   writes == MILCGPU_MOMENTA && resident.scratch != nullptr && milcgpu_plugin_resident() != 0;
+                   writes == MILCGPU_MOMENTA && state.momenta.scratch != nullptr && milcgpu_plugin_resident() != 0;
                return is_done && (stays || milcgpu_plugin_host_needs(writes, function) != 0);
            });
 }
 
 // Marks what could not be computed: NaN in MILC's fields.
 void mark(int what, const milcgpu_field &field, int precision) {
-    if (what == MILCGPU_MOMENTA && resident.scratch != nullptr) {
-        resident.lost = true;
+    if (what == MILCGPU_MOMENTA && state.momenta.scratch != nullptr) {
+        state.momenta.lost = true;
         return;
     }
     const int reals = what == MILCGPU_LINKS ? 72 : 40;
@@ -132,7 +125,7 @@ HostRecords records_of(const milcgpu_field &field, int reals, int precision) {
 }
 
 bool momenta_are_whole(const char *function) {
-    if (!resident.lost && milcgpu_plugin_host_needs(0, function) != 0)
+    if (!state.momenta.lost && milcgpu_plugin_host_needs(0, function) != 0)
         return true;
     complain(function, "the momenta on the device are lost, or a force was not added to them: the result is NaN");
     return false;
@@ -140,7 +133,7 @@ bool momenta_are_whole(const char *function) {
 
 milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision) {
     return {links_of(arg, precision),
-            resident.scratch != nullptr ? packed(resident.scratch, precision) : momenta_of(arg, precision)};
+            state.momenta.scratch != nullptr ? packed(state.momenta.scratch, precision) : momenta_of(arg, precision)};
 }
 
 } // namespace milcgpu::quda
@@ -152,23 +145,23 @@ void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg) {
         if (!observable("qudaMomLoad", precision, arg))
             return false;
         const milcgpu::HostRecords from = records_of(momenta_of(*arg, precision), 40, precision);
-        if (resident.scratch == nullptr)
-            resident.scratch = milcgpu::host_allocate(from.count * from.bytes);
-        if (milcgpu_plugin_agreed(resident.scratch == nullptr) != 0) { // all ranks keep using those in the sites
-            std::free(std::exchange(resident.scratch, nullptr));
+        if (state.momenta.scratch == nullptr)
+            state.momenta.scratch = milcgpu::host_allocate(from.count * from.bytes);
+        if (milcgpu_plugin_agreed(state.momenta.scratch == nullptr) != 0) { // all ranks keep using those in the sites
+            std::free(std::exchange(state.momenta.scratch, nullptr));
             complain("qudaMomLoad", "no room in the host's memory: the momenta are copied in every call");
             return false;
         }
-        gather_records(from, resident.scratch);
+        gather_records(from, state.momenta.scratch);
         milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
-        resident.lost = false;
+        state.momenta.lost = false;
         return true;
     });
 }
 
 void qudaMomSave(int precision, QudaMILCSiteArg_t *arg) {
     guarded(__func__, [&] {
-        if (!observable("qudaMomSave", precision, arg) || resident.scratch == nullptr)
+        if (!observable("qudaMomSave", precision, arg) || state.momenta.scratch == nullptr)
             return false;
         const bool good = momenta_are_whole("qudaMomSave") && milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "qudaMomSave");
         const milcgpu::HostRecords from = records_of(lattice_of(*arg, precision).momenta, 40, precision),
@@ -204,7 +197,7 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
                    const double level2_coeff[6], const double fat7_coeff[6], const void *, const void *,
                    const void *u_link, void *milc_momentum) {
     // Without momenta of its own, the library returns what the force adds.
-    const bool increment = resident.scratch == nullptr;
+    const bool increment = state.momenta.scratch == nullptr;
     const bool good = guarded(__func__, [&] {
         const HisqTerms terms(coeff, num_terms, num_naik_terms, level2_coeff[1]);
         std::vector<milcgpu_field> x;
@@ -217,9 +210,9 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
         links.fat7 = paths_of(fat7_coeff);
         links.eps_one_link = terms.eps_one_link;
         links.eps_naik = terms.eps_naik;
-        links.svd_relative = hisq_parameters.reunit_svd_rel_error;
-        links.svd_absolute = hisq_parameters.reunit_svd_abs_error;
-        links.svd_only = hisq_parameters.reunit_svd_only != 0;
+        links.svd_relative = state.hisq.reunit_svd_rel_error;
+        links.svd_absolute = state.hisq.reunit_svd_abs_error;
+        links.svd_only = state.hisq.reunit_svd_only != 0;
         milcgpu_force_spec spec{};
         spec.struct_size = sizeof spec;
         spec.links = &links;
@@ -228,7 +221,7 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
         spec.residues = terms.residues.data();
         spec.n_sets = static_cast<int>(terms.sets.size());
         spec.sets = terms.sets.data();
-        spec.filter = hisq_parameters.force_filter > 0 ? hisq_parameters.force_filter : -1;
+        spec.filter = state.hisq.force_filter > 0 ? state.hisq.force_filter : -1;
         QudaMILCSiteArg_t arg{};
         arg.link = const_cast<void *>(u_link);
         arg.mom = milc_momentum;

@@ -28,7 +28,31 @@ struct Lattice {
 };
 
 extern Lattice lattice;
-extern QudaHisqParams_t hisq_parameters; // the last that MILC passed
+
+// State that calls leave for later calls.
+struct State {
+    int precision = 0;                       // of MILC's fields; 0: not started
+    QudaHisqParams_t hisq{1, 0, 0, 0, 5e-5}; // the last that MILC passed
+    struct {
+        const void *links[2]{};    // fat, long: of the next eigensolve
+        bool twisted = false;      // the links of the next call
+        bool size_was_logged[2]{}; // of the arguments of solves, and of loading vectors
+    } eigen;
+    struct {
+        void *links = nullptr; // MILC's
+        int precision = 0;
+    } flow;
+    struct {                     // since qudaMomLoad: on the device, with this memory on the host for them
+        void *scratch = nullptr; // nullptr: the momenta in the sites are used, else they are not
+        bool lost = false;       // the momenta are lost, or lack a force, until the next qudaMomLoad
+    } momenta;
+    struct {
+        const void *smeared_with = nullptr; // links whose two-link products the next call may use; nullptr: no links
+        int origin[4]{};                    // of the next spin-taste operator
+        bool has_origin = false, absence_was_logged = false;
+    } measurement;
+};
+extern State state;
 
 constexpr int most_starts = 5; // of one solve. MILC's limit is for all iterations together
 

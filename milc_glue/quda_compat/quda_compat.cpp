@@ -12,13 +12,7 @@
 namespace milcgpu::quda {
 
 Lattice lattice;
-QudaHisqParams_t hisq_parameters = {1, 0, 0, 0, 5e-5};
-
-namespace {
-
-int started_with = 0; // precision of MILC's fields; 0: not started
-
-} // namespace
+State state;
 
 void complain(const char *function, const char *what) {
     if (lattice.messages[0].rank == 0) // errors occur on all ranks
@@ -26,13 +20,13 @@ void complain(const char *function, const char *what) {
 }
 
 bool start(const char *function, int precision) {
-    if (precision == started_with)
+    if (precision == state.precision)
         return true;
     if (precision != 1 && precision != 2) {
         complain(function, "precision must be 1 (float) or 2 (double)");
         return false;
     }
-    if (started_with != 0) {
+    if (state.precision != 0) {
         complain(function,
                  "the precision differs from the precision of earlier calls: a program must use one precision");
         return false;
@@ -68,10 +62,10 @@ bool start(const char *function, int precision) {
     MILCGPU_ROUTINE_ROWS(ONLY_LINKED)
 #undef ONLY_LINKED
     milc.site_map = order.data();
-    started_with = precision;
+    state.precision = precision;
     const int begun = milcgpu_plugin_start(&milc);
     if (begun < 0)
-        started_with = 0; // memory was short: the next call tries again
+        state.precision = 0; // memory was short: the next call tries again
     return begun > 0 || (begun == 0 && milcgpu_plugin_retreat() != 0);
 }
 
@@ -88,13 +82,6 @@ void fill_with_nan(void *field, size_t reals, int precision) {
 using namespace milcgpu::quda;
 
 namespace {
-
-// State that a call with eigenvectors leaves for the next call.
-struct {
-    const void *links_of_eigensolver[2] = {nullptr, nullptr}; // fat, long
-    bool twisted = false;                                     // the links of the next call
-    bool size_was_logged[2] = {};                             // of the arguments of solves, and of loading vectors
-} eigen_calls;
 
 // Each start continues from the solutions of the one before; the residuals in between are counted once. `calls` differ
 // only in source and solution.
@@ -160,7 +147,7 @@ milcgpu_plugin_eigenvectors wanted_by(const QudaEigensolverArgs_t &args, const Q
     wanted.note = note_of_eigenvectors;
     wanted.read_from = args.vec_infile;
     wanted.write_to = wanted.count > 0 ? args.vec_outfile : nullptr;
-    wanted.saved = !std::exchange(eigen_calls.twisted, false) && of_links.naik_epsilon == 0;
+    wanted.saved = !std::exchange(state.eigen.twisted, false) && of_links.naik_epsilon == 0;
     return wanted;
 }
 
@@ -370,7 +357,7 @@ void qudaInvertMsrcDeflatable(int external_precision, int, double mass, QudaInve
     const char *function = num_src == 1 ? "qudaInvertDeflatable" : "qudaInvertMsrcDeflatable";
     *final_residual = *final_fermilab_residual = INFINITY;
     *num_iters = 0;
-    if (!can_read(function, eig_args, eigen_calls.size_was_logged[0])) {
+    if (!can_read(function, eig_args, state.eigen.size_was_logged[0])) {
         for (int i = 0; i < num_src; ++i)
             nan_on_parity(solutions[i], parity_of(inv_args), external_precision);
         return;
@@ -386,7 +373,7 @@ void qudaInvertMsrcDeflatable(int external_precision, int, double mass, QudaInve
 void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, const void *longlink, double,
                             QudaInvertArgs_t inv_args, QudaEigensolverArgs_t eig_args, void **vectors,
                             QudaMilcEigLoad from) {
-    if (!can_read(__func__, eig_args, eigen_calls.size_was_logged[1]))
+    if (!can_read(__func__, eig_args, state.eigen.size_was_logged[1]))
         return;
     guarded(__func__, [&] {
         if (!start(__func__, external_precision) || milcgpu_plugin_active() == 0)
@@ -401,13 +388,11 @@ void qudaLoadDeflationSpace(int external_precision, int, const void *fatlink, co
     });
 }
 
-void milcgpu_quda_twist(int is_in) { eigen_calls.twisted = is_in != 0; }
+void milcgpu_quda_twist(int is_in) { state.eigen.twisted = is_in != 0; }
 
 void qudaCleanUpDeflationSpace(void) { milcgpu_plugin_eigenvectors_drop(); }
 
-void milcgpu_quda_links_of_eigensolver(int three_links, const void *links) {
-    eigen_calls.links_of_eigensolver[three_links] = links;
-}
+void milcgpu_quda_links_of_eigensolver(int three_links, const void *links) { state.eigen.links[three_links] = links; }
 
 void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam *asked) {
     constexpr const char *function = "eigensolveQuda";
@@ -421,7 +406,7 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
                      "the lowest eigenvectors of one parity are built, and no others: spectrum must be SR, use_pc 1");
             return false;
         }
-        if (eigen_calls.links_of_eigensolver[0] == nullptr || eigen_calls.links_of_eigensolver[1] == nullptr) {
+        if (state.eigen.links[0] == nullptr || state.eigen.links[1] == nullptr) {
             complain(function, "no fat and long links were loaded: loadGaugeQuda with both comes first");
             return false;
         }
@@ -433,9 +418,8 @@ void milcgpu_quda_eigensolve(void **vectors, double *values, const QudaEigParam 
         std::vector<double> l(n);
         const int parity = of.matpc_type == QUDA_MATPC_ODD_ODD ? MILCGPU_ODD : MILCGPU_EVEN;
         const auto solve = [&] {
-            return milcgpu_plugin_eigenvectors_get(eigen_calls.links_of_eigensolver[0],
-                                                   eigen_calls.links_of_eigensolver[1], parity, &wanted, l.data(),
-                                                   vectors) != 0;
+            return milcgpu_plugin_eigenvectors_get(state.eigen.links[0], state.eigen.links[1], parity, &wanted,
+                                                   l.data(), vectors) != 0;
         };
         // If memory is short, the host backend would take too long.
         const bool here = start(function, precision) && milcgpu_plugin_active() != 0;
@@ -518,12 +502,12 @@ void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t, const double path_
     milcgpu_fatlink_spec spec{};
     spec.hisq = 1;
     spec.fat7 = paths_of(path_coeff);
-    spec.svd_relative = hisq_parameters.reunit_svd_rel_error;
-    spec.svd_absolute = hisq_parameters.reunit_svd_abs_error;
-    spec.svd_only = hisq_parameters.reunit_svd_only != 0;
+    spec.svd_relative = state.hisq.reunit_svd_rel_error;
+    spec.svd_absolute = state.hisq.reunit_svd_abs_error;
+    spec.svd_only = state.hisq.reunit_svd_only != 0;
     load_links(__func__, precision, MILCGPU_HISQ_LINKS, spec, inlink, {nullptr, nullptr, fatlink, ulink});
 }
 
-void qudaHisqParamsInit(QudaHisqParams_t parameters) { hisq_parameters = parameters; }
+void qudaHisqParamsInit(QudaHisqParams_t parameters) { state.hisq = parameters; }
 
 } // extern "C"

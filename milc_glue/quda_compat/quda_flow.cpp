@@ -10,9 +10,6 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-void *links_of_flow = nullptr; // MILC's
-int precision_of_links = 0;
-
 struct Lines {
     int digits;
     QudaGaugeObservableParam *next;
@@ -48,16 +45,16 @@ int measurements(const QudaGaugeSmearParam &flow) {
 void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables) {
     const bool wilson = flow != nullptr && flow->smear_type == QUDA_GAUGE_SMEAR_WILSON_FLOW,
                symanzik = flow != nullptr && flow->smear_type == QUDA_GAUGE_SMEAR_SYMANZIK_FLOW;
-    const char *wrong = lattice.ranks == 0          ? "called before qudaInit"
-                        : links_of_flow == nullptr  ? "no links: loadGaugeQuda comes first"
-                        : flow == nullptr           ? "no parameters"
-                        : observables == nullptr    ? "no room for observables"
-                        : !wilson && !symanzik      ? "smear_type must be Wilson or Symanzik flow"
-                        : !(flow->epsilon > 0)      ? "epsilon must be above 0"
-                        : flow->meas_interval < 1   ? "meas_interval must be 1 or more"
-                        : flow->n_steps > 100000000 ? "too many steps: the automatic stop is not built here. "
-                                                      "Give a time to stop at"
-                                                    : nullptr;
+    const char *wrong = lattice.ranks == 0            ? "called before qudaInit"
+                        : state.flow.links == nullptr ? "no links: loadGaugeQuda comes first"
+                        : flow == nullptr             ? "no parameters"
+                        : observables == nullptr      ? "no room for observables"
+                        : !wilson && !symanzik        ? "smear_type must be Wilson or Symanzik flow"
+                        : !(flow->epsilon > 0)        ? "epsilon must be above 0"
+                        : flow->meas_interval < 1     ? "meas_interval must be 1 or more"
+                        : flow->n_steps > 100000000   ? "too many steps: the automatic stop is not built here. "
+                                                        "Give a time to stop at"
+                                                      : nullptr;
     if (wrong != nullptr)
         return complain(function, wrong);
     for (int k = 0; k < measurements(*flow); ++k) {
@@ -77,25 +74,27 @@ void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, 
     spec.every = flow->meas_interval;
     spec.most_steps = static_cast<int>(flow->n_steps) + 1;
     spec.signs = MILCGPU_SIGNS_OUT;
-    const milcgpu_field links = packed(links_of_flow, precision_of_links);
+    const milcgpu_field links = packed(state.flow.links, state.flow.precision);
     milcgpu_flow_report report{};
     bool begun = false;
-    const bool good = done(function, precision_of_links, [&] {
+    const bool good = done(function, state.flow.precision, [&] {
         if (begun)
             complain(function, "ignore the GFLOW lines so far: the flow starts again");
         begun = true;
-        Lines lines{precision_of_links == 1 ? 6 : 16, observables};
+        Lines lines{state.flow.precision == 1 ? 6 : 16, observables};
         return milcgpu_plugin_gradient_flow(links, &spec, note, &lines, &report) != 0;
     });
     if (!good)
-        fill_with_nan(links_of_flow, 72 * lattice.sites(), precision_of_links);
+        fill_with_nan(state.flow.links, 72 * lattice.sites(), state.flow.precision);
 }
 
 } // namespace
 
 extern "C" {
 
-void milcgpu_quda_links_of_flow(void *links, int precision) { links_of_flow = links, precision_of_links = precision; }
+void milcgpu_quda_links_of_flow(void *links, int precision) {
+    state.flow.links = links, state.flow.precision = precision;
+}
 
 void performWFlowQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables) {
     run(__func__, MILCGPU_FLOW_LUSCHER, flow, observables);

@@ -47,12 +47,6 @@ Call call_on_quark(const char *function, int precision, void *result) {
 
 milcgpu_field quark(const void *field, int precision) { return packed(const_cast<void *>(field), precision); }
 
-const void *smeared_with = nullptr; // links whose two-link products the next call may use; nullptr: no links
-struct {
-    int given[4];
-    bool is_given = false, absence_was_logged = false;
-} origin; // of the next spin-taste operator
-
 } // namespace
 
 extern "C" {
@@ -73,19 +67,19 @@ void qudaShift(int external_precision, int, const void *links, const void *src, 
 }
 
 void milcgpu_quda_origin(const int of_operator[4]) {
-    std::copy_n(of_operator, 4, origin.given);
-    origin.is_given = true;
+    std::copy_n(of_operator, 4, state.measurement.origin);
+    state.measurement.has_origin = true;
 }
 
 void qudaSpinTaste(int external_precision, int, const void *links, const void *src, void *dest, int spin, int taste,
                    int reload_links) {
-    if (!origin.is_given) {
-        if (!std::exchange(origin.absence_was_logged, true))
+    if (!state.measurement.has_origin) {
+        if (!std::exchange(state.measurement.absence_was_logged, true))
             complain(__func__, "no origin is given: coordinates of the operators count from 0 0 0 0, which gives wrong "
                                "signs for a source with an odd coordinate");
-        std::fill_n(origin.given, 4, 0);
+        std::fill_n(state.measurement.origin, 4, 0);
     }
-    origin.is_given = false;
+    state.measurement.has_origin = false;
     Call call = call_on_quark(__func__, external_precision, dest);
     call.refuse_unless(spin >= 0 && spin < 16 && taste >= 0 && taste < 16,
                        "spin is %d, taste %d: must be from 0 to 15, sums of 1 x, 2 y, 4 z, 8 t", spin, taste);
@@ -93,14 +87,14 @@ void qudaSpinTaste(int external_precision, int, const void *links, const void *s
     call.refuse_unless(src != nullptr && dest != nullptr && (is_local || links != nullptr),
                        "fields must not be NULL, nor the links of an operator that is not local");
     for (int mu = 0; mu < 4; ++mu)
-        call.refuse_unless(origin.given[mu] >= 0 && origin.given[mu] < lattice.box.whole[mu],
-                           "the origin's %c is %d: must be from 0 to %d", "xyzt"[mu], origin.given[mu],
+        call.refuse_unless(state.measurement.origin[mu] >= 0 && state.measurement.origin[mu] < lattice.box.whole[mu],
+                           "the origin's %c is %d: must be from 0 to %d", "xyzt"[mu], state.measurement.origin[mu],
                            lattice.box.whole[mu] - 1);
     call.run([&] {
         if (reload_links != 0 && !is_local)
             milcgpu_plugin_expect_links(links, 1);
         return milcgpu_plugin_spin_taste(is_local ? nullptr : links, 1, nullptr, nullptr,
-                                         milcgpu::spin_taste_index(spin, taste), origin.given,
+                                         milcgpu::spin_taste_index(spin, taste), state.measurement.origin,
                                          quark(src, external_precision), quark(dest, external_precision)) != 0;
     });
 }
@@ -117,7 +111,7 @@ void qudaTwoLinkGaussianSmear(int external_precision, int, const void *links, vo
     call.refuse_unless(arguments.t0 >= -1 && arguments.t0 < lattice.box.whole[3],
                        "t0 is %d: must be from 0 to %d, or -1 for all", arguments.t0, lattice.box.whole[3] - 1);
     call.refuse_unless(arguments.laplaceDim == 3, "laplaceDim is %d: 3 is built", arguments.laplaceDim);
-    const void *const with = again ? smeared_with : links;
+    const void *const with = again ? state.measurement.smeared_with : links;
     // Whether there are links to use or to read, on all ranks.
     const auto can = [&] {
         const bool here = with != nullptr && (with == links || milcgpu_plugin_expect_links(with, 0) != 0);
@@ -133,10 +127,10 @@ void qudaTwoLinkGaussianSmear(int external_precision, int, const void *links, vo
         return milcgpu_plugin_gauss_smear(with, arguments.width, arguments.n_steps, arguments.t0,
                                           quark(field, external_precision)) != 0;
     });
-    smeared_with = arguments.delete_2link != 0 || call.wrong[0] != '\0' ? nullptr : with;
+    state.measurement.smeared_with = arguments.delete_2link != 0 || call.wrong[0] != '\0' ? nullptr : with;
 }
 
-void qudaFreeTwoLink(void) { smeared_with = nullptr; }
+void qudaFreeTwoLink(void) { state.measurement.smeared_with = nullptr; }
 
 void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const void *quark1, const void *quark2,
                     double *correlators) {

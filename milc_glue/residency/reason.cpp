@@ -10,14 +10,18 @@ std::string reason() {
     std::string text = milcgpu_last_error();
     while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
         text.pop_back();
+    return text;
+}
+
+std::string LoggedReason::operator()() {
+    std::string text = reason();
     const size_t table = text.find('\n');
     if (table == std::string::npos)
         return text;
-    static std::string said;
     std::string owners = text.substr(table);
     owners.erase(std::remove_if(owners.begin(), owners.end(), [](char c) { return std::isdigit(c) || c == ' '; }),
                  owners.end());
-    if (std::exchange(said, owners) == owners)
+    if (std::exchange(owners_, owners) == owners)
         text.replace(text.find_last_not_of(':', table - 1) + 1, std::string::npos, ", by the same as before");
     return text;
 }

@@ -32,7 +32,7 @@ class DeviceVectors {
     DeviceVectors &operator=(const DeviceVectors &) = delete;
     milcgpu_status status() const { return status_; } // of the allocation
     int count() const { return count_; }
-    milcgpu_vector vector(int index = 0) const { return {handle_, index}; }      // of nullptr: the context has gone
+    milcgpu_vector vector() const { return {handle_, 0}; }                       // of nullptr: the context has gone
     void release() { milcgpu_vectors_destroy(std::exchange(handle_, nullptr)); } // before its context goes
 
   private:
@@ -87,7 +87,7 @@ class VectorStore {
     // Gives these fields successive numbers, or finds that they have them; returns the first. -1: they go to the host,
     // because there are too many, or no memory.
     int take(const milcgpu_field *fields, int n);
-    // The same if the device alone has all of these fields on these parities; else -1.
+    // The first number, if the device alone has all of these fields on these parities; else -1.
     int held(const milcgpu_field *fields, int n, int parities);
     void now_holds(const milcgpu_field &field, int parity, bool poison); // poison: MILC's becomes NaN there, for tests
     // MILC's field is filled there, or the device is about to write the vector.
@@ -96,7 +96,7 @@ class VectorStore {
     void to_host(const void *field) { table_.fulfil(MILCGPU_SOLUTIONS, field); }
     void all_to_host() { table_.fulfil(MILCGPU_SOLUTIONS); }
 
-    // Notes the solutions of this call, in place of those of the last one.
+    // Notes the solutions of this call, and forgets the last call's.
     void remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, bool zero_source,
                   const milcgpu_shift_report *shifts);
     // The solution that the call asks for, if source and solution are at the same places with the same contents. The
@@ -116,7 +116,7 @@ class VectorStore {
     bool is_deferred(const Row &row) const { return row.vectors != nullptr && row.vectors == block_; }
     bool is_copy(const Row &row) const { return row.vectors != nullptr && row.vectors != block_; }
     Row *deferred_row(const milcgpu_field &field);
-    int number_of(const milcgpu_field &field); // of a deferred solution; -1: it is none
+    int number_of(const milcgpu_field &field); // in block_; -1: not a deferred solution
     int held_parities(const void *field) const;
     size_t field_bytes() const { return milc_->sites * milc_->bytes_of(6); }
     Mirror mirror_of(const void *field) const {

@@ -6,6 +6,7 @@
 #include "milc_glue/routines/solve.h"
 #include "milc_glue/solve/eigen_handle.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -92,7 +93,7 @@ Set *made_by(Plugin &p, LinkSet &links, uint64_t content, int parity, bool exact
     if (maker.otherwise == nullptr) {
         p.report_failure(MILCGPU_EIGENSOLVE, status);
     } else {
-        p.log_failure(MILCGPU_EIGENSOLVE, format("%s: %s. %s", maker.name, reason().c_str(), maker.otherwise));
+        p.log_failure(MILCGPU_EIGENSOLVE, format("%s: %s. %s", maker.name, p.reason().c_str(), maker.otherwise));
         p.end_context_after(status);
     }
     return nullptr;
@@ -108,19 +109,22 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     spec.count = wanted.count;
     const bool exact = wanted.tolerance > 0,
                fine = exact && wanted.tolerance < least_of_single && p.real() == MILCGPU_DOUBLE;
+    const auto in = [&](int precision) { // with a tolerance that this precision reaches
+        spec.precision = precision;
+        if (exact)
+            spec.tolerance =
+                std::max(wanted.tolerance, precision == MILCGPU_DOUBLE ? least_of_double : least_of_single);
+    };
     if (fine && fits(p, spec, MILCGPU_DOUBLE))
-        spec.precision = MILCGPU_DOUBLE;
+        in(MILCGPU_DOUBLE);
     else if (!maker.kept) // MILC prints residuals, which half has no better than 1e-6
-        spec.precision = fits(p, spec, MILCGPU_SINGLE) ? MILCGPU_SINGLE : MILCGPU_HALF;
+        in(fits(p, spec, MILCGPU_SINGLE) ? MILCGPU_SINGLE : MILCGPU_HALF);
     else
-        spec.precision = wanted.precision;
+        in(wanted.precision);
     if (fine && spec.precision != MILCGPU_DOUBLE)
         p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
                         "eigenvalue. The tolerance stands for %.0e; use more GPUs or fewer vectors",
                         routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
-    if (exact)
-        spec.tolerance =
-            std::max(wanted.tolerance, spec.precision == MILCGPU_DOUBLE ? least_of_double : least_of_single);
     ProgressLines lines(p, MILCGPU_EIGENSOLVE);
     spec.progress = progress;
     spec.user = &lines;
@@ -131,10 +135,10 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
         milcgpu_status status = p.collective(milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report));
         if (status == MILCGPU_NO_MEMORY && !maker.kept) {
             p.log(1, format("%s: %s. Trying again in 16 bytes a site and vector, without the other sets of links",
-                            routine_name(MILCGPU_EIGENSOLVE), reason().c_str()));
+                            routine_name(MILCGPU_EIGENSOLVE), p.reason().c_str()));
             while (p.links->drop_oldest(&links))
                 continue;
-            spec.precision = MILCGPU_HALF;
+            in(MILCGPU_HALF);
             status = milcgpu_eigenvectors_compute(links.handle, &spec, &handle, &report);
         }
         return status;
@@ -149,8 +153,7 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     p.log(1,
           format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s. %s", routine_name(MILCGPU_EIGENSOLVE),
                  report.count, sites_of(parity), values.front(), values.back(), report.seconds, report.message));
-    static const char *said = nullptr;
-    if (wanted.note != nullptr && std::exchange(said, wanted.note) != wanted.note)
+    if (wanted.note != nullptr && p.said_once.insert({MILCGPU_EIGENSOLVE, wanted.note}).second)
         p.log(1, wanted.note);
     return made;
 }
@@ -197,7 +200,7 @@ Set *read(Plugin &p, LinkSet &links, const milcgpu_plugin_eigenvectors &wanted) 
     });
     if (status != MILCGPU_OK) {
         p.log(0, format("%s: %s: %s. The eigenvectors are computed", routine_name(MILCGPU_EIGENSOLVE), wanted.read_from,
-                        reason().c_str()));
+                        p.reason().c_str()));
         p.end_context_after(status);
         return nullptr;
     }
@@ -216,19 +219,21 @@ Plugin::EigenFile *due_file(Plugin &p, const LinkSet &links, int parity, const m
     std::vector<Plugin::EigenFile> &files = p.eigen_files;
     auto file = std::find_if(files.begin(), files.end(), [&](const auto &one) { return one.name == wanted.write_to; });
     if (file == files.end())
-        file = files.insert(file, {wanted.write_to, {}, {}, false});
-    const uint64_t content = links.content();
-    const auto is_among = [&](const std::vector<uint64_t> &contents) {
-        uint64_t bits = 0;
-        for (size_t k = 0; k < std::min<size_t>(contents.size(), 64); ++k)
-            bits |= static_cast<uint64_t>(contents[k] == content) << k;
-        return p.collective.on_all_ranks(bits) != 0;
-    };
-    if (file->done)
-        return nullptr;
-    if (file->of.empty() && !is_among(file->not_of))
-        (wanted.saved != 0 ? file->of : file->not_of).push_back(content);
-    return parity == MILCGPU_EVEN && is_among(file->of) ? &*file : nullptr;
+        file = files.insert(file, Plugin::EigenFile{wanted.write_to});
+    uint64_t content = 0; // on all ranks
+    bool done = false;    // on any: one alone may have seen that its part of the lattice has changed
+    for (const auto &[here, done_here] : p.collective.gathered(std::array<uint64_t, 2>{links.content(), file->done})) {
+        content = combined(here, content);
+        done = done || done_here != 0;
+    }
+    file->done = done;
+    if (!done && file->of == 0 && file->not_of.count(content) == 0) {
+        if (wanted.saved != 0)
+            file->of = content;
+        else
+            file->not_of.insert(content);
+    }
+    return !done && parity == MILCGPU_EVEN && file->of == content ? &*file : nullptr;
 }
 
 void write(Plugin &p, const Set &set, Plugin::EigenFile &file) {
@@ -236,7 +241,7 @@ void write(Plugin &p, const Set &set, Plugin::EigenFile &file) {
     const milcgpu_status status =
         p.collective(milcgpu_eigenvectors_write(set.handle, file.name.c_str(), p.real(), nullptr));
     const bool good = status == MILCGPU_OK;
-    const std::string begin = good ? "the eigenvectors are in " : reason() + ". They are not in ";
+    const std::string begin = good ? "the eigenvectors are in " : p.reason() + ". They are not in ";
     p.log(good, format("%s: %s%s%s", routine_name(MILCGPU_EIGENSOLVE), begin.c_str(), file.name.c_str(),
                        good ? ", those of the links without a twist and with eps_naik 0" : ""));
 }

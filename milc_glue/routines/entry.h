@@ -38,7 +38,7 @@ milcgpu_status with_reload(milcgpu_routine routine, const char *next, const Relo
     const milcgpu_status status = with_links_dropped(routine, attempt);
     if (status != MILCGPU_CORRUPTED)
         return status;
-    plugin().log(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), next));
+    plugin().log(0, format("%s: %s. %s", routine_name(routine), plugin().reason().c_str(), next));
     reload();
     return attempt();
 }

@@ -155,13 +155,13 @@ class Inversion {
     Outcome failed(milcgpu_status status) {
         const char *const name = routine_name(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
-            p_.log(0, format("%s: %s. It begins again", name, reason().c_str()));
+            p_.log(0, format("%s: %s. It begins again", name, p_.reason().c_str()));
             p_.vectors.drop_copies();
             return Outcome::from_start;
         }
         if (status == MILCGPU_NO_MEMORY)
             p_.log(1, format("%s: %s. Its steps are done one by one, with fields on the host between them", name,
-                             reason().c_str()));
+                             p_.reason().c_str()));
         else
             p_.report_failure(call_.solve.routine, status);
         return Outcome::failed;

@@ -33,7 +33,7 @@ class Retry {
     // a policy needs on the device.
     bool again(int status, const std::function<void()> &drop_links,
                const std::function<size_t(const Policy &)> &bytes) {
-        const std::string why = reason();
+        const std::string why = p_.reason();
         if (status == MILCGPU_CORRUPTED) {
             drop_links();
             if (!reloaded_)

@@ -95,7 +95,7 @@ milcgpu_status milcgpu::with_room(Plugin &p, milcgpu_routine routine, const Link
                                   const std::function<milcgpu_status()> &work) {
     milcgpu_status status = p.collective(work());
     while (status == MILCGPU_NO_MEMORY) {
-        const std::string why = reason();
+        const std::string why = p.reason();
         const bool fewer_links = p.links->drop_oldest(links);
         if (!fewer_links && !p.eigenvectors->drop_others())
             break;
@@ -161,7 +161,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
         }
         const bool done = retry.is_answer(status);
         if (status == MILCGPU_NO_MEMORY && vectors != nullptr) {
-            p.log(1, format("%s: %s. Trying again without eigenvectors", routine_name(call.routine), reason().c_str()));
+            p.log(1, format("%s: %s. Trying again without eigenvectors", routine_name(call.routine), p.reason().c_str()));
             call.deflate = MILCGPU_UNDEFLATED;
             if (kept)
                 p.eigenvectors->forget_vectors(*vectors);
@@ -251,7 +251,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             resident = -1;
         }
         if (stay && !p.vectors.defers())
-            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
+            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), p.reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
             resident >= 0 ? p.vectors.holds_no_more(call->solutions[i], call->parity)
@@ -282,7 +282,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 continue;
             if (status == MILCGPU_NO_MEMORY && resident >= 0) {
                 p.log(1,
-                      format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
+                      format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), p.reason().c_str()));
                 p.vectors.all_to_host();
                 p.vectors.free_deferred();
                 resident = -1;
@@ -322,7 +322,7 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
                 account.flops += 1146.0 * p.sites_of(parity);
                 return MILCGPU_OK;
             }
-            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), reason().c_str()));
+            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), p.reason().c_str()));
         }
         p.vectors.to_host(source.data);
         p.vectors.to_host(destination.data);

@@ -116,35 +116,21 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
-// Whether all threads do work of MILC's own routines: milcgpu_plugin_begin() was called, and no setting is against it.
-bool all_threads_work = false;
-
-// Started by milcgpu_plugin_wake(). The process does not exit before it ends. If OpenMP has a thread for each core,
-// MILC's loops have one less meanwhile: all threads would wait for the one that shares its core.
-std::thread waking;
-int threads_then = 0; // MILC's number of threads; 0: not changed
-void spare_a_thread() {
+void spare_a_thread(Start &start) {
     const int threads = omp_get_max_threads();
     if (threads < omp_get_num_procs() || threads < 3)
         return;
-    threads_then = threads;
+    start.threads_then = threads;
     omp_set_num_threads(threads - 1);
 }
 void wait_until_awake() {
-    if (waking.joinable())
-        waking.join();
-    if (threads_then != 0 && omp_get_max_threads() == threads_then - 1)
-        omp_set_num_threads(threads_then);
-    threads_then = 0;
+    Start &start = plugin().start;
+    if (start.waking.joinable())
+        start.waking.join();
+    if (start.threads_then != 0 && omp_get_max_threads() == start.threads_then - 1)
+        omp_set_num_threads(start.threads_then);
+    start.threads_then = 0;
 }
-
-bool tables_are_due = false;
-
-// What the door said at the start, for a table after a retreat to the host.
-struct Door {
-    milcgpu_milc milc;
-    std::string name, device;
-} door;
 
 // Rank 0 calls use(file, its name) for MILCGPU_TABLE. Returns false, after a line in the log, if the file cannot be
 // written.
@@ -170,14 +156,14 @@ void write_table(const std::vector<Ledger> &of_ranks, double run_seconds, WholeF
     std::tm utc{};
     std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
     const TableKind kind = name.back() == 'v' ? TableKind::csv : TableKind::json;
-    const std::string text = table_file_of(of_ranks, run_seconds, kind, door.device, date);
+    const std::string text = table_file_of(of_ranks, run_seconds, kind, plugin().start.device, date);
     file.write(text.data(), text.size());
     file.finish();
 }
 
 void print_tables(const std::vector<Ledger> &of_ranks) {
     Plugin &p = plugin();
-    tables_are_due = false;
+    p.start.tables_are_due = false;
     p.end_failures();
     p.say_unwritten(true);
     const double run_seconds = wall_seconds() - loaded_at;
@@ -194,7 +180,7 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
 // For a MILC that has not announced its end; messages no longer pass.
 void print_exit() {
     answer_of("the tables at exit", "They are left out", 0, [] {
-        if (tables_are_due)
+        if (plugin().start.tables_are_due)
             print_tables({plugin().ledger});
         return 0;
     });
@@ -202,10 +188,10 @@ void print_exit() {
 
 // Prints the tables at the start; those at exit are due from then on.
 void begin_tables(Plugin &p) {
-    print_start(p, door.milc);
-    door.device = milcgpu_context_device_name(p.context);
+    print_start(p, p.start.milc);
+    p.start.device = milcgpu_context_device_name(p.context);
     with_table_file([](auto &, auto &) {}); // logs a file that cannot be written before the work begins
-    tables_are_due = true;
+    p.start.tables_are_due = true;
     static const int registered = std::atexit(print_exit);
     static_cast<void>(registered);
 }
@@ -262,29 +248,30 @@ extern "C" {
 void milcgpu_plugin_begin(void) {
     answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [] {
         const std::optional<Settings> settings = settings_if_good();
-        if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") && !all_threads_work) {
+        if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") &&
+            !plugin().start.all_threads_work) {
             keep_freed_memory();
-            all_threads_work = true;
+            plugin().start.all_threads_work = true;
         }
         return 0;
     });
 }
 
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes) {
-    if (!all_threads_work)
+    if (!plugin().start.all_threads_work)
         return 0;
     fill_bytes(to, byte, bytes);
     return 1;
 }
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
-    if (!all_threads_work)
+    if (!plugin().start.all_threads_work)
         return 0;
     copy_bytes(to, from, bytes);
     return 1;
 }
 
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
-    return all_threads_work ? in_pieces(n, part, what) : -1;
+    return plugin().start.all_threads_work ? in_pieces(n, part, what) : -1;
 }
 
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
@@ -302,11 +289,12 @@ int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int
 void milcgpu_plugin_wake(void) {
     answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
         const std::optional<Settings> settings = settings_if_good();
-        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") || waking.joinable())
+        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") ||
+            plugin().start.waking.joinable())
             return 0;
         const int ordinal = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : 0;
-        waking = std::thread([ordinal] { wake(ordinal); });
-        spare_a_thread();
+        plugin().start.waking = std::thread([ordinal] { wake(ordinal); });
+        spare_a_thread(plugin().start);
         std::atexit(wait_until_awake);
         return 0;
     });
@@ -340,11 +328,11 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
                     : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
                                                                  : p.settings.is_on("MILCGPU_COMPARE");
         take_lattice(p, *milc);
-        door.milc = *milc;
-        door.name = milc->milc;
-        door.milc.milc = door.name.c_str();
+        p.start.milc = *milc;
+        p.start.name = milc->milc;
+        p.start.milc.milc = p.start.name.c_str();
         if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats to the host next: the map stays
-            return refused(p, reason());
+            return refused(p, p.reason());
         begin_tables(p);
         return 1;
     });
@@ -354,7 +342,7 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
 }
 
 void milcgpu_plugin_exit(void) {
-    if (!tables_are_due)
+    if (!plugin().start.tables_are_due)
         return;
     common_answer_of("the tables at exit", "They are left out", 0, [] {
         Plugin &p = plugin();
@@ -384,7 +372,7 @@ int milcgpu_plugin_retreat(void) {
             return false;
         p.retreated = true;
         p.log(0, "the host backend does this call and all that follow");
-        if (!tables_are_due)
+        if (!p.start.tables_are_due)
             begin_tables(p);
         return true;
     });
@@ -434,8 +422,8 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
 void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
-        if (*text != 0 && door.milc.not_offloaded[routine] == nullptr && // else in the table
-            p.reasons_said.insert({routine, text}).second)
+        if (*text != 0 && p.start.milc.not_offloaded[routine] == nullptr && // else in the table
+            p.said_once.insert({routine, text}).second)
             p.log(1, format("%s: %s", routine_name(routine), text));
         return 0;
     });

@@ -163,7 +163,7 @@ void Plugin::lattice_changed() {
 
 void Plugin::say_unwritten(bool all) {
     for (EigenFile &file : eigen_files)
-        if ((all || file.of.empty()) && !std::exchange(file.done, true))
+        if ((all || file.of == 0) && !std::exchange(file.done, true))
             log(0, format("%s: no eigenvectors were written into %s: no solve without a twist and with eps_naik 0 was "
                           "deflated on its lattice; give one of them 'deflate yes'",
                           routine_name(MILCGPU_EIGENSOLVE), file.name.c_str()));

@@ -12,14 +12,30 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace milcgpu {
 
+// What the start of MILC's program leaves.
+struct Start {
+    // Threads do work of MILC's own routines: milcgpu_plugin_begin() was called, and no setting is against it.
+    bool all_threads_work = false;
+    // Started by milcgpu_plugin_wake(). The process does not exit before it ends. If OpenMP has a thread for each core,
+    // MILC's loops have one less meanwhile: all threads would wait for the one that shares its core.
+    std::thread waking;
+    int threads_then = 0;        // MILC's number of threads; 0: not changed
+    bool tables_are_due = false; // those at exit
+    milcgpu_milc milc{};         // as the door gave it, for a table after a retreat to the host
+    std::string name, device;    // milc.milc; the device's
+};
+
 struct Plugin : MilcSide, Residency {
     milcgpu_context *context = nullptr; // NULL: MILC works by itself
 
-    std::set<std::pair<milcgpu_routine, std::string>> reasons_said; // by milcgpu_plugin_says_once()
+    Start start;
+    std::set<std::pair<milcgpu_routine, std::string>> said_once;
+    LoggedReason reason; // of the last failure
 
     // Settings, and what follows from them for this lattice and backend.
     Settings settings;
@@ -32,8 +48,9 @@ struct Plugin : MilcSide, Residency {
     // Files that eigenvectors are to be written to (milcgpu_plugin_eigenvectors).
     struct EigenFile {
         std::string name;
-        std::vector<uint64_t> of, not_of; // contents of links on this rank: of is empty until they come, then one
-        bool done;
+        uint64_t of = 0; // content of links, on all ranks; 0: they have not come
+        std::set<uint64_t> not_of{};
+        bool done = false;
     };
     std::vector<EigenFile> eigen_files;
     double step_logged = 0; // of a flow, too long: the last that a line has named
@@ -142,7 +159,8 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     const milcgpu_status status = attempt();
     if (status != MILCGPU_NO_MEMORY)
         return status;
-    p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
+    const std::string why = p.reason();
+    p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), why.c_str()));
     p.drop_reloadable();
     return attempt();
 }

@@ -94,16 +94,9 @@ class LaplaceFamily : public OperatorFamily {
 // ---- arguments
 
 OperatorSpec laplace_spec(const milcgpu_storage &given, int directions, const char *what) {
-    OperatorSpec spec;
-    spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
-    spec.link = spec.spinor;
-    spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
-    try {
+    return operator_of(given, what, [directions](const OperatorSpec &spec) {
         find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
-    } catch (const Error &error) {
-        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
-    }
-    return spec;
+    });
 }
 
 using Places = std::vector<VectorPlace>;

@@ -82,7 +82,7 @@ MemoryPlan plan_of_solve(const milcgpu_context &context, int host_precision, con
     return plan;
 }
 
-// fill(spec): the plan of a checked copy.
+// plan(spec): the plan for a checked copy of the caller's struct.
 template <class Spec, class Plan>
 milcgpu_status give_plan(const char *function, milcgpu_context *context, const Spec *spec, char *text, size_t text_size,
                          size_t *bytes, const Plan &plan) {

@@ -11,16 +11,9 @@
 using namespace milcgpu;
 
 OperatorSpec milcgpu::operator_of(const milcgpu_storage &given, const char *what) {
-    OperatorSpec spec;
-    spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
-    spec.link = spec.spinor;
-    spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
-    try {
+    return operator_of(given, what, [](const OperatorSpec &spec) {
         find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual);
-    } catch (const Error &error) {
-        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
-    }
-    return spec;
+    });
 }
 
 void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy) {

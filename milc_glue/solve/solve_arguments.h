@@ -5,7 +5,20 @@
 
 namespace milcgpu {
 
-OperatorSpec operator_of(const milcgpu_storage &given, const char *what);
+// The checked storage of an operator. find(spec): throws if its kernels are not built.
+template <class Find> OperatorSpec operator_of(const milcgpu_storage &given, const char *what, const Find &find) {
+    OperatorSpec spec;
+    spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
+    spec.link = spec.spinor;
+    spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
+    try {
+        find(spec);
+    } catch (const Error &error) {
+        throw Error(error.status(), format("%s.reconstruct is %d: %s", what, given.reconstruct, error.what()));
+    }
+    return spec;
+}
+OperatorSpec operator_of(const milcgpu_storage &given, const char *what); // staggered
 // The checked specification of one solve.
 struct SolveArguments {
     int parity;

@@ -107,7 +107,7 @@ BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources
         });
         try {
             sources.allocate(solver, scratch);
-        } catch (const Error &) {
+        } catch (...) { // also if the host's memory is exhausted
             solver.block.reset();
             solver.beside.clear();
             throw;

@@ -43,7 +43,7 @@ static void leave_as_it_is(su3_matrix *field) {
         memset(field, 0xFF, LINK_BYTES);
 }
 
-/* Nonzero while these links are made: the routines that make them also request links. */
+/* Makes the fields of deferred links. The routines that make them also request links. */
 static void fill_links(void *self, void *field) {
     const milcgpu_making_of_links *const making = (const milcgpu_making_of_links *)self;
     su3_matrix *const links = making->made_of != NULL ? making->made_of : milcgpu_begin_links_again();

@@ -31,7 +31,7 @@ static int compare_ape_links(const milcgpu_call *call) {
     return good;
 }
 
-#define EVERY 20 /* steps at which MILC prints its progress and reunitarizes */
+#define EVERY 20 /* steps from one of MILC's lines, and reunitarizations, to the next */
 
 /* Prints a step as MILC does, except the last one. */
 static void say_step(void *tolerance, int step, double mean, double change) {
@@ -125,7 +125,7 @@ typedef struct {
     Real weight, u0;
     int space_only, hits;
     Real tolerance;
-    su3_matrix *made; /* the device does it, in all directions */
+    su3_matrix *made; /* the device's links, in all directions */
 } ape_smearing;
 
 /* Without hits, u0 enters MILC's normalization. */

@@ -65,7 +65,8 @@ double milcgpu_leave_original(milcgpu_routine row);
 /* Number of MILC's originals that are running and work on the sites (sites.h): all of them; those that work on the
  * host's old copy for a comparison. */
 typedef struct {
-    int on_sites, on_old_copy;
+    int on_sites, on_old_copy, depth;
+    double since[8]; /* start times of the `depth` originals that are running, which may be nested */
 } milcgpu_running_originals;
 extern milcgpu_running_originals milcgpu_originals;
 

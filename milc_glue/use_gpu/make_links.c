@@ -14,7 +14,7 @@ static double fat_flops(const ks_component_paths *p) {
 
 static double long_flops(void) { return 1728.0 * volume / numnodes(); }
 
-/* fat and lng: NULL if not wanted. alone: device_only, as in milcgpu_plugin_links. */
+/* fat and lng: NULL if not wanted. device_only: as in milcgpu_plugin_links. */
 int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
                        const ks_component_paths *p, const su3_matrix *links, int device_only) {
     milcgpu_fatlink_spec spec = milcgpu_spec_of(p);

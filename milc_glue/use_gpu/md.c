@@ -32,34 +32,32 @@ int __wrap_update(void) {
     int iterations;
     if (!milcgpu_keeps_solutions())
         return milcgpu_original(update)();
-    milcgpu_in_trajectory++;
+    milcgpu_running.trajectory++;
     if (milcgpu_offloads() && milcgpu_sites_stay())
         milcgpu_plugin_vectors_begin(forces > longest ? forces : longest, 0);
     iterations = milcgpu_original(update)();
     milcgpu_plugin_vectors_end();
-    milcgpu_in_trajectory--;
+    milcgpu_running.trajectory--;
     return iterations;
 }
 
 /* MILC's ks_ratinv solves with a copy of a member of its sites, on both parities. Beside the solves, this copy is most
  * of its work. In a trajectory the copy is deferred. */
-static int in_ratinv;
-
 int __wrap_ks_ratinv(field_offset src, su3_vector **psim, Real *roots, Real *residues, int order, int max_iterations,
                      Real rsqmin, int prec, int parity, Real *final_rsq, imp_ferm_links_t *fn, int naik_index,
                      Real naik_epsilon) {
     int iterations;
-    in_ratinv++;
+    milcgpu_running.ratinv++;
     iterations = milcgpu_original(ks_ratinv)(src, psim, roots, residues, order, max_iterations, rsqmin, prec, parity,
                                              final_rsq, fn, naik_index, naik_epsilon);
-    in_ratinv--;
+    milcgpu_running.ratinv--;
     milcgpu_plugin_drop_deferred(MILCGPU_SOURCE, NULL);
     return iterations;
 }
 
 su3_vector *__wrap_create_v_field_from_site_member(field_offset member) {
     su3_vector *copy;
-    if (!in_ratinv || !milcgpu_in_trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
+    if (!milcgpu_running.ratinv || !milcgpu_running.trajectory || !milcgpu_offloads() || !milcgpu_sites_stay() ||
         milcgpu_plugin_compare())
         return milcgpu_original(create_v_field_from_site_member)(member);
     copy = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a source");
@@ -82,7 +80,7 @@ static int sum_on_device(su3_vector *dest, field_offset src, su3_vector **psim, 
 }
 
 int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity) {
-    if (milcgpu_in_trajectory && order > 0 && (parity == EVEN || parity == ODD) &&
+    if (milcgpu_running.trajectory && order > 0 && (parity == EVEN || parity == ODD) &&
         sum_on_device(dest, src, psim, residues, order, parity))
         return 0;
     milcgpu_need(MILCGPU_SOLUTIONS, "ks_rateval");
@@ -150,30 +148,30 @@ double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
 #ifndef ANISOTROPY
     double of_momenta;
     if (momentum_action(&of_momenta)) {
-        milcgpu_only_offloaded_read++;
+        milcgpu_running.only_offloaded_read++;
         action = sum_actions(multi_x, sumvec, of_momenta);
-        milcgpu_only_offloaded_read--;
+        milcgpu_running.only_offloaded_read--;
         return action;
     }
 #endif
     milcgpu_need(MILCGPU_MOMENTA, "d_action_rhmc");
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     action = milcgpu_original(d_action_rhmc)(multi_x, sumvec);
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
     return action;
 }
 double __wrap_d_action(void) {
     double action;
     milcgpu_need(MILCGPU_MOMENTA, "d_action");
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     action = milcgpu_original(d_action)();
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
     return action;
 }
 void __wrap_update_h(Real eps) {
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     milcgpu_original(update_h)(eps);
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
 }
 
 /* ---- routines that read or write the sites ---------------------------------------------------------------------- */

@@ -203,7 +203,7 @@ void milcgpu_find_not_offloaded(const char **why) {
         why[row] = MILCGPU_ABSENT;
 #define MILCGPU_WRAPPED(result, routine, arguments)
 #define MILCGPU_CALLED(result, routine, arguments)
-#define MILCGPU_WHY(row, reason) why[MILCGPU_##row] = reason;
+#define MILCGPU_WHY(row, reason) why[row] = reason;
 #define IF_HAS(routine, reason) (milcgpu_has(routine) ? (reason) : MILCGPU_ABSENT)
 #include "routines.def"
 }

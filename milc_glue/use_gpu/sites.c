@@ -11,7 +11,7 @@ static struct {
     int making_links; /* running calls that make fermion links of the gauge field in the sites, which may be nested */
     int were_out;     /* phases, while links are made again */
 } state;
-int milcgpu_in_trajectory = 0, milcgpu_only_offloaded_read = 0;
+milcgpu_running_calls milcgpu_running;
 
 milcgpu_plugin_lattice milcgpu_in_sites(void) {
     const int real = MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE;
@@ -47,8 +47,8 @@ void milcgpu_put_phases_back(int were_out) {
 
 /* Only the host's copy has phases in or out. If that copy is old and nobody reads it, only phases_in changes. */
 static void put_phases(int flag) {
-    if (!milcgpu_originals.on_sites && milcgpu_only_offloaded_read && milcgpu_plugin_newer_on_device(MILCGPU_LINKS) &&
-        flag != phases_in) {
+    if (!milcgpu_originals.on_sites && milcgpu_running.only_offloaded_read &&
+        milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && flag != phases_in) {
         phases_in = flag;
         return;
     }
@@ -85,7 +85,7 @@ void milcgpu_end_fermion_links(void) {
 }
 
 int milcgpu_may_defer_links(void) {
-    return milcgpu_in_trajectory && state.making_links && milcgpu_sites_stay() && milcgpu_reads_are_known() &&
+    return milcgpu_running.trajectory && state.making_links && milcgpu_sites_stay() && milcgpu_reads_are_known() &&
            !milcgpu_plugin_compare();
 }
 

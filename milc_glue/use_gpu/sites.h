@@ -35,9 +35,12 @@ milcgpu_plugin_lattice milcgpu_in_sites(void);
 
 /* Whether every reader of the sites is known. In other programs the host's copy is updated after every routine. */
 int milcgpu_sites_stay(void);
-/* Nonzero within update() of ks_imp_rhmc; nonzero within routines that call rephase and in which only offloaded
+/* Running calls of ks_imp_rhmc's update(), of ks_ratinv, and of routines that call rephase and in which only offloaded
  * routines read the sites. */
-extern int milcgpu_in_trajectory, milcgpu_only_offloaded_read;
+typedef struct {
+    int trajectory, ratinv, only_offloaded_read;
+} milcgpu_running_calls;
+extern milcgpu_running_calls milcgpu_running;
 
 /* Puts phases into the host's links so that the device can read them, unless the device has the newest. Returns 1 if
  * the phases were out. */

@@ -98,18 +98,16 @@ int milcgpu_offloads(void) {
 
 milcgpu_running_originals milcgpu_originals;
 
-enum { MOST_NESTED = 8 };
-static struct {
-    double since[MOST_NESTED]; /* start times of the running originals, which may be nested */
-    int depth;
-} running;
+static double *start_at(int depth) {
+    return &milcgpu_originals.since[depth % (int)(sizeof milcgpu_originals.since / sizeof *milcgpu_originals.since)];
+}
 
 void milcgpu_enter_original(milcgpu_routine routine) {
     milcgpu_plugin_original(routine, 1);
-    running.since[running.depth++ % MOST_NESTED] = milcgpu_plugin_seconds();
+    *start_at(milcgpu_originals.depth++) = milcgpu_plugin_seconds();
 }
 double milcgpu_leave_original(milcgpu_routine routine) {
-    const double seconds = milcgpu_plugin_seconds() - running.since[--running.depth % MOST_NESTED];
+    const double seconds = milcgpu_plugin_seconds() - *start_at(--milcgpu_originals.depth);
     milcgpu_plugin_original(routine, 0);
     return seconds;
 }

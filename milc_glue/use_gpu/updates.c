@@ -147,7 +147,7 @@ static int plaquettes(double *space, double *time) {
 }
 void __wrap_d_plaquette(double *space, double *time) {
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS);
-    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_in_trajectory && phases_in == ON))
+    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON))
         call.why_own = MILCGPU_SAID_AT_START;
     milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
 }
@@ -272,8 +272,8 @@ void __wrap_g_measure(void) {
 
 #if MILCGPU_MILC >= 2
 void __wrap_g_measure_ks(void) {
-    milcgpu_only_offloaded_read++;
+    milcgpu_running.only_offloaded_read++;
     milcgpu_original(g_measure_ks)();
-    milcgpu_only_offloaded_read--;
+    milcgpu_running.only_offloaded_read--;
 }
 #endif

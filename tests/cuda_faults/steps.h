@@ -1,25 +1,13 @@
-// Entries of the C interface that work on the device, of each kind, each as one step with its outputs, for faults on
-// the way.
+// What fails on the way: each call of the table (tests/calls_support.h), the start of a context, and pinning.
 #pragma once
-#include "milc_glue/api/milcgpu.h"
-#include <functional>
-#include <vector>
-
-using Field = std::vector<double>;
-
-struct Session {
-    milcgpu_context *context = nullptr;
-    milcgpu_links *links = nullptr;
-    milcgpu_status open();
-    milcgpu_status load();
-    void close();
-};
+#include "tests/calls_support.h"
 
 struct Step {
-    const char *name;
-    int prepared; // 0: nothing, 1: a context, 2: links in it
-    std::vector<size_t> outputs;
-    std::function<milcgpu_status(Session &, std::vector<Field> &)> run;
+    std::string name;
+    tests::Call call;
+    bool starts; // a context: the World has none
 };
 
-std::vector<Step> steps();
+const std::vector<Step> &steps();
+tests::World &world();
+milcgpu_status open(milcgpu_context **context);

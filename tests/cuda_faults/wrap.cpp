@@ -11,18 +11,14 @@ struct State {
     cudaError_t error = cudaSuccess; // of the planted call
     cudaError_t last = cudaSuccess;  // what cudaGetLastError() is to say
     const char *call = "";
-    bool copied_out = false;
-    std::vector<Output> outputs, buffers;
 } state;
-
-constexpr size_t large = size_t(1) << 20; // pinned buffers of this size are for copies of the caller's fields
 
 cudaError_t asked_code = cudaSuccess; // set_code
 
 cudaError_t error_for(Kind kind) {
     return asked_code != cudaSuccess ? asked_code
-           : kind == Kind::allocates   ? cudaErrorMemoryAllocation
-                                       : cudaErrorLaunchFailure;
+           : kind == Kind::allocates ? cudaErrorMemoryAllocation
+                                     : cudaErrorLaunchFailure;
 }
 
 // What this call is to return instead; success: nothing, it is done.
@@ -38,19 +34,6 @@ cudaError_t due(const char *name, Kind kind) {
     return state.last = state.error = error_for(kind);
 }
 
-bool inside(const void *address, const std::vector<Output> &ranges) {
-    const char *at = static_cast<const char *>(address);
-    for (const Output &range : ranges)
-        if (at >= range.data && at < static_cast<const char *>(range.data) + range.bytes)
-            return true;
-    return false;
-}
-
-void note_copy(const void *to, cudaMemcpyKind kind) {
-    if (kind == cudaMemcpyDeviceToHost && (inside(to, state.outputs) || inside(to, state.buffers)))
-        state.copied_out = true;
-}
-
 template <class Real, class... Arguments>
 cudaError_t call(const char *name, Kind kind, Real real, Arguments... arguments) {
     const cudaError_t error = due(name, kind);
@@ -64,9 +47,7 @@ cudaError_t call(const char *name, Kind kind, Real real, Arguments... arguments)
 } // namespace
 
 void plant(long after, Mode mode) {
-    const auto buffers = state.buffers;
     state = State();
-    state.buffers = buffers;
     state.left = after;
     state.mode = mode;
 }
@@ -82,8 +63,6 @@ bool lift() {
 const char *failed_call() { return state.call; }
 long calls() { return state.calls; }
 bool was_allocation() { return state.error == cudaErrorMemoryAllocation; }
-bool copied_out() { return state.copied_out; }
-void set_outputs(const std::vector<Output> &outputs) { state.outputs = outputs; }
 
 } // namespace planted
 
@@ -129,12 +108,19 @@ WRAP(begins, cudaIpcOpenMemHandle, (void **p, cudaIpcMemHandle_t h, unsigned f),
 WRAP(begins, cudaLaunchKernelExC, (const cudaLaunchConfig_t *c, const void *f, void **a), c, f, a)
 WRAP(allocates, cudaMalloc, (void **p, size_t n), p, n)
 WRAP(allocates, cudaMallocFromPoolAsync, (void **p, size_t n, cudaMemPool_t m, cudaStream_t s), p, n, m, s)
+WRAP(allocates, cudaMallocHost, (void **p, size_t n), p, n)
 WRAP(begins, cudaMemGetInfo, (size_t * a, size_t *b), a, b)
 WRAP(begins, cudaMemPoolCreate, (cudaMemPool_t * m, const cudaMemPoolProps *p), m, p)
 WRAP(ends, cudaMemPoolDestroy, (cudaMemPool_t m), m)
 WRAP(begins, cudaMemPoolGetAttribute, (cudaMemPool_t m, cudaMemPoolAttr a, void *v), m, a, v)
 WRAP(begins, cudaMemPoolSetAttribute, (cudaMemPool_t m, cudaMemPoolAttr a, void *v), m, a, v)
 WRAP(ends, cudaMemPoolTrimTo, (cudaMemPool_t m, size_t n), m, n)
+WRAP(begins, cudaMemcpy2DAsync,
+     (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows, cudaMemcpyKind k,
+      cudaStream_t s),
+     to, to_pitch, from, from_pitch, width, rows, k, s)
+WRAP(begins, cudaMemcpyAsync, (void *to, const void *from, size_t n, cudaMemcpyKind k, cudaStream_t s), to, from, n, k,
+     s)
 WRAP(begins, cudaMemcpyToSymbolAsync,
      (const void *to, const void *from, size_t n, size_t at, cudaMemcpyKind k, cudaStream_t s), to, from, n, at, k, s)
 WRAP(begins, cudaMemsetAsync, (void *p, int v, size_t n, cudaStream_t s), p, v, n, s)
@@ -156,32 +142,6 @@ extern "C" cudaError_t __wrap_cudaGetLastError() {
     const cudaError_t said = state.last != cudaSuccess ? state.last : real;
     state.last = cudaSuccess;
     return said;
-}
-
-DECLARE_REAL(cudaMallocHost);
-extern "C" cudaError_t __wrap_cudaMallocHost(void **p, size_t n) {
-    const cudaError_t error = call("cudaMallocHost", Kind::allocates, &__real_cudaMallocHost, p, n);
-    if (error == cudaSuccess && n >= large)
-        state.buffers.push_back({*p, n});
-    return error;
-}
-
-DECLARE_REAL(cudaMemcpyAsync);
-extern "C" cudaError_t __wrap_cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind k, cudaStream_t s) {
-    const cudaError_t error = call("cudaMemcpyAsync", Kind::begins, &__real_cudaMemcpyAsync, to, from, n, k, s);
-    if (error == cudaSuccess)
-        note_copy(to, k);
-    return error;
-}
-
-DECLARE_REAL(cudaMemcpy2DAsync);
-extern "C" cudaError_t __wrap_cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                                                size_t width, size_t rows, cudaMemcpyKind k, cudaStream_t s) {
-    const cudaError_t error = call("cudaMemcpy2DAsync", Kind::begins, &__real_cudaMemcpy2DAsync, to, to_pitch, from,
-                                   from_pitch, width, rows, k, s);
-    if (error == cudaSuccess)
-        note_copy(to, k);
-    return error;
 }
 
 // A capture that fails is over, without a graph.

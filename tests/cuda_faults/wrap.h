@@ -16,11 +16,6 @@ enum class Kind {
 // once: that call alone. ever_after: the GPU is lost from there on; where it is an allocation, there is no more memory.
 enum class Mode { once, ever_after };
 
-struct Output {
-    const void *data;
-    size_t bytes;
-};
-
 void plant(long after, Mode mode);
 // What the planted call returns from here on; 0: cudaErrorMemoryAllocation where it allocates, else
 // cudaErrorLaunchFailure.
@@ -32,9 +27,5 @@ const char *failed_call();
 long calls();
 void leave_an_error(); // of CUDA, as another part of a program may
 bool was_allocation();
-
-// Whether, since plant(), anything was copied from the device to an output, or to a buffer on the way there.
-bool copied_out();
-void set_outputs(const std::vector<Output> &outputs);
 
 } // namespace planted

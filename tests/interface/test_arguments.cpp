@@ -69,12 +69,12 @@ TEST_CASE("what functions _defaults fill in is legal, except members that only t
     CHECK(to_be_set(milcgpu_flow_defaults).empty());
     CHECK(to_be_set(milcgpu_stout_defaults).empty());
     CHECK(to_be_set(milcgpu_meson_links_defaults).empty());
-    CHECK(to_be_set(milcgpu_meson_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
-    CHECK(to_be_set(milcgpu_dirac_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
-    CHECK(to_be_set(milcgpu_dirac_meson_defaults) == "spec.n_momenta is 0: must be 1 to 1000000");
+    CHECK(has(to_be_set(milcgpu_meson_defaults), "spec.n_momenta is 0"));
+    CHECK(has(to_be_set(milcgpu_dirac_defaults), "spec.n_momenta is 0"));
+    CHECK(has(to_be_set(milcgpu_dirac_meson_defaults), "spec.n_momenta is 0"));
     CHECK(to_be_set(milcgpu_laplace_defaults).empty());
-    CHECK(to_be_set(milcgpu_laplace_solve_defaults) == "spec.tolerance is 0: must be at least 1e-150");
-    CHECK(to_be_set(milcgpu_wilson_defaults) == "spec.kappa is 0: must be above 0 and below 1");
+    CHECK(has(to_be_set(milcgpu_laplace_solve_defaults), "spec.tolerance is 0"));
+    CHECK(has(to_be_set(milcgpu_wilson_defaults), "spec.kappa is 0"));
 }
 
 TEST_CASE("members that are 0 or 1 are refused as any other number", "[errors]") {
@@ -123,10 +123,9 @@ TEST_CASE("a struct of an older header is taken whole, with 0 for members that i
             full = checked_copy("spec", *given);
         } catch (const Error &error) {
             CHECK(error.status() == Status::bad_argument);
-            CHECK(std::string(error.what()) == format("Grown.struct_size is %zu, this library (%s) knows 24 to 48: set "
-                                                      "it to sizeof, and compile against the header of the library "
-                                                      "that is linked",
-                                                      size, MILCGPU_VERSION));
+            for (const std::string &part :
+                 {format("Grown.struct_size is %zu,", size), std::string(MILCGPU_VERSION), std::string("24 to 48")})
+                CHECK(has(error.what(), part));
             continue;
         }
         taken.push_back(size);

@@ -341,7 +341,7 @@ TEST_CASE("vectors that are loaded: in any order, independent, and held against 
         CHECK(has(with_others.reports[0].message, "solved without deflation: eigenvector 0 is not one of these links"));
         CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 3 * session.lattice.volume() / 2 + 1,
                                           &reversed.of) == MILCGPU_BAD_ARGUMENT);
-        CHECK(has(milcgpu_last_error(), "a parity of this lattice has 768"));
+        CHECK(has(milcgpu_last_error(), "768"));
     }
 }
 
@@ -371,7 +371,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     refused(spec, "spec.tolerance");
     spec.tolerance = 1e-20;
     CHECK(milcgpu_eigenvectors_compute(session.links, &spec, &made.of, nullptr) == MILCGPU_NOT_CONVERGED);
-    CHECK(has(milcgpu_last_error(), "of the largest l, above the tolerance 1.0e-20: set a larger one"));
+    CHECK(has(milcgpu_last_error(), "tolerance 1.0e-20"));
     CHECK(*made == nullptr);
     spec = eigen_spec(4);
     spec.progress = [](void *, int, int) { throw 1; };

@@ -45,12 +45,13 @@ struct Prepared {
 
 TEST_CASE("the table of memory is in the log once, as long as its owners stay", "[errors][plugin]") {
     const Prepared p(Backend::host);
+    milcgpu::LoggedReason reason;
     const auto said = [&] {
         REQUIRE(milcgpu_fault_inject(p.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         milcgpu_vectors *made = nullptr;
         REQUIRE(milcgpu_vectors_create(p.session.context, MILCGPU_DOUBLE, 1, &made) == MILCGPU_NO_MEMORY);
         CHECK(mentions(":\n"));
-        return milcgpu::reason();
+        return reason();
     };
     CHECK(said().find(" MiB  ") != std::string::npos);
     const std::string again = said(), end = " MiB held by milcgpu, by the same as before";

@@ -114,7 +114,8 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         force.n_terms = many;
         CHECK(milcgpu_momenta_add_fermion_force(f.w.gauge(), &force, &f.b, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("spec.n_terms is 1073741824: must be 0 to"));
-        CHECK(milcgpu_momenta_add_force_of_vectors(f.w.gauge(), &force, f.w.vectors(), nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_momenta_add_force_of_vectors(f.w.gauge(), &force, f.w.vectors(), nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
         force.n_terms = 1, force.n_sets = many;
         CHECK(milcgpu_momenta_add_fermion_force(f.w.gauge(), &force, &f.b, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_links_make(c, &hisq, &f.w.links_in, &set, many, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
@@ -188,7 +189,7 @@ TEST_CASE("outputs that share memory with another output or a source are refused
                                      const char *second) {
                 const milcgpu_field two[] = {a, b};
                 CHECK(call(two) == MILCGPU_BAD_ARGUMENT);
-                CHECK(has(milcgpu_last_error(), std::string(first) + " overlaps " + second + ": give it memory of"));
+                CHECK(has(milcgpu_last_error(), std::string(first) + " overlaps " + second));
                 CHECK(room == before);
             };
             for (const size_t shift : {size_t(0), size_t(2), reals, size / 2 - reals})
@@ -206,7 +207,8 @@ TEST_CASE("outputs that share memory with another output or a source are refused
                 return milcgpu_staggered_solve_sources(k, &how, together, 2, of_both, x, nullptr);
             });
         apart("solutions[1]", "solutions[0]", 24, [&](const milcgpu_field *x) {
-            return milcgpu_wilson_solve_sources(f.w.wilson(), &wilson, &wilson_how, MILCGPU_BLOCK, 2, of_psi, x, nullptr);
+            return milcgpu_wilson_solve_sources(f.w.wilson(), &wilson, &wilson_how, MILCGPU_BLOCK, 2, of_psi, x,
+                                                nullptr);
         });
         apart("solutions[1]", "solutions[0]", 6, [&](const milcgpu_field *x) {
             const milcgpu_quarks to{x, nullptr, 0};
@@ -228,8 +230,8 @@ TEST_CASE("outputs that share memory with another output or a source are refused
         const int origin[4] = {};
         apart("to[1]", "to[0]", 6, [&](const milcgpu_field *x) {
             const milcgpu_quarks to{x, nullptr, 0};
-            return milcgpu_quarks_spin_taste(f.w.meson(), nullptr, milcgpu_spin_taste_index("pion5"), origin, 2, &sources,
-                                             &to);
+            return milcgpu_quarks_spin_taste(f.w.meson(), nullptr, milcgpu_spin_taste_index("pion5"), origin, 2,
+                                             &sources, &to);
         });
         apart("quarks[1]", "quarks[0]", 6, [&](const milcgpu_field *x) {
             const milcgpu_quarks both{x, nullptr, 0};
@@ -257,7 +259,7 @@ TEST_CASE("outputs that share memory with another output or a source are refused
         const milcgpu_field in[] = {at(0), at(6 * sites)}, out[] = {at(6 * sites + 6), at(24 * sites)};
         CHECK(milcgpu_staggered_solve_sources(k, &how, MILCGPU_ONE_BY_ONE, 2, in, out, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        CHECK(has(milcgpu_last_error(), "solutions[0] overlaps sources[1]: give it memory of its own"));
+        CHECK(has(milcgpu_last_error(), "solutions[0] overlaps sources[1]"));
         CHECK(room == before);
         // The even halves of fields, one behind the other: odd sites are not touched.
         const milcgpu_field halves[] = {at(0), at(3 * sites)};
@@ -318,7 +320,7 @@ TEST_CASE("addresses between numbers; beta and verbosity out of range", "[errors
         milcgpu_field between = x;
         between.data = static_cast<char *>(x.data) + 4;
         CHECK(milcgpu_staggered_solve(k, &how, &f.b, &between, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("the address must be a multiple of 8"));
+        CHECK(says("multiple of 8"));
         for (const double beta : {0., -1., 1e-300})
             CHECK(milcgpu_gauge_heat_bath(f.w.bare(), beta, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("beta is 1e-300"));

@@ -657,7 +657,7 @@ TEST_CASE("milc_host: the tables match the settings", "[milc_host]") {
                          "part in 18 reals (automatic, MILCGPU_RECONSTRUCT sets it)"));
     CHECK_FALSE(automatic.says("packed links")); // double needs none
     CHECK(automatic.says("safer CPU calls CPU seconds\n"));
-    CHECK_FALSE(automatic.says("on CPU"));
+    CHECK(tests::has(automatic.runs_on("create_hisq_links_milc"), "host, "));
     const Run asked = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=13");
     INFO(asked.output);
     CHECK(asked.says("precision of solves: double-half (MILCGPU_PRECISION), long links of the sloppy part in 13 reals "

@@ -140,16 +140,16 @@ TEST_CASE("newest of gauge field, momenta and Wilson links is right after two ed
         in_every_order(edits, [&] {
             double action = 0;
             REQUIRE(milcgpu_plugin_gauge_action(&sites, &loops, &action) == 1);
-            CHECK(std::abs(action / reference::gauge_action(lattice, u, plaquettes) - 1) < 1e-10);
+            CHECK(std::abs(action / reference::gauge_action(lattice, u, plaquettes) - 1) < 1e-14);
             need(both);
-            CHECK(difference(site_u, reference::links_to_milc<double>(lattice, u)) < 1e-12);
-            CHECK(difference(site_h, reference::momenta_to_milc(lattice, h)) < 1e-12);
+            CHECK(difference(site_u, reference::links_to_milc<double>(lattice, u)) < 1e-14);
+            CHECK(difference(site_h, reference::momenta_to_milc(lattice, h)) < 1e-14);
             // The same sites as links of Wilson fermions.
             std::vector<double> d_psi(milc_psi.size());
             REQUIRE(milcgpu_plugin_wilson_dslash(Milc::field(site_u), 1, MILCGPU_EVEN_AND_ODD, Milc::field(milc_psi),
                                                  Milc::field(d_psi)) == 1);
             CHECK(difference(d_psi, reference::field_to_milc<double>(
-                                        lattice, reference::wilson_dslash(lattice, u, psi, 1), 1)) < 1e-11);
+                                        lattice, reference::wilson_dslash(lattice, u, psi, 1), 1)) < 1e-13);
             // From here on both sides hold the field, and tests of what is made of it follow.
             u = reference::links_from_milc<double>(lattice, site_u);
         });
@@ -243,7 +243,7 @@ TEST_CASE("newest of fermion links and of links of measurements is right after t
                 std::vector<double> out(milc.source.size(), 0);
                 REQUIRE(milcgpu_plugin_dslash(milc.fat.data(), milc.lng.data(), MILCGPU_EVEN, Milc::field(milc.source),
                                               Milc::field(out)) == 1);
-                CHECK(difference(out, apply()) < 1e-10);
+                CHECK(difference(out, apply()) < 5e-14);
             });
             fill();
             // The same fields as links of measurements, by the shift of a field.
@@ -254,7 +254,7 @@ TEST_CASE("newest of fermion links and of links of measurements is right after t
                                              Milc::field(out)) == 1);
                 const auto expected = reference::shift(lattice, reference::links_from_milc<double>(lattice, fat), 1,
                                                        reference::ShiftWay::forward, milc.b);
-                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 1e-10);
+                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 3e-14);
             });
         }
 }
@@ -317,7 +317,7 @@ TEST_CASE("newest of source, solution and quark fields is right after two edits 
                 const auto expected =
                     reference::shift(lattice, reference::links_from_milc<double>(lattice, links), 2,
                                      reference::ShiftWay::backward, reference::vector_from_milc<double>(lattice, x));
-                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 1e-10);
+                CHECK(difference(out, reference::vector_to_milc<double>(lattice, expected)) < 3e-14);
                 // A known solution still solves.
                 solve();
                 need();
@@ -391,7 +391,7 @@ TEST_CASE("newest of eigenvectors is right after two edits in every order", "[pl
             need();
             for (int k = 0; k < n; ++k) {
                 own[k].resize(even), expected[k].resize(even);
-                CHECK(difference(own[k], expected[k]) < 1e-12);
+                CHECK(difference(own[k], expected[k]) < 1e-15);
                 own[k].resize(2 * even), expected[k].resize(2 * even);
             }
         });

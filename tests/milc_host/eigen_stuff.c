@@ -5,7 +5,7 @@
 #include "../include/fermion_links.h"
 
 #include "../include/imp_ferm_links.h"
-#include <complex.h> /* whose name for a type is that of another one of MILC's */
+#include <complex.h> /* its name for a type is also a name of MILC's */
 #undef complex
 #include <math.h>
 #include <stdlib.h>

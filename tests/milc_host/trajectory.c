@@ -1,6 +1,6 @@
 /* Molecular dynamics in the order in which ks_imp_rhmc calls it: accepted and rejected trajectories, measurements,
- * another lattice. Lines that begin with "trajectory" must be equal whoever does the work; the program reads from
- * the sites what MILC's programs read there, after the same calls. */
+ * another lattice. Lines that begin with "trajectory" must be equal for the device and MILC's own; the program reads
+ * from the sites what MILC's programs read there, after the same calls. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"

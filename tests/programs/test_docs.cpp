@@ -4,6 +4,7 @@
 #include "tests/run_support.h"
 #include "tests/source_text.h"
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -36,6 +37,41 @@ TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
         }
     }
     CHECK(functions > 90); // so many there were when this was written
+}
+
+// A file of tests or docs that names most functions of the headers lists them: a new function must be added there.
+TEST_CASE("docs/design.md, how to add a function of the C interface: names each file that lists the functions",
+          "[docs]") {
+    const std::string page = text_of("docs/design.md");
+    const size_t begin = page.find("\n| a function of the C interface |");
+    REQUIRE(begin != std::string::npos);
+    const std::string row = page.substr(begin, page.find('\n', begin + 1) - begin);
+    std::set<std::string> functions;
+    for (const auto &file : std::filesystem::directory_iterator("milc_glue/api"))
+        if (file.path().filename().string().rfind("milcgpu", 0) == 0)
+            for (const auto &found : matches(text_of(file.path()), tests::a_function))
+                functions.insert(found[1]);
+    std::set<std::string> lists;
+    for (const char *folder : {"tests", "docs"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(folder)) {
+            if (!file.is_regular_file())
+                continue;
+            const std::string text = text_of(file.path());
+            std::set<std::string> named;
+            for (size_t at = text.find("milcgpu_"), end; at != std::string::npos; at = text.find("milcgpu_", end)) {
+                for (end = at; end < text.size() && (std::isalnum(text[end]) != 0 || text[end] == '_');)
+                    ++end;
+                if (functions.count(text.substr(at, end - at)) == 1)
+                    named.insert(text.substr(at, end - at));
+            }
+            if (4 * named.size() > 3 * functions.size())
+                lists.insert(file.path().string());
+        }
+    CHECK(lists.size() >= 2);
+    for (const std::string &file : lists) {
+        INFO(file);
+        CHECK(row.find(file) != std::string::npos);
+    }
 }
 
 TEST_CASE("links in README.md and docs lead to files", "[docs]") {
@@ -209,6 +245,7 @@ TEST_CASE("docs name the version that this is", "[docs]") {
     CHECK(text_of("docs/CITATION.cff").find("version: " MILCGPU_VERSION "\n") != std::string::npos);
     CHECK(text_of("docs/tutorial.md").find("milcgpu: version " MILCGPU_VERSION ",") != std::string::npos);
     CHECK(text_of("docs/changelog.md").find("\n## " MILCGPU_VERSION "\n") != std::string::npos);
+    CHECK(text_of("examples/python/pyproject.toml").find("\nversion = \"" MILCGPU_VERSION "\"\n") != std::string::npos);
     const std::string packages = "milc_glue/install/packages/",
                       easybuild = packages + "milcgpu-" MILCGPU_VERSION "-foss-2024a-CUDA-12.6.0.eb";
     for (const std::string &recipe : {std::string("docs/install.md"), packages + "debian/changelog", easybuild}) {
@@ -297,6 +334,38 @@ namespace {
 
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+std::string without_comments(std::string text) {
+    for (size_t at = text.find("//"); at != std::string::npos; at = text.find("//", at))
+        text.erase(at, text.find('\n', at) - at);
+    for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
+        text.erase(at, text.find("*/", at) + 2 - at);
+    return text;
+}
+
+// The parameters of the function that is defined at the bracket text[at], as they stand there; empty for anything else.
+std::vector<std::string> parameters_at(const std::string &text, size_t at) {
+    std::vector<std::string> parameters{""};
+    int depth = 0, angles = 0;
+    const size_t last = std::min(text.size(), at + 2000);
+    for (; at < last; ++at) {
+        const char c = text[at];
+        depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+        if (depth == 0)
+            break;
+        angles = std::max(0, angles + (c == '<') - (c == '>' && text[at - 1] != '-'));
+        if (c == ',' && depth == 1 && angles == 0)
+            parameters.emplace_back();
+        else
+            parameters.back() += c;
+    }
+    for (++at; at < text.size(); ++at) // const, override ..
+        if (!in_word(text[at]) && text[at] != ' ' && text[at] != '\n')
+            break;
+    const std::string behind = text.substr(std::min(at, text.size()), 2);
+    const bool defined = behind[0] == '{' || (behind[0] == ':' && behind != "::");
+    return defined ? parameters : std::vector<std::string>();
+}
+
 // Of a folder of MILC's glue: which file, its header with it, takes something from which.
 struct Files {
     std::map<std::string, std::string> code; // by the name without its ending; no comments, no definitions of macros
@@ -308,11 +377,7 @@ struct Files {
             const std::string kind = file.path().extension();
             if (kind != ".c" && kind != ".h" && kind != ".cpp")
                 continue;
-            std::string text = text_of(file.path());
-            for (size_t at = text.find("//"); at != std::string::npos; at = text.find("//", at))
-                text.erase(at, text.find('\n', at) - at);
-            for (size_t at = text.find("/*"); at != std::string::npos; at = text.find("/*"))
-                text.erase(at, text.find("*/", at) + 2 - at);
+            std::string text = without_comments(text_of(file.path()));
             const std::string macro = "#define (\\w+)\\([^)]*\\)((?:[^\\n\\\\]|\\\\\\n)*)";
             for (const auto &found : matches(text, macro))
                 macros[found[1]] = found[2];
@@ -384,6 +449,48 @@ struct Files {
 };
 
 } // namespace
+
+TEST_CASE("functions of the library take at most eight arguments, and no two flags in a row", "[docs]") {
+    // MILC's own, the C interface, and kernels, which take what a launch passes.
+    const std::set<std::string> keywords{"if", "for", "while", "switch", "catch"};
+    const auto is_exempt = [&](const std::string &name) {
+        return keywords.count(name) == 1 || name.empty() || name.rfind("__wrap_", 0) == 0 ||
+               name.rfind("milcgpu_", 0) == 0 || name.rfind("quda", 0) == 0 || name.rfind("run_sum", 0) == 0;
+    };
+    int functions = 0;
+    const auto faults_of = [&](const std::string &text) {
+        std::set<std::string> faults;
+        for (size_t at = text.find('('); at != std::string::npos; at = text.find('(', at + 1)) {
+            size_t begin = at;
+            while (begin > 0 && in_word(text[begin - 1]))
+                --begin;
+            const std::string name = text.substr(begin, at - begin);
+            if (is_exempt(name))
+                continue;
+            const std::vector<std::string> all = parameters_at(text, at);
+            functions += !all.empty();
+            const auto is_flag = [](const std::string &one) {
+                return one.find("bool ") != std::string::npos && one.find("function<") == std::string::npos;
+            };
+            for (size_t k = 0; k + 1 < all.size(); ++k)
+                if ((is_flag(all[k]) && is_flag(all[k + 1])) || all.size() > 8)
+                    faults.insert(name);
+        }
+        return faults;
+    };
+    for (const char *root : {"gpu_kernels", "reorder", "milc_glue"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
+            const std::string kind = file.path().extension();
+            if (kind != ".h" && kind != ".cu" && kind != ".cpp" && kind != ".c")
+                continue;
+            INFO(file.path());
+            CHECK(faults_of(without_comments(text_of(file.path()))) == std::set<std::string>());
+        }
+    CHECK(functions > 3000);
+    // Or the test would see none.
+    CHECK(faults_of("void f(bool a, bool b) {}\nvoid g(bool a, int b, bool c) {}").count("f") == 1);
+    CHECK(faults_of("int h(A a, A b, A c, std::map<A, A> d, A e, A f, A g, A h, A i) const {").count("h") == 1);
+}
 
 TEST_CASE("files of MILC's glue include and call each other without a circle", "[docs]") {
     Files glue("milc_glue/use_gpu"), routines("milc_glue/routines"), residency("milc_glue/residency");

@@ -189,12 +189,13 @@ TEST_CASE("install: the cookbook is built by CMake and by pkg-config, and the ch
           "[install]") {
     const Installed i;
     const std::string cookbook = (i.prefix / "share/doc/milcgpu/examples/cookbook").string(),
-                      quiet = "export MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1; ";
+                      quiet = "export MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1; ",
+                      ranks = std::string(tests::run_environment) + " mpirun -n 2 ";
     std::vector<std::string> programs;
     for (const auto &file : fs::directory_iterator(cookbook))
         if (file.path().extension() == ".c")
             programs.push_back(file.path().stem());
-    CHECK(programs.size() == 5);
+    CHECK(programs.size() == 10);
     const auto holds = [&](const std::string &command) {
         const Said r = i.in_folder(quiet + command);
         INFO(command << "\n" << r.output);
@@ -204,16 +205,26 @@ TEST_CASE("install: the cookbook is built by CMake and by pkg-config, and the ch
     if (has("cmake")) {
         holds("cmake -B build -DCMAKE_PREFIX_PATH=" + i.prefix.string() + " " + cookbook + " && cmake --build build");
         for (const std::string &program : programs)
-            holds("build/" + program);
+            if (program != "two_ranks")
+                holds("build/" + program);
+        holds("build/handles");
+        if (has("mpicc"))
+            holds(ranks + "build/two_ranks");
     } else
         missing += " cmake";
-    if (has("pkg-config"))
+    if (!has("mpicc"))
+        missing += " mpicc";
+    if (has("pkg-config")) {
         for (const std::string &program : programs)
-            holds("export PKG_CONFIG_PATH=" + (i.prefix / "lib/pkgconfig").string() +
-                  "; cc -std=c99 -Wall -Wextra -Werror " + cookbook + "/" + program + ".c -o by_pkg_config " +
-                  "$(pkg-config --cflags --libs milcgpu) -Wl,-rpath," + (i.prefix / "lib").string() +
-                  (program == "propagator" || !has("cmake") ? " && ./by_pkg_config" : ""));
-    else
+            if (program != "two_ranks" || has("mpicc"))
+                holds("export PKG_CONFIG_PATH=" + (i.prefix / "lib/pkgconfig").string() + "; " +
+                      (program == "two_ranks" ? "mpicc" : "cc") + " -std=c99 -Wall -Wextra -Werror " + cookbook + "/" +
+                      program + ".c -o by_pkg_config $(pkg-config --cflags --libs milcgpu) -lm -Wl,-rpath," +
+                      (i.prefix / "lib").string() +
+                      (program == "propagator" || !has("cmake")
+                           ? " && " + (program == "two_ranks" ? ranks : "") + "./by_pkg_config"
+                           : ""));
+    } else
         missing += " pkg-config";
     if (!missing.empty())
         SKIP_TEST("no" + missing);
@@ -237,11 +248,12 @@ TEST_CASE("install: the program of README.md compiles", "[install]") {
 }
 
 TEST_CASE("install: the cookbook's program in Python, by cffi", "[install]") {
-    if (shell("python3 -c 'import cffi'").status != 0)
+    const std::string python = tests::python_with("cffi");
+    if (python.empty())
         SKIP_TEST("no python3-cffi");
     const Installed i;
     const Said r =
-        i.in_folder("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1 python3 " +
+        i.in_folder("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1 " + python + " " +
                     (i.prefix / "share/doc/milcgpu/examples/cookbook/propagator.py ").string() + i.prefix.string());
     INFO(r.output);
     CHECK(r.status == 0);
@@ -320,7 +332,7 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
     CHECK(fs::exists(root / "share/doc/milcgpu/docs/design.md"));
     CHECK_FALSE(fs::exists(root / "share/doc/milcgpu/docs/layers.sh")); // for the source tree alone
-    CHECK(fs::exists(root / "share/milcgpu/plugin.h")); // beside the glue: nobody else includes it
+    CHECK(fs::exists(root / "share/milcgpu/plugin.h"));                 // beside the glue: nobody else includes it
     CHECK_FALSE(fs::exists(root / "include/milcgpu/plugin.h"));
     for (const auto &file : fs::recursive_directory_iterator(root / "share/doc/milcgpu"))
         if (file.path().extension() == ".md")
@@ -329,6 +341,8 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
                 CHECK(tests::leads(file.path(), link));
             }
     CHECK(tree(root).size() > before.size() + 60);
+    fs::create_directories(root / "share/milcgpu/python/milcgpu/__pycache__"); // Python makes it
+    write(root / "share/milcgpu/python/milcgpu/__pycache__/lattice.cpython-311.pyc", "");
     // Paths in files are those of the prefix, without DESTDIR.
     CHECK(shell("grep -rI '" + stage.path.string() + "' '" + root.string() + "'").status == 1);
     CHECK(shell("grep 'prepend-path PATH' '" + root.string() + "/share/modulefiles/milcgpu/" MILCGPU_VERSION "'")

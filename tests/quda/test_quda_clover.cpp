@@ -140,12 +140,9 @@ template <class Real> void refusals() {
 
 } // namespace
 
-TEST_CASE("quda_compat: solves with the clover matrix are right", "[quda][operators]") {
-    CHECK(alone("'[quda_clover_double]'") == 0);
-    CHECK(alone("'[quda_clover_single]'") == 0);
+TEST_CASE("quda_compat: solves with the clover matrix are right", "[quda][operators][quda_clover]") {
+    in_each_precision("'[quda_clover]'", [](auto real) { solves<decltype(real)>(); });
 }
-TEST_CASE("quda_compat alone: clover, double", "[.][quda_clover_double]") { solves<double>(); }
-TEST_CASE("quda_compat alone: clover, single", "[.][quda_clover_single]") { solves<float>(); }
 
 TEST_CASE("quda_compat: clover solves refuse bad input", "[quda][operators][errors]") {
     CHECK(alone("'[quda_clover_refusals]'") == 0);

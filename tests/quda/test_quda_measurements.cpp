@@ -221,33 +221,21 @@ template <class Real> void contractions() {
 
 } // namespace
 
-TEST_CASE("quda_compat: shifts and spin-taste operators are right", "[quda][measurements]") {
-    CHECK(alone("'[quda_operators_double]'") == 0);
-    CHECK(alone("'[quda_operators_single]'") == 0);
-}
-TEST_CASE("quda_compat alone: shifts and spin-taste operators, double", "[.][quda_operators_double]") {
-    shifts_and_operators<double>();
-}
-TEST_CASE("quda_compat alone: shifts and spin-taste operators, single", "[.][quda_operators_single]") {
-    shifts_and_operators<float>();
+TEST_CASE("quda_compat: shifts and spin-taste operators are right", "[quda][measurements][quda_operators]") {
+    in_each_precision("'[quda_operators]'", [](auto real) { shifts_and_operators<decltype(real)>(); });
 }
 
-TEST_CASE("quda_compat: two-link smearing is right, and uses the products of the right links", "[quda][measurements]") {
-    CHECK(alone("'[quda_smearing_double]'") == 0);
-    CHECK(alone("'[quda_smearing_single]'") == 0);
+TEST_CASE("quda_compat: two-link smearing is right, and uses the products of the right links",
+          "[quda][measurements][quda_smearing]") {
+    in_each_precision("'[quda_smearing]'", [](auto real) { smearing<decltype(real)>(); });
 }
-TEST_CASE("quda_compat alone: smearing, double", "[.][quda_smearing_double]") { smearing<double>(); }
-TEST_CASE("quda_compat alone: smearing, single", "[.][quda_smearing_single]") { smearing<float>(); }
 
-TEST_CASE("quda_compat: contractions are right", "[quda][measurements]") {
-    CHECK(alone("'[quda_contractions_double]'") == 0);
-    CHECK(alone("'[quda_contractions_single]'") == 0);
+TEST_CASE("quda_compat: contractions are right", "[quda][measurements][quda_contractions]") {
+    in_each_precision("'[quda_contractions]'", [](auto real) { contractions<decltype(real)>(); });
 }
-TEST_CASE("quda_compat alone: contractions, double", "[.][quda_contractions_double]") { contractions<double>(); }
-TEST_CASE("quda_compat alone: contractions, single", "[.][quda_contractions_single]") { contractions<float>(); }
 
 TEST_CASE("quda_compat: an operator without its origin is logged once", "[quda][measurements]") {
-    const Run child = run("", "", self() + " '[quda_operators_double]'");
+    const Run child = run("QUDA_TEST_PRECISION=2", "", self() + " '[quda_operators]'");
     CHECK(child.status == 0);
     CHECK(child.count("milcgpu: qudaSpinTaste: no origin is given") == 1);
 }

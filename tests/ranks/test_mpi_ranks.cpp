@@ -23,6 +23,28 @@ Run run(const Mpi &mpi, int ranks, const std::string &what, const std::string &s
     return tests::run(settings, mpi.launcher + " -n " + std::to_string(ranks), mpi.program + " " + what);
 }
 
+// Runs `what` with each MPI on each of these numbers of ranks; look(run, ranks) checks the run.
+template <class Look>
+void with_each_mpi(const std::vector<int> &sizes, const std::string &what, const std::string &settings,
+                   const Look &look) {
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : sizes) {
+            const Run r = run(mpi, ranks, what, settings);
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            look(r, ranks);
+        }
+}
+
+// All checks of the program were right: `each` on each rank; 0: any number above 0.
+void all_right(const Run &r, int ranks, int each = 0) {
+    CHECK(r.status == 0);
+    const std::string line = " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n";
+    REQUIRE(r.count(line) == 1);
+    const size_t end = r.output.find(line), digits = r.output.find_last_not_of("0123456789", end - 1) + 1;
+    const int checks = std::stoi(r.output.substr(digits));
+    CHECK((each > 0 ? checks == each * ranks : checks > 0));
+}
+
 } // namespace
 
 #define NEED_MPI                                                                                                       \
@@ -33,121 +55,70 @@ Run run(const Mpi &mpi, int ranks, const std::string &what, const std::string &s
 
 TEST_CASE("mpi: contexts start on ranks, and a bad one is refused on all", "[ranks][mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "start");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(" checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") == 1);
-            // One line, without the MPI's notes, which begin with [place].
-            CHECK(r.count("\n") - r.count("\n[") - (r.output.rfind("[", 0) == 0) == 1);
-        }
+    with_each_mpi({2, 4}, "start", "", [](const Run &r, int ranks) {
+        all_right(r, ranks);
+        // One line, without the MPI's notes, which begin with [place].
+        CHECK(r.count("\n") - r.count("\n[") - (r.output.rfind("[", 0) == 0) == 1);
+    });
 }
 
 TEST_CASE("mpi: memory that is short on one rank while a context is made fails on all", "[ranks][mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis()) {
-        const Run r = run(mpi, 2, "memory");
-        INFO(mpi.launcher << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.count(" checks on 2 ranks, 0 wrong\n") == 1);
-    }
+    with_each_mpi({2}, "memory", "", [](const Run &r, int ranks) { all_right(r, ranks); });
 }
 
 TEST_CASE("mpi: gathers, sums, decisions and exchanges are right", "[ranks][mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "messages");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(250 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
-                  1);
-        }
+    with_each_mpi({2, 4}, "messages", "", [](const Run &r, int ranks) { all_right(r, ranks, 250); });
 }
 
 TEST_CASE("mpi: a solve over ranks has the iterations and the solution of one rank", "[ranks][mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "solve");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(5 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
-                  1);
-        }
+    with_each_mpi({2, 4}, "solve", "", [](const Run &r, int ranks) { all_right(r, ranks, 5); });
 }
 
 TEST_CASE("mpi: measurements over ranks have the fields, correlators and solutions of one rank",
           "[ranks][mpi][measurements][cut]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "measure");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(9 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
-                  1);
-        }
+    with_each_mpi({2, 4}, "measure", "", [](const Run &r, int ranks) { all_right(r, ranks, 9); });
 }
 
 TEST_CASE("mpi: a solve with a clover term over ranks has the iterations and the solution of one rank",
           "[ranks][mpi][operators]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "wilson");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(5 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
-                  1);
-        }
+    with_each_mpi({2, 4}, "wilson", "", [](const Run &r, int ranks) { all_right(r, ranks, 5); });
 }
 
 TEST_CASE("mpi: MILC's clover solves and D of Wilson fermions over ranks have the numbers of one rank",
           "[ranks][mpi][operators][plugin]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "clover");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(16 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
-                  1);
-            CHECK(r.count("milcgpu: compare bicgilu_cl_field: ") == 3);
-            CHECK(r.count("BEYOND TOLERANCE") == 2); // from one rank alone
-            CHECK(r.count("holds NaN or infinity. MILC's own routine does this call") == 1);
-        }
+    with_each_mpi({2, 4}, "clover", "", [](const Run &r, int ranks) {
+        all_right(r, ranks, 16);
+        CHECK(r.count("milcgpu: compare bicgilu_cl_field: ") == 3);
+        CHECK(r.count("BEYOND TOLERANCE") == 2); // from one rank alone
+        CHECK(r.count("holds NaN or infinity. MILC's own routine does this call") == 1);
+    });
 }
 
 TEST_CASE("mpi: the ranks of the plugin ask each other by one gather at the head of a call",
           "[ranks][mpi][plugin][agreed]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "heads");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(" checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") == 1);
-        }
+    with_each_mpi({2, 4}, "heads", "", [](const Run &r, int ranks) { all_right(r, ranks); });
 }
 
 TEST_CASE("mpi: messages in GPU memory work; the host backend's memory counts as such for MPI",
           "[ranks][mpi][gpu_mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis()) {
-        for (const char *what : {"solve", "measure", "wilson"}) {
-            const Run r = run(mpi, 2, what, "MILCGPU_GPU_MPI=1 MILCGPU_VERBOSE=1");
-            INFO(mpi.launcher << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(" checks on 2 ranks, 0 wrong\n") == 1);
+    for (const char *what : {"solve", "measure", "wilson"})
+        with_each_mpi({2}, what, "MILCGPU_GPU_MPI=1 MILCGPU_VERBOSE=1", [](const Run &r, int ranks) {
+            all_right(r, ranks);
             CHECK(r.count("from GPU memory into GPU memory (MILCGPU_GPU_MPI=1; a test pattern came whole") == 1);
-        }
-        // The library asks the MPI first; Debian's MPIs say no, and the library tries nothing.
-        const Run own = run(mpi, 2, "solve", "MILCGPU_VERBOSE=1");
-        CHECK(own.status == 0);
-        CHECK(own.count("into GPU memory") == own.count(": yes; a test pattern"));
-    }
+        });
+    // The library asks the MPI first; Debian's MPIs say no, and the library tries nothing.
+    with_each_mpi({2}, "solve", "MILCGPU_VERBOSE=1", [](const Run &r, int) {
+        CHECK(r.status == 0);
+        CHECK(r.count("into GPU memory") == r.count(": yes; a test pattern"));
+    });
 }
 
 TEST_CASE("mpi: two nodes (network namespaces) have node-local ranks, and solve over TCP", "[ranks][mpi]") {
@@ -158,8 +129,7 @@ TEST_CASE("mpi: two nodes (network namespaces) have node-local ranks, and solve 
         INFO(mpi.launcher << "\n" << r.output);
         if (r.status == 77)
             SKIP_TEST(r.output);
-        CHECK(r.status == 0);
-        CHECK(r.count("24 checks on 4 ranks, 0 wrong\n") == 1);
+        all_right(r, 4, 6);
         const std::string sent = "sent from node 1 to node 2: ";
         REQUIRE(r.count(sent) == 1);
         CHECK(std::stol(r.output.substr(r.output.find(sent) + sent.size())) > 500000); // 1 MB: ghosts of 100 steps
@@ -169,27 +139,21 @@ TEST_CASE("mpi: two nodes (network namespaces) have node-local ranks, and solve 
 
 TEST_CASE("mpi: all others name a rank that stops, and the job ends", "[ranks][mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "stopped", "MILCGPU_TIMEOUT=1");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status != 0);
-            CHECK(r.count("TIMED_OUT: after, rank ") == ranks - 1);
-            CHECK(r.count("waited 1 s for messages with rank " + std::to_string(ranks - 1) + " (gather)") == ranks - 1);
-            CHECK(r.seconds < 60);
-        }
+    with_each_mpi({2, 4}, "stopped", "MILCGPU_TIMEOUT=1", [](const Run &r, int ranks) {
+        CHECK(r.status != 0);
+        CHECK(r.count("TIMED_OUT: after, rank ") == ranks - 1);
+        CHECK(r.count("waited 1 s for messages with rank " + std::to_string(ranks - 1) + " (gather)") == ranks - 1);
+        CHECK(r.seconds < 60);
+    });
 }
 
 TEST_CASE("mpi: a rank that is killed ends the job", "[ranks][mpi]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "killed", "MILCGPU_TIMEOUT=1");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status != 0);
-            CHECK(r.count("nothing was missed") == 0);
-            CHECK(r.seconds < 60);
-        }
+    with_each_mpi({2, 4}, "killed", "MILCGPU_TIMEOUT=1", [](const Run &r, int) {
+        CHECK(r.status != 0);
+        CHECK(r.count("nothing was missed") == 0);
+        CHECK(r.seconds < 60);
+    });
 }
 
 TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, and rank 0 logs and has the settings",
@@ -202,19 +166,14 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, and rank 0 l
             const std::string table = folder.path / "table.json";
             const Run r = run(mpi, ranks, "plugin", "MILCGPU_VERBOSE=1 MILCGPU_TABLE=" + table);
             INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
+            all_right(r, ranks);
             CHECK(tests::text_of(table).find("\"ranks\":" + n + ",") != std::string::npos);
             CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
-            CHECK(r.count(" checks on " + n + " ranks, 0 wrong\n") == 1);
             for (const std::string &once :
                  {last + ": MILC's site order could not be read",
-                  last + ": MILCGPU_DEVICE=first is none of 0 to 999. MILC runs on the CPU\n",
-                  "a rank has 4 x 4 x 4 x 2 sites: a direction that is cut needs 3 of them, the reach of the long "
-                  "links. "
-                  "-geom 1 1 1 " +
-                      n + " ",
+                  last + ": MILCGPU_DEVICE=first is none of 0 to 999. MILC runs on the CPU\n", "links. -geom 1 1 1 " + n + " ",
                   n + " ranks, and no mpi.h was found when MILC was built",
-                  "settings (MILCGPU_...) of " + last + " differ from those of rank 0, which are used on all ranks\n",
+                  "settings (MILCGPU_...) of " + last + " differ from those of rank 0",
                   std::string("milcgpu: settings: MILCGPU_PRECISION=double-single MILCGPU_BACKEND=host"),
                   std::string("milcgpu: MILC's routine"), n + " ranks, each with 4 x 4 x 4 x 4 sites\n",
                   "of " + n + " ranks: sums, and the seconds of the slowest\n",
@@ -224,33 +183,24 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, and rank 0 l
             }
             for (int rank = 0; rank < ranks; ++rank)
                 CHECK(r.count("     " + std::to_string(rank) + "  (0, 0, 0, " + std::to_string(4 * rank) + ") ") == 1);
-            CHECK(r.count("ks_congrad_parity              1       0     " + std::string(1, ' ') + n + ".000") == 1);
+            CHECK(r.count("ks_congrad_parity              1       0      " + n + ".000") == 1);
         }
 }
 
 TEST_CASE("mpi: MILC's own GPU switches over ranks have the numbers of one rank", "[ranks][mpi][quda]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2, 4}) {
-            const Run r = run(mpi, ranks, "quda");
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(34 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
-                  1);
-        }
+    with_each_mpi({2, 4}, "quda", "", [](const Run &r, int ranks) { all_right(r, ranks, 34); });
 }
 
 TEST_CASE("mpi: if a rank of MILC's job is lost, the plugin ends all of them with a message", "[ranks][mpi][plugin]") {
     NEED_MPI;
-    for (const Mpi &mpi : mpis())
-        for (const int ranks : {2}) {
-            const Run r = run(mpi, ranks, "lost", "MILCGPU_TIMEOUT=0.05"); // 60 times as long at the head of a call
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
-            CHECK(r.status != 0);
-            CHECK(r.count("ended: a decision: answers of all ranks, rank ") >= 1);
-            CHECK(r.count("messages with rank " + std::to_string(ranks - 1)) >= 1);
-            CHECK(r.count("MILC cannot go on: all ranks end") >= 1);
-            CHECK(r.count("the job should have ended") == 0);
-            CHECK(r.seconds < 60);
-        }
+    // At the head of a call the time limit is 60 times as long.
+    with_each_mpi({2}, "lost", "MILCGPU_TIMEOUT=0.05", [](const Run &r, int ranks) {
+        CHECK(r.status != 0);
+        CHECK(r.count("ended: a decision: answers of all ranks, rank ") >= 1);
+        CHECK(r.count("messages with rank " + std::to_string(ranks - 1)) >= 1);
+        CHECK(r.count("MILC cannot go on: all ranks end") >= 1);
+        CHECK(r.count("the job should have ended") == 0);
+        CHECK(r.seconds < 60);
+    });
 }

@@ -378,7 +378,7 @@ TEST_CASE("ranks: the time limit counts from the first look, and missed messages
             {
                 Exchange given_up(ranks, "another", {{1, nullptr, word.get(), sizeof(int), 2, "ahead in t"}}, word);
                 given_up.done();
-                seconds(0.7); // no error if nobody waits any more
+                seconds(0.7); // no error if no wait is left
             }
             ranks.throw_if_broken();
             Exchange(ranks, "second", {{1, nullptr, word.get(), sizeof(int), 2, "ahead in t"}}, word).finish();

@@ -267,6 +267,7 @@ TEST_CASE("start on ranks: the others name a missing rank", "[ranks][smoke][sani
         INFO(endings[rank].text);
         CHECK(endings[rank].status == MILCGPU_TIMED_OUT);
         CHECK(has(endings[rank].text, format("the start, rank %d of 3: waited 0.3 s", rank)));
+        CHECK(has(endings[rank].text, " rank 2 "));
         CHECK(endings[rank].seconds < 5);
     }
 }
@@ -285,6 +286,7 @@ TEST_CASE("a context whose ranks have lost each other reports it in every call",
     })));
     CHECK(status[1] == MILCGPU_TIMED_OUT);
     CHECK(has(lost[1], "a sum of a test, rank 1 of 2: waited 0.3 s"));
+    CHECK(has(lost[1], "rank 0"));
     CHECK(text[1] == "milcgpu_memory_pin: " + lost[1]);
 }
 
