@@ -59,8 +59,8 @@ fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp) tests/calls_
 fuzz_cxx     := $(if $(filter host,$(variant)),$(if $(filter 1,$(LONG)),$(shell echo 'extern "C" int LLVMFuzzerTestOneInput(void *, long) { return 0; }' | \
                   clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o /dev/null 2>/dev/null && echo clang++)))
 fuzz_program := $(if $(fuzz_cxx),$(O)/fuzz)
-fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/lib/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file lime site_records file_sums whole_file) \
-                  solve/eigen_file.cpp solve/eigen_read_write.cpp api/gauge_files.cpp)
+fuzz_sources := tests/fuzz/fuzz.cpp tests/fuzz_support.cpp examples/lib/csv.cpp $(addprefix milc_glue/,$(patsubst %,host/%.cpp,gauge_file nersc_file lime site_records file_sums whole_file) \
+                  solve/eigen_file.cpp solve/eigen_read_write.cpp links/gauge_files.cpp)
 
 # Programs that the tests of program_tests start.
 test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
