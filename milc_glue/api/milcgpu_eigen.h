@@ -9,7 +9,6 @@
  * milcgpu_staggered_solve, milcgpu_staggered_solve_sources and milcgpu_staggered_solve_vectors take a handle as
  * spec.eigenvectors. At the start, and wherever the residual is recomputed, they solve the part of the error that lies
  * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
- * in the space of the vectors. The rest takes the iterations of a mass with 4 m^2 = l of the last vector, in half
  * precision, too. Eigenvectors cannot make a solution wrong: its true residual is computed without them, and holds
  * whatever they are. If a solve has other links than the vectors, some vectors are tested: if |B v - l v| is larger
  * than it was, they are not used. Vectors that were loaded or read are not used either if they are no eigenvectors of

@@ -41,8 +41,9 @@ class Generators {
         gauge.device().copy_to_device(on_device_.data(), turned.data(), on_device_.bytes());
     }
     uint32_t *data() const { return on_device_.data(); }
-    void count(uint32_t *drawn) const {
-        const std::vector<uint32_t> all = on_device_.to_host();
+    std::vector<uint32_t> to_host() const { return on_device_.to_host(); }
+    // all: as to_host() returned it. Fills `drawn` with the numbers that each site has drawn.
+    void count(const std::vector<uint32_t> &all, uint32_t *drawn) const {
         for (size_t k = 0; k < sites_; ++k)
             drawn[place(k)] = all[generator_words * sites_ + k];
     }
@@ -85,8 +86,9 @@ milcgpu_status milcgpu_gauge_heat_bath(milcgpu_gauge *gauge, double beta, int sw
         g.links_version = 0;
         for (int k = 0; k < sweeps; ++k)
             heat_bath(g.device(), g.geometry(), g.u, beta, all.data());
+        const std::vector<uint32_t> after = all.to_host(); // nothing may fail once links are marked as changed
         g.links_changed();
-        all.count(drawn);
+        all.count(after, drawn);
     });
 }
 

@@ -8,6 +8,7 @@
 #include "milc_glue/links/vectors.h"
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 using namespace milcgpu;
 
@@ -388,8 +389,13 @@ milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance,
             tolerance = call("tolerance", tolerance, at_least(0).or_0_for(1e-4));
         });
         need_some_links(g);
-        const ReunitarizeReport r =
-            reunitarize(g.device(), g.geometry(), g.u, tolerance, !g.signs.of(Signs::phases_out));
+        ReunitarizeReport r;
+        try {
+            r = reunitarize(g.device(), g.geometry(), g.u, tolerance, !g.signs.of(Signs::phases_out));
+        } catch (const std::bad_alloc &) { // the kernel may have run
+            g.links_version = 0;
+            throw;
+        }
         g.links_changed();
         const milcgpu_reunitarize_report filled = {sizeof filled, r.failed, r.first_failed, r.largest_deviation,
                                                    r.sum_of_squares / (16.0 * g.geometry().global_volume())};

@@ -164,9 +164,10 @@ typedef struct {
     const int *operators;
 } contraction;
 
-/* Whether the operators need fat links of either quark, and APE links. */
+/* Whether the operators need fat links of either quark, and APE links; and whether MILC leaves phases in APE links: all
+ * operators without fat links do, also local ones. */
 typedef struct {
-    int fat_of[2], ape;
+    int fat_of[2], ape, phases_stay;
 } links_needed;
 
 /* Converts MILC's groups and tables to a list of terms. milcs: NULL, or gets the same terms as MILC adds them, for
@@ -186,6 +187,7 @@ static int list_terms(const contraction *c, milcgpu_meson_term *terms, milcgpu_m
             (backward && milcgpu_there(backward_index)(op) != op))
             return 0; /* the last: master ends the run */
         needed->ape |= links == 1;
+        needed->phases_stay |= links != 2;
         needed->fat_of[0] |= links == 2 && !milcgpu_there(is_rhosffn_index)(op);
         needed->fat_of[1] |= links == 2 && !milcgpu_there(is_rhosbfn_index)(op);
         for (k = 0; k < t->num_corr_mom[g]; k++, n++) {
@@ -215,7 +217,7 @@ static int sum_correlators(const contraction *c, const links_needed *needed, mil
         }
     if (fat_of[0] || fat_of[1])
         milcgpu_fill_links();
-    if (needed->ape)
+    if (needed->phases_stay && ape_links != NULL)
         milcgpu_phases_into_ape_links(c->tables->r0);
     /* Local operators are signs: no links are compared or loaded for them. */
     return milcgpu_plugin_contract(needed->ape || fat_of[0] || fat_of[1] ? ape_links : NULL,

@@ -42,6 +42,7 @@ double hmom_action(void) {
                 sum += diagonal[k] * diagonal[k] / 2;
             sum -= 4;
         }
+    g_vecdoublesum(&sum, 1);
     return sum;
 }
 
