@@ -648,7 +648,7 @@ FaultedCall run_with_fault(World &w, const Call &call, const State &clean, const
     ran.emptied = ran.next == MILCGPU_BAD_ARGUMENT;
     if (ran.emptied) {
         w.refill();
-        ran.next = with.run();
+        ran.next = call.with(w).run(); // prepares handles of the call again
     }
     if (ran.wrong.empty())
         ran.wrong = ran.next == MILCGPU_OK                ? first_wrong(call, w.state(), clean)

@@ -10,7 +10,7 @@
  * short, extents of another lattice, no known format, sites in an order of their own (MILC's save_checkpoint),
  * checksums or a plaquette that do not fit the data, or a head that contradicts itself. If its head shows the fault,
  * `links` is untouched. After a wrong checksum or plaquette `links` holds what was read; if the disk failed, or the file
- * became shorter meanwhile, it holds 0.
+ * became shorter meanwhile, it holds 0. If memory runs out during the read, it holds a part of the file.
  */
 #ifndef MILCGPU_FILE_H
 #define MILCGPU_FILE_H
@@ -42,8 +42,7 @@ typedef struct {
 milcgpu_status milcgpu_gauge_file_look(const char *path, milcgpu_gauge_file *file);
 
 /* Reads the links, 4 a site, of this rank's box. All ranks call it. file may be NULL. If the file says its plaquette,
- * the plaquette of the links is compared, up to 1e-5; that takes a gauge field on the device for a moment. If the
- * comparison fails for want of memory, `links` holds what was read. */
+ * the plaquette of the links is compared, up to 1e-5; that takes a gauge field on the device for a moment. */
 milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *path, const milcgpu_field *links,
                                        milcgpu_gauge_file *file);
 
