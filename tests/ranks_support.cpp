@@ -1,5 +1,6 @@
 #include "tests/ranks_support.h"
 #include "gpu_kernels/machine/backend/cuda_handles.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/lasting_memory.h"
 #include "gpu_kernels/machine/comm/clock.h"
 #include "milc_glue/api/start_context.h"

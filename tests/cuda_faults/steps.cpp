@@ -1,5 +1,5 @@
 #include "tests/cuda_faults/steps.h"
-#include "examples/boxes.h"
+#include "examples/lib/boxes.h"
 #include <algorithm>
 
 using namespace tests;
