@@ -1,4 +1,5 @@
 /* Shared code of the cookbook's programs: a small lattice, random numbers, and a gauge field. */
+#include <milcgpu/milcgpu_file.h>
 #include <milcgpu/milcgpu_md.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,18 @@ static inline void make_plain_links(milcgpu_context *context, link_field links) 
     ok(milcgpu_gauge_save(gauge, &to));
     milcgpu_gauge_destroy(gauge);
     rephase(links);
+}
+
+/* Writes the gauge field into a NERSC archive. Links in files have no phases. */
+static inline void write_plain_file(const char *path) {
+    static link_field links;
+    milcgpu_context *context = make_context();
+    make_plain_links(context, links);
+    const milcgpu_field from = {links, MILCGPU_DOUBLE, 0};
+    milcgpu_nersc_spec nersc;
+    milcgpu_nersc_defaults(&nersc, sizeof nersc);
+    ok(milcgpu_gauge_file_write_nersc(context, path, &from, &nersc, NULL));
+    milcgpu_context_destroy(context);
 }
 
 /* HISQ links of the gauge field, on the device. *links may be an existing handle. */

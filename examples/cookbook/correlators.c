@@ -1,19 +1,7 @@
 /* Pion and rho of a point source at the origin, from a lattice file: correlators FILE MASS. Without arguments it writes
  * a file, correlators.nersc, and measures on it. */
 #include "cookbook.h"
-#include <milcgpu/milcgpu_file.h>
 #include <milcgpu/milcgpu_mesons.h>
-
-static void write_file(const char *path) {
-    static link_field links;
-    milcgpu_context *context = make_context();
-    make_plain_links(context, links);
-    const milcgpu_field from = {links, MILCGPU_DOUBLE, 0};
-    milcgpu_nersc_spec nersc;
-    milcgpu_nersc_defaults(&nersc, sizeof nersc);
-    ok(milcgpu_gauge_file_write_nersc(context, path, &from, &nersc, NULL));
-    milcgpu_context_destroy(context);
-}
 
 /* G_c = M^-1 eta_c for n fields on all sites, as in propagator.c. volume: number of sites. Returns Re <eta, G>. */
 static double propagators(milcgpu_links *links, double mass, int n, size_t volume, double *eta, double *g) {
@@ -49,7 +37,7 @@ int main(int argc, char **argv) {
     const char *path = argc > 1 ? argv[1] : "correlators.nersc";
     const double mass = argc > 2 ? atof(argv[2]) : 0.1;
     if (argc == 1)
-        write_file(path);
+        write_plain_file(path);
     milcgpu_gauge_file head = {.struct_size = sizeof head};
     ok(milcgpu_gauge_file_look(path, &head));
     const int *extent = head.extent, times = extent[3];

@@ -1,21 +1,9 @@
 /* A solve on two ranks: mpirun -n 2 ./two_ranks. Each rank has half of the time slices of a lattice file. Rank 0 writes
  * the file, and solves alone, too: both solutions are the same. */
 #include "cookbook.h"
-#include <milcgpu/milcgpu_file.h>
 #include <milcgpu/milcgpu_mpi.h>
 
 static const char *const path = "two_ranks.nersc";
-
-static void write_file(void) {
-    static link_field links;
-    milcgpu_context *context = make_context();
-    make_plain_links(context, links);
-    const milcgpu_field from = {links, MILCGPU_DOUBLE, 0};
-    milcgpu_nersc_spec nersc;
-    milcgpu_nersc_defaults(&nersc, sizeof nersc);
-    ok(milcgpu_gauge_file_write_nersc(context, path, &from, &nersc, NULL));
-    milcgpu_context_destroy(context);
-}
 
 /* Solves for a point source at the origin of the whole lattice. Returns the |x|^2 of this rank's box. */
 static double solve(const milcgpu_layout *box, int *iterations) {
@@ -64,7 +52,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (rank == 0)
-        write_file();
+        write_plain_file(path);
     MPI_Barrier(MPI_COMM_WORLD);
 
     MPI_Comm mine; /* must not move until milcgpu_context_destroy */
