@@ -521,8 +521,8 @@ bool is_checked(const std::string &owner, const Call &call, double part_of_call)
     const std::string name = call.name();
     const bool within = part_of_call >= 0, solves = call.traits & Call::solves;
     if (is({"staples", "derivatives of staples", "gauge force", "vectors of the force", "results of a measurement",
-            "room for smearing", "raw copy of a host spinor", "partial sums", "sums over time slices", "contraction",
-            "numbers of sites"}))
+            "room for smearing", "raw copy of a host spinor", "partial sums", "sum of vectors", "sums over time slices",
+            "contraction", "numbers of sites"}))
         return false;
     if (has(owner, "links as handed over") &&
         (has(name, "_dslash") || has(name, "eigenvectors_load") || has(name, "eigenvectors_read")))
