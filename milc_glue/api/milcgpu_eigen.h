@@ -117,7 +117,8 @@ milcgpu_status milcgpu_eigenvectors_create(milcgpu_links *links, int parity, int
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
                                          const milcgpu_field *from);
 /* Copies vector `index` to the host. Sites of the other parity keep their content. CORRUPTED: this vector is no longer
- * what was computed or loaded, and the handle is empty then; or it changed on its way, and the message says so. */
+ * what was computed or loaded, and the handle is empty then; or it changed on its way, as the message says, and
+ * what `to` holds is wrong. */
 milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to);
 
 /* Files of MILC's, as it writes and reads them without QIO (save_serial_ks_eigen, reload_serial_ks_eigen). Rank 0 has

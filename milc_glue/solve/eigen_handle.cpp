@@ -291,23 +291,23 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
         const int parity = of.set->parity();
         Device &device = *context->device;
         SpinorField vector;
-        const auto converted = [&] { // returns the checksum of the copy
-            convert_spinor(device, (*of.set)[index], vector, 1, nullptr);
-            return context->verify ? checksum(device, vector.block().data, vector.bytes()) : 0;
-        };
+        const auto convert = [&] { convert_spinor(device, (*of.set)[index], vector, 1, nullptr); };
+        const auto sum = [&] { return context->verify ? checksum(device, vector.block().data, vector.bytes()) : 0; };
         uint64_t before = 0;
         device.collective("memory for an eigenvector", [&] {
             vector = {device, Precision::double_, context->geometry, parity, "eigenvector"};
-            before = converted();
+            convert();
+            before = sum();
         });
         if (!are_whole(of, index, 1))
             throw Error(Status::corrupted, format("%s: compute or load them again", changed_eigenvectors));
         device.collective("the copy of an eigenvector", [&] {
-            if (converted() != before)
+            convert();
+            context->reorder->to_host(vector, parity, host);
+            if (sum() != before)
                 throw Error(Status::corrupted, format("vector %d changed on its way to the host: a bit flipped, or "
                                                       "other code wrote there. Copy it again",
                                                       index));
-            context->reorder->to_host(vector, parity, host);
         });
         return Status::ok;
     });
