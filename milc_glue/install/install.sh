@@ -4,6 +4,7 @@
 #   install.sh BUILD VERSION PROGRAMS...        BUILD: build/<variant>; PROGRAMS: files in it, those that are built
 # PREFIX, LIBDIR (a folder in PREFIX) and DESTDIR come from the environment. Compiles nothing.
 set -e
+umask 022 # others can use what root installs
 build=$1
 version=$2
 shift 2
@@ -124,4 +125,7 @@ if [ -f "$root/$manifest" ]; then
 fi
 install -m 644 "$new" "$root/$manifest"
 [ -z "$missing" ] || say "not built, so not installed:$missing"
-say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root; make uninstall PREFIX=$PREFIX${DESTDIR:+ DESTDIR=$DESTDIR} removes it"
+in_words() { # for the shell, in quotation marks if it needs them
+    case $1 in *[!A-Za-z0-9/._-]*) echo "'$(echo "$1" | sed "s/'/'\\\\''/g")'" ;; *) echo "$1" ;; esac
+}
+say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root. To remove it: make uninstall PREFIX=$(in_words "$PREFIX")${DESTDIR:+ DESTDIR=$(in_words "$DESTDIR")}"
