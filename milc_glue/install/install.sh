@@ -100,6 +100,10 @@ done
 for file in examples/python/pyproject.toml examples/python/milcgpu/*.py; do
     put 644 "$file" "share/milcgpu/${file#examples/}"
 done
+for file in examples/draw.sh examples/plots/*.gp; do
+    put 644 "$file" "share/milcgpu/${file#examples/}"
+done
+link ../share/milcgpu/draw.sh bin/milcgpu-draw
 fill modulefile.in "share/modulefiles/milcgpu/$version"
 facts=$(mktemp)
 printf 'libdir=%s\nvariant=%s\narch=%s\n' "$libdir" "$variant" "$(echo "$milcgpu_arch" | tr -s ' ' ,)" >"$facts"

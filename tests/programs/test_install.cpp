@@ -329,6 +329,13 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK_FALSE(fs::exists(root / "bin/milcgpu-of-before"));
     CHECK_FALSE(fs::exists(root / "share/modulefiles/milcgpu/0.2.7"));
     CHECK(fs::exists(root / "bin/milcgpu-program-tests"));
+    if (tests::has_gnuplot()) {
+        fs::copy(source_tree() / "docs/scaling.csv", stage.path);
+        const Said drawn =
+            shell("cd " + stage.path.string() + " && '" + (root / "bin/milcgpu-draw").string() + "' scaling.csv");
+        CHECK(drawn.output == "picture: scaling.png\n");
+        fs::remove(stage.path / "scaling.csv"), fs::remove(stage.path / "scaling.png");
+    }
     CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
     CHECK(fs::exists(root / "share/doc/milcgpu/docs/design.md"));
     CHECK_FALSE(fs::exists(root / "share/doc/milcgpu/docs/layers.sh")); // for the source tree alone
