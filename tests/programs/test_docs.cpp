@@ -400,7 +400,7 @@ struct Files {
     // By calls of functions that begin like one of these. A call of MILC's X is one of __wrap_X.
     void add_calls(const std::vector<std::string> &functions) {
         const std::set<std::string> of_libc =
-            names_in(text_of("milc_glue/use_gpu/routines.def"), "_OF_LIBC\\([^,]*, (\\w+),");
+            names_in(text_of("milc_glue/api/routines.def"), "_OF_LIBC\\([^,]*, (\\w+),");
         std::map<std::string, std::string> defined_in;
         for (const auto &[file, text] : code)
             for (const std::string &first : functions)
