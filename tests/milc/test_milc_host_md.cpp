@@ -249,7 +249,7 @@ TEST_CASE("milc_host: links that MILC writes without a notice are found if the d
         const Run found = run("asqtad-P2", few + backend, "trajectory write gauge");
         INFO(found.output);
         CHECK(found.status == 1);
-        CHECK(found.says("the gauge field was written on the host while the newest were on the GPU"));
+        CHECK(found.says("the host wrote the gauge field while the GPU had the newest"));
         // If both copies are equal, MILC may write.
         for (const char *setting : {" MILCGPU_TEST=copy_back", " MILCGPU_COMPARE=1"}) {
             const Run taken = run("asqtad-P2", few + backend + setting, "trajectory write gauge");
