@@ -97,11 +97,13 @@ typedef struct milcgpu_call {
     int needs;               /* fields whose host copy must be the newest in any case (milcgpu_need) */
     int reads;               /* more such fields, if MILC's own routine does the call */
     int writes;              /* MILCGPU_LINKS, MILCGPU_MOMENTA: what it writes in the sites */
-    int (*stay)(void);       /* routines on the sites: whether the device may keep what it writes; else NULL */
+    int (*stay)(void);       /* routines on the sites: whether the device may keep what it writes; else NULL. One that
+                                only reads the sites sets it if it is compared */
     milcgpu_output *outputs; /* routines that do not work on the sites */
     int n_outputs;
     /* Compares outputs' `data` (the device's) with `theirs`; returns 0 if they differ too much. NULL: never compared.
-     */
+     * In compare mode the host has the newest fields of the sites: a wrapper whose why_own asks which side has them
+     * asks milcgpu_plugin_compare(), too, or none of its calls is compared. */
     int (*compare)(const struct milcgpu_call *);
     const void *details; /* for compare() */
     int only_compared;   /* 1: MILC's original runs only for comparison. If the device fails, the wrapper continues */
