@@ -55,7 +55,9 @@ typedef struct {
     const milcgpu_messages *messages, *decisions;
     int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
     int own_routines;    /* 1: MILC's own routines can take over after a failure; 0: milcgpu_plugin_retreat does */
-    /* Why MILC does a routine itself in this program, in a few words for the table; NULL: the plugin does it. */
+    /* Why MILC does a routine itself in this program, in a few words for the table; NULL: the plugin does it. The table
+     * names routines with this reason in one row. */
+#define MILCGPU_ABSENT "not in this program"
     const char *not_offloaded[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
     milcgpu_report_sizes report_sizes;

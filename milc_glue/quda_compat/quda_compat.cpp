@@ -122,6 +122,18 @@ bool is_asked(const char *function, const std::vector<double> &tolerances) {
     return false;
 }
 
+// Logs a line, once, if MILC passed links that it has not filled, as quda_gauge_flow does for an eps_naik. D is zero
+// then, and every solve converges.
+void note_zero_links(const char *function, int precision, const void *fat) {
+    const auto *bytes = static_cast<const unsigned char *>(fat);
+    if (!state.zero_links_logged && std::all_of(bytes, bytes + 72 * lattice.sites() * bytes_of(precision),
+                                                [](unsigned char byte) { return byte == 0; })) {
+        state.zero_links_logged = true;
+        complain(function, "all fat links are zero: MILC has not filled them. The solution is the source over 4 m^2; "
+                           "do not use it. docs/quda-switches.md names a MILC with this error");
+    }
+}
+
 int parity_of(const QudaInvertArgs_t &args) { return args.evenodd == QUDA_EVEN_PARITY ? MILCGPU_EVEN : MILCGPU_ODD; }
 
 void nan_on_parity(void *field, int parity, int precision) {
@@ -217,6 +229,7 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
         std::vector<milcgpu_solve_report> reports;
         if (!solve(function, c.precision, calls, reports))
             return false;
+        note_zero_links(function, c.precision, c.fat);
         *results.residual = *results.fermilab_residual = 0;
         for (int i = 0; i < c.n; ++i) {
             const milcgpu_solve_report &report = reports[i];
@@ -470,6 +483,8 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
         return done("qudaMultishiftInvert", external_precision,
                     [&] { return milcgpu_plugin_multi_mass(&call, shifts.data(), &report) != 0; });
     });
+    if (good)
+        note_zero_links(__func__, external_precision, fatlink);
     for (int i = 0; i < num_offsets; ++i) {
         final_residual[i] = good ? shifts[i].true_residual : INFINITY;
         final_fermilab_residual[i] = good && relative[i] > 0 ? shifts[i].relative_residual : good ? 1 : INFINITY;
