@@ -39,8 +39,7 @@ TEST_CASE("milc_twin: what the library keeps and defers never changes a number",
             const long n = std::max(asked() * start.share / 20, 1L);
             const std::string setting = backend + " MILCGPU_TEST=" + start.words + " MILC_TWIN_RANKS=" + start.ranks +
                                         " MILC_TWIN_ADDRESSES=" + start.addresses + start.more;
-            const Run r = run(start.program, setting, milcgpu::format("twin %ld %ld", n, first));
-            INFO(setting << " " << start.program << "\n" << r.output);
+            const Run &r = run(start.program, setting, milcgpu::format("twin %ld %ld", n, first));
             CHECK(r.status == 0);
             CHECK(r.says(milcgpu::format("%ld sequences, 0 differ", n)));
             first += n;
@@ -58,14 +57,12 @@ TEST_CASE("milc_twin: if memory is short for the parts of a sum of links, other 
                       " short_of_memory:ef83cbf6d1ad32e3 spin_taste:2d84e09e92c7e4a0 spin_taste:7dd3a0f3daf0b6c2"
                       " write_links:c796da943125d4fa write_gauge:6f9da866cffeab make_links:5663da7282847836"
                       " invert:35bef11703491df6");
-    INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.says("no difference"));
 }
 
 TEST_CASE("milc_twin: a planted difference is found and reduced to its steps", "[milc_host][twin]") {
     const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILC_TWIN_FAULT=1", "twin 25");
-    INFO(r.output);
     CHECK(r.status != 0);
     CHECK((r.says("\n3 steps are enough") || r.says("\n4 steps are enough")));
     CHECK(r.says("again by: program twin steps begin:"));
