@@ -46,11 +46,13 @@ struct LinksProgram {
             fs::copy(source_tree() / "tests/milc_host" / from, to);
     }
     std::string name; // of the program, below the folder
-    // Copies the program of HYP smearing, and returns its folder.
+    // HYP smearing. Returns its folder.
     fs::path copy_hyp() const {
-        copy("hyp", program.path / "hvy_qpot");
-        fs::copy(source_tree() / "tests/milc_host/hyp/include", program.path / "include");
-        return program.path / "hvy_qpot";
+        const fs::path folder = program.path / "hvy_qpot", include = program.path / "include";
+        copy("hyp", folder);
+        fs::create_directory(include);
+        fs::copy(folder / "hvy_qpot_includes.h", include / "hyp_coeff.h"); // one header with two names
+        return folder;
     }
     // The library must take the program over.
     void build_served(const fs::path &folder, const std::string &words, const std::string &target) {

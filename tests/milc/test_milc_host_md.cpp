@@ -230,7 +230,7 @@ TEST_CASE("milc_host: links that MILC writes without a notice are found if the d
     for (const std::string &backend : backend_settings()) {
         const Run found = run("asqtad-P2", few + backend, "trajectory write gauge");
         CHECK(found.status == 1);
-        CHECK(found.says("the gauge field was written on the host"));
+        CHECK(found.says("the host wrote the gauge field"));
         // If both copies are equal, MILC may write.
         for (const char *setting : {" MILCGPU_TEST=copy_back", " MILCGPU_COMPARE=1"}) {
             const Run taken = run("asqtad-P2", few + backend + setting, "trajectory write gauge");

@@ -24,6 +24,8 @@ TEST_CASE("quda_calls: libquda.so serves a MILC with deflation and an older one"
         totals[since_2025] = child.output.substr(at, child.output.find('\n', at) - at);
         CHECK(child.count("milcgpu: qudaInvertMsrc: source 1 of 2 ") >= 1);
         CHECK(child.output.substr(0, deflation).find("source 2 of 2") == std::string::npos);
+        CHECK(child.count("milcgpu: qudaInvert: all fat links are zero") == 1);
+        CHECK(child.count("all fat links are zero") == 1);
         CHECK(child.count("eigensolveQuda: ") == 1);
         CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes") == 1);
         // Each file is written once, for its own links.
