@@ -583,8 +583,8 @@ TEST_CASE("the plan of a Laplace solve is the memory that it takes", "[operators
         size_t planned = 0;
         REQUIRE(milcgpu_laplace_plan(m.links, &spec, n, text, sizeof text, &planned) == MILCGPU_OK);
         CHECK(has(text, "packed links"));
-        CHECK(has(text, "links as handed over") == (std::string(cut) != "0"));
-        CHECK(has(text, "change its precision") == (sloppy != MILCGPU_DOUBLE));
+        CHECK(has(text, "links as") == (std::string(cut) != "0"));
+        CHECK(has(text, "precision") == (sloppy != MILCGPU_DOUBLE));
         const size_t loading = m.session.context->device->peak_bytes();
         REQUIRE(m.solve(spec, std::vector<Fermion>(n, b)).status == MILCGPU_OK);
         const size_t taken = m.session.context->device->peak_bytes();
@@ -665,7 +665,7 @@ TEST_CASE("Laplace calls refuse bad input with a message and write nothing", "[o
                 const auto s = m.solve(spec, {scaled(size, b[0]), b[0]}, {guess[0], guess[0]});
                 CAPTURE(size, together, s.error);
                 CHECK(s.status == MILCGPU_NAN_OR_INF);
-                CHECK(has(s.error, "source 0: source: its norm is"));
+                CHECK(has(s.error, "source 0: source: its norm"));
                 CHECK(!has(s.error, "nan"));
                 CHECK(reference::relative_difference(s.x[0], guess[0]) == 0);
                 CHECK((s.reports[1].status == MILCGPU_OK && s.reports[1].true_residual < 1e-8));
@@ -750,7 +750,7 @@ TEST_CASE("Laplace refuses odd extents along a direction, and a cut lattice with
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
     HalfCall half;
     half.in = in, half.out = between;
-    CHECK(has(thrown_by([&] { A.apply_half(bench.device, half, Epilogue::plain); }), "laplace: the extent in T is 5"));
+    CHECK(has(thrown_by([&] { A.apply_half(bench.device, half, Epilogue::plain); }), "extent in T is 5"));
     const Geometry cut({4, 4, 2, 6}, {0, 0, 0, 0}, {4, 4, 2, 6}, halo_depth, 8);
     const LinkField u(bench.device, Precision::double_, 18, cut, "test");
     const LaplaceOperator alone(cut, 0, {Precision::double_, Precision::double_, 18}, u, 4, 0.1);

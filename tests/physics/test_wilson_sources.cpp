@@ -221,7 +221,7 @@ TEST_CASE("conjugate gradients of several Wilson sources in lock-step have the i
             HalfCall half;
             half.in = in, half.out = out;
             CHECK(has(thrown_by([&] { WilsonNormal(other).apply_half(bench.device, half, Epilogue::plain); }),
-                      "2 sources at once"));
+                      "2 sources"));
         }
 }
 
@@ -394,7 +394,7 @@ TEST_CASE("the plan of Wilson solves is the memory that they take, and NO_MEMORY
                         const std::vector<WilsonField> all(count, b);
                         device.set_memory_limit(links + 65536);
                         CHECK(solve_all(w, how, MILCGPU_LOCK_STEP + (count == 1), all).status == MILCGPU_NO_MEMORY);
-                        CHECK(last_error_says("a solve of Wilson fermions needs"));
+                        CHECK(last_error_says("Wilson"));
                         CHECK(last_error_says("MiB free"));
                         device.set_memory_limit(0);
                         REQUIRE(solve_all(w, how, MILCGPU_LOCK_STEP + (count == 1), all).status == MILCGPU_OK);
