@@ -534,7 +534,7 @@ TEST_CASE("docs/design.md, from MILC's call to the kernel: each function is call
     const auto calls = [&](const Row &from, const Row &to) {
         const bool in_table = names_in(text_of(to.file), "(\\w+)<[^\n]*>,\\s*\\{").count(to.name) == 1;
         const std::string name = in_table ? "row\\.launch" : "\\b" + last_part(to.name);
-        return !matches(from.body, name + "(?:<[\\w, ]*>)?\\(").empty();
+        return !matches(from.body, name + "(?:<[\\w, ():]*>)?\\(").empty();
     };
     for (size_t k = 1; k < rows.size(); ++k) {
         INFO(rows[k].name << " in " << rows[k].file);
