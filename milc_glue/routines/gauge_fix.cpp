@@ -69,7 +69,7 @@ template <class Work>
 milcgpu_status on_gauge(Plugin &p, bool widened, const milcgpu_field &from, uint64_t &moved, const Work &work) {
     std::unique_ptr<KeptGauge> wide = widened ? std::make_unique<KeptGauge>(p.context, MILCGPU_DOUBLE, false) : nullptr;
     KeptGauge &gauge = widened ? *wide : *p.kept_gauge;
-    const KeptGauge::Use use(gauge);
+    const InUse use = gauge.use();
     bool exists = false, is_there = false;
     if (gauge.stays()) {
         const Collective::Words all = p.collective.on_all_ranks({gauge.exists(), gauge.has(records_of(p, from))});
