@@ -81,10 +81,10 @@ Errors run(LaplaceBench &bench, const LaplaceKernel &row, int parity) {
     call.lattice = bench.geometry.lattice();
     call.parity = parity;
     call.directions = row.directions;
-    call.links = &bench.links(row.precision, row.reals);
+    call.links = &bench.links(row.spinor, row.reals);
     call.kappa = kappa;
-    const auto field = [&](const Fermion &f) { return bench.upload(f, parity, row.precision, sources); };
-    const SpinorField in_d = bench.upload(in, 1 - parity, row.precision, sources), out = field(z), x_d = field(x),
+    const auto field = [&](const Fermion &f) { return bench.upload(f, parity, row.spinor, sources); };
+    const SpinorField in_d = bench.upload(in, 1 - parity, row.spinor, sources), out = field(z), x_d = field(x),
                       s_d = field(z);
     // The residual and step epilogues write to z.
     call.in = in_d, call.out = out, call.x = x_d, call.z = out, call.s = s_d;
@@ -154,10 +154,10 @@ TEST_CASE("every row of the Laplace table is the reference's, with one thread a 
                     for (const int parity : {0, 1}) {
                         bench.device.set_parts_below(parts_below);
                         const Errors worst = run(bench, row, parity);
-                        CAPTURE(name(backend), n[0], n[3], name(row.precision), row.reals, row.directions,
+                        CAPTURE(name(backend), n[0], n[3], name(row.spinor), row.reals, row.directions,
                                 name(row.epilogue), row.most_sources, parity, parts_below, worst.error, worst.sum);
-                        CHECK(worst.error <= times_measured * row_error[static_cast<int>(row.precision)]);
-                        CHECK(worst.sum <= times_measured * sum_error[static_cast<int>(row.precision)]);
+                        CHECK(worst.error <= times_measured * row_error[static_cast<int>(row.spinor)]);
+                        CHECK(worst.sum <= times_measured * sum_error[static_cast<int>(row.spinor)]);
                     }
             }
         }
@@ -375,13 +375,13 @@ TEST_CASE("Laplace's even-odd operator is the reference's and agrees with M on a
             const SpinorField b[2] = {bench.upload(x, 0, Precision::double_), bench.upload(x, 1, Precision::double_)};
             CgSolver solver(bench.device, {std::make_shared<LaplaceOperator>(A), std::make_shared<LaplaceOperator>(A),
                                            std::make_shared<LaplaceOperator>(A), nullptr});
-            A.add_neighbours(bench.device, 0, b[0], b[1], solver.source());
+            A.add_neighbours(bench.device, 0, 0, {b[0], b[0], b[1], solver.source()});
             bench.device.fill_zero(solver.solution().data(), solver.solution().bytes());
             CgLimits limits{};
             limits.shift = LaplaceOperator::shift, limits.tolerance = 1e-13;
             CHECK(solver.solve(limits, {}).status == Status::ok);
             const SpinorField odd = bench.upload(x, 1, Precision::double_);
-            A.add_neighbours(bench.device, 1, b[1], solver.solution(), odd);
+            A.add_neighbours(bench.device, 1, 0, {b[1], b[1], solver.solution(), odd});
             Fermion solution = bench.download(solver.solution(), 0);
             const Fermion on_odd = bench.download(odd, 1);
             for (int s = 0; s < bench.lattice.volume(); ++s)

@@ -530,9 +530,9 @@ TEST_CASE("docs/design.md, from MILC's call to the kernel: each function is call
     CHECK(rows.back().name == "start_as");
     // A row of a table of kernels is called by its member `launch`.
     const auto calls = [&](const Row &from, const Row &to) {
-        const bool in_table = names_in(text_of(to.file), "\n *(\\w+)<[^\n]*>,\n *\\{").count(to.name) == 1;
+        const bool in_table = names_in(text_of(to.file), "(\\w+)<[^\n]*>,\\s*\\{").count(to.name) == 1;
         const std::string name = in_table ? "row\\.launch" : "\\b" + last_part(to.name);
-        return !matches(from.body, name + "(?:<[\\w, ]*>)?\\(").empty();
+        return !matches(from.body, name + "(?:<[\\w, ():]*>)?\\(").empty();
     };
     for (size_t k = 1; k < rows.size(); ++k) {
         INFO(rows[k].name << " in " << rows[k].file);
