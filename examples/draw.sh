@@ -1,5 +1,6 @@
 #!/bin/sh
-# sh examples/draw.sh TABLE.csv ...   in the repository's root: draws the pictures of each table, beside the table.
+# sh draw.sh TABLE.csv ...   (installed: milcgpu-draw): draws the pictures of each table, beside the table. The table's
+# name says which: plots/NAME.gp draws NAME.csv.
 # If gnuplot is missing, it says so, and the exit status is 0. The exit status is 1 if a picture could not be drawn or
 # written. A picture gets its name when it is whole.
 #
@@ -9,11 +10,12 @@ command -v gnuplot >/dev/null || { echo 'no pictures: gnuplot is not installed (
 status=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-case $work in
-*[!A-Za-z0-9/._-]*) echo "no pictures: the name of the folder TMPDIR may have letters, digits, '.', '_' and '-'"; exit 1 ;;
-esac
+plots=$(dirname "$(readlink -f "$0")")/plots
+cp "$plots"/*.gp "$work" || exit 1
 say() { printf '%s\n' "$1" | LC_ALL=C tr '\001-\011\013-\037\177' '?'; }
+[ $# -gt 0 ] || say 'no pictures: no table is named (TABLE.csv)'
 for csv; do
+  [ -f "$csv" ] || { say "no picture: there is no file $csv"; status=1; continue; }
   case $csv in /*) ;; *) csv=./$csv ;; esac # so that the name is neither an option nor an assignment of awk
   name=$(basename "$csv" .csv)
   case $name in
@@ -26,20 +28,22 @@ for csv; do
     *[!A-Za-z0-9_]*) pictures= ;;
     *) pictures=$name ;;
   esac
+  drawn=
   for picture in $pictures; do
     case $picture in
       demo) script=convergence ;;
       demo_*) script=${picture#demo_} ;;
       *) script=$picture ;;
     esac
-    [ -f "$csv" ] && [ -f "examples/plots/$script.gp" ] || continue
+    [ -f "$plots/$script.gp" ] || continue
+    drawn=1
     png=$(dirname "$csv")/$picture.png
     part=$png.$$.part
     # Scripts split rows at commas, so cells lose their quotation marks, and commas within cells become semicolons.
     LC_ALL=C awk -F'"' -v OFS= '{ for (k = 2; k <= NF; k += 2) gsub(",", ";", $k); $1 = $1
         gsub(/[^A-Za-z0-9 ,;._:\/+=%-]/, "_"); print }' "$csv" >"$work/table.csv" &&
-      gnuplot -e "csv='$work/table.csv'; png='$work/png'" "examples/plots/$script.gp" ||
-      { say "no picture: gnuplot failed on examples/plots/$script.gp with ${csv#./}"; status=1; continue; }
+      (cd "$work" && gnuplot -e "csv='table.csv'; png='png'" "$script.gp") ||
+      { say "no picture: gnuplot failed on plots/$script.gp with ${csv#./}"; status=1; continue; }
     # gnuplot reports success even on a full disk, so the end of the picture is tested. No existing file is overwritten
     # (set -C).
     if (set -C && : >"$part") 2>/dev/null; then
@@ -50,5 +54,6 @@ for csv; do
     say "no picture: ${png#./} cannot be written"
     status=1
   done
+  [ -n "$drawn" ] || say "no picture of ${csv#./}: a table's name says how it is drawn (bench$(cd "$plots" && for f in *.gp; do [ "$f" = style.gp ] || printf ', %s' "${f%.gp}"; done))"
 done
 exit $status

@@ -2,6 +2,9 @@
 
 # The major version of gcc; 4 for every clang.
 gcc_is := $(shell echo __GNUC__ | $(CXX) -E -P -x c++ - 2>/dev/null)
+ifeq ($(gcc_is),)
+  $(if $(or $(dry_run),$(if $(filter-out help clean install uninstall,$(or $(MAKECMDGOALS),all)),,yes)),,$(error no C++ compiler: CXX=$(CXX) cannot be run. Install g++ 10 or newer (Debian: apt-get install g++), or name yours: make CXX=...))
+endif
 
 # gcc before 11 knows the CPUs of x86-64-v3 as haswell.
 ifeq ($(origin HOST_ARCH),undefined)

@@ -42,4 +42,4 @@ $(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda
 # What make install must know of a build. <milcgpu/milcgpu.h> is found in build/<variant>/include.
 $(O)/built: $(O)/flags
 	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue/api $(@D)/include/milcgpu
-	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) -lgomp -lstdc++ -lm)'" >$@
+	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) $(if $(filter 4,$(gcc_is)),-lomp,-lgomp) -lstdc++ -lm)'" >$@

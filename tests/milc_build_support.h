@@ -48,6 +48,14 @@ struct LinksProgram {
         for (const std::string &from : {name, std::string("one_rank")})
             fs::copy(source_tree() / "tests/milc_host" / from, to);
     }
+    // HYP smearing. Returns its folder.
+    fs::path copy_hyp() const {
+        const fs::path folder = program.path / "hvy_qpot", include = program.path / "include";
+        copy("hyp", folder);
+        fs::create_directory(include);
+        fs::copy(folder / "hvy_qpot_includes.h", include / "hyp_coeff.h"); // one header with two names
+        return folder;
+    }
     // The file is written anew, and the program run on it, with these parameters after the lattice.
     Run on_links(const std::string &environment, const std::string &name, const std::string &parameters) const {
         std::ofstream(program.path / "links", std::ios::binary)

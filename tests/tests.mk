@@ -20,7 +20,7 @@ starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_rank
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
 # The tests of each file run in their own process, by a target check-NAME, as many at once as make has jobs; the tests
 # that TESTS names run in one process of each program. The slowest files start first.
-long_first     := programs milc_host milc_programs planted_edits install md eigen eigen_calls cut_md
+long_first     := programs milc_host milc_programs flips_calls cut_calls faults planted_edits install md eigen eigen_calls cut_md
 names_of        = $(patsubst test_%,%,$(basename $(notdir $(1))))
 names           = $(filter $(long_first),$(call names_of,$(1))) $(filter-out $(long_first),$(call names_of,$(1)))
 runs_of         = $(if $(TESTS),$(if $(2),$(1)),$(call names,$(2)))

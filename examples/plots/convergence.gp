@@ -1,6 +1,6 @@
 # Residual of the recursion against the step, a curve for each backend and precision pair. Variables: csv, png.
 # CSV: label,step,residual,lattice,card,date with a heading (solve --history).
-load "examples/plots/style.gp"
+load "style.gp"
 set logscale y
 set format y "10^{%T}"
 set xlabel "step of conjugate gradient"

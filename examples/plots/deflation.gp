@@ -3,7 +3,7 @@
 # precisions,sources,way,asked,steps,updates,seconds,solver_seconds,seconds_a_source,residual,status,eigenvectors,
 # lattice,card,date with a heading).
 height = 520
-load "examples/plots/style.gp"
+load "style.gp"
 first(name) = system(sprintf("sed -n 2p '%s' | cut -d, -f%d", csv, column_of(name)))
 series = system("tail -n +2 '".csv."' | grep -v '^backend,' | cut -d, -f2,4 | sort -u -t, -k1,1gr -k2,2g")
 cell(k, n) = system("echo '".word(series, k)."' | cut -d, -f".n)

@@ -1,7 +1,7 @@
 # The spectrum of -D^2 with the residuals |B v - l v|, and the number of modes below lambda with a straight line.
 # Variables: csv, png. CSV: mode,l,lambda,residual,line,lattice,card,date with a heading (eigen --csv).
 height = 760
-load "examples/plots/style.gp"
+load "style.gp"
 set multiplot layout 2,1 title "The lowest modes of -D^2 on ".last("lattice")."\n".where
 set lmargin 11
 set key left top

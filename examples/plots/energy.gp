@@ -1,6 +1,6 @@
 # delta H against the time within a trajectory, a curve for each. Variables: csv, png.
 # CSV: trajectory,time,delta_h,lattice,card,date with a heading (rhmc --history).
-load "examples/plots/style.gp"
+load "style.gp"
 set xlabel "time in the trajectory (units of molecular dynamics)"
 set ylabel "delta H"
 set title "Energy along the trajectories of RHMC, ".last("lattice")."\n".where

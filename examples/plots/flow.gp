@@ -1,7 +1,7 @@
 # t^2 E and its derivative, which give t0 and w0, and the charge along a gradient flow. Variables: csv, png.
 # CSV: time,clover_t,clover_s,...,charge,t2e,...,field,lattice,card,date with a heading (flow --csv).
 height = 760
-load "examples/plots/style.gp"
+load "style.gp"
 set multiplot layout 2,1 title "Gradient flow, ".last("field").", ".last("lattice")."\n".where
 set xlabel "flow time t / a^2"
 set key left top

@@ -1,7 +1,7 @@
 # The ladder of matrix multiplication: GFLOPS of each step, cuBLAS as lines. Variables: csv, png.
 # CSV: step,what,precision,us,gflops,percent_of_cublas,error,card,date with a heading (gemm_ladder --csv).
 height = 700
-load "examples/plots/style.gp"
+load "style.gp"
 set logscale y
 set yrange [1000:3e6]
 set format y "10^{%L}"

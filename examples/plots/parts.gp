@@ -1,7 +1,7 @@
 # How MILC's runs spend their time: a bar for each run, its parts in percent. Variables: csv, png.
 # CSV: run, seconds of each part with a heading, card, date. Written by examples/benchmarks/parts.awk with -v row.
 height = 480
-load "examples/plots/style.gp"
+load "style.gp"
 set style data histograms
 set style histogram rowstacked
 set style fill pattern border -1

@@ -1,7 +1,7 @@
 # The pion of one configuration: correlator and effective mass. Variables: csv, png.
 # CSV: quark_mass,t,pion,effective_mass,lattice,card,date with a heading (cookbook/pion.py).
 height = 760
-load "examples/plots/style.gp"
+load "style.gp"
 set multiplot layout 2,1 title "Pion of a point source, quark mass ".last("quark_mass").", ".last("lattice")."\n".where
 set xrange [-0.5:last("t") + 0.5]
 set xlabel "t / a"

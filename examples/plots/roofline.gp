@@ -2,7 +2,7 @@
 # CSV of bench --csv: kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,
 # flops_per_byte,error,steps,cublas_us,mass,sites,card,date with a heading.
 height = 580
-load "examples/plots/style.gp"
+load "style.gp"
 copy = real(system("grep '^copy,' '".csv."' | tail -n 1 | cut -d, -f10"))
 set multiplot layout 1,3 margins 0.095,0.985,0.29,0.86 spacing 0.015,0 \
     title "Operations on ".last("lattice")." compared with the bandwidth of the device's copy\n".where

@@ -1,7 +1,7 @@
 # Speed-up of a step of conjugate gradient by the number of GPUs, on the first lattice of the table.
 # Variables: csv, png. CSV: tables of bench --csv, of one GPU and of several, one below the other (bench --grid; its columns: roofline.gp).
 height = 560
-load "examples/plots/style.gp"
+load "style.gp"
 first(name) = system(sprintf("grep -m 1 '^cg step,' '%s' | cut -d, -f%d", csv, column_of(name)))
 lattice = first("lattice")
 reals = first("what")

@@ -1,7 +1,7 @@
 # D and whole solves against the number of sources, on the last lattice of the table. Variables: csv, png.
 # CSV: the table of bench --csv (its columns: roofline.gp).
 height = 560
-load "examples/plots/style.gp"
+load "style.gp"
 lattice = last("lattice")
 # The number of reals of a long link in the solves.
 reals = system("grep -m 1 '^solve,' '".csv."' | cut -d, -f2 | cut -d' ' -f1")

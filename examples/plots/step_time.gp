@@ -1,6 +1,6 @@
 # The time of a step of conjugate gradient against the volume, for whole calls, and the time in which the device's copy
 # moves the compulsory bytes of the step. Variables: csv, png. CSV: the table of bench --csv (its columns: roofline.gp).
-load "examples/plots/style.gp"
+load "style.gp"
 set logscale xy
 set xlabel "sites of the lattice"
 set ylabel "microseconds per step"

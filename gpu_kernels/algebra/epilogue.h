@@ -13,6 +13,7 @@
 #pragma once
 #include "gpu_kernels/algebra/cg_state.h"
 #include "gpu_kernels/fields/spinor_block.h"
+#include <initializer_list>
 
 namespace milcgpu {
 

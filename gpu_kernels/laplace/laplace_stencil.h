@@ -8,7 +8,7 @@
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/laplace/laplace.h"
-#include "gpu_kernels/staggered/sources.h"
+#include "gpu_kernels/stencil/sources.h"
 
 namespace milcgpu {
 

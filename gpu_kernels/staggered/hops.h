@@ -7,7 +7,8 @@
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/machine/backend/checksum.h"
 #include "gpu_kernels/machine/geometry/lattice.h"
-#include "gpu_kernels/staggered/endings.h"
+#include "gpu_kernels/staggered/shared_links.h"
+#include "gpu_kernels/stencil/endings.h"
 
 namespace milcgpu {
 
@@ -174,7 +175,6 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks
     using Format = Spinor;
     using LongLink = Link<link, reals>;
     static constexpr int long_reals = reals;
-    static constexpr Precision link_precision = link;
     static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;
     Real unit, long_in_units;
@@ -267,6 +267,14 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks
                  [&](Part &part, const Vec &x) { long_behind.subtract_backward(part.of_long(), beside_long_link(x)); });
         }
     }
+#if defined(MILCGPU_WITH_CUDA)
+    using Ring = cuda::LinkRing<link, reals>;
+    template <int count>
+    __device__ __forceinline__ void all_sharing(int i, const Sources<count> &own, Ring &ring,
+                                                Part (&sum)[count]) const {
+        cuda::all_sharing_links(*this, i, own, ring, sum);
+    }
+#endif
 };
 
 template <class Where, class Spinor, Precision link, int reals, class End, L2Policy of_links = L2Policy::none,

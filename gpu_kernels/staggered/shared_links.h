@@ -2,7 +2,9 @@
 // Links are copied to shared memory three hops ahead; each warp copies every other word, and both read them from there.
 // So links are loaded from L2 once for all sources, and no warp waits for them.
 #pragma once
-#include "gpu_kernels/staggered/hops.h"
+#include "gpu_kernels/fields/reconstruct.h"
+#include "gpu_kernels/fields/spinor_storage.h"
+#include "gpu_kernels/machine/backend/reduce.h"
 
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/machine/backend/copy_ahead_cuda.h"

@@ -3,7 +3,7 @@
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/staggered/cut_stencil.h"
 #include "gpu_kernels/staggered/dslash.h"
-#include "gpu_kernels/staggered/sources.h"
+#include "gpu_kernels/stencil/sources.h"
 
 namespace milcgpu {
 

@@ -8,7 +8,7 @@
 #pragma once
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/machine/backend/reduce_pairs.h"
-#include "gpu_kernels/staggered/sources.h"
+#include "gpu_kernels/stencil/sources.h"
 #include "gpu_kernels/wilson/clover_term.h"
 #include "gpu_kernels/wilson/gamma.h"
 #include "gpu_kernels/wilson/wilson.h"

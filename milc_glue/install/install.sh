@@ -4,6 +4,7 @@
 #   install.sh BUILD VERSION PROGRAMS...        BUILD: build/<variant>; PROGRAMS: files in it, those that are built
 # PREFIX, LIBDIR (a folder in PREFIX) and DESTDIR come from the environment. Compiles nothing.
 set -e
+umask 022 # others can use what root installs
 build=$1
 version=$2
 shift 2
@@ -83,7 +84,7 @@ link "libmilcgpu-quda.so.$version" quda-compat/lib/libquda.so
 link "../../$libdir/$soname" "quda-compat/lib/$soname"
 put 644 milc_glue/install/QUDAConfig.cmake quda-compat/lib/cmake/QUDA/QUDAConfig.cmake
 
-for file in milc_glue/use_gpu/*.[ch] milc_glue/api/plugin.h milc_glue/use_gpu/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
+for file in milc_glue/use_gpu/*.[ch] milc_glue/api/plugin.h milc_glue/api/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
 done
 put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
@@ -100,6 +101,10 @@ done
 for file in examples/python/pyproject.toml examples/python/milcgpu/*.py; do
     put 644 "$file" "share/milcgpu/${file#examples/}"
 done
+for file in examples/draw.sh examples/plots/*.gp; do
+    put 644 "$file" "share/milcgpu/${file#examples/}"
+done
+link ../share/milcgpu/draw.sh bin/milcgpu-draw
 fill modulefile.in "share/modulefiles/milcgpu/$version"
 facts=$(mktemp)
 printf 'libdir=%s\nvariant=%s\narch=%s\n' "$libdir" "$variant" "$(echo "$milcgpu_arch" | tr -s ' ' ,)" >"$facts"
@@ -120,4 +125,7 @@ if [ -f "$root/$manifest" ]; then
 fi
 install -m 644 "$new" "$root/$manifest"
 [ -z "$missing" ] || say "not built, so not installed:$missing"
-say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root; make uninstall PREFIX=$PREFIX${DESTDIR:+ DESTDIR=$DESTDIR} removes it"
+in_words() { # for the shell, in quotation marks if it needs them
+    case $1 in *[!A-Za-z0-9/._-]*) echo "'$(echo "$1" | sed "s/'/'\\\\''/g")'" ;; *) echo "$1" ;; esac
+}
+say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root. To remove it: make uninstall PREFIX=$(in_words "$PREFIX")${DESTDIR:+ DESTDIR=$(in_words "$DESTDIR")}"

@@ -32,6 +32,7 @@ extern Lattice lattice;
 // State that calls leave for later calls.
 struct State {
     int precision = 0;                       // of MILC's fields; 0: not started
+    bool zero_links_logged = false;
     QudaHisqParams_t hisq{1, 0, 0, 0, 5e-5}; // the last that MILC passed
     struct {
         const void *links[2]{};    // fat, long: of the next eigensolve

@@ -56,11 +56,10 @@ bool start(const char *function, int precision) {
     }
     milc.not_offloaded[MILCGPU_GAUGE_ACTION] = milc.not_offloaded[MILCGPU_PLAQUETTE] = "inside g_measure";
     enum { LINKED, BOTH };
-#define ONLY_LINKED(row, name, doors)                                                                                  \
+#define MILCGPU_ROW(row, doors, name)                                                                                  \
     if (doors == LINKED)                                                                                               \
-        milc.not_offloaded[MILCGPU_##row] = "MILC's own: these switches do not reach it";
-    MILCGPU_ROUTINE_ROWS(ONLY_LINKED)
-#undef ONLY_LINKED
+        milc.not_offloaded[row] = "MILC's own: these switches do not reach it";
+#include "milc_glue/api/routines.def"
     milc.site_map = order.data();
     state.precision = precision;
     const int begun = milcgpu_plugin_start(&milc);
@@ -121,6 +120,18 @@ bool is_asked(const char *function, const std::vector<double> &tolerances) {
             return true;
     complain(function, "no tolerance is given: one must be above 0, and so must its square");
     return false;
+}
+
+// Logs a line, once, if MILC passed links that it has not filled, as quda_gauge_flow does for an eps_naik. D is zero
+// then, and every solve converges.
+void note_zero_links(const char *function, int precision, const void *fat) {
+    const auto *bytes = static_cast<const unsigned char *>(fat);
+    if (!state.zero_links_logged && std::all_of(bytes, bytes + 72 * lattice.sites() * bytes_of(precision),
+                                                [](unsigned char byte) { return byte == 0; })) {
+        state.zero_links_logged = true;
+        complain(function, "all fat links are zero: MILC has not filled them. The solution is the source over 4 m^2; "
+                           "do not use it. docs/quda-switches.md names a MILC with this error");
+    }
 }
 
 int parity_of(const QudaInvertArgs_t &args) { return args.evenodd == QUDA_EVEN_PARITY ? MILCGPU_EVEN : MILCGPU_ODD; }
@@ -218,6 +229,7 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
         std::vector<milcgpu_solve_report> reports;
         if (!solve(function, c.precision, calls, reports))
             return false;
+        note_zero_links(function, c.precision, c.fat);
         *results.residual = *results.fermilab_residual = 0;
         for (int i = 0; i < c.n; ++i) {
             const milcgpu_solve_report &report = reports[i];
@@ -471,6 +483,8 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
         return done("qudaMultishiftInvert", external_precision,
                     [&] { return milcgpu_plugin_multi_mass(&call, shifts.data(), &report) != 0; });
     });
+    if (good)
+        note_zero_links(__func__, external_precision, fatlink);
     for (int i = 0; i < num_offsets; ++i) {
         final_residual[i] = good ? shifts[i].true_residual : INFINITY;
         final_fermilab_residual[i] = good && relative[i] > 0 ? shifts[i].relative_residual : good ? 1 : INFINITY;

@@ -5,9 +5,10 @@
 namespace milcgpu {
 
 const char *routine_name(milcgpu_routine routine) {
-#define NAME_OF(row, name, doors) name,
-    static const char *const names[] = {MILCGPU_ROUTINE_ROWS(NAME_OF)};
-#undef NAME_OF
+#define MILCGPU_ROW(row, doors, name) name,
+    static const char *const names[] = {
+#include "milc_glue/api/routines.def"
+    };
     return names[routine];
 }
 
@@ -43,12 +44,13 @@ std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
         format("%-24s %7s %7s %10s %6s %9s %9s %9s %6s %9s %11s%s\n", "routine", "calls", "known", "seconds", "share",
                "GFLOPS", "MB to", "MB from", "safer", "CPU calls", "CPU seconds", several ? " slowest rank" : "");
     double sum = 0;
+    long known = 0, safer = 0;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const OfAllRanks all = of_all(ranks, static_cast<milcgpu_routine>(r));
         const RoutineAccount &a = all.sum;
         if (a.calls + a.cpu_calls == 0)
             continue;
-        sum += a.seconds;
+        sum += a.seconds, known += a.known, safer += a.safer;
         text += format("%-24s %7ld %7ld %10.3f %5.1f%% %9.1f %9.1f %9.1f %6ld %9ld %11.3f",
                        routine_name(static_cast<milcgpu_routine>(r)), a.calls, a.known, a.seconds,
                        100 * a.seconds / run_seconds, a.seconds > 0 ? a.flops / a.seconds * 1e-9 : 0.0,
@@ -56,6 +58,10 @@ std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
                        a.cpu_calls, a.cpu_seconds);
         text += several ? format(" %12zu\n", all.slowest) : "\n";
     }
+    if (known > 0)
+        text += "known: calls whose result milcgpu had from an earlier call\n";
+    if (safer > 0)
+        text += "safer: tries in a safer precision after an error\n";
     return text + format("all of these %.3f s of a run of %.3f s; the rest is MILC on the CPU\n", sum, run_seconds);
 }
 

@@ -48,11 +48,15 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     const std::string dslash = wilson_dslash + (milc.keeps_solutions == 0 || p.settings.asks_for("copy_back")
                                                     ? ""
                                                     : ", but for solutions that a trajectory keeps on the device");
-    std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
+    std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on"), absent;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
         if (!has_solves(milc) && milc.not_offloaded[r] != nullptr)
             continue;
+        if (milc.not_offloaded[r] != nullptr && std::strcmp(milc.not_offloaded[r], MILCGPU_ABSENT) == 0) {
+            absent += (absent.empty() ? MILCGPU_ABSENT ": " : ", ") + std::string(routine_name(routine));
+            continue;
+        }
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS ||
                              routine == MILCGPU_RANDOM_MOMENTA || routine == MILCGPU_RANDOM_SOURCE;
         const char *left = milc.not_offloaded[r] != nullptr                      ? milc.not_offloaded[r]
@@ -70,7 +74,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
             : on_host       ? "all threads of the host"
                             : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
     }
-    return text;
+    return text + absent;
 }
 
 void print_start(Plugin &p, const milcgpu_milc &milc) {

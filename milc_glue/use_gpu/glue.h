@@ -183,7 +183,6 @@ void *milcgpu_copy_to_compare(const void *field, size_t bytes);
 /* For each row of the tables: why MILC's own routine does it in this program; NULL: it is offloaded (MILCGPU_WHY in
  * routines.def). */
 void milcgpu_find_not_offloaded(const char **why);
-#define MILCGPU_ABSENT "not in this program"
 #ifdef ASQ_OPTIMIZED_FATTENING
 #define MILCGPU_NO_COEFFICIENTS "MILC's own: this action's links are not made from the six coefficients"
 #else

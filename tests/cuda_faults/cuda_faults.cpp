@@ -3,13 +3,15 @@
 // right after NO_MEMORY, a new context right after DEVICE_LOST. Of the calls of the CUDA runtime after the first 150,
 // which are steps of iterations, every eighth fails. Needs a GPU; prints 'N passed, N failed'.
 // Arguments: names of steps; none: all; --list: prints the names; --code=N: each call fails with CUDA's error N;
-// --part=K/N: every N-th call from the K-th on, K from 0, so that N processes share a step.
+// --part=K/N: every N-th call from the K-th on, K from 0, so that N processes share a step; in each step K is shifted by
+// a number made of its name, so that one part has all kinds of calls.
 #include "tests/cuda_faults/steps.h"
 #include "tests/cuda_faults/wrap.h"
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <unistd.h>
@@ -163,8 +165,9 @@ int main(int argc, char **argv) {
             const Session session(step);
             well(clean, planted::leave_an_error);
         }
+        const long start = (first + std::hash<std::string>{}(step.name) % apart) % apart;
         for (const Mode mode : {Mode::once, Mode::ever_after})
-            for (long n = first; trial(step, n, mode, clean, table); n += n < 150 ? apart : 8 * apart)
+            for (long n = start; trial(step, n, mode, clean, table); n += n < 150 ? apart : 8 * apart)
                 ;
     }
     table.print();

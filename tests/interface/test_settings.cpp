@@ -237,12 +237,12 @@ TEST_CASE("an unknown name of the environment is reported at the start, with the
 TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     Milc milc;
     milcgpu_milc described = milc.described();
-    described.not_offloaded[MILCGPU_HISQ_LINKS] = "not in this program";
+    described.not_offloaded[MILCGPU_HISQ_LINKS] = described.not_offloaded[MILCGPU_OVERRELAX] = MILCGPU_ABSENT;
     described.keeps_solutions = 1;
     const Environment environment{{"MILCGPU_BACKEND", "host"}};
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
-    CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
+    CHECK(has(text, "milcgpu: not in this program: create_hisq_links_milc, relax\n"));
     CHECK(has(text, "MILC's own, which is no slower here, but for solutions that a trajectory keeps on the device\n"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
     CHECK(has(text, "local operators: MILC's own\n"));

@@ -12,7 +12,8 @@ using tests::source_tree;
 namespace {
 
 // Lines of routines.def that replace a routine.
-constexpr const char *wrapped_routines = R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM|OFFLOADED)\((?:[A-Z_]+, )?[^,]+, (\w+),)";
+constexpr const char *wrapped_routines =
+    R"re(\nMILCGPU_(?:(?:WRAPPED|OF_PROGRAM)\(|COUNTED\(\w+, |OFFLOADED\(\w+, \w+, "\w+", )[^,]+, (\w+),)re";
 
 void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
 
@@ -73,9 +74,7 @@ TEST_CASE("milc_build: a missing compiler stops make and does not count as a mis
 
 TEST_CASE("milc_build: a routine that MILC calls but does not have stops make, as without milcgpu", "[milc]") {
     const LinksProgram p;
-    const fs::path folder = p.program.path / "hvy_qpot";
-    LinksProgram::copy("hyp", folder);
-    fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
+    const fs::path folder = p.copy_hyp();
     const std::string defines = "DEFINES='-DHYP_3D_SMEARING -DMILC_HOST_WITHOUT' ", target = "su3_hqp_hyp";
     const std::string undefined = "undefined reference to `load_hyp_links'";
     const Run without = run("cd " + folder.string() + " && make " + target + " " + defines);
@@ -99,7 +98,7 @@ TEST_CASE("milc_build: a routine that MILC calls but does not have stops make, a
 // The linker sets a weak routine that the program lacks to 0.
 TEST_CASE("milc_build: every weak routine is called through a check that it exists", "[milc]") {
     const fs::path glue = source_tree() / "milc_glue/use_gpu";
-    const std::string table = tests::text_of(glue / "routines.def");
+    const std::string table = tests::text_of(source_tree() / "milc_glue/api/routines.def");
     const auto wrapped = tests::names_in(table, wrapped_routines),
                called = tests::names_in(table, R"(\nMILCGPU_CALLED\([^,]+, (\w+),)");
     CHECK(wrapped.size() > 60);
@@ -228,9 +227,9 @@ TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and eve
         if (!tests::has(text, "`" + name + "`") && !tests::has(text, "`" + without + "`"))
             missing.insert(name);
     };
-    const auto replaced_ones =
-        tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"), wrapped_routines);
-    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)")re");
+    const std::string table = tests::text_of(tree / "milc_glue/api/routines.def");
+    const auto replaced_ones = tests::names_in(table, wrapped_routines);
+    const auto rows = tests::names_in(table, R"re(\nMILCGPU_(?:ROW|OFFLOADED)\(\w+, \w+, "(\w+)")re");
     CHECK(replaced_ones.size() > 100);
     CHECK(rows.size() > 35);
     for (const std::string &name : replaced_ones)

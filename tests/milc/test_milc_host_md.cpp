@@ -236,7 +236,7 @@ TEST_CASE("milc_host: molecular dynamics goes on after an error, or ends if only
             const Run lost = run("asqtad-P2", few + backend, std::string("trajectory device ") + place);
             INFO(lost.output);
             CHECK(lost.status == 1);
-            CHECK(lost.says("are on the GPU and lost"));
+            CHECK(lost.says("on the GPU and lost: "));
             CHECK(lost.says("MILC cannot go on: the run ends"));
             CHECK_FALSE(lost.says("MILC runs on the CPU from here on"));
             CHECK(own_trajectory("asqtad-P2").numbers().size() > lost.numbers().size());

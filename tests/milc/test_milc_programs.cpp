@@ -27,6 +27,21 @@ struct FlowProgram : LinksProgram {
     reference::Gauge flown() const { return made(); }
 };
 
+// The pure_gauge program, built.
+struct PureGauge : LinksProgram {
+    PureGauge(const std::string &defines, const std::string &target, const std::string &says) {
+        const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = program.path / "pure_gauge";
+        copy("pure_gauge", folder);
+        for (const char *headers : {"generic", "include"})
+            fs::copy(from / headers, program.path / headers);
+        const Run built = build(folder, prefix, defines, target);
+        INFO(built.output);
+        REQUIRE(built.status == 0);
+        CHECK(built.says(says));
+        CHECK_FALSE(built.says("warning"));
+    }
+};
+
 // The numbers of all lines that begin with `first`.
 std::vector<std::vector<double>> lines(const Run &r, const std::string &first) {
     std::vector<std::vector<double>> found;
@@ -119,16 +134,7 @@ TEST_CASE("milc_build: the gradient flow of MILC's program has its lines and its
 TEST_CASE("milc_build: the gradient flow of a wilson_flow that calls its steps one by one is right",
           "[milc][measurements]") {
     LONG_TEST;
-    const LinksProgram p;
-    const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = p.program.path / "pure_gauge";
-    LinksProgram::copy("pure_gauge", folder);
-    for (const char *headers : {"generic", "include"})
-        fs::copy(from / headers, p.program.path / headers);
-    const Run built = build(folder, p.prefix, "FLOW=1", "wilson_flow");
-    INFO(built.output);
-    REQUIRE(built.status == 0);
-    CHECK(built.says("milcgpu: the gradient flow of wilson_flow goes to "));
-    CHECK_FALSE(built.says("warning"));
+    const PureGauge p("FLOW=1", "wilson_flow", "milcgpu: the gradient flow of wilson_flow goes to ");
     const auto flows = [&](const std::string &environment, const std::string &parameters) {
         return p.on_links(environment, "pure_gauge/wilson_flow", parameters);
     };
@@ -190,10 +196,7 @@ TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][mea
 TEST_CASE("milc_build: HYP smearing of MILC's program is right, in space and in all directions",
           "[milc][measurements]") {
     const LinksProgram p;
-    const fs::path folder = p.program.path / "hvy_qpot";
-    LinksProgram::copy("hyp", folder);
-    fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
-    const Run built = build(folder, p.prefix, "DEFINES=-DHYP_3D_SMEARING", "su3_hqp_hyp");
+    const Run built = build(p.copy_hyp(), p.prefix, "DEFINES=-DHYP_3D_SMEARING", "su3_hqp_hyp");
     INFO(built.output);
     REQUIRE(built.status == 0);
     CHECK(built.says("milcgpu: HYP smearing of su3_hqp_hyp goes to "));
@@ -234,25 +237,6 @@ TEST_CASE("milc_build: HYP smearing of MILC's program is right, in space and in 
     CHECK(reference::relative_difference(p.made(), p.links) > 0.01);
     CHECK(smear("MILCGPU_COMPARE=strict", "3 2 9 0 0.6 0.3").status != 0);
 }
-
-namespace {
-
-// The pure_gauge program, built.
-struct PureGauge : LinksProgram {
-    PureGauge(const std::string &defines, const std::string &target, const std::string &says) {
-        const fs::path from = source_tree() / "tests/milc_host/pure_gauge", folder = program.path / "pure_gauge";
-        copy("pure_gauge", folder);
-        for (const char *headers : {"generic", "include"})
-            fs::copy(from / headers, program.path / headers);
-        const Run built = build(folder, prefix, defines, target);
-        INFO(built.output);
-        REQUIRE(built.status == 0);
-        CHECK(built.says(says));
-        CHECK_FALSE(built.says("warning"));
-    }
-};
-
-} // namespace
 
 TEST_CASE("milc_build: over-relaxation and heat bath of MILC's pure gauge program use MILC's random numbers",
           "[milc][heatbath]") {

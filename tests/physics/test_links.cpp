@@ -685,32 +685,52 @@ TEST_CASE("the report counts links by the passes over staples that they take", "
         }
 }
 
-TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
-    const reference::Lattice lattice{{4, 4, 6, 8}};
-    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 20));
-    for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        auto host = reference::links_to_milc<double>(lattice, u);
-        std::vector<double> fat[2];
-        milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
-        const milcgpu_field gauge = Session<double>::field(host);
-        for (const bool pinned : {false, true}) {
-            fat[pinned].assign(host.size(), 0.0);
-            const milcgpu_field to = Session<double>::field(fat[pinned]);
+TEST_CASE("fields that are pinned, whole or in part, give the same links", "[fatlinks][api]") {
+    struct Piece {
+        double from, to; // of the field
+    };
+    const std::vector<std::vector<Piece>> of_field = {
+        {}, {{0, 1}}, {{0, 0.3}}, {{0.4, 0.6}}, {{0.7, 1}}, {{0, 0.3}, {0.7, 1}}, {{0, 0.5}, {0.5, 1}}};
+    for (const std::array<int, 4> n : {std::array<int, 4>{4, 4, 6, 8}, std::array<int, 4>{4, 2, 4, 2}}) {
+        const reference::Lattice lattice{n};
+        const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 20));
+        for (const Backend backend : backends()) {
+            Session<double> session(lattice, backend);
+            auto host = reference::links_to_milc<double>(lattice, u);
+            std::vector<double> fat(host.size()), unpinned;
+            milcgpu_fatlink_spec spec;
+            milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
+            const milcgpu_field gauge = Session<double>::field(host), to = Session<double>::field(fat);
             const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
-            for (auto *field : {&host, &fat[pinned]})
-                if (pinned)
-                    CHECK(milcgpu_memory_pin(session.context, field->data(), field->size() * 8) == MILCGPU_OK);
-            CHECK(milcgpu_links_make(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_OK);
-            for (auto *field : {&host, &fat[pinned]})
-                if (pinned)
-                    CHECK(milcgpu_memory_unpin(session.context, field->data()) == MILCGPU_OK);
+            for (const std::vector<Piece> &pieces : of_field) {
+                CAPTURE(name(backend), n[3], pieces.size(), &pieces - of_field.data());
+                std::vector<void *> pinned;
+                const auto pin = [&](const std::vector<double> &field, const Piece &piece) {
+                    const auto at = [&](double part) { // a page inside, or an end of the field
+                        const auto address = reinterpret_cast<uintptr_t>(field.data() + size_t(part * field.size()));
+                        return part > 0 && part < 1 ? address & ~uintptr_t(4095) : address;
+                    };
+                    pinned.push_back(reinterpret_cast<void *>(at(piece.from)));
+                    CHECK(milcgpu_memory_pin(session.context, pinned.back(), at(piece.to) - at(piece.from)) ==
+                          MILCGPU_OK);
+                };
+                for (const Piece &piece : pieces) {
+                    pin(fat, piece);
+                    if (n[3] > 2) // small fields share pages, which can be pinned only once
+                        pin(host, piece);
+                }
+                std::fill(fat.begin(), fat.end(), 0.0);
+                CHECK(milcgpu_links_make(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+                for (void *piece : pinned)
+                    CHECK(milcgpu_memory_unpin(session.context, piece) == MILCGPU_OK);
+                if (pieces.empty())
+                    unpinned = fat;
+                CHECK(fat == unpinned);
+            }
+            CHECK(milcgpu_memory_pin(session.context, nullptr, 8) == MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_memory_unpin(session.context, nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_memory_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT); // no longer pinned
         }
-        CHECK(fat[0] == fat[1]);
-        CHECK(milcgpu_memory_pin(session.context, nullptr, 8) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_memory_unpin(session.context, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_memory_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT); // no longer pinned
     }
 }
 

@@ -400,7 +400,7 @@ struct Files {
     // By calls of functions that begin like one of these. A call of MILC's X is one of __wrap_X.
     void add_calls(const std::vector<std::string> &functions) {
         const std::set<std::string> of_libc =
-            names_in(text_of("milc_glue/use_gpu/routines.def"), "_OF_LIBC\\([^,]*, (\\w+),");
+            names_in(text_of("milc_glue/api/routines.def"), "_OF_LIBC\\([^,]*, (\\w+),");
         std::map<std::string, std::string> defined_in;
         for (const auto &[file, text] : code)
             for (const std::string &first : functions)
@@ -598,7 +598,8 @@ TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a p
             drawn.insert(file.path().filename());
     INFO(r.output);
     CHECK(r.status == 0);
-    CHECK(r.count("\n") == int(drawn.size())); // no warnings
+    CHECK(r.count("no picture of " + folder.path.string() + "/milc-checked.csv") == 1);
+    CHECK(r.count("\n") == int(drawn.size()) + 1); // no warnings
     CHECK(drawn == pictures);
     for (const std::string &picture : pictures) {
         INFO(picture);
@@ -632,17 +633,34 @@ TEST_CASE("pictures: a line says where gnuplot is missing; one that is not drawn
     const std::string table = folder.path.string() + "/flow.csv";
     std::ofstream(table) << "no table\n";
     const tests::Run broken = tests::draw(table);
-    CHECK(broken.count("no picture: gnuplot failed on examples/plots/flow.gp with " + table + "\n") == 1);
+    CHECK(broken.count("no picture: gnuplot failed on plots/flow.gp with " + table + "\n") == 1);
     CHECK(broken.status == 1);
-    // A full disk: files end at 2048 bytes.
+    CHECK(tests::draw(folder.path.string() + "/none.csv").count("no picture: there is no file ") == 1);
+    // A full disk: files end at 6144 bytes.
     const std::string scaling = folder.path.string() + "/scaling";
     std::filesystem::copy("docs/scaling.csv", scaling + ".csv");
     const tests::Run full =
-        tests::run("", "", "sh -c 'trap \"\" XFSZ; ulimit -f 4; exec sh examples/draw.sh " + scaling + ".csv'");
+        tests::run("", "", "sh -c 'trap \"\" XFSZ; ulimit -f 12; exec sh examples/draw.sh " + scaling + ".csv'");
     INFO(full.output);
     CHECK(full.count("no picture: " + scaling + ".png cannot be written\n") == 1);
     CHECK(full.status == 1);
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2); // the tables
+}
+
+TEST_CASE("pictures: masses of one configuration, whose errors are nan, are drawn", "[docs]") {
+    if (!tests::has_gnuplot())
+        SKIP_TEST("gnuplot is not installed");
+    const tests::Folder folder;
+    const auto picture = [&](const char *mass) {
+        const std::string name = folder.path.string() + "/spectrum";
+        std::ofstream(name + ".csv") << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass,"
+                                        "lattice,card,date\n0.1,corner-wall,pion,1,1.3,nan,"
+                                     << mass << ",nan,4x4x4x8,host backend,2026-11-28\n";
+        CHECK(tests::draw(name + ".csv").status == 0);
+        return text_of(name + ".png");
+    };
+    CHECK(picture("1.157") != picture("nan"));
+    CHECK(picture("1.157").size() > 1000);
 }
 
 TEST_CASE("pictures: no table and no name of a folder runs a command", "[docs]") {

@@ -304,9 +304,9 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     const std::string here = "'DESTDIR=" + stage.path.string() + "' 'PREFIX=" + prefix.string() +
                              "' 'LIBDIR=" + (prefix / "lib").string() + "'";
     const auto install = [&](const std::string &version) {
-        return shell("cd " + source_tree().string() + " && env " + here + " sh milc_glue/install/install.sh " +
-                     build_folder().string() + " " + version + " " + (build_folder() / "program_tests").string() +
-                     " no_such");
+        return shell("umask 077; cd " + source_tree().string() + " && env " + here +
+                     " sh milc_glue/install/install.sh " + build_folder().string() + " " + version + " " +
+                     (build_folder() / "program_tests").string() + " no_such");
     };
     const fs::path root = stage.path.string() + prefix.string();
     fs::create_directories(root / "share");
@@ -322,13 +322,24 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     INFO(again.output);
     REQUIRE(again.status == 0);
     CHECK(again.says("not built, so not installed: milcgpu-no-such\n"));
-    CHECK(again.says("make uninstall PREFIX=" + prefix.string() + " DESTDIR=" + stage.path.string() + " removes it"));
+    CHECK(again.says("To remove it: make uninstall PREFIX='" + prefix.string() + "' DESTDIR=" + stage.path.string() +
+                     "\n"));
+    for (const auto &place : fs::recursive_directory_iterator(root / "share/milcgpu")) // umask 077 below
+        CHECK((fs::status(place).permissions() & fs::perms::others_read) != fs::perms::none);
+    CHECK((fs::status(root / "lib").permissions() & fs::perms::others_exec) != fs::perms::none);
     CHECK(fs::exists(root / "lib/libmilcgpu.so.0.2.7"));
     CHECK(fs::exists(root / "quda-compat/lib/libmilcgpu-quda.so.0.2"));
     CHECK(fs::read_symlink(root / "lib/libmilcgpu.so") == "libmilcgpu.so." MILCGPU_VERSION);
     CHECK_FALSE(fs::exists(root / "bin/milcgpu-of-before"));
     CHECK_FALSE(fs::exists(root / "share/modulefiles/milcgpu/0.2.7"));
     CHECK(fs::exists(root / "bin/milcgpu-program-tests"));
+    if (tests::has_gnuplot()) {
+        fs::copy(source_tree() / "docs/scaling.csv", stage.path);
+        const Said drawn =
+            shell("cd " + stage.path.string() + " && '" + (root / "bin/milcgpu-draw").string() + "' scaling.csv");
+        CHECK(drawn.output == "picture: scaling.png\n");
+        fs::remove(stage.path / "scaling.csv"), fs::remove(stage.path / "scaling.png");
+    }
     CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
     CHECK(fs::exists(root / "share/doc/milcgpu/docs/design.md"));
     CHECK_FALSE(fs::exists(root / "share/doc/milcgpu/docs/layers.sh")); // for the source tree alone
@@ -424,6 +435,9 @@ TEST_CASE("install: warnings stop the build with a gcc that was tried, not with 
     }
     CHECK(line_of("10").says(" -march=haswell ")); // it does not know x86-64-v3
     CHECK(line_of("12").says(" -march=x86-64-v3 "));
+    CHECK(shell("cd " + source_tree().string() + " && make CUDA=0 CXX=/no/compiler O=" + (folder.path / "o").string() +
+                " lib")
+              .says("no C++ compiler: CXX=/no/compiler cannot be run. Install g++ 10 or newer"));
 }
 
 TEST_CASE("make: GPUs that are too old are said, and the host backend is built", "[install]") {

@@ -25,6 +25,8 @@ TEST_CASE("quda_calls: libquda.so serves a MILC with deflation and an older one"
         totals[since_2025] = child.output.substr(at, child.output.find('\n', at) - at);
         CHECK(child.count("milcgpu: qudaInvertMsrc: source 1 of 2 ends at residual ") >= 1);
         CHECK(child.output.substr(0, deflation).find("source 2 of 2") == std::string::npos);
+        CHECK(child.count("milcgpu: qudaInvert: all fat links are zero: MILC has not filled them.") == 1);
+        CHECK(child.count("all fat links are zero") == 1);
         CHECK(child.count("eigensolveQuda: the lowest eigenvectors of one parity are built") == 1);
         CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes here, and struct_size is 8") == 1);
         // Each file is written once, for its own links.

@@ -164,6 +164,11 @@ int main(void) {
     expect(residual > 1e-10, "a source that does not converge");
     args.max_iter = 500;
 
+    /* Links that MILC has not filled: D is zero. */
+    for (k = 0; k < 2; k++)
+        qudaInvert(2, 2, 0.1, args, 1e-10, 0, lng, lng, b[1], x[1], &residual, &relative, &iterations);
+    expect(fabs(x[1][0] - b[1][0] / 0.04) < 1e-9, "the solution for links of zero");
+
     /* The other source does not hide NaN. */
     b[0][0] = NAN;
     memset(x, 0, sizeof x);

@@ -1,5 +1,5 @@
 // Molecular dynamics on cut lattices: a force that takes vectors on the device twice, and the layers around a box that
-// each step reads. test_calls.cpp compares the calls with those of a whole lattice.
+// each step reads. test_cut_calls.cpp compares the calls with those of a whole lattice.
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/links/gauge.h"

@@ -162,9 +162,9 @@ Device::~Device() {
     for (const Pinned &piece : own_pinned_)
         if (on_gpu())
             cudaFreeHost(piece.data);
-    for (void *host : pinned_)
+    for (const auto &pinned : pinned_)
         if (on_gpu())
-            cudaHostUnregister(host);
+            cudaHostUnregister(pinned.first);
     for (void *stream : {stream_, side_stream_})
         if (stream != nullptr) {
             cudaStreamSynchronize(as_stream(stream));

@@ -184,12 +184,13 @@ class Device final : public LaunchQueue {
     void find_kernels(int major, int minor, const char *gpu);
     void check_waits();
     bool is_pinned(const void *host) const;
-    bool goes_directly(const void *host, size_t bytes) const;
     int next_buffer(); // of staging_
     void make_letters();
     void wait_for_all();
     void wait_for_event(void *event); // nullptr: for all that is queued
     struct Rows;
+    bool pinned_in_part(const Rows &host) const;
+    bool goes_directly(const Rows &host) const;
     struct Staging;
     void stage_to_device(void *to, const Rows &from, uint64_t *sum);
     void stage_to_host(const Rows &to, const void *from, uint64_t *sum);
@@ -201,7 +202,7 @@ class Device final : public LaunchQueue {
     int ordinal_;
     std::string description_, place_;
     std::map<void *, Allocation> allocations_;
-    std::set<void *> pinned_; // the caller's memory
+    std::map<void *, size_t> pinned_; // the caller's memory, in bytes
     struct Pinned {
         void *data;
         size_t bytes;

@@ -36,6 +36,7 @@ struct Device::Rows {
     unsigned char *data;
     size_t pitch, width, rows;
     size_t bytes() const { return width * rows; }
+    const unsigned char *last() const { return data + (rows - 1) * pitch + width - 1; }
     // Copies bytes [from, from + n) of the packed rows to or from `packed` (nullptr: does not copy), with several
     // threads. Adds weigh_row of these bytes to `sum`, if it is given.
     void copy(unsigned char *packed, size_t from, size_t n, bool to_packed, uint64_t *sum) const {
@@ -114,7 +115,7 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
         ++letters_sent_;
         return;
     }
-    if (on_gpu() && goes_directly(from, width * rows)) {
+    if (on_gpu() && goes_directly(host)) {
         raise(pitch == width
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice, as_stream(stream_)),
@@ -132,7 +133,7 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
 
 // Staged copies wait for all earlier work before they write the host's memory. So no other wait is needed here.
 void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows, uint64_t *sum) {
-    if (on_gpu() && !goes_directly(to, width * rows)) {
+    if (on_gpu() && !goes_directly({static_cast<unsigned char *>(to), pitch, width, rows})) {
         make_staging();
         fail_if_planted();
     } else {
@@ -168,7 +169,7 @@ void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, s
         host.weigh(sum);
         return;
     }
-    if (on_gpu() && goes_directly(to, width * rows)) {
+    if (on_gpu() && goes_directly(host)) {
         raise(pitch == width
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
@@ -204,10 +205,24 @@ bool Device::is_pinned(const void *host) const {
     return attributes.type == cudaMemoryTypeHost;
 }
 
+// True if a part of this memory was pinned here and a part was not: the driver does not copy it.
+bool Device::pinned_in_part(const Rows &host) const {
+    constexpr uintptr_t page = 4096; // the driver pins whole pages
+    const auto first = reinterpret_cast<uintptr_t>(host.data), last = reinterpret_cast<uintptr_t>(host.last());
+    for (const auto &[data, bytes] : pinned_) {
+        const auto start = reinterpret_cast<uintptr_t>(data), end = start + bytes;
+        if (first / page <= (end - 1) / page && start / page <= last / page && !(start <= first && last < end))
+            return true;
+    }
+    return false;
+}
+
 // True if the driver copies directly, without staging buffers: pinned memory and small copies. False for small copies
 // if the host has other work meanwhile (meanwhile_), because the driver may wait for the queue.
-bool Device::goes_directly(const void *host, size_t bytes) const {
-    return (bytes < least_staged && !meanwhile_) || is_pinned(host);
+bool Device::goes_directly(const Rows &host) const {
+    if (pinned_in_part(host))
+        return false;
+    return (host.bytes() < least_staged && !meanwhile_) || (is_pinned(host.data) && is_pinned(host.last()));
 }
 
 void Device::make_staging() {
@@ -300,7 +315,7 @@ void Device::in_a_row(const std::function<void()> &copies) {
     staging_->in_a_row = false;
 }
 #else
-bool Device::goes_directly(const void *, size_t) const { return true; }
+bool Device::goes_directly(const Rows &) const { return true; }
 void Device::make_staging() {}
 void Device::stage_to_device(void *, const Rows &, uint64_t *) {}
 void Device::stage_to_host(const Rows &, const void *, uint64_t *) {}
@@ -397,10 +412,8 @@ void Device::pin(void *host, size_t bytes) {
             throw Error(Status::bad_argument,
                         format("%zu bytes at %p cannot be pinned: %s", bytes, host, cudaGetErrorString(code)));
     }
-#else
-    static_cast<void>(bytes);
 #endif
-    pinned_.insert(host);
+    pinned_[host] = bytes;
 }
 
 void Device::unpin(void *host) {

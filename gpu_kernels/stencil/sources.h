@@ -1,7 +1,6 @@
 // Several sources at once, for any stencil. They share lattice and links, and are `source_bytes` apart.
 #pragma once
-#include "gpu_kernels/staggered/endings.h"
-#include "gpu_kernels/staggered/shared_links.h"
+#include "gpu_kernels/stencil/endings.h"
 
 namespace milcgpu {
 
@@ -26,8 +25,8 @@ template <class Stencil> struct SourcesStencil {
 // Several sources without sums. A thread does `count` of them, up to `together`. Each count has its number of blocks of
 // 64 threads that fit on an SM, its number of directions whose data may be loaded at the same time, and the choice
 // whether the addresses of the sources stay in registers. sharing: if there are more sources than `together`, up to
-// twice `sharing`, two warps that share links do up to `sharing` of them each (shared_links.h); 0: separate blocks do
-// them.
+// twice `sharing`, two warps that share links do up to `sharing` of them each (Hops::all_sharing, for example
+// staggered/shared_links.h); 0: separate blocks do them.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_, sharing = 0;
     static constexpr int blocks(int) { return blocks_; }
@@ -48,11 +47,11 @@ template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, 
             }
     }
 #if defined(MILCGPU_WITH_CUDA)
-    // Two warps that share links (shared_links.h). there: this thread's site counts.
+    // Two warps that share links. there: this thread's site counts.
     template <int count, class Ring>
     __device__ __forceinline__ void of_sharing(int i, bool there, const Sources<count> &own, Ring &ring) const {
         Part part[count] = {};
-        cuda::all_sharing_links(*this, i, own, ring, part);
+        this->all_sharing(i, own, ring, part);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
             if (own.mine(r) && there) {
@@ -130,7 +129,7 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int
     constexpr int most = Shape::sharing; // sources of a warp
     if constexpr (most > 0)
         if (queue_of(device).on_gpu() && sources > Shape::together && sources <= 2 * most) {
-            using Ring = cuda::LinkRing<Hops::link_precision, Hops::long_reals>;
+            using Ring = typename Hops::Ring;
             const TileOrder order = order_of(tile_sites / Ring::warps);
             return cuda::start(device, what, order.count, tile_sites, cuda::run_sources_sharing_links<Body, Ring, most>,
                                body, sites, sources, call.gate, order);
