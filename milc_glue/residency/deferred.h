@@ -41,8 +41,8 @@ struct LinkSum {
 
 class DeferredValues {
   public:
-    // Makes all values that share it, at once.
     struct Value;
+    // Makes all values that share it, at once.
     struct Maker {
         std::function<void(const Value &first)> make; // fills all of them
         std::function<void(const void *field)> drop;  // MILC has freed this field: it must not be filled
@@ -72,7 +72,7 @@ class DeferredValues {
 
     static constexpr int any_kind = ~0;
 
-    // In place of what was deferred of this kind in these fields.
+    // Replaces what was deferred of this kind in these fields.
     void add(Value value);
     // From now on this maker makes these fields; adds rows for fields that have none. Changes nothing if memory is
     // short.

@@ -991,7 +991,7 @@ const operation operations[] = {
     {"adjoint", 's', 2, always, adjoint},
     {"exchanged_sites", 's', 1, always, exchanged_sites},
     {"free_fields", 's', 3, always, free_fields},
-    {"short_of_memory", 's', 2, always, short_of_memory},
+    {"short_of_memory", '*', 2, always, short_of_memory},
 #ifndef MILC_HOST_MASTER
     /* Measurements. */
     {"make_ape_links", 'm', 6, measures, make_ape_links},

@@ -240,7 +240,7 @@ static void add_sequence(uint64_t seed) {
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
     const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8), of_all = mixed(++drawn) % 4 == 0;
     int weights[n_operations], k, all = 0;
-    char themes[4] = "";
+    char themes[] = "...*";
     for (k = 0; k < 3; k++)
         themes[k] = all_themes[mixed(++drawn) % strlen(all_themes)];
     for (k = 0; k < n_operations; k++)

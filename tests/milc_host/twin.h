@@ -5,7 +5,7 @@
 
 typedef struct {
     const char *name;
-    char theme;       /* the section of the table */
+    char theme;       /* the section of the table; *: of every sequence */
     int weight;       /* how often it is drawn */
     int (*can)(void); /* 0: the library and its twin skip the step */
     void (*run)(void);
