@@ -6,13 +6,16 @@ glue=milc_glue
 echo "conjugate gradient: $(lines gpu_kernels/solver/cg.cpp) lines in one file"
 echo "functions from MILC's call to the kernel: $(grep -cE '^\| [0-9]+ \| `' docs/design.md)"
 
-# A routine with a row of its own, offloaded like most: HYP smearing.
-places=$({
-  grep -hE 'load_hyp_links|HYP_SMEAR|milcgpu_plugin_hyp_smear\(' $glue/use_gpu/routines.def $glue/api/plugin.h $glue/quda_compat/*.cpp
-  grep -hE '^int milcgpu_plugin_hyp_smear' $glue/routines/*.cpp
-  grep -h '__wrap_load_hyp_links' $glue/use_gpu/*.c
-} | wc -l)
-echo "an offloaded routine: $places places, $(find tests/milc_host/hyp -name '*.[ch]' | wc -l) files of the stand-in MILC"
+# A routine with a row of its own, offloaded like most: HYP smearing. Lines that follow one another are one place.
+places() { # PATTERN FILES...
+  pattern=$1
+  shift
+  echo $(($(grep -hA2 -E "$pattern" "$@" | grep -c '^--$') + 1))
+}
+row=$(places 'load_hyp_links|HYP_SMEAR|milcgpu_plugin_hyp_smear(,|\()' $glue/*/routines.def $glue/api/plugin.h $glue/quda_compat/*.cpp)
+function=$(places '^int milcgpu_plugin_hyp_smear' $glue/*/*.cpp)
+wrapper=$(places '__wrap_load_hyp_links\(' $glue/use_gpu/*.c)
+echo "an offloaded routine: $((row + function + wrapper)) places, $(find tests/milc_host/hyp -name '*.[ch]' | wc -l) files of the stand-in MILC"
 
 operator=$(find gpu_kernels/laplace gpu_kernels/operators/laplace* $glue/solve/laplace* $glue/api/milcgpu_laplace.h -type f 2>/dev/null)
 # shellcheck disable=SC2086

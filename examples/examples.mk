@@ -96,9 +96,13 @@ layers:
 measures:
 	@sh docs/measures.sh
 
-# The test compares the page, and leaves the right one if they differ.
+# The test compares the page, and leaves the right one if they differ. Make compiles the file of this test alone, and
+# prints its output only if it fails for another reason.
 reference:
-	@rm -f build/headers.md; $(MAKE) --no-print-directory check-calls; if [ -f build/headers.md ]; then mv build/headers.md docs/headers.md && echo 'docs/headers.md: written'; fi
+	@rm -f build/headers.md; mkdir -p build; $(MAKE) --no-print-directory check >build/reference.log 2>&1 \
+	  TESTS='"calls over ranks: an argument or member that differs on one of them is refused on all by its name"'; status=$$?; \
+	if [ -f build/headers.md ]; then mv build/headers.md docs/headers.md && echo 'docs/headers.md: written'; \
+	elif [ $$status = 0 ]; then echo 'docs/headers.md: nothing to change'; else cat build/reference.log; exit 1; fi
 
 list-kernels: $(O)/list_kernels
 	@$(O)/list_kernels

@@ -278,8 +278,7 @@ std::vector<Bytes> eigenvectors() {
     std::vector<Bytes> files;
     for (const Context &context : contexts())
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
-            milcgpu_eigen_spec spec;
-            milcgpu_eigen_defaults(&spec, sizeof spec);
+            auto spec = filled(milcgpu_eigen_defaults);
             spec.parity = parity, spec.count = parity == MILCGPU_EVEN ? 1 : 4, spec.tolerance = 0.1;
             spec.precision = MILCGPU_SINGLE;
             milcgpu_eigenvectors *made = nullptr;

@@ -5,24 +5,6 @@
 
 namespace tests {
 
-struct Said {
-    int status;
-    std::string output; // both streams
-    bool says(const std::string &text) const { return output.find(text) != std::string::npos; }
-};
-
-inline Said shell(const std::string &command) {
-    Said result{-1, ""};
-    // Of the make that runs the tests, nothing is for the command's.
-    FILE *pipe = popen(("unset MAKEFLAGS MFLAGS MAKELEVEL; { " + command + "; } 2>&1").c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
-        result.output += line;
-    const int status = pclose(pipe);
-    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return result;
-}
-
 // build/<variant>, where this program and the libraries are.
 inline std::filesystem::path build_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
 inline std::filesystem::path source_tree() { return build_folder() / "../.."; }
@@ -41,7 +23,7 @@ inline std::string python_with(const std::string &modules) {
 }
 
 // As `make install` does it, without the programs. settings: NAME=VALUE, of the environment.
-inline Said install(const std::filesystem::path &prefix, const std::string &version, const std::string &settings = "") {
+inline Run install(const std::filesystem::path &prefix, const std::string &version, const std::string &settings = "") {
     return shell("cd " + source_tree().string() + " && env PREFIX=" + prefix.string() +
                  " LIBDIR=" + (prefix / "lib").string() + " " + settings + " sh milc_glue/install/install.sh " +
                  build_folder().string() + " " + version);

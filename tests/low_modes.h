@@ -3,7 +3,7 @@
 #include "gpu_kernels/solver/cg.h"
 #include "gpu_kernels/solver/lanczos.h"
 #include "milc_glue/links/links_handle.h"
-#include "tests/eigen_support.h"
+#include "tests/handles.h"
 #include "tests/quenched.h"
 #include "tests/support.h"
 
@@ -22,8 +22,7 @@ struct Modes {
     void make(double eps, const milcgpu_field *fat = nullptr, const milcgpu_field *lng = nullptr) {
         auto gauge = reference::links_to_milc<double>(session.lattice, u);
         const milcgpu_field from = session.field(gauge);
-        milcgpu_fatlink_spec spec;
-        milcgpu_hisq_defaults(&spec, sizeof spec);
+        auto spec = filled(milcgpu_hisq_defaults);
         const milcgpu_fatlink_set set{eps, fat, lng, &session.links};
         CAPTURE(milcgpu_last_error());
         REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
@@ -63,8 +62,7 @@ struct Modes {
 };
 
 inline milcgpu_eigen_spec eigen_spec(int count) {
-    milcgpu_eigen_spec spec;
-    milcgpu_eigen_defaults(&spec, sizeof spec);
+    auto spec = filled(milcgpu_eigen_defaults);
     spec.count = count;
     return spec;
 }

@@ -5,7 +5,7 @@
 
 #define CATCH_CONFIG_RUNNER
 #include "gpu_kernels/machine/backend/host_threads.h"
-#include "tests/catch.h"
+#include "tests/run_support.h"
 
 #include <cstdio>
 #include <map>
@@ -116,6 +116,11 @@ class CountListener : public ListenerBase {
     AssertionEndedResult assertionEnded(Catch::AssertionStats const &stats) override {
         if (stats.assertionResult.getResultType() == Catch::ResultWas::FatalErrorCondition)
             counts.crashed = true;
+        if (!stats.assertionResult.isOk())
+            for (std::string &run : tests::last_runs)
+                if (const std::string text = std::exchange(run, ""); !text.empty())
+                    std::printf("before the check at %s:%d: %s\n", stats.assertionResult.getSourceInfo().file,
+                                static_cast<int>(stats.assertionResult.getSourceInfo().line), text.c_str());
         return AssertionEndedResult();
     }
 
@@ -125,6 +130,8 @@ class CountListener : public ListenerBase {
             ++counts.lacking[what_lacks(test_skipped)];
         }
         test_skipped.clear();
+        for (std::string &run : tests::last_runs)
+            run.clear();
 #if defined(MILCGPU_CHECK)
         if (!begun.empty() && stats.totals.testCases.failed == 0) {
             std::printf("%s: what CHECK( %s ) of line %d threw was caught\n", stats.testInfo.name.c_str(),

@@ -6,19 +6,23 @@
 
 namespace tests {
 
-Run run(const std::string &settings, const std::string &launcher, const std::string &program) {
-    const std::string command = std::string("timeout -k 5 100 env ") + run_environment + " " + settings + " " +
-                                launcher + " " + program + " 2>&1 </dev/null";
+Run shell(const std::string &command) {
     Run result;
     const auto begin = std::chrono::steady_clock::now();
-    FILE *pipe = popen(command.c_str(), "r");
+    FILE *pipe = popen(("unset MAKEFLAGS MFLAGS MAKELEVEL; { " + command + "; } 2>&1").c_str(), "r");
     REQUIRE(pipe != nullptr);
     for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
         result.output += line;
     const int status = pclose(pipe);
     result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    note_run(command, result);
     return result;
+}
+
+Run run(const std::string &settings, const std::string &launcher, const std::string &program) {
+    return shell(std::string("timeout -k 5 100 env ") + run_environment + " " + settings + " " + launcher + " " +
+                 program + " </dev/null");
 }
 
 void check_pictures(const std::string &table, const std::vector<std::string> &pictures) {

@@ -1,11 +1,9 @@
 // Programs that tests start, alone or on ranks of a real MPI, and what they said.
 #pragma once
 #include "tests/catch.h"
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <sys/wait.h>
+#include <utility>
 #include <vector>
 
 namespace tests {
@@ -23,8 +21,25 @@ struct Run {
     int status = -1;
     std::string output; // both streams
     double seconds = 0;
+    bool says(const std::string &text) const { return output.find(text) != std::string::npos; }
     int count(const std::string &text) const;
 };
+
+// The commands that a test ran last, with their output: if a check fails, main.cpp prints them, so that no test has to.
+// Pass a run that is used again to note_run.
+inline std::string last_runs[2];
+inline void note_run(const std::string &command, const Run &run) {
+    last_runs[0] = std::exchange(last_runs[1], command + "\n" + run.output);
+}
+
+// A shell command, without the settings of the make that runs the tests.
+Run shell(const std::string &command);
+
+// The run, which must have succeeded.
+inline Run succeeded(Run run) {
+    REQUIRE(run.status == 0);
+    return run;
+}
 
 // As root and with more ranks than cores, as in CI; ranks that wait leave the cores to others, since other tests run,
 // too. What one MPI does not know it does not read.

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 
 namespace tests {
 
@@ -6,6 +7,18 @@ namespace tests {
 template <class T> T sized() {
     T made{};
     made.struct_size = sizeof made;
+    return made;
+}
+
+// A struct as its function milcgpu_..._defaults fills it.
+template <class T> T filled(void (*defaults)(T *, size_t)) {
+    T made;
+    defaults(&made, sizeof made);
+    return made;
+}
+template <class T> T filled(void (*defaults)(double, T *, size_t), double number) {
+    T made;
+    defaults(number, &made, sizeof made);
     return made;
 }
 

@@ -69,6 +69,14 @@ milcgpu_solve_spec solve_spec(double mass, double tolerance, int precise, int sl
     return spec;
 }
 
+Context::Context(const milcgpu_layout &layout, milcgpu::Backend backend) {
+    auto options = sized<milcgpu_options>();
+    options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+    options.verbosity = 0;
+    CAPTURE(milcgpu_last_error());
+    REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+}
+
 template <class Real>
 Session<Real>::Session(const reference::Lattice &on, milcgpu::Backend backend, int block, int verbosity) : lattice(on) {
     const milcgpu_layout layout = layout_of(on);

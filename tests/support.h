@@ -107,6 +107,15 @@ double parity_difference(const reference::Lattice &lattice, const reference::Fer
 // One rank.
 milcgpu_layout layout_of(const reference::Lattice &lattice, const int *site_map = nullptr);
 
+// A context on a layout.
+struct Context {
+    milcgpu_context *context = nullptr;
+    Context(const milcgpu_layout &layout, milcgpu::Backend backend);
+    Context(const Context &) = delete;
+    ~Context() { milcgpu_context_destroy(context); }
+    operator milcgpu_context *() const { return context; }
+};
+
 // A context of the C interface that cleans up after itself; links and fields as MILC would hold them, in Real.
 template <class Real> struct Session {
     reference::Lattice lattice;
@@ -117,6 +126,11 @@ template <class Real> struct Session {
     static constexpr int precision = sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE;
 
     explicit Session(const reference::Lattice &on, milcgpu::Backend backend, int block = 0, int verbosity = 1);
+    Session(const reference::Lattice &on, milcgpu::Backend backend, const AsqtadLinks &loaded, int block = 0,
+            int verbosity = 1)
+        : Session(on, backend, block, verbosity) {
+        REQUIRE(load(loaded.fat, loaded.lng) == MILCGPU_OK);
+    }
     Session(const Session &) = delete;
     ~Session();
     milcgpu_status load(const reference::Gauge &fat_links, const reference::Gauge &long_links);

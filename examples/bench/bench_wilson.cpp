@@ -107,7 +107,7 @@ class Wilson : Operators {
         const char *kind = clover ? "clover" : "Wilson";
         bench_.table.row({kind, format("%d %s %s", reals, name(end.form), name(end.epilogue)), name(p), sources,
                           sources > 1 ? "" // blocks by their number
-                                      : format("gpu_kernels/wilson/wilson_stencil.h: block %d", kernel.one.block)},
+                                      : format("gpu_kernels/wilson/wilson_stencil.h: block %d", kernel.shape.block)},
                          {t, double(sources * wilson_flops(end, clover, sites)),
                           double(wilson_bytes(p, p, reals, end, clover, sites, sources))},
                          apart(wilson_down(out[sources - 1]), wanted), times_measured * measured[index(p)]);

@@ -1,7 +1,5 @@
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/halo/halo.h"
-#include <algorithm>
-#include <iterator>
 
 namespace milcgpu {
 
@@ -9,60 +7,23 @@ namespace milcgpu {
 template <class Where> void double_rows(std::vector<LaplaceKernel> &);
 template <class Where> void single_rows(std::vector<LaplaceKernel> &);
 template <class Where> void half_rows(std::vector<LaplaceKernel> &);
-template <class Where> void add_all(std::vector<LaplaceKernel> &table) {
-    double_rows<Where>(table);
-    single_rows<Where>(table);
-    half_rows<Where>(table);
-}
 
 const std::vector<LaplaceKernel> &laplace_table() {
-    static const std::vector<LaplaceKernel> table = [] {
-        std::vector<LaplaceKernel> rows, cut;
-        add_all<OnThisBackend>(rows);
-#if defined(MILCGPU_WITH_CUDA)
-        add_all<CutLattice>(cut);
-#else
-        std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),
-                     [](const LaplaceKernel &row) { return row.most_sources == 1; });
-#endif
-        size_t one_source = 0;
-        for (LaplaceKernel &row : rows)
-            if (row.most_sources == 1)
-                row.cut = cut[one_source++].whole;
-        return rows;
-    }();
+    static const auto table = table_of<LaplaceKernel>([](auto rows, std::vector<LaplaceKernel> &to) {
+        using Where = typename decltype(rows)::Where;
+        double_rows<Where>(to), single_rows<Where>(to), half_rows<Where>(to);
+    });
     return table;
 }
 
 const LaplaceKernel &find_laplace(Precision precision, int reals, int directions, Epilogue epilogue, int sources) {
-    std::string built;
-    for (const LaplaceKernel &row : laplace_table()) {
-        const bool serves =
-            row.epilogue == epilogue && sources <= row.most_sources && (row.most_sources == 1) == (sources == 1);
-        if (serves && row.precision == precision && row.reals == reals && row.directions == directions)
-            return row;
-        if (serves)
-            built += format(" %s/%d/%d", name(row.precision), row.reals, row.directions);
-    }
-    throw Error(Status::not_built,
-                format("no Laplace kernel for %s precision, %d reals a link, %d directions, epilogue "
-                       "%s, %d source%s; built (precision/reals/directions):%s",
-                       name(precision), reals, directions, name(epilogue), sources, sources == 1 ? "" : "s",
-                       built.empty() ? " none" : built.c_str()));
+    return find_kernel(laplace_table(), "Laplace", {precision, precision, reals, epilogue, sources, directions});
 }
 
-void check_call(const LaplaceCall &call, Epilogue epilogue) {
-    const auto fits = [&](const SpinorBlock &block) {
-        return block.precision == call.in.precision && block.stride == call.in.stride &&
-               block.sources == call.in.sources && (block.sources == 1 || block.source_bytes == call.in.source_bytes);
-    };
-    const bool several = call.in.sources > 1;
-    if (!fits(call.out) || (epilogue != Epilogue::plain && !fits(call.x)) ||
-        ((epilogue == Epilogue::residual || epilogue == Epilogue::step) && !fits(call.z)) ||
-        (epilogue == Epilogue::step && (!fits(call.s) || call.cg == nullptr)) || (several && call.sum != nullptr) ||
-        (several && call.cg != nullptr && epilogue != Epilogue::plain && epilogue != Epilogue::step) ||
-        call.links->precision() != call.in.precision || call.links->stride() != call.in.stride ||
-        call.links->directions() < call.directions || call.in.data == call.out.data || call.checksums != nullptr ||
+namespace {
+void check(const LaplaceCall &call, Epilogue epilogue) {
+    if (!fields_fit(call, epilogue) || call.checksums != nullptr || call.links->precision() != call.in.precision ||
+        call.links->stride() != call.in.stride || call.links->directions() < call.directions ||
         (call.lattice.is_cut() && call.halo == nullptr))
         throw Error(Status::bad_argument, "laplace: needs vectors and links of one precision and one lattice, equal "
                                           "numbers of sources, in and out that differ, scalars for a step and for sums "
@@ -74,19 +35,21 @@ void check_call(const LaplaceCall &call, Epilogue epilogue) {
                                "not lead from even to odd sites",
                                "XYZT"[mu], call.lattice.extent[mu]));
 }
+} // namespace
 
 void laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
-    const LaplaceKernel &row =
-        find_laplace(call.in.precision, call.links->reals(), call.directions, epilogue, call.in.sources);
-    check_call(call, epilogue);
+    const auto row = [&](int sources) -> const LaplaceKernel & {
+        return find_laplace(call.in.precision, call.links->reals(), call.directions, epilogue, sources);
+    };
+    const LaplaceKernel &of_all = row(call.in.sources);
+    check(call, epilogue);
     if (!call.lattice.is_cut())
-        return row.launch(device, call, epilogue);
+        return of_all.launch(device, call, epilogue);
     call.halo->exchange(call.in, 1 - call.parity, 1, call.directions);
-    const LaplaceKernel &of_one = find_laplace(call.in.precision, call.links->reals(), call.directions, epilogue);
     for (int k = 0; k < call.in.sources; ++k) {
         LaplaceCall one = call;
         one.keep_source(k);
-        of_one.launch(device, one, epilogue);
+        row(1).launch(device, one, epilogue);
     }
 }
 

@@ -13,51 +13,28 @@
 // directions p (8 reals + 12), 3 directions p (6 reals + 12): 1248 and 960 in double with 18 reals, 432 and 336 in
 // single with 12.
 #pragma once
-#include "gpu_kernels/algebra/epilogue.h"
-#include "gpu_kernels/fields/link_field.h"
-#include <string>
-#include <vector>
+#include "gpu_kernels/stencil/kernel_table.h"
 
 namespace milcgpu {
 
 class Halo;
 
-struct LaplaceCall : HalfCall {
-    CutLattice lattice;     // extents along the directions even, if it is not cut
+struct LaplaceCall : StencilCall { // extents of the lattice along the directions even, if it is not cut
     Halo *halo;             // if it is cut: laplace() fills the ghosts of `in`; those of links must be there (halo.h)
-    int parity;             // of out: 0 even, 1 odd
     int directions;         // 3 or 4
     const LinkField *links; // precision of the vectors
     double kappa;
-    // The previous launch on the device does not write the links: then some are loaded before it has ended.
-    bool links_at_rest = false;
 };
-
-struct LaplaceKernel {
-    Precision precision; // of vectors and links
-    int reals, directions;
-    Epilogue epilogue;
-    int most_sources;                                       // 1, or up to so many at once
-    void (*whole)(Device &, const LaplaceCall &, Epilogue); // launches it on a whole lattice
-    LaunchShape shape;
-    void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on a cut one; nullptr: not built
-    // On the host, one of them serves all lattices, because compilers may round two instances of the same source
-    // differently.
-    void launch(Device &device, const LaplaceCall &call, Epilogue end) const {
-        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !queue_of(device).on_gpu());
-        (as_cut ? cut : whole)(device, call, end);
-    }
-};
+using LaplaceKernel = StencilKernel<LaplaceCall>;
 
 // All combinations that are built.
 const std::vector<LaplaceKernel> &laplace_table();
 // Throws Error(not_built) with a list of what is built. Every epilogue and number of sources is built.
 const LaplaceKernel &find_laplace(Precision, int reals, int directions, Epilogue, int sources = 1);
-// Throws Error(bad_argument) if the fields of a call do not fit each other or the lattice.
-void check_call(const LaplaceCall &, Epilogue);
 // Finds the kernel by the fields of the call, checks and launches it. If the lattice is cut, all ranks call together,
 // and first send, in each of the call's directions that is cut, both outermost layers of `in`: spinor_bytes(precision)
-// a site and source. Several sources then take one launch each, which keeps the library small.
+// a site and source. Several sources then take one launch each, which keeps the library small. Throws
+// Error(bad_argument) if the fields of the call do not fit each other or the lattice.
 void laplace(Device &, const LaplaceCall &, Epilogue);
 
 // Compulsory traffic and work of a launch on one parity.

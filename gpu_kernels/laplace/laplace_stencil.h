@@ -5,10 +5,9 @@
 // all loads of a site can be in flight together. While the previous launch ends, a thread finds its neighbours and
 // loads the links of x.
 #pragma once
-#include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/laplace/laplace.h"
-#include "gpu_kernels/stencil/sources.h"
+#include "gpu_kernels/stencil/launches.h"
 
 namespace milcgpu {
 
@@ -17,7 +16,10 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
     static constexpr Precision precision = Spinor::precision;
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
-    using Part = Vec; // over all directions or some
+    using Format = Spinor;
+    using Part = Vec;                                                             // over all directions or some
+    static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
+    static constexpr int reach = 1;
 
     Where lattice;
     int parity;
@@ -28,6 +30,17 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
     size_t link_block;             // bytes from one mu to the next
     Real scale;                    // kappa times the links' scale
 
+    void fill(const Device &, const LaplaceCall &call) {
+        const LinkField &of = *call.links;
+        lattice = call.lattice;
+        parity = call.parity;
+        stride = call.in.stride, link_stride = of.stride();
+        in = call.in.data;
+        for (const int other : {0, 1})
+            links[other] = of.block((call.parity + other) % 2, 0);
+        link_block = of.block_bytes();
+        scale = static_cast<Real>(call.kappa * of.scale);
+    }
     MILCGPU_HD Vec scaled(const Part &part) const { return scale * part; }
 
     using Raw = RawLink<precision, reals>;
@@ -92,36 +105,30 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
         made.links = {load_raw(0, 0, i), load_raw(1, 0, made.backward[0])};
         return made;
     }
-};
-
-// Cut lattices do not prepare: there the previous launch sends ghosts, and registers are short.
-template <class Where, class Spinor, int reals, int directions, class End, Reuse of_links>
-struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
-                        Preparing<typename LaplaceHops<Where, Spinor, reals, directions, of_links>::Start,
-                                  std::is_same<Where, Lattice>::value> {
-    using Base = LaplaceHops<Where, Spinor, reals, directions, of_links>;
-    using typename Base::LinkOf;
-    using typename Base::Part;
-    using typename Base::Start;
-    using typename Base::Vec;
-    static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
-    End end;
-
-    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i, this->in)); }
-    MILCGPU_HD Sums<End::sums> operator()(int i, const Start &prepared) const {
-        const unsigned char *const from[1] = {this->in};
+    MILCGPU_HD Part all(int i, const Start &prepared) const {
+        const unsigned char *const from[1] = {in};
         Vec sum[1] = {};
         MILCGPU_UNROLL
         for (int mu = 0; mu < directions; ++mu) {
             const int backward = prepared.backward[mu];
-            this->add_terms(sum, from, prepared.forward[mu], backward,
-                            LinkOf(mu == 0 ? prepared.links.ahead : this->load_raw(0, mu, i)),
-                            [&] { return LinkOf(mu == 0 ? prepared.links.behind : this->load_raw(1, mu, backward)); });
+            add_terms(sum, from, prepared.forward[mu], backward,
+                      LinkOf(mu == 0 ? prepared.links.ahead : load_raw(0, mu, i)),
+                      [&] { return LinkOf(mu == 0 ? prepared.links.behind : load_raw(1, mu, backward)); });
         }
-        return complete(i, sum[0]);
+        return sum[0];
     }
-    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
-        StoredSpinor<Spinor> made;
+};
+
+// Cut lattices do not prepare: there the previous launch sends ghosts, and registers are short.
+template <class Hops, class Where, class End>
+struct LaplaceStencil : Hops, Preparing<typename Hops::Start, std::is_same<Where, Lattice>::value> {
+    End end;
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i, this->in)); }
+    MILCGPU_HD Sums<End::sums> operator()(int i, const typename Hops::Start &prepared) const {
+        return complete(i, this->all(i, prepared));
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, const typename Hops::Part &part) const {
+        StoredSpinor<typename Hops::Format> made;
         return end(this->stride, i, this->scaled(part), made);
     }
 };
@@ -131,7 +138,6 @@ template <class Spinor, int reals, int directions>
 struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
     using Base = LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>;
     using typename Base::Vec;
-    static constexpr int reach = 1;
     size_t source_bytes;
 
     // sum[r] belongs to source own.k(r). at_once: directions whose loads may be in flight together.
@@ -154,106 +160,44 @@ struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reus
     }
 };
 
-template <class Hops> void fill_hops(Hops &hops, const LaplaceCall &call) {
-    const LinkField &links = *call.links;
-    hops.lattice = call.lattice;
-    hops.parity = call.parity;
-    hops.stride = call.in.stride;
-    hops.link_stride = links.stride();
-    hops.in = call.in.data;
-    for (const int other : {0, 1})
-        hops.links[other] = links.block((call.parity + other) % 2, 0);
-    hops.link_block = links.block_bytes();
-    hops.scale = static_cast<typename Hops::Real>(call.kappa * links.scale);
-}
+// For launches.h. Several sources share Lattice on both backends.
+template <class Where_, class Spinor_, int reals, int directions> struct OfLaplace {
+    using Call = LaplaceCall;
+    using Where = Where_;
+    using Spinor = Spinor_;
+    static constexpr const char *name = "launch laplace", *name_of_several = "launch laplace on several sources",
+                                *name_without_sums = "launch laplace on several sources, no sums";
+    template <Reuse of_links> using Hops = LaplaceHops<Where, Spinor, reals, directions, of_links>;
+    template <class End> using OneSource = LaplaceStencil<Hops<Reuse::stream>, Where, End>;
+    template <class End> using EachSource = LaplaceStencil<Hops<Reuse::keep>, Where, End>;
+    using Together = LaplaceSourcesHops<Spinor, reals, directions>;
+};
 
-// min_blocks, block: see launch_sum.
-template <class Where, class Spinor, int reals, int directions, int min_blocks, int block>
-void launch_laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
-    const auto start = [&](auto end, const auto &finish, const auto &pending) {
-        LaplaceStencil<Where, Spinor, reals, directions, decltype(end), Reuse::stream> body{};
-        fill_hops(body, call);
-        body.end = end;
-        const SumLaunch how{"launch laplace", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer,
-                            call.links_at_rest || !prepares<decltype(body)>::value};
-        launch_sum<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how,
-                                                    pending);
-    };
-    with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
-}
-
-template <class Spinor, int reals, int directions, int min_blocks, class Shape>
-void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue epilogue) {
-    const int sites = call.lattice.sites(call.parity);
-    if (call.cg == nullptr) {
-        TogetherStencil<Spinor, LaplaceSourcesHops<Spinor, reals, directions>, Shape> body{};
-        fill_hops(body, call);
-        start_together(device, call, epilogue, sites, {}, body, "launch laplace on several sources, no sums");
-    } else {
-        with_ending_of_sources<Spinor, Lattice>(call, epilogue, [&](const auto &end, const auto &finish) {
-            SourcesStencil<LaplaceStencil<Lattice, Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>>
-                body{};
-            fill_hops(body.first, call);
-            body.first.end = end;
-            start_sources<min_blocks>(device, call, sites, body, finish, "launch laplace on several sources");
-        });
-    }
-}
-
-// The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues, for one source or for several.
-template <class Add> void for_laplace_rows(const Add &add) {
-    const auto add_reals = [&](auto reals) {
-        for (const EpilogueTraits &end : epilogues) {
-            add(reals, std::integral_constant<int, 3>(), end.epilogue);
-            add(reals, std::integral_constant<int, 4>(), end.epilogue);
-        }
-    };
-    add_reals(std::integral_constant<int, 18>());
-    add_reals(std::integral_constant<int, 12>());
-    add_reals(std::integral_constant<int, 8>());
-}
-template <class Where, class Spinor, int min_blocks, int block>
+// The rows of one precision: 3 reconstructions, 3 and 4 directions. min_blocks, block: for one source.
+// min_blocks_of_cg, Shape: for several, of conjugate gradients and without sums.
+template <class Where, class Spinor, int min_blocks, int block, int min_blocks_of_cg, class Shape>
 void add_laplace_rows(std::vector<LaplaceKernel> &table) {
-    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
-        table.push_back({Spinor::precision,
-                         reals,
-                         directions,
-                         end,
-                         1,
-                         launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
-                         {block, min_blocks, 1}});
-    });
-}
-// min_blocks: for rows of conjugate gradient.
-template <class Spinor, int min_blocks, class Shape>
-void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table) {
-    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
-        table.push_back({Spinor::precision,
-                         reals,
-                         directions,
-                         end,
-                         max_shifts,
-                         launch_laplace_of_sources<Spinor, reals, directions, min_blocks, Shape>,
-                         {tile_sites, Shape::blocks(Shape::together), Shape::together}});
+    for_each_of<18, 12, 8>([&](auto reals) {
+        for_each_of<3, 4>([&](auto directions) {
+            constexpr Precision p = Spinor::precision;
+            const KernelKey key{p, p, reals, Epilogue::plain, 1, directions};
+            add_rows_of_one<OfLaplace<Where, Spinor, reals, directions>, min_blocks, block>(table, key);
+            if constexpr (std::is_same<Where, OnThisBackend>::value)
+                add_rows_of_several<OfLaplace<Lattice, Spinor, reals, directions>, min_blocks_of_cg, Shape>(table, key);
+        });
     });
 }
 
 // In double 2 blocks of 256 threads an SM leave 128 registers to a thread, in single and half 4 leave 64. In half links
 // are 16-bit fixed point, vectors as in fields/spinor_storage.h, arithmetic in single.
 template <class Where> void double_rows(std::vector<LaplaceKernel> &table) {
-    add_laplace_rows<Where, SpinorDouble, 2, 64>(table);
-    if constexpr (std::is_same<Where, OnThisBackend>::value)
-        add_laplace_rows_of_sources<SpinorDouble, 1, SourcesShape<4, 4, 1>>(table);
+    add_laplace_rows<Where, SpinorDouble, 2, 64, 1, SourcesShape<4, 4, 1>>(table);
 }
 template <class Where> void single_rows(std::vector<LaplaceKernel> &table) {
-    add_laplace_rows<Where, SpinorSingle, 4, 128>(table);
-    if constexpr (std::is_same<Where, OnThisBackend>::value)
-        add_laplace_rows_of_sources<SpinorSingle, 3, SourcesShape<4, 6, 4>>(table);
+    add_laplace_rows<Where, SpinorSingle, 4, 128, 3, SourcesShape<4, 6, 4>>(table);
 }
 template <class Where> void half_rows(std::vector<LaplaceKernel> &table) {
-    add_laplace_rows<Where, SpinorHalf, 4, 256>(table);
-    if constexpr (std::is_same<Where, OnThisBackend>::value)
-        add_laplace_rows_of_sources<SpinorHalf, 3, SourcesShape<4, 6, 1>>(table);
+    add_laplace_rows<Where, SpinorHalf, 4, 256, 3, SourcesShape<4, 6, 1>>(table);
 }
 
 } // namespace milcgpu

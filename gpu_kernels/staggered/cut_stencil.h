@@ -18,6 +18,10 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
     static constexpr int bytes = StoredSpinor<Spinor>::bytes, word = Spinor::word_bytes;
     PeerLaunch exchange;
 
+    void fill(const Device &device, const DslashCall &call) {
+        Base::fill(device, call);
+        exchange = call.exchange;
+    }
     struct OfPeers : cuda::Ghosts<bytes, word> {
         int first; // index of a ghost, if peers store it
         __device__ __forceinline__ explicit OfPeers(const CutStencil &s)

@@ -9,47 +9,24 @@
 // Flops a site: 1146 for D (16 matrix-vector products of 66, 15 sums of 6), plus those of the epilogue. Compulsory
 // bytes a site: each link once, each spinor once: see dslash_bytes().
 #pragma once
-#include "gpu_kernels/algebra/epilogue.h"
-#include "gpu_kernels/fields/link_field.h"
-#include "gpu_kernels/machine/backend/launch_types.h"
-#include <string>
-#include <vector>
+#include "gpu_kernels/stencil/kernel_table.h"
 
 namespace milcgpu {
 
-struct DslashCall : HalfCall {
-    CutLattice lattice; // if it is cut, the ghosts of `in` and those of the links behind must have arrived (halo.h)
-    int parity;         // of out: 0 even, 1 odd
+// If the lattice is cut, the ghosts of `in` and those of the links behind must have arrived (halo.h).
+struct DslashCall : StencilCall {
     const LinkField *fat, *lng; // same precision
     PeerLaunch exchange{};      // from Halo::before_dslash, if the lattice is cut
-    Tiles tiles{};              // not all tiles: only on a GPU, with several sources without sums (Halo::tiles)
 };
-
-struct DslashKernel {
-    Precision spinor, link;
-    int reals; // of a long link
-    Epilogue epilogue;
-    int most_sources; // 1, or up to so many at once
-    bool checks;      // computes the checksums of the links it reads (HalfCall::checksums)
-    void (*whole)(Device &, const DslashCall &, Epilogue); // launches it on a whole lattice
-    LaunchShape shape;
-    void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // and on a cut one; nullptr: not built
-    // On the host, one of them serves all lattices, because compilers may round two instances of the same source
-    // differently.
-    void launch(Device &device, const DslashCall &call, Epilogue end) const {
-        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !queue_of(device).on_gpu());
-        (as_cut ? cut : whole)(device, call, end);
-    }
-};
+using DslashKernel = StencilKernel<DslashCall>;
 
 // All combinations that are built.
 const std::vector<DslashKernel> &dslash_table();
-// The row for so many sources; nullptr: not built.
-const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources);
-// As above, but throws Error(not_built) with a list of what is built.
+// The row for so many sources, or the one that computes checksums; nullptr: not built.
+const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources,
+                                    bool checks = false);
+// Throws Error(not_built) with a list of what is built.
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources = 1);
-// The row that computes checksums; nullptr: not built.
-const DslashKernel *find_checked_dslash(Precision spinor, Precision link, int reals, Epilogue);
 // Throws Error(bad_argument) if the fields of a call do not fit each other.
 void check_call(const DslashCall &, Epilogue);
 // Finds the kernel by the fields of the call, checks and launches it.

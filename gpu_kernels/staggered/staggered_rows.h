@@ -45,31 +45,48 @@ template <class Spinor, Precision link> constexpr int blocks_an_sm() {
 // One source, with vectors and links of one precision.
 template <class Where, class Spinor> void add_own_rows(std::vector<DslashKernel> &table) {
     constexpr Precision link = Spinor::precision;
-    for_all_reals([&](auto reals) { add_rows<Where, Spinor, link, reals, blocks_an_sm<Spinor, link>()>(table); });
+    for_each_of<18, 13, 12, 9, 8>([&](auto reals) {
+        using Of = OfStaggered<Where, Spinor, link, reals>;
+        add_rows_of_one<Of, blocks_an_sm<Spinor, link>(), one_source_block>(table, Of::key);
+    });
 }
 template <class Where> void double_rows(std::vector<DslashKernel> &table) { add_own_rows<Where, SpinorDouble>(table); }
 template <class Where> void single_rows(std::vector<DslashKernel> &table) { add_own_rows<Where, SpinorSingle>(table); }
 template <class Where> void half_rows(std::vector<DslashKernel> &table) { add_own_rows<Where, SpinorHalf>(table); }
 
 // Several sources, with vectors and links of one precision.
+template <class Where, class Spinor, int min_blocks, class Shape>
+void add_sources_rows(std::vector<DslashKernel> &table) {
+    for_each_of<18, 13, 12, 9, 8>([&](auto reals) {
+        using Of = OfStaggered<Where, Spinor, Spinor::precision, reals>;
+        add_rows_of_several<Of, min_blocks, Shape>(table, Of::key);
+    });
+}
 template <class Where> void double_sources_rows(std::vector<DslashKernel> &table) {
-    add_sources_rows<Where, SpinorDouble, Precision::double_, 1, SourcesShape<4, 4, 1>>(table);
+    add_sources_rows<Where, SpinorDouble, 1, SourcesShape<4, 4, 1>>(table);
 }
 template <class Where> void single_sources_rows(std::vector<DslashKernel> &table) {
-    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SingleSources>(table);
+    add_sources_rows<Where, SpinorSingle, 3, SingleSources>(table);
 }
 template <class Where> void half_sources_rows(std::vector<DslashKernel> &table) {
-    add_sources_rows<Where, SpinorHalf, Precision::half, 3, HalfSources>(table);
+    add_sources_rows<Where, SpinorHalf, 3, HalfSources>(table);
 }
 
 // True residuals of links that the caller passed in single: vectors in double, links as passed. On whole lattices also
 // the residuals that compute the checksums of links as passed.
 template <class Where> void true_residual_rows(std::vector<DslashKernel> &table) {
-    constexpr Precision link = Precision::single;
-    add_rows<Where, SpinorDouble, link, 18, blocks_an_sm<SpinorDouble, link>()>(table);
+    using Of = OfStaggered<Where, SpinorDouble, Precision::single, 18>;
+    add_rows_of_one<Of, blocks_an_sm<SpinorDouble, Precision::single>(), one_source_block>(table, Of::key);
     if constexpr (std::is_same<Where, OnThisBackend>::value) {
-        add_checked_row<Where, Precision::double_, blocks_an_sm<SpinorDouble, Precision::double_>()>(table);
-        add_checked_row<Where, Precision::single, blocks_an_sm<SpinorDouble, Precision::single>()>(table);
+        constexpr int of_double = blocks_an_sm<SpinorDouble, Precision::double_>(),
+                      of_single = blocks_an_sm<SpinorDouble, Precision::single>();
+        const auto add = [&](Precision link, DslashKernel::Launch *launch, int min_blocks) {
+            table.push_back({{Precision::double_, link, 18, Epilogue::residual, 1, 4, true},
+                             launch,
+                             {one_source_block, min_blocks, 1}});
+        };
+        add(Precision::double_, launch_checked_stencil<Where, Precision::double_, of_double>, of_double);
+        add(Precision::single, launch_checked_stencil<Where, Precision::single, of_single>, of_single);
     }
 }
 

@@ -6,11 +6,6 @@ namespace milcgpu {
 template <class Where> void double_rows(std::vector<WilsonKernel> &);
 template <class Where> void single_rows(std::vector<WilsonKernel> &);
 template <class Where> void half_rows(std::vector<WilsonKernel> &);
-template <class Where> void add_all(std::vector<WilsonKernel> &table) {
-    double_rows<Where>(table);
-    single_rows<Where>(table);
-    half_rows<Where>(table);
-}
 WilsonSend *wilson_sender(Precision, int reals); // for a row that is built
 
 WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : halo(of) {
@@ -27,67 +22,42 @@ WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : hal
 }
 
 const std::vector<WilsonKernel> &wilson_table() {
-    static const std::vector<WilsonKernel> table = [] {
-        std::vector<WilsonKernel> rows, cut;
-        add_all<OnThisBackend>(rows);
-#if defined(MILCGPU_WITH_CUDA)
-        add_all<CutLattice>(cut);
-#else
-        cut = rows;
-#endif
-        for (size_t k = 0; k < rows.size(); ++k)
-            rows[k].cut = cut[k].whole, rows[k].send = wilson_sender(rows[k].precision, rows[k].reals);
-        return rows;
+    static const auto table = [] {
+        auto all = table_of<WilsonKernel>([](auto rows, std::vector<WilsonKernel> &to) {
+            using Where = typename decltype(rows)::Where;
+            double_rows<Where>(to), single_rows<Where>(to), half_rows<Where>(to);
+        });
+        for (WilsonKernel &row : all)
+            row.send = wilson_sender(row.spinor, row.reals);
+        return all;
     }();
     return table;
 }
 
-const WilsonKernel *look_for_wilson(Precision spinor, Precision link, int reals) {
-    for (const WilsonKernel &row : wilson_table())
-        if (row.precision == spinor && row.precision == link && row.reals == reals)
-            return &row;
-    return nullptr;
-}
-
 const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals) {
-    if (const WilsonKernel *row = look_for_wilson(spinor, link, reals))
-        return *row;
-    std::string built;
-    for (const WilsonKernel &row : wilson_table())
-        built += format(" %s/%s/%d", name(row.precision), name(row.precision), row.reals);
-    throw Error(Status::not_built,
-                format("no Wilson kernel for spinor %s, link %s, %d reals a link; built (spinor/link/reals):%s",
-                       name(spinor), name(link), reals, built.c_str()));
+    return find_kernel(wilson_table(), "Wilson", {spinor, link, reals});
 }
 
 namespace {
 
 void check_call(const WilsonCall &call, Epilogue epilogue) {
     const LinkField &links = *call.links;
-    const auto fits = [&](const SpinorBlock &block) {
-        return block && block.precision == call.in.precision && block.components == wilson_components &&
-               block.sources == call.in.sources && (block.sources == 1 || block.source_bytes == call.in.source_bytes) &&
-               block.stride == wilson_components * links.stride();
-    };
     const bool matrix = call.form == WilsonForm::matrix;
-    const bool needs_x = epilogue != Epilogue::plain, step = epilogue == Epilogue::step;
-    const bool fields_fit = fits(call.in) && fits(call.out) && (!matrix || fits(call.own)) &&
-                            (!needs_x || fits(call.x)) && (!(step || epilogue == Epilogue::residual) || fits(call.z)) &&
-                            (!step || fits(call.s)) && (call.dots == nullptr || !call.with || fits(call.with));
+    const auto fits = [&call](const SpinorBlock &field) { return is_like(field, call.in); };
+    const bool fit = fields_fit(call, epilogue) && call.in.components == wilson_components &&
+                     call.in.stride == wilson_components * links.stride() && (!matrix || fits(call.own)) &&
+                     (call.dots == nullptr || !call.with || fits(call.with));
     // The form hop has no sum and no epilogue.
     const bool ends = matrix || (epilogue == Epilogue::plain && call.sum == nullptr && call.defer == nullptr);
     const bool sums = (matrix || call.dots == nullptr) && (!matrix || call.pending == nullptr) &&
                       (call.dots == nullptr || (epilogue == Epilogue::plain && call.cg == nullptr)) &&
-                      (!step || call.cg != nullptr) && call.checksums == nullptr;
-    const bool plain_or_step = epilogue == Epilogue::plain || step;
+                      call.checksums == nullptr;
     const bool sources_fit =
-        call.in.sources == 1 || (call.sum == nullptr && call.dots == nullptr && call.defer == nullptr &&
-                                 call.pending == nullptr && (call.cg == nullptr || plain_or_step));
+        call.in.sources == 1 || (call.dots == nullptr && call.defer == nullptr && call.pending == nullptr);
     const bool clover_fits = call.clover == nullptr ||
                              (call.clover->precision() == call.in.precision && call.clover->stride() == links.stride());
-    if (!fields_fit || !clover_fits || !ends || !sums || !sources_fit || call.in.data == call.out.data ||
-        links.directions() != 4 || (call.lattice.is_cut() && call.halo == nullptr) ||
-        (call.sign != 1 && call.sign != -1))
+    if (!fit || !clover_fits || !ends || !sums || !sources_fit || links.directions() != 4 ||
+        (call.lattice.is_cut() && call.halo == nullptr) || (call.sign != 1 && call.sign != -1))
         throw Error(
             Status::bad_argument,
             "wilson: needs Wilson vectors in one precision on the lattice of the links, equal numbers of sources, in "

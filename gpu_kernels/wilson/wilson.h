@@ -27,11 +27,9 @@
 // vectors. Flops a site: 1320 for D, see wilson_flops(). Compulsory bytes: each link once, each spinor once, see
 // wilson_bytes().
 #pragma once
-#include "gpu_kernels/algebra/epilogue.h"
+#include "gpu_kernels/stencil/kernel_table.h"
 #include "gpu_kernels/wilson/clover_term.h"
 #include "gpu_kernels/wilson/half_spinor_halo.h"
-#include <string>
-#include <vector>
 
 namespace milcgpu {
 
@@ -40,10 +38,8 @@ constexpr int wilson_components = 4; // spins
 enum class WilsonForm { hop, matrix };
 constexpr const char *name(WilsonForm form) { return form == WilsonForm::hop ? "hop" : "matrix"; }
 
-struct WilsonCall : HalfCall {
-    CutLattice lattice; // if it is cut, that of `halo`
-    WilsonHalo *halo;   // nullptr: the lattice is whole
-    int parity;         // of out: 0 even, 1 odd
+struct WilsonCall : StencilCall { // the lattice, if it is cut, is that of `halo`
+    WilsonHalo *halo;             // nullptr: the lattice is whole
     const LinkField *links;
     WilsonForm form;
     int sign = 1;      // s
@@ -52,28 +48,20 @@ struct WilsonCall : HalfCall {
     const CloverField *clover = nullptr;
     SpinorBlock own{};       // matrix
     bool after_step = false; // hop: `pending` is the sum of a step; false: of plain before it
-    // The previous launch on the device does not write the links: then some are loaded before it has ended.
-    bool links_at_rest = false;
-    SpinorBlock with{};     // dot; empty: <with, out> is 0
-    double *dots = nullptr; // on the device, 3 sums: requests "dot", with Epilogue::plain
+    SpinorBlock with{};      // dot; empty: <with, out> is 0
+    double *dots = nullptr;  // on the device, 3 sums: requests "dot", with Epilogue::plain
 };
 
 using WilsonSend = void(const WilsonCall &);
-struct WilsonKernel {
-    Precision precision;                                   // of vectors and links
-    int reals;                                             // of a link
-    void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a whole lattice
-    void (*launch_several)(Device &, const WilsonCall &, Epilogue);
-    LaunchShape one, several; // WilsonShape in wilson_stencil.h
-    // On a cut lattice, one source: fills the ghosts that the call reads, and launches it.
-    WilsonSend *send = nullptr;
-    void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr;
-    // On the host, one of them serves all lattices, because compilers may round two instances of the same source
-    // differently.
+// Launches of one source with every form and epilogue; shape: WilsonShape in wilson_stencil.h.
+struct WilsonKernel : StencilKernel<WilsonCall> {
+    Launch *launch_several; // on whole lattices
+    LaunchShape several;
+    WilsonSend *send = nullptr; // on a cut lattice: fills the ghosts that the call reads
     void launch_one(Device &device, const WilsonCall &call, Epilogue end) const {
         if (call.halo != nullptr)
             send(call);
-        (call.halo != nullptr || !queue_of(device).on_gpu() ? cut : whole)(device, call, end);
+        launch(device, call, end);
     }
 };
 
@@ -90,9 +78,7 @@ constexpr WilsonEnd wilson_ends[] = {
 
 // All combinations that are built; each has all wilson_ends.
 const std::vector<WilsonKernel> &wilson_table();
-// nullptr: not built.
-const WilsonKernel *look_for_wilson(Precision spinor, Precision link, int reals);
-// As above, but throws Error(not_built) with a list of what is built.
+// Throws Error(not_built) with a list of what is built.
 const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals);
 // Finds the kernel by the fields of the call, checks and launches it. Throws Error(bad_argument) if the fields do not
 // fit each other.

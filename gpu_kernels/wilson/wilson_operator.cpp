@@ -37,11 +37,8 @@ std::vector<Region> WilsonMatrix::checked_regions() const {
 }
 
 WilsonCall WilsonMatrix::call_on(const HalfCall &half, int parity, int sign) const {
-    WilsonCall call{};
-    static_cast<HalfCall &>(call) = half;
-    call.lattice = halo_ != nullptr ? halo_->lattice : geometry().lattice();
+    auto call = milcgpu::call_on<WilsonCall>(half, halo_ != nullptr ? halo_->lattice : geometry().lattice(), parity);
     call.halo = halo_;
-    call.parity = parity;
     call.links = &links_;
     call.sign = sign;
     return call;

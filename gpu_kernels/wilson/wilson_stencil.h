@@ -503,15 +503,14 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
 
 // The rows of one precision. On cut lattices they have one source.
 template <class Where, class Spinor, int reals, class Shape> void add_wilson_row(std::vector<WilsonKernel> &table) {
-    table.push_back({Spinor::precision,
-                     reals,
-                     launch_wilson_one<Where, Spinor, reals, Shape>,
-                     nullptr,
-                     {Shape::block, Shape::min_blocks, 1},
-                     {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
-    WilsonKernel &row = table.back();
+    constexpr Precision p = Spinor::precision;
+    WilsonKernel row{
+        {{p, p, reals}, launch_wilson_one<Where, Spinor, reals, Shape>, {Shape::block, Shape::min_blocks, 1}},
+        nullptr,
+        {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}};
     if constexpr (std::is_same<Where, OnThisBackend>::value)
         row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
+    table.push_back(row);
 }
 
 // In double, and in single with 18 and 12 reals, two threads share a site: half as much work a thread leaves less of

@@ -29,11 +29,11 @@ extern "C" void milcgpu_kernels_list(void (*line)(void *user, const char *text),
                 for (const bool several : {false, true}) {
                     if (several && end.dot)
                         continue;
-                    const LaunchShape &shape = several ? row.several : row.one;
-                    line(user, format("%-8s %-8s %5d  %-6s %-9s %7s %7zu %7zu %6d %9d %14d  %s", name(row.precision),
-                                      name(row.precision), row.reals, name(end.form),
+                    const LaunchShape &shape = several ? row.several : row.shape;
+                    line(user, format("%-8s %-8s %5d  %-6s %-9s %7s %7zu %7zu %6d %9d %14d  %s", name(row.spinor),
+                                      name(row.link), row.reals, name(end.form),
                                       end.dot ? "dot" : name(end.epilogue), several ? "many" : "1",
-                                      wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
+                                      wilson_bytes(row.spinor, row.link, row.reals, end, false, 1),
                                       wilson_flops(end, false, 1), shape.block, shape.min_blocks, shape.sources,
                                       "gpu_kernels/wilson/wilson_stencil.h")
                                    .c_str());
@@ -42,9 +42,9 @@ extern "C" void milcgpu_kernels_list(void (*line)(void *user, const char *text),
                           "sources", "directions", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
                        .c_str());
         for (const LaplaceKernel &row : laplace_table())
-            line(user, format("%-17s %5d  %-9s %7d %10d %7zu %7zu %6d %9d %14d  %s", name(row.precision), row.reals,
+            line(user, format("%-17s %5d  %-9s %7d %10d %7zu %7zu %6d %9d %14d  %s", name(row.spinor), row.reals,
                               name(row.epilogue), row.most_sources, row.directions,
-                              laplace_bytes(row.precision, row.reals, row.directions, row.epilogue, 1),
+                              laplace_bytes(row.spinor, row.reals, row.directions, row.epilogue, 1),
                               laplace_flops(row.directions, row.epilogue, 1), row.shape.block, row.shape.min_blocks,
                               row.shape.sources, "gpu_kernels/laplace/laplace_stencil.h")
                            .c_str());

@@ -1,5 +1,5 @@
 // The tables of the structs of the C interface: a row for each member, in their order. The compiler counts them.
-// docs/reference.md has these tables; tests/interface/test_arguments.cpp compares them.
+// docs/headers.md has these tables; tests/interface/test_calls.cpp compares them.
 #pragma once
 #include "gpu_kernels/algebra/shifts.h"
 #include "gpu_kernels/gauge/forces/forces.h"

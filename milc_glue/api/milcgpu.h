@@ -238,7 +238,8 @@ milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const milcgpu_solve
 
 /* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source
  * and destination may be the same field. On failure destination is untouched. NAN_OR_INF: in source, with the place, or
- * in the result. This call does not compare the checksums of the links: the next solve does. */
+ * in the result. This call compares no checksums of the links: the next solve does. A bit that flips in the vectors on
+ * the device is not noticed. */
 milcgpu_status milcgpu_staggered_dslash(milcgpu_links *links, const milcgpu_storage *what, int parity,
                                         const milcgpu_field *source, const milcgpu_field *destination);
 

@@ -3,9 +3,10 @@
  * the environment, sets of links and when they are stale, the ladder of precisions after an error, the comparison of
  * CPU and GPU, the tables.
  *
- * Functions that do a routine's work return 1 if it is done, and 0 if MILC's own routine must do it; a line on stderr
- * has then said why. None of them ends the run. Fields and links are MILC's: MILC's site order and precision, links
- * su3_matrix[4 * sites], a vector field as milcgpu_field (its pitch is sizeof(site) for a member of `lattice`). */
+ * Functions that do a routine's work are in the routine's row (routines.def), or here if they serve several rows. They
+ * return 1 if it is done, and 0 if MILC's own routine must do it; a line on stderr has then said why. None of them ends
+ * the run. Fields and links are MILC's: MILC's site order and precision, links su3_matrix[4 * sites], a vector field as
+ * milcgpu_field (its pitch is sizeof(site) for a member of `lattice`). */
 #ifndef MILCGPU_PLUGIN_H
 #define MILCGPU_PLUGIN_H
 
@@ -20,51 +21,12 @@
 extern "C" {
 #endif
 
-/* MILC's routines that the plugin does: each is a row of its tables, with the name that they print. BOTH: also through
- * MILC's own GPU switches (quda_compat); LINKED: only by replacement at link time (use_gpu). */
-#define MILCGPU_ROUTINE_ROWS(ROW)                                                                                      \
-    ROW(KS_CONGRAD, "ks_congrad_parity", BOTH)                                                                         \
-    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity", BOTH)                                                             \
-    ROW(KS_CONGRAD_SITE, "ks_congrad_site", BOTH)                                                                      \
-    ROW(KS_MULTICG, "ks_multicg_offset_field", BOTH)                                                                   \
-    ROW(LOAD_FN_LINKS, "load_fn_links", BOTH)                                                                          \
-    ROW(LOAD_FATLINKS, "load_fatlinks", BOTH)                                                                          \
-    ROW(LOAD_LNGLINKS, "load_lnglinks", BOTH)                                                                          \
-    ROW(HISQ_LINKS, "create_hisq_links_milc", BOTH)                                                                    \
-    ROW(BACK_LINKS, "load_fn_backlinks", LINKED)                                                                       \
-    ROW(DSLASH, "dslash_fn_field", BOTH)                                                                               \
-    ROW(GATHER_LINKS, "create_G_from_site", LINKED)                                                                    \
-    ROW(UPDATE_U, "update_u", BOTH)                                                                                    \
-    ROW(GAUGE_FORCE_KS, "imp_gauge_force", BOTH)                                                                       \
-    ROW(FERMION_FORCE, "eo_fermion_force", BOTH)                                                                       \
-    ROW(REUNITARIZE, "reunitarize_ks", BOTH)                                                                           \
-    ROW(GAUGE_ACTION, "imp_gauge_action", BOTH)                                                                        \
-    ROW(PLAQUETTE, "d_plaquette", BOTH)                                                                                \
-    ROW(GAUGE_MEASURE, "g_measure", BOTH)                                                                              \
-    ROW(MOMENTUM_ACTION, "hmom_action", BOTH)                                                                          \
-    ROW(RANDOM_MOMENTA, "ranmom", LINKED)                                                                              \
-    ROW(RANDOM_SOURCE, "grsource_plain_field", LINKED)                                                                 \
-    ROW(OVERRELAX, "relax", LINKED)                                                                                    \
-    ROW(HEAT_BATH, "monte", LINKED)                                                                                    \
-    ROW(MESON_CONT, "ks_meson_cont_mom", BOTH)                                                                         \
-    ROW(SPIN_TASTE, "spin_taste_op", BOTH)                                                                             \
-    ROW(SHIFT_FIELD, "shift_field", BOTH)                                                                              \
-    ROW(GAUSS_SMEAR, "gauss_smear_v_field", BOTH)                                                                      \
-    ROW(LAPLACIAN, "laplacian_v_field", LINKED)                                                                        \
-    ROW(GAUGE_FIX, "gaugefix", BOTH)                                                                                   \
-    ROW(APE_SMEAR, "ape_smear_4D", LINKED)                                                                             \
-    ROW(MAT_INVERT, "mat_invert", LINKED)                                                                              \
-    ROW(GRADIENT_FLOW, "run_gradient_flow", BOTH)                                                                      \
-    ROW(HYP_SMEAR, "load_hyp_links", LINKED)                                                                           \
-    ROW(CLOVER_SOLVE, "bicgilu_cl_field", BOTH)                                                                        \
-    ROW(WILSON_DSLASH, "dslash_w_field", LINKED)                                                                       \
-    ROW(DIRAC_MESON, "meson_cont_mom", LINKED)                                                                         \
-    ROW(DIRAC_OPEN_MESON, "meson_open_mom", LINKED)                                                                    \
-    ROW(EIGENSOLVE, "ks_eigensolve", BOTH)                                                                             \
-    ROW(MEAS_CURRENT, "f_meas_current", LINKED)
-#define MILCGPU_ROW_OF(row, name, doors) MILCGPU_##row,
-typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
-#undef MILCGPU_ROW_OF
+/* Rows of the tables, one for each of MILC's routines that the plugin does. */
+#define MILCGPU_ROW(row, doors, name) row,
+typedef enum {
+#include "routines.def"
+    MILCGPU_ROUTINES /* how many */
+} milcgpu_routine;
 
 /* Bytes of the reports in the header that MILC's side was compiled with. */
 typedef struct {
@@ -231,12 +193,6 @@ typedef struct {
                      */
 } milcgpu_plugin_solve_call;
 
-/* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
- * costs a check of the fields, and no copy. */
-int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report);
-/* The same for n calls at once, which differ only in source and solution. */
-int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports);
-
 /* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is computed
  * before both. Sources and guesses are copied to the device once, and solutions are copied back once, at the end. */
 typedef struct {
@@ -246,11 +202,6 @@ typedef struct {
     int n;
     const milcgpu_field *sources, *solutions; /* on all sites */
 } milcgpu_plugin_invert_call;
-
-/* even, odd: n reports each. Returns 0 with the solutions unchanged, unless the device was lost while they were copied
- * back. */
-int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
-                          milcgpu_solve_report *odd);
 
 /* ---- eigenvectors of -D^2 in MILC's fields of all sites: the part on one parity is on the device, one set at a time.
  * The last call of eigensolve, eigen_other_parity, eigen_ready, eigen_need or eigenvectors_drop determines its state;
@@ -318,13 +269,6 @@ typedef struct {
     milcgpu_field source;
     const milcgpu_field *solutions;
 } milcgpu_plugin_multi_mass_call;
-
-/* Solves every shift to its own true residual; fills `shifts`, n_shifts of them. */
-int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
-                              milcgpu_multi_mass_report *report);
-
-int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
-                          milcgpu_field destination);
 
 /* n sets of links from the gauge field. Sets with both fat and long links stay on the device for later solves, at most
  * MILCGPU_MOST_LINK_SETS of them. */
@@ -468,25 +412,6 @@ int milcgpu_plugin_save_links(void *to);
 /* Loads MILC's gauge links. 0: that failed, which is logged where they are needed. */
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);
 
-/* As the functions of milcgpu_md.h. A failure leaves links and momenta as they were. */
-int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order);
-int milcgpu_plugin_overrelax(const milcgpu_plugin_lattice *lattice, int sweeps);
-int milcgpu_plugin_heat_bath(const milcgpu_plugin_lattice *lattice, double beta, int sweeps, const uint32_t *generators,
-                             uint32_t *drawn);
-int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double beta,
-                               double eps);
-int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
-                                 const milcgpu_field *x, milcgpu_force_report *report);
-int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tolerance,
-                               milcgpu_reunitarize_report *report);
-int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
-int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
-int milcgpu_plugin_momentum_action(const milcgpu_plugin_lattice *lattice, double *action);
-/* What g_measure prints, without phases and boundary sign, whether the links carry them or not: plaquettes of space and
- * time, Polyakov loop, and traces of n loops as in milcgpu_gauge_loop_traces, n = 0 for none. */
-int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phases_in, int n, const int *lengths,
-                                 const int *steps, double *plaquettes, double *polyakov, double *traces);
-
 /* Logs a line as above: compares the device's newest `one` (MILCGPU_LINKS or MILCGPU_MOMENTA) with what MILC's routine
  * made from the host's old copy. The device's field then replaces MILC's. expected: why both must differ, or NULL. v:
  * NULL, or the links V of HISQ whose unitary parts the force goes through, 4 a site; filter: as in
@@ -508,15 +433,6 @@ int milcgpu_plugin_expect_links(const void *links, int are_new);
 /* The links that the operator of this index needs: 0 none, 1 `links`, 2 fat links; -1: no such operator, or one of two
  * fields. */
 int milcgpu_plugin_links_of_operator(int spin_taste);
-int milcgpu_plugin_spin_taste(const void *links, int phased, const void *fat, const void *lng, int spin_taste,
-                              const int *origin, milcgpu_field from, milcgpu_field to);
-int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to);
-int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark);
-int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
-/* links: NULL if all operators are local. fat and long links of the two quarks: NULL if no term needs them. */
-int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
-                            const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
-                            double *correlators);
 /* Logs a line as above, for fields on all sites. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
@@ -555,15 +471,6 @@ int milcgpu_plugin_current_low(const void *links, int phased, const void *fat, c
                                const milcgpu_plugin_eigen_call *of, int n_weights, const double *weights, double *sums);
 void milcgpu_plugin_current_end(void);
 
-/* ---- the links of MILC as they are, spec->signs 1. A call that fails leaves them as they were. It also leaves links
- * that reunitarization refuses: a line says so, and MILC's routine decides what happens. */
-int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
-int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
-                             uint64_t *not_converged);
-int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to);
-int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
-                                 void *user, milcgpu_flow_report *report);
-
 /* ---- clover fermions: M x = b with MILC's clover matrix (milcgpu_wilson.h), as bicgilu_cl_field: by the system of the
  * even sites, for which the tolerances are. The links stay on the device, and are loaded again if their content
  * changed: every call checks all of them. */
@@ -575,13 +482,9 @@ typedef struct {
     int max_iterations, max_restarts;
     milcgpu_field source, solution; /* of wilson_vectors, on all sites; the source is not changed */
 } milcgpu_plugin_clover_call;
-int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *report);
 int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 
-/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. */
-int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
-                                 milcgpu_field destination);
 /* Fields of wilson_vectors on all sites. source: the field that was read; differences are relative to it. */
 int milcgpu_plugin_compare_wilson_dslash(const void *source, const void *gpu, const void *cpu, double seconds,
                                          double cpu_seconds);
@@ -592,6 +495,10 @@ int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, 
                                 double flops, double *correlators);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
+
+/* The function of each row that has one of its own. */
+#define MILCGPU_FUNCTION(function, arguments) int function arguments;
+#include "routines.def"
 
 #ifdef __cplusplus
 }

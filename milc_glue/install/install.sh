@@ -84,7 +84,7 @@ link "libmilcgpu-quda.so.$version" quda-compat/lib/libquda.so
 link "../../$libdir/$soname" "quda-compat/lib/$soname"
 put 644 milc_glue/install/QUDAConfig.cmake quda-compat/lib/cmake/QUDA/QUDAConfig.cmake
 
-for file in milc_glue/use_gpu/*.[ch] milc_glue/api/plugin.h milc_glue/use_gpu/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
+for file in milc_glue/use_gpu/*.[ch] milc_glue/api/plugin.h milc_glue/api/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
 done
 put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config

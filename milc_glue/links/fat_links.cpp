@@ -443,6 +443,7 @@ milcgpu_status milcgpu_links_make(milcgpu_context *context, const milcgpu_fatlin
                                   const milcgpu_hisq_links *hisq, milcgpu_fatlink_report *report) {
     const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
         const HostField host = host_field(gauge, 72, "gauge field");
+        call("the precision of gauge", int(host.real));
         FatLinkArguments a = checked(call, *context, full, host.real, sets, n_sets, hisq);
         a.gauge = host;
         return a;

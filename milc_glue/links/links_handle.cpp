@@ -96,19 +96,20 @@ void milcgpu::check_version(uint64_t asked, const ResidentLinks &links) {
 
 namespace {
 
-void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
+// Returns true if the content changed. to: the argument `links`, which all ranks give.
+bool update_links(milcgpu_links &handle, const void *to, const milcgpu_field *fat, const milcgpu_field *lng) {
     HostField fat_field{}, lng_field{};
     same_on_all_ranks(*handle.context, "an update of links", [&](CallArguments &call) {
+        call.given("links", to);
         fat_field = host_field(fat, 72, "fat"), lng_field = host_field(lng, 72, "lng");
         if (fat_field.real != lng_field.real)
             refuse(format("fat links are in %s precision, long links in %s: both must have the same precision",
                           name(fat_field.real), name(lng_field.real)));
         call("the precision of links", int(fat_field.real));
     });
-    const bool differ = renewed(handle, fat_field.real).update(fat_field, lng_field);
+    const bool changed = renewed(handle, fat_field.real).update(fat_field, lng_field);
     forget_solvers(handle);
-    if (changed != nullptr)
-        *changed = differ;
+    return changed;
 }
 
 } // namespace
@@ -121,9 +122,8 @@ milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_fiel
         *links = nullptr;
     return guarded(context, "milcgpu_links_create", [&] {
         require(context, "milcgpu_links_create", "context");
-        require(links, "milcgpu_links_create", "links");
         auto fresh = std::make_unique<milcgpu_links>(context);
-        update_links(*fresh, fat, lng, nullptr);
+        update_links(*fresh, links, fat, lng);
         *links = fresh.release();
         return Status::ok;
     });
@@ -132,7 +132,9 @@ milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_fiel
 milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
                                     int *changed) {
     return with_links(links, "milcgpu_links_update", [&](milcgpu_context &) {
-        update_links(*links, fat, lng, changed);
+        const bool differ = update_links(*links, links, fat, lng);
+        if (changed != nullptr)
+            *changed = differ;
         return Status::ok;
     });
 }

@@ -65,6 +65,42 @@ std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) 
     return regions;
 }
 
+const ResidentField &milcgpu_meson_links::on_box() {
+    constexpr int hops = 1;
+    uses(u);
+    if (!on_box_) {
+        ResidentField::Held given(ResidentField::Held(), &u);
+        if (halo() != nullptr) {
+            std::shared_ptr<LinkField> made;
+            device().collective("memory for gauge links", [&] {
+                made = std::make_shared<LinkField>(device(), precision, 18, geometry(), "gauge links");
+                made->clear(); // padding counts in checksums
+            });
+            halo()->crop(u, box, *made);
+            halo()->exchange_backward(*made, hops);
+            device().collective("a checksum of gauge links", [&] { made->checksum = made->sum_of_content(); });
+            given = made;
+        }
+        const auto made =
+            std::make_shared<ResidentField>(device(), geometry(), "gauge links", context->warn(), hops, halo());
+        made->hold(given, statistics);
+        on_box_ = made;
+    }
+    uses(on_box_->as_given());
+    return *on_box_;
+}
+
+ResidentField::Held milcgpu_meson_links::version(OperatorSpec &spec) {
+    const ResidentField::Held held = on_box_->version(spec.link, spec.reals);
+    spec.reals = held->reals();
+    uses(*held);
+    return held;
+}
+
+size_t milcgpu_meson_links::bytes_on_box() const {
+    return halo() != nullptr ? Device::allocated_bytes(LinkField::bytes_of(precision, 18, geometry())) : 0;
+}
+
 void milcgpu::check_origin(const Geometry &geometry, const int *origin, int directions) {
     for (int mu = 0; mu < directions; ++mu)
         if (origin[mu] < 0 || origin[mu] >= geometry.global_extents()[mu])

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/machine/backend/checksum.h"
 #include "gpu_kernels/measure/quark_operators.h"
+#include "gpu_kernels/solver/normal_operator.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_mesons.h"
 #include "milc_glue/links/vectors.h"
@@ -20,9 +21,8 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     milcgpu::LinkStatistics statistics{}; // of u
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
-    bool busy = false;                               // in a call
-    std::optional<milcgpu::Verification> fields;     // of the host that this call reads
-    std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
+    bool busy = false;                           // in a call
+    std::optional<milcgpu::Verification> fields; // of the host that this call reads
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Evictable(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
           products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }) {
@@ -44,16 +44,16 @@ struct milcgpu_meson_links : milcgpu::Evictable {
         loaded = false;
         products.forget();
         context->forget(this);
-        laplace.reset();
+        on_box_.reset();
     }
-    // Frees products, and what the Laplace operator keeps; they are made again when needed. Returns false if there are
+    // Frees products, and what solves keep; they are made again when needed. Returns false if there are
     // none, or if they are in use.
     bool release_idle() override {
         if (busy)
             return false;
-        const bool kept = laplace != nullptr;
+        const bool kept = on_box_ != nullptr;
         context->forget(this);
-        laplace.reset();
+        on_box_.reset();
         if (!products.forget() && !kept)
             return false;
         context->log(2, "memory is short: products of links of measurements are freed");
@@ -66,6 +66,12 @@ struct milcgpu_meson_links : milcgpu::Evictable {
     }
     // Notes fat links of `fat`, which this call holds.
     void uses(milcgpu_links *fat, const milcgpu::HeldLinks &held) { used_fat_.emplace_back(fat, held); }
+    // For operators that are solved: the links on the box, with the ghosts that backward terms of one hop read, from
+    // which versions are packed. Made when first needed. The call uses all of them.
+    const milcgpu::ResidentField &on_box();
+    // After on_box(): the version that spec names; sets spec.reals to the granted ones.
+    milcgpu::ResidentField::Held version(milcgpu::OperatorSpec &spec);
+    size_t bytes_on_box() const; // beside u
     void uses_nothing() { used_.clear(), used_fat_.clear(), fields.reset(); }
     // Call it after the last read of all that this call uses, before it returns anything. Throws if something changed
     // on the device. The links are then gone, on all ranks.
@@ -79,6 +85,7 @@ struct milcgpu_meson_links : milcgpu::Evictable {
             return context.geometry;
         return {*context.device, context.geometry, milcgpu::neighbours_margin};
     }
+    std::shared_ptr<milcgpu::ResidentField> on_box_;
     std::set<const milcgpu::LinkField *> used_;
     std::vector<std::pair<milcgpu_links *, milcgpu::HeldLinks>> used_fat_;
 };
@@ -112,6 +119,8 @@ template <class Term, class Spec> void check_term(const Term &term, int k, const
 void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 
 void look_at(CallArguments &, const char *name, const milcgpu_quarks *);
+// Where n quark fields are, for calls that take other precisions than the links'.
+std::vector<VectorPlace> places_of(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what);
 // n colour vectors on the device, to read and to write.
 class Quarks {
   public:

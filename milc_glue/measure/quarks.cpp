@@ -9,6 +9,28 @@ void milcgpu::look_at(CallArguments &call, const char *name, const milcgpu_quark
     call.copy_of(name, quarks, [](milcgpu_quarks &given) { given.first = given.host != nullptr ? 0 : given.first; });
 }
 
+namespace {
+void require_one_place(const milcgpu_quarks *quarks, const char *what) {
+    require(quarks, what, "the quark fields");
+    if ((quarks->host == nullptr) == (quarks->device == nullptr))
+        refuse(format("%s: one of host and device must be given, the other is NULL", what));
+}
+} // namespace
+
+std::vector<VectorPlace> milcgpu::places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n,
+                                            const char *what) {
+    require_one_place(quarks, what);
+    std::vector<VectorPlace> places;
+    for (int k = 0; k < n; ++k) {
+        const std::string one = format("%s[%d]", what, k);
+        if (quarks->host != nullptr)
+            places.emplace_back(host_field(&quarks->host[k], 6, one.c_str()));
+        else
+            places.emplace_back(links.context, milcgpu_vector{quarks->device, quarks->first + k}, one.c_str());
+    }
+    return places;
+}
+
 Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what, bool in_place)
     : links_(links), n_(n) {
     if (n < 1 || n > 1000)
@@ -47,9 +69,7 @@ SpinorField Quarks::allocate(int parity, const char *owner) const {
 }
 
 void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, bool written, const char *owner) {
-    require(quarks, what, "the quark fields");
-    if ((quarks->host == nullptr) == (quarks->device == nullptr))
-        refuse(format("%s: one of host and device must be given, the other is NULL", what));
+    require_one_place(quarks, what);
     if (quarks->device != nullptr) {
         device_ = quarks->device, first_ = quarks->first;
         if (device_->context != links_.context || device_->parity[0].precision() != links_.precision)

@@ -56,11 +56,10 @@ bool start(const char *function, int precision) {
     }
     milc.not_offloaded[MILCGPU_GAUGE_ACTION] = milc.not_offloaded[MILCGPU_PLAQUETTE] = "inside g_measure";
     enum { LINKED, BOTH };
-#define ONLY_LINKED(row, name, doors)                                                                                  \
+#define MILCGPU_ROW(row, doors, name)                                                                                  \
     if (doors == LINKED)                                                                                               \
-        milc.not_offloaded[MILCGPU_##row] = "MILC's own: these switches do not reach it";
-    MILCGPU_ROUTINE_ROWS(ONLY_LINKED)
-#undef ONLY_LINKED
+        milc.not_offloaded[row] = "MILC's own: these switches do not reach it";
+#include "milc_glue/api/routines.def"
     milc.site_map = order.data();
     state.precision = precision;
     const int begun = milcgpu_plugin_start(&milc);

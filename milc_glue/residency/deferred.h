@@ -67,14 +67,15 @@ class DeferredValues {
         std::shared_ptr<Maker> maker{};         // nullptr: whoever deferred the value fills it, and then calls drop()
         int parities = 0;                       // of solutions: those that are not filled
         std::shared_ptr<milcgpu_links> links{}; // of eigenvectors: they make the other parity's part; nullptr: MILC has
-                                                // not asked for that
+                                                // not requested that part
     };
 
     static constexpr int any_kind = ~0;
 
     // In place of what was deferred of this kind in these fields.
     void add(Value value);
-    // These fields become the maker's: rows that they have, and new ones. Where memory is short nothing changes.
+    // From now on this maker makes these fields; adds rows for fields that have none. Changes nothing if memory is
+    // short.
     void add(int kind, const std::vector<const void *> &fields, const std::vector<Input> &inputs,
              const std::shared_ptr<Maker> &maker);
     Value *find(int kinds, const void *field);
@@ -87,8 +88,8 @@ class DeferredValues {
     bool fulfil(int kinds, const void *field = nullptr);
     // Makes the values that have this input.
     bool before_change(const void *input);
-    // Only these kinds: MILC frees some fields without a word, such as eigenvectors, and another field may have the
-    // address of one.
+    // Only these kinds, because MILC frees some fields unannounced, such as eigenvectors: another kind of field may now
+    // have the address of one.
     bool hand_out(int kinds, const void *field) {
         const bool others = before_change(field);
         return fulfil(kinds, field) || others;

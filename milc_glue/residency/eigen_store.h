@@ -1,11 +1,11 @@
-// Eigenvectors of -D^2 on the device, for solves to be deflated with: a set for links of each content and each parity.
-// One of them may have a copy in fields of MILC's. MILC says who writes these; nobody looks, because fields that are
-// not filled have no pages yet. While the device alone has the vectors, they have a row in the table of deferred
-// values.
+// Eigenvectors of -D^2 on the device, which deflate solves: one set for each content of links and each parity. One set
+// may have a copy in MILC's fields. MILC's routines that write these fields are wrapped and call the store. The fields
+// are not hashed, because unfilled fields have no pages yet. While the device alone has the vectors, they have a row in
+// the table of deferred values.
 //
-// MILC's fields have a part on the other parity, too: D v / |D v| with the links that MILC names when it asks for it.
-// While the device alone has the vectors, that part is not computed before somebody reads it. So the row holds those
-// links: MILC twists them, or frees them, in the meantime. When MILC's fields are filled, that part is read from there.
+// MILC's fields also have a part on the other parity: D v / |D v| with links that MILC passes when it requests that
+// part. While the device alone has the vectors, the part is computed only when somebody reads it. Until then the row
+// owns those links, because MILC may twist or free its own. Once MILC's fields are filled, they have this part, too.
 #pragma once
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/residency/link_cache.h"
@@ -23,7 +23,7 @@ class EigenStore {
         bool exact;                   // computed to a tolerance, not only as deflation needs them
         milcgpu_eigenvectors *handle; // nullptr: computing them failed
         long used;
-        bool said; // a line has said that solves do not use them
+        bool said; // a line has been logged: solves do not use them
         int count() const { return milcgpu_eigenvectors_count(handle); }
     };
 
@@ -34,10 +34,10 @@ class EigenStore {
     EigenStore(const EigenStore &) = delete;
     EigenStore &operator=(const EigenStore &) = delete;
 
-    // The set of links with this content on this parity, also one that could not be made; nullptr: there is none. All
-    // ranks call it.
+    // The set of these links on this parity, even if computing its vectors failed; nullptr if no set has these links.
+    // All ranks call it.
     Set *of(const LinkSet &links, int parity);
-    // The eigenvalue of the last vector of the newest set on this parity; 0: there is no set.
+    // The eigenvalue of the last vector of the newest set on this parity; 0 if no set has vectors.
     double last_value(int parity) const;
     // Keeps a set in place of the former one of this content and parity.
     Set &keep(uint64_t content, int parity, bool exact, milcgpu_eigenvectors *handle);
@@ -47,25 +47,25 @@ class EigenStore {
     // The set has the vectors of these fields, one field for each vector. filled: the fields hold them; else they are
     // deferred.
     void mirror(const Set &set, void *const *fields, bool filled);
-    // There is such a set of these fields, on this parity. All ranks call it.
+    // True if these fields of MILC's hold or defer a set on this parity. All ranks call it.
     bool has(void *const *fields, int count, int parity) const;
     bool is_at(void *const *fields) const { return mirrored_ != nullptr && fields_[0].data == fields[0]; }
     // The fields are deferred.
     bool newest_on_device() const { return row() != nullptr; }
     const Set *mirrored() const { return mirrored_; }
-    // These links make the part on the other parity, while the fields are deferred.
+    // The part on the other parity is made by these links, when the deferred fields are filled.
     void make_other_parity_by(std::shared_ptr<milcgpu_links> links) { row()->links = std::move(links); }
-    void forget_other_parity(); // MILC or the device is about to make it again
-    // nullptr: MILC has not asked for it, or its fields are filled.
+    void forget_other_parity(); // MILC or the device is about to make that part again
+    // nullptr: MILC has not requested that part, or its fields are filled.
     milcgpu_links *links_of_other_parity() const { return row() != nullptr ? row()->links.get() : nullptr; }
     const std::vector<milcgpu_field> &fields() const { return fields_; } // MILC's, on all sites
-    // The set of MILC's fields on this parity, whatever MILC's links are now; nullptr: there is none. All ranks call
-    // it.
+    // The set on this parity of the links that made MILC's fields, whatever MILC's links are now; nullptr if no set has
+    // them. All ranks call it.
     Set *of_fields(int parity) { return mirrored_ != nullptr ? find(mirrored_->content, parity) : nullptr; }
     // Fills MILC's fields on both parities. Throws Error if that fails; the fields stay deferred then.
     void to_host() { deferred_.fulfil(MILCGPU_EIGENVECTORS); }
 
-    // For memory that is short. Vectors that the device alone has stay.
+    // If memory is short. Vectors that the device alone has stay.
     void make_room(size_t bytes,
                    const LinkSet &links); // drops sets of other links, the oldest first, until so many bytes are free
     bool drop_others();                   // drops all but the sets requested last; returns true if it dropped any

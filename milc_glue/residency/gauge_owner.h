@@ -29,7 +29,7 @@ class GaugeOwner {
     void device_wrote(int what, bool poison); // poison: fills the host's old copy with NaN, for tests
     void host_wrote(int what);
     void load_again();                   // the next on_device() loads what both sides had: the device's copy is wrong
-    int newer_on_device(int what) const; // those of `what` that only the device has
+    int newer_on_device(int what) const; // the fields of `what` that only the device has
     bool has_links(const void *packed) const; // the device has these links, by their hash
     unsigned long links_version() const { return links_.version(); }
     // True if the links have been written since they had this version, as far as that was announced or seen. False for
@@ -37,11 +37,11 @@ class GaugeOwner {
     bool links_changed(unsigned long since) const { return since >= born_ && since != links_.version(); }
     milcgpu_status save_links(void *packed) const { return collective_(save(MILCGPU_LINKS, {packed, real_, 0})); }
 
-    // Copies to the host what only the device has. Throws Error if that is lost: the device is gone, or MILC wrote in
-    // the meantime, so that neither copy is right; what is lost on one rank is lost on all. who: MILC's routine that
-    // needs it.
+    // Copies to the host the fields of `what` that only the device has. Throws Error, on all ranks, if a field is lost
+    // on one: its device is gone, or MILC has written the host's field in the meantime, so that neither copy is right.
+    // who: MILC's routine that needs the fields.
     void to_host(int what, const char *who);
-    // The same after MILC's routine has worked on the host's old copy for a comparison: its result is overwritten.
+    // The same, but overwrites what is there: MILC's routine has changed the host's old copy, for a comparison.
     void over_host(int what);
 
     // The difference between the device's momenta (or links) and the host's, and the size of these.

@@ -11,35 +11,41 @@
 
 namespace milcgpu {
 
+// While one lives, drop_if_idle() of the cache that returned it drops nothing.
+class InUse {
+  public:
+    explicit InUse(bool &mark) : mark_(mark), before_(std::exchange(mark, true)) {}
+    InUse(const InUse &) = delete;
+    ~InUse() { mark_ = before_; }
+
+  private:
+    bool &mark_;
+    const bool before_;
+};
+
 class KeptGauge {
   public:
-    // stays: fields are kept; else every call loads what it reads.
+    // stays: fields are kept; otherwise every call loads what it reads.
     KeptGauge(milcgpu_context *context, int real, bool stays) : context_(context), real_(real), stays_(stays) {}
     ~KeptGauge() { drop(); }
     KeptGauge(const KeptGauge &) = delete;
     KeptGauge &operator=(const KeptGauge &) = delete;
 
     bool stays() const { return stays_; }
-    // Whether this rank has a handle; and whether the handle has the content of the host's field. The caller asks all
-    // ranks before it acts on an answer.
+    // True if this rank has a handle; and if the handle has the content of the host's field. The caller asks all ranks
+    // before it acts on an answer.
     bool exists() const { return gauge_ != nullptr; }
     bool has(const HostRecords &links) const { return exists() && mirror_.has_copy(links); }
     milcgpu_gauge *handle() const { return gauge_; }
-    // While one lives, memory that is short elsewhere does not take the handle.
-    struct Use {
-        KeptGauge &gauge;
-        explicit Use(KeptGauge &of) : gauge(of) { gauge.in_use_ = true; }
-        Use(const Use &) = delete;
-        ~Use() { gauge.in_use_ = false; }
-    };
+    InUse use() { return InUse(in_use_); }
     bool drop_if_idle() { return !in_use_ && drop(); }
     // Creates an empty handle.
     milcgpu_status make() {
         drop();
         return milcgpu_gauge_create(context_, real_, &gauge_);
     }
-    // Before the handle is written; and when the host's field has the same content.
-    void begin() { mirror_.forget_copy(); }
+    void begin() { mirror_.forget_copy(); } // call it before the handle is written
+    // The handle and the host's field have the same content now.
     void now_has(const HostRecords &links) {
         mirror_ = {links, Mirror::Look::whole};
         mirror_.both_have();

@@ -5,9 +5,10 @@
 namespace milcgpu {
 
 const char *routine_name(milcgpu_routine routine) {
-#define NAME_OF(row, name, doors) name,
-    static const char *const names[] = {MILCGPU_ROUTINE_ROWS(NAME_OF)};
-#undef NAME_OF
+#define MILCGPU_ROW(row, doors, name) name,
+    static const char *const names[] = {
+#include "milc_glue/api/routines.def"
+    };
     return names[routine];
 }
 

@@ -224,8 +224,8 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
 }
 
 // Another set may have the addresses of a or b, too, if one rank's allocator has given them to new links. So the sum is
-// made of the sets that ready() has found. a, b and the sum are the newest sets, so none is dropped for another one;
-// only a may go if memory is short for b.
+// made of the sets that ready() has found. a, b and the sum are the newest sets, so none is dropped for another one,
+// except a, if memory is short for b.
 milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet *&set) {
     constexpr size_t of_sum = 3;
     LinkSet *one = nullptr, *other = nullptr;
@@ -234,7 +234,7 @@ milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet 
         status = ready(sum.b.first, sum.b.second, other);
     if (status != MILCGPU_OK)
         return status;
-    // Still there, and not loaded with b?
+    // To make room for b, ready() may have dropped the set of a, or loaded b into it.
     const bool holds = std::any_of(sets_.begin(), sets_.end(), [&](const auto &there) {
         return there.get() == one && one->mirror.is_at(sum.a.first, sum.a.second);
     });
@@ -246,7 +246,7 @@ milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet 
         why_no_sum_ = "links of one eps_naik are a sum, and its parts have been written since it was made";
     if (status != MILCGPU_OK)
         return status;
-    // Asked now: where memory is short, a and b have taken the places of other sets.
+    // Only now, because ready() of a and b may have moved sets.
     const uint64_t had_them = collective_.on_all_ranks(with_addresses(links.first, links.second));
     LinkSet &slot = set_for(links.first, links.second, had_them);
     slot.mirror.forget_copy();
@@ -260,7 +260,7 @@ milcgpu_status LinkCache::make_sum(const Addresses &links, LinkSum sum, LinkSet 
         hold_deferred(slot, links.first, links.second);
         std::copy(contents, contents + 2, deferred_.find(MILCGPU_FERMION_LINKS, links.first)->sum->contents);
         set = &slot;
-    } else if (status != MILCGPU_NO_MEMORY) { // is it one of them that is not what it was?
+    } else if (status != MILCGPU_NO_MEMORY) { // a bit may have flipped in one of them
         one->mirror.forget_copy(), other->mirror.forget_copy();
         why_no_sum_ = milcgpu_last_error();
     }

@@ -51,7 +51,7 @@ class LinkCache {
     uint64_t with_content(uint64_t look, uint64_t content) const;
     bool is_among(const LinkSet &set, uint64_t sets) const;
 
-    // Finds the set with the content that the host's links have now, as far as this call looks at them, or loads one.
+    // Finds or loads a set with the content that the host's links have now, as far as this call looks at them.
     milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set, uint64_t common);
     milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set) {
         return ready(fat, lng, set, collective_.on_all_ranks(look(fat, lng)));
@@ -59,23 +59,23 @@ class LinkCache {
     bool looks_at_all() const { return looks_at_all_; }
     Mirror mirror_of(const void *fat, const void *lng) const;
 
-    // Sets for new content of these addresses, at most most_link_sets: those that had the addresses, new ones, or the
-    // oldest ones. They count as the newest then, so no slot for other addresses takes their place. nullptr for an
-    // address that is nullptr.
+    // Sets for new content of these addresses, at most most_link_sets: the sets that had the addresses, new sets, or
+    // the oldest ones. All of them count as just used, so that none takes the place of another. nullptr for an address
+    // that is nullptr.
     using Addresses = LinkAddresses;
     std::vector<LinkSet *> slots_for(const std::vector<Addresses> &wanted);
     // The set has the content of the host's links.
     void keep(LinkSet &set, const void *fat, const void *lng);
-    // The set holds the links of these addresses, which are not filled. They are deferred from now on: as long as they
-    // are, nothing is read at these addresses. If the set has gone, ready() fails.
+    // The set has the links of these addresses, which MILC's fields do not have: they are deferred from now on. Until
+    // they are filled, nothing is read at these addresses. ready() fails if the set has been dropped.
     void keep_deferred(LinkSet &set, const void *fat, const void *lng);
-    // The links of these addresses are deferred, and are a + factor b: ready() makes them of the sets of a and b, as
-    // often as the set has gone. It fails if a or b are no longer what the first sum was made of.
+    // The links of these addresses are deferred, and are a + factor b. ready() makes them of the sets of a and b, and
+    // again if their set has been dropped. It fails if the content of a or b has changed since the first sum.
     void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b);
     // Placeholder key for a derivative that MILC did not request.
     Addresses own_derivative() const { return {this, this}; }
     bool are_deferred(const void *fat, const void *lng) const { return deferred(fat, lng) != nullptr; }
-    // Why the last sum could not be made, unless memory was short. Answers once.
+    // Why the last sum could not be made, once; empty if memory was short.
     std::string why_no_sum() { return std::exchange(why_no_sum_, {}); }
     // The links of this set for as long as the caller holds them: new content goes into another handle.
     static std::shared_ptr<milcgpu_links> hold(LinkSet &set);
@@ -87,13 +87,14 @@ class LinkCache {
     HostRecords records(const void *links) const;
 
   private:
-    // A bit for each set that has, on this rank, the content of these addresses: sets that had these addresses before,
-    // compared by a part of the links. all: any set, compared by all links.
+    // A bit for each set that has, on this rank, the content at these addresses. Compares the sample, with sets that
+    // had these addresses before; all: compares all links, with every set.
     uint64_t matching(const void *fat, const void *lng, bool all) const;
     uint64_t with_addresses(const void *fat, const void *lng) const;
     LinkSet *current(const void *fat, const void *lng, uint64_t common);
     LinkSet &set_for(const void *fat, const void *lng, uint64_t had_them);
-    // Bits of a look, one for each set: it matches; it has these links, which are deferred; it had these addresses.
+    // Bits of a look, three for each set: it has this content; it has these links, which are deferred; it had these
+    // addresses.
     static constexpr int first_deferred = most_link_sets, first_addresses = 2 * most_link_sets;
     static constexpr uint64_t any_set = (uint64_t{1} << most_link_sets) - 1,
                               deferred_bit = uint64_t{1} << 3 * most_link_sets, // MILC's fields are not filled

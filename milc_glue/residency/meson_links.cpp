@@ -29,7 +29,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
         handle = empty_;
         return status;
     }
-    const KeptGauge::Use use(kept_);
+    const InUse use = kept_.use();
     const int none[4] = {-1, -1, -1, -1}, *const wanted = origin != nullptr ? origin : none;
     auto [old, same, kept] = found(links, wanted);
     if (same) {
@@ -79,7 +79,7 @@ bool MesonLinksCache::expect(const void *links, bool are_new) {
     bool any = false;
     for (Set &set : sets_)
         if (set.mirror.is_at(links)) {
-            set.mirror.look_next(are_new ? Mirror::Look::whole : Mirror::Look::told);
+            set.mirror.look_next(are_new ? Mirror::Look::whole : Mirror::Look::none);
             any = true;
         }
     return any;

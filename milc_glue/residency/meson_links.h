@@ -26,6 +26,8 @@ class MesonLinksCache {
     // false if there is no set with this address.
     bool expect(const void *links, bool are_new);
     bool drop_all(); // returns true if it dropped any
+    InUse use() { return InUse(in_use_); }
+    bool drop_if_idle() { return !in_use_ && drop_all(); }
 
   private:
     struct Set {
@@ -46,6 +48,7 @@ class MesonLinksCache {
     std::vector<Set> sets_;
     milcgpu_meson_links *empty_ = nullptr;
     long clock_ = 0;
+    bool in_use_ = false;
 };
 
 } // namespace milcgpu

@@ -1,4 +1,4 @@
-// What MILC's side has said at the start: the lattice of this rank, the precision, the ranks.
+// What MILC passes at the start: the lattice of this rank, the precision, the ranks.
 #pragma once
 #include "milc_glue/api/plugin.h"
 #include "milc_glue/host/host_fields.h"
@@ -9,10 +9,10 @@ namespace milcgpu {
 
 struct MilcSide {
     int precision = 2, sites = 0, even_sites = 0, rank = 0; // sites of this rank
-    bool own_routines = true;                               // MILC's own are there to fall back on
+    bool own_routines = true;                               // MILC's own routines can do what the device cannot
     milcgpu_layout layout{};
     Collective collective;
-    void (*end_all)(void *user, const char *why) = nullptr; // ends all of MILC's ranks; nullptr: there is one
+    void (*end_all)(void *user, const char *why) = nullptr; // ends all of MILC's ranks; nullptr: one rank
     void *end_all_user = nullptr;
     int node_rank = 0;         // among the ranks of the whole program on this host
     std::vector<int> site_map; // empty: not started

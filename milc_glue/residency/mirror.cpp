@@ -31,7 +31,7 @@ bool Mirror::is_same() const {
     if (newest_ != Newest::both)
         return false;
     switch (next_) {
-    case Look::told:
+    case Look::none:
         return true;
     case Look::whole:
         return is_untouched();

@@ -3,7 +3,7 @@
 //
 //   owner              field                     looked at           who may have the newest
 //   link_cache.h       fat and long links        whole, or a sample  host, both; the device, of deferred links
-//   meson_links.h      links of measurements     whole, or told      host, both
+//   meson_links.h      links of measurements     whole, or none      host, both
 //   wilson_links.h     links of Wilson fermions  whole               host, both
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   kept_gauge.h       what fixing or smearing   whole               host, both
@@ -28,7 +28,7 @@ namespace milcgpu {
 class Mirror {
   public:
     enum class Newest { host, both, device };
-    enum class Look { whole, sample, told }; // told: reads nothing, because the caller knows that nobody has written
+    enum class Look { whole, sample, none }; // none: reads nothing, because the caller knows that nobody has written
     using Tag = ContentHash;                 // without a sample if the look is always whole
 
     Mirror() = default;
@@ -51,7 +51,7 @@ class Mirror {
     bool has(const Tag &tag) const { return newest_ == Newest::both && tag_ == tag; }
     // True if both have the content of this copy, which may have another stride.
     bool has_copy(const HostRecords &copy) const;
-    // True if both have the same, as far as the next look sees.
+    // True if both have the same content, as far as the next look reads it.
     bool is_same() const;
     // True if the host's field is as it was when the tag was taken, whichever side is the newest.
     bool is_untouched() const { return tag_ == tag_now(); }

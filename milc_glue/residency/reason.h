@@ -6,7 +6,7 @@ namespace milcgpu {
 
 std::string reason();
 
-// The same for a log: without the table if the last one had the same owners.
+// The same text for a log: without the table if the last table had the same owners.
 class LoggedReason {
   public:
     std::string operator()();

@@ -18,7 +18,7 @@ std::vector<std::function<bool()>> Residency::ways_to_free() {
     return {
         [this] { return vectors.drop_oldest(); },
         [this] { return kept_gauge != nullptr && kept_gauge->drop_if_idle(); },
-        [this] { return !measuring && meson_links != nullptr && meson_links->drop_all(); },
+        [this] { return meson_links != nullptr && meson_links->drop_if_idle(); },
     };
 }
 

@@ -24,26 +24,26 @@ struct Residency {
     std::unique_ptr<WilsonLinks> wilson;
     std::unique_ptr<EigenStore> eigenvectors;
     VectorStore vectors{deferred};
-    bool measuring = false;         // a routine works with meson_links
-    bool lost = false;              // a device that is gone had the newest gauge field, momenta or solutions
-    bool eigenvectors_lost = false; // it had the newest eigenvectors; solves go on without
-    // Only solutions were lost: the caller recomputes them if it has said so (again).
-    bool solutions_again = false, solutions_lost = false;
+    bool lost = false;              // the newest gauge field, momenta or solutions were on a device that is gone
+    bool eigenvectors_lost = false; // the newest eigenvectors were; solves continue without them
+    bool solutions_again = false;   // the caller recomputes solutions that are lost: `lost` stays false then
+    bool solutions_lost = false;    // the caller has to recompute them
 
     struct Habits {
         bool looks_at_all; // each call looks at all links before its work
         bool keeps_fields; // keeps copies of quark fields and gauge fields
     };
     void open(MilcSide &milc, milcgpu_context *context, const Habits &);
-    // Ways to free memory of the device that no call needs now; each returns whether it freed some.
+    // Ways to free memory of the device that no call needs now; each returns true if it freed some.
     std::vector<std::function<bool()>> ways_to_free();
     void drop_all();
-    // All that the next call can load or make again.
+    // Drops what the next call can load or make again.
     void drop_reloadable();
-    // Drops what belongs to a lattice that is gone: copies of quark fields, and what solutions solve. Links go by their content.
+    // MILC has another lattice now: drops copies of quark fields, and what solutions solve. Links are found by their
+    // content, so they stay.
     void lattice_changed();
     // Notes the content of links, or of the gauge field that they were made of. way: one number for each kind of links.
-    // Returns true if this way made other links before: the lattice has changed.
+    // Returns true if the content of this kind was another one before: the lattice has changed.
     bool links_made(int way, uint64_t content);
 
   private:

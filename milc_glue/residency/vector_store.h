@@ -2,7 +2,7 @@
 // content (mirror.h), the device's vector, and what the field is a solution of:
 //
 //   copies     A routine has read or made this field. The next routine that reads the same content, at whatever
-//              address, uses the device's vector. MILC's field is always written, so nothing is lost with the row.
+//              address, uses the device's vector. MILC's field is always filled, so nothing is lost with the row.
 //   deferred   From begin() to end() solutions stay on the device on their way to a sum, to D, the fermion force or
 //              M^dag. MILC's fields are not filled: the table of deferred values (deferred.h) says on which parities.
 //              Until end() all readers are known. Any other reader calls to_host() first.
@@ -67,14 +67,15 @@ class VectorStore {
     void free_slots();
 
     bool keeps_copies() const { return keeps_copies_; } // else every call loads what it reads
-    // Finds or loads a vector with the content of the host's field. Adds the bytes that it copies to `moved`. No
-    // question to other ranks.
+    // Finds or loads a vector with the content of the host's field, without the other ranks. Adds the bytes that it
+    // copies to `moved`.
     milcgpu_status with_content(const void *field, Vectors &found, uint64_t &moved);
-    // Loads a vector that nobody else reads, to be worked on in place.
+    // Loads a vector that the caller may change in place: it is not kept.
     milcgpu_status loaded(const void *field, Vectors &made, uint64_t &moved);
-    // Copies it to the host's field, and keeps it: nobody writes it any more.
+    // Copies the vector to the host's field and keeps it: the caller must not change it any more.
     milcgpu_status deliver(const Vectors &made, const milcgpu_field &to, uint64_t &moved);
-    // Drops the copy that was used longest ago, among those that no call works with. Returns false if there is none.
+    // Drops the copy that was used longest ago, among those that no call works with. Returns false if it found no such
+    // copy.
     bool drop_oldest();
     void drop_copies();
     size_t copies() const;
@@ -84,19 +85,19 @@ class VectorStore {
     void free_deferred(); // the memory, too
     bool defers() const { return most_deferred_ > 0; }
     milcgpu_vectors *deferred() const { return block_ != nullptr ? block_->vector().of : nullptr; }
-    // Gives these fields successive numbers, or finds that they have them; returns the first. -1: they go to the host,
-    // because there are too many, or no memory.
+    // Returns the first of the successive numbers that these fields have, or now get. -1: their solutions go to the
+    // host, because there are too many, or because memory is short.
     int take(const milcgpu_field *fields, int n);
     // The first number, if the device alone has all of these fields on these parities; else -1.
     int held(const milcgpu_field *fields, int n, int parities);
     void now_holds(const milcgpu_field &field, int parity, bool poison); // poison: MILC's becomes NaN there, for tests
     // MILC's field is filled there, or the device is about to write the vector.
     void holds_no_more(const milcgpu_field &field, int parities);
-    // Copies to MILC's field what the device alone has. Throws Error if it is lost.
+    // Fills MILC's field with a solution that the device alone has. Throws Error if that fails; it stays deferred then.
     void to_host(const void *field) { table_.fulfil(MILCGPU_SOLUTIONS, field); }
     void all_to_host() { table_.fulfil(MILCGPU_SOLUTIONS); }
 
-    // Notes the solutions of this call, and forgets the last call's.
+    // Notes the solutions of this call, and forgets those of the call before.
     void remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, bool zero_source,
                   const milcgpu_shift_report *shifts);
     // The solution that the call asks for, if source and solution are at the same places with the same contents. The

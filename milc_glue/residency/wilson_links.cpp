@@ -4,7 +4,7 @@
 namespace milcgpu {
 
 milcgpu_status WilsonLinks::ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved) {
-    const KeptGauge::Use use(kept_);
+    const InUse use = kept_.use();
     Mirror here(links, Mirror::Look::whole);
     const Mirror::Tag tag = here.tag_now();
     handle = handle_;

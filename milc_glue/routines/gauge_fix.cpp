@@ -69,7 +69,7 @@ template <class Work>
 milcgpu_status on_gauge(Plugin &p, bool widened, const milcgpu_field &from, uint64_t &moved, const Work &work) {
     std::unique_ptr<KeptGauge> wide = widened ? std::make_unique<KeptGauge>(p.context, MILCGPU_DOUBLE, false) : nullptr;
     KeptGauge &gauge = widened ? *wide : *p.kept_gauge;
-    const KeptGauge::Use use(gauge);
+    const InUse use = gauge.use();
     bool exists = false, is_there = false;
     if (gauge.stays()) {
         const Collective::Words all = p.collective.on_all_ranks({gauge.exists(), gauge.has(records_of(p, from))});
@@ -116,6 +116,19 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
     });
 }
 
+// Smears the links `from`. work(gauge, report): the call of the C interface.
+template <class Work>
+int smeared(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_field &to, const Work &work) {
+    const auto counted = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+        milcgpu_force_report report{};
+        report.struct_size = sizeof report;
+        const milcgpu_status status = work(gauge, &report);
+        account.flops += report.flops;
+        return status;
+    };
+    return on_links(routine, false, from, to, counted, [] { return true; });
+}
+
 } // namespace
 
 extern "C" {
@@ -138,25 +151,15 @@ int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *
 
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged) {
-    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
-        milcgpu_force_report report{};
-        report.struct_size = sizeof report;
-        const milcgpu_status status = milcgpu_gauge_ape_smear(gauge, spec, not_converged, &report);
-        account.flops += report.flops;
-        return status;
-    };
-    return on_links(MILCGPU_APE_SMEAR, false, links, to, work, [] { return true; });
+    return smeared(MILCGPU_APE_SMEAR, links, to, [&](milcgpu_gauge *gauge, milcgpu_force_report *report) {
+        return milcgpu_gauge_ape_smear(gauge, spec, not_converged, report);
+    });
 }
 
 int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to) {
-    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
-        milcgpu_force_report report{};
-        report.struct_size = sizeof report;
-        const milcgpu_status status = milcgpu_gauge_hyp_smear(gauge, spec, &report);
-        account.flops += report.flops;
-        return status;
-    };
-    return on_links(MILCGPU_HYP_SMEAR, false, links, to, work, [] { return true; });
+    return smeared(MILCGPU_HYP_SMEAR, links, to, [&](milcgpu_gauge *gauge, milcgpu_force_report *report) {
+        return milcgpu_gauge_hyp_smear(gauge, spec, report);
+    });
 }
 
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,

@@ -10,14 +10,6 @@ using namespace milcgpu;
 
 namespace {
 
-// While one lives, links of measurements are in use.
-struct Measuring {
-    Plugin &p;
-    explicit Measuring(Plugin &of) : p(of) { p.measuring = true; }
-    Measuring(const Measuring &) = delete;
-    ~Measuring() { p.measuring = false; }
-};
-
 size_t field_bytes(const Plugin &p) { return p.sites * p.bytes_of(6); }
 
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
@@ -109,7 +101,7 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
             milcgpu_links *fermion[2] = {};
             if (const milcgpu_status loaded = ready(fat, fermion))
                 return loaded;
-            const Measuring now(p); // from here on no links are dropped for others
+            const InUse use = p.meson_links->use();
             milcgpu_meson_links *handle = nullptr;
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
             return ready != MILCGPU_OK ? ready : p.collective(work(handle, fermion));

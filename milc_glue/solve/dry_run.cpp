@@ -6,7 +6,10 @@ namespace milcgpu {
 
 void DryRun::make_solver(const OperatorMaker &make, const OperatorSpec &full, const OperatorSpec &precise,
                          const OperatorSpec &sloppy, int sources) {
-    solver.make = make;
+    solver.make = [this, make](OperatorSpec &spec) {
+        versions.insert({spec.link, spec.reals});
+        return make(spec);
+    };
     solver.precise = precise, solver.sloppy = sloppy;
     make_cg(device, solver, full);
     if (sources == 1)

@@ -1,6 +1,5 @@
 // The C interface to the gauge Laplace operator of links of a measurement. What one rank may refuse alone is inside
 // same_on_all_ranks() or Device::collective().
-#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
@@ -15,106 +14,37 @@ using namespace milcgpu;
 
 namespace {
 
-using Links = ResidentField::Held;
-constexpr int hops = 1; // of a link
-
-struct HoldingOperator : LaplaceOperator {
-    Links held;
-    HoldingOperator(const Geometry &geometry, Halo *halo, const OperatorSpec &spec, const Links &links, int directions,
-                    double kappa)
-        : LaplaceOperator(geometry, 0, spec, *links, directions, kappa, halo), held(links) {}
-};
-
-// As loaded. If the lattice is cut: on the box, with the ghosts that backward terms read.
-Links links_as_loaded(milcgpu_meson_links &links) {
-    if (links.halo() == nullptr)
-        return Links(Links(), &links.u);
-    std::shared_ptr<LinkField> made;
-    links.device().collective("memory for gauge links", [&] {
-        made = std::make_shared<LinkField>(links.device(), links.precision, 18, links.geometry(), "gauge links");
-        made->clear(); // padding counts in checksums
-    });
-    links.halo()->crop(links.u, links.box, *made);
-    links.halo()->exchange_backward(*made, hops);
-    links.device().collective("a checksum of gauge links", [&] { made->checksum = made->sum_of_content(); });
-    return made;
-}
-
-size_t bytes_as_loaded(const milcgpu_meson_links &links) {
-    return links.halo() != nullptr ? Device::allocated_bytes(LinkField::bytes_of(links.precision, 18, links.geometry()))
-                                   : 0;
-}
-
-// The links on the box, from which others are packed. A call depends on all of them until its end.
-std::shared_ptr<ResidentField> kept_with(milcgpu_meson_links &links) {
-    links.uses(links.u);
-    if (!links.laplace) {
-        const auto made = std::make_shared<ResidentField>(links.device(), links.geometry(), "gauge links",
-                                                          links.context->warn(), hops, links.halo());
-        made->hold(links_as_loaded(links), links.statistics);
-        links.laplace = made;
-    }
-    links.uses(links.laplace->as_given());
-    return links.laplace;
-}
-
-// In the precision and reals of spec; spec.reals becomes what was granted.
-Links links_for(milcgpu_meson_links &links, OperatorSpec &spec) {
-    const Links held = links.laplace->version(spec.link, spec.reals);
-    spec.reals = held->reals();
-    links.uses(*held);
-    return held;
-}
-
 class LaplaceFamily : public OperatorFamily {
   public:
     LaplaceFamily(milcgpu_meson_links &links, int directions, double kappa)
-        : OperatorFamily(*links.context), links_(links), kept_(kept_with(links)), directions_(directions),
+        : OperatorFamily(*links.context), links_(links), tag_(links.on_box().tag()), directions_(directions),
           kappa_(kappa) {}
-    SolverKey key() const override {
-        return {&links_, kept_->tag(), &links_, 0, {double(directions_), kappa_}, {}, {}};
-    }
+    SolverKey key() const override { return {&links_, tag_, &links_, 0, {double(directions_), kappa_}, {}, {}}; }
     size_t most_kept() const override { return 2; }
-    void grant(OperatorSpec &spec) override { links_for(links_, spec); }
+    void grant(OperatorSpec &spec) override { links_.version(spec); }
     OperatorMaker maker() override {
         return [&links = links_, directions = directions_, kappa = kappa_](OperatorSpec &spec) {
-            const Links held = links_for(links, spec);
-            return std::make_shared<HoldingOperator>(links.geometry(), links.halo(), spec, held, directions, kappa);
+            const ResidentField::Held u = links.version(spec); // stays as long as the operator does
+            return Operator(new LaplaceOperator(links.geometry(), 0, spec, *u, directions, kappa, links.halo()),
+                            [u](const LaplaceOperator *A) { delete A; });
         };
     }
     void empty() override { links_.clear(); }
 
   private:
     milcgpu_meson_links &links_;
-    std::shared_ptr<ResidentField> kept_;
+    uint64_t tag_;
     int directions_;
     double kappa_;
 };
 
 // ---- arguments
 
-OperatorSpec laplace_spec(const milcgpu_storage &given, int directions, const char *what) {
-    return operator_of(given, what, [directions](const OperatorSpec &spec) {
-        find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
-    });
+void find_laplace_of(const OperatorSpec &spec, int directions) { // throws not_built
+    find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
 }
 
 using Places = std::vector<VectorPlace>;
-
-Places places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n, const char *what) {
-    require(quarks, what, "the vectors");
-    if ((quarks->host == nullptr) == (quarks->device == nullptr))
-        refuse(format("%s: one of host and device must be given, the other is NULL", what));
-    Places places;
-    for (int k = 0; k < n; ++k) {
-        const std::string one = format("%s[%d]", what, k);
-        if (quarks->host != nullptr)
-            places.emplace_back(host_field(&quarks->host[k], 6, one.c_str()));
-        else
-            places.emplace_back(links.context, milcgpu_vector{quarks->device, quarks->first + k}, one.c_str());
-    }
-    return places;
-}
 
 // ---- application
 
@@ -145,13 +75,9 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
                     from[first + k].read(*links.context, on, in[on][k]);
         });
         for (const int on : parities) {
-            LaplaceCall call{};
-            call.lattice = links.geometry().lattice();
+            auto call = call_on<LaplaceCall>({}, links.geometry().lattice(), on);
             call.halo = links.halo();
-            call.parity = on;
-            call.directions = directions;
-            call.links = &field;
-            call.kappa = kappa;
+            call.directions = directions, call.links = &field, call.kappa = kappa;
             call.in = in[1 - on].block().first(count), call.out = out[on].block().from(first).first(count);
             call.x = in[on].block().first(count);
             call.a = 1;
@@ -170,28 +96,14 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
     });
 }
 
-std::vector<int> parities_of(int parity) {
-    if (parity == MILCGPU_EVEN + MILCGPU_ODD)
-        return {0, 1};
-    if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
-        refuse(format("parity is %d: must be MILCGPU_EVEN (2), MILCGPU_ODD (1) or their sum", parity));
-    return {parity == MILCGPU_EVEN ? 0 : 1};
-}
-
 // ---- solves
 
 SolveTask checked(const milcgpu_laplace_solve_spec &spec, int n) {
     SolveTask task{{"milcgpu_laplace_solve", n, spec.together, true}, {}, {}, {}};
-    SolveArguments &a = task.a;
     check_laplace(spec.directions, spec.kappa);
-    a.precise = laplace_spec(spec.precise, spec.directions, "spec.precise");
-    a.sloppy = spec.sloppy.precision == 0 ? a.precise : laplace_spec(spec.sloppy, spec.directions, "spec.sloppy");
-    check_pair(a.precise, a.sloppy);
-    check_iterations(spec.max_iterations, spec.max_restarts);
+    task.a = arguments_of(spec, [&](const OperatorSpec &of) { find_laplace_of(of, spec.directions); });
+    task.a.limits.shift = LaplaceOperator::shift;
     check_together(spec.together, n);
-    a.limits.shift = LaplaceOperator::shift;
-    a.limits.max_restarts = spec.max_restarts;
-    a.limits.reliable_delta = spec.reliable_delta, a.limits.jump_limit = spec.jump_limit;
     task.each.tolerances.assign(n, spec.tolerance), task.each.max_iterations.assign(n, spec.max_iterations);
     task.each.loose = ladder::is_loose(spec.tolerance) ? n : 0;
     return task;
@@ -229,41 +141,39 @@ class LaplaceSources : public SourcesOfCall {
                     sources_[group.first + k].read(*links_.context, on, b_[on][k]);
             }
         });
-        for (int k = 0; k < count; ++k) {
-            look_for_nan(group, k);
-            for (const int on : {0, 1})
-                norm_squared(device(), b_[on][k], sums_.data() + on);
-            const std::vector<double> norms = sums_.to_host();
-            norm_[k] = std::sqrt(norms[0] + norms[1]);
+        for (int k = 0; k < count; ++k)
             leave_out_if(group, k, [&] {
+                const int number = group.first + k;
+                for (const int on : {0, 1})
+                    require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
+                require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
+                norm_[k] = norm_of({b_[0][k], b_[1][k]});
                 if (!(norm_[k] < INFINITY))
                     throw Error(Status::nan_or_inf,
                                 "source: its norm is too large for double precision to square. Multiply source, guess "
                                 "and solution by a power of two");
             });
-        }
         for (const SpinorField &b : b_)
             verification.loaded(b.block());
-        full(group).add_neighbours(device(), 0, b_[0], b_[1], group.b);
+        full(group).add_neighbours(device(), 0, 0, {b_[0], b_[0], b_[1], group.b});
         verification.loaded(group.b);
         for (int k = 0; k < count; ++k) {
-            norm_squared(device(), group.b[k], sums_.data());
-            const double even = std::sqrt(sums_.to_host()[0]);
+            const double even = norm_of({group.b[k]});
             if (even > 0)
                 group.of[k].tolerance = 0.999 * group.of[k].wanted * norm_[k] / even; // less: rounding of odd sites
         }
     }
     void complete(Group &group) override {
         const LaplaceOperator &M = full(group);
-        M.add_neighbours(device(), 1, b_[1], group.x, x_odd_);
+        M.add_neighbours(device(), 1, 0, {b_[1], b_[1], group.x, x_odd_});
         for (int k = 0; k < group.count; ++k) {
             SourceOnTheWay &source = group.of[k];
             if (source.ended)
                 continue;
             source.ended = true;
             CgReport &report = source.report;
-            M.residual_on(device(), 0, b_[0][k], group.x[k], x_odd_[k], r_, sums_.data());
-            M.residual_on(device(), 1, b_[1][k], x_odd_[k], group.x[k], r_, sums_.data() + 1);
+            M.add_neighbours(device(), 0, 1, {b_[0][k], group.x[k], x_odd_[k], r_}, sums_.data());
+            M.add_neighbours(device(), 1, 1, {b_[1][k], x_odd_[k], group.x[k], r_}, sums_.data() + 1);
             const std::vector<double> rr = sums_.to_host();
             const double even_norm = report.source_norm; // of the even-odd system
             report.source_norm = norm_[k];
@@ -300,13 +210,11 @@ class LaplaceSources : public SourcesOfCall {
     static const LaplaceOperator &full(const Group &group) {
         return static_cast<const LaplaceOperator &>(*group.solver.operators.full);
     }
-    void look_for_nan(Group &group, int k) {
-        const int number = group.first + k;
-        leave_out_if(group, k, [&] {
-            for (const int on : {0, 1})
-                require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
-            require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
-        });
+    double norm_of(const std::vector<SpinorBlock> &fields) const { // at most two
+        for (size_t k = 0; k < fields.size(); ++k)
+            norm_squared(device(), fields[k], sums_.data() + k);
+        const std::vector<double> sums = sums_.to_host();
+        return std::sqrt(fields.size() > 1 ? sums[0] + sums[1] : sums[0]);
     }
     // Runs look(). If it throws, source k has ended and is left out.
     template <class Look> void leave_out_if(Group &group, int k, const Look &look) {
@@ -343,15 +251,16 @@ extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, cons
             });
             if (whole)
                 check_laplace(full.directions, full.kappa);
-            what = laplace_spec(full.what, full.directions, "spec.what");
+            what = operator_of(full.what, "spec.what",
+                               [&](const OperatorSpec &of) { find_laplace_of(of, full.directions); });
             parities = parities_of(call("parity", parity));
             call("n", n, from_to(1, 1000));
             read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
             require_apart(occupied(*l.context, "to", true, made, parities.size() > 1 ? Parity() : Parity(parities[0])));
             look_at(call, "from", from), look_at(call, "to", to);
         });
-        const std::shared_ptr<ResidentField> kept = kept_with(l);
-        const Links held = links_for(l, what);
+        l.on_box();
+        const ResidentField::Held held = l.version(what);
         apply(l, *held, full.directions, full.kappa, whole, parities, read, made);
         return [n, whole] { return format("Laplace %s of %d fields", whole ? "matrix" : "sum", n); };
     });
@@ -400,23 +309,16 @@ extern "C" milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const
         const SolveArguments &a = task.a;
         const Geometry &geometry = links->geometry();
         const int sources = sources_at_once(n, full.together, task.each.loose > 0);
-        DryRun run;
-        Device of_links{Device::CountsOnly()};
-        std::map<std::pair<Precision, int>, LinkField> packed;
+        const LinkField none;
         const OperatorMaker make = [&](OperatorSpec &of) {
-            LinkField *u = &links->u;
-            if (of.link != links->precision || of.reals != 18) {
-                u = &packed[{of.link, of.reals}];
-                if (u->bytes() == 0)
-                    *u = LinkField(of_links, of.link, of.reals, geometry, "packed links");
-            }
-            return std::make_shared<const LaplaceOperator>(geometry, 0, of, *u, full.directions, full.kappa);
+            return std::make_shared<const LaplaceOperator>(geometry, 0, of, none, full.directions, full.kappa);
         };
+        DryRun run;
         run.make_solver(make, in_double, a.precise, a.sloppy, sources);
         const MemoryPlan plan = run.plan([&] {
             MemoryPlan now{};
-            now.links = bytes_as_loaded(*links);
-            now.packed = of_links.used_bytes();
+            now.links = links->bytes_on_box();
+            now.packed = ResidentField::bytes_of(run.versions, links->precision, geometry);
             now.vectors = run.device.used_bytes() + LaplaceSources::bytes(geometry, sources);
             return now;
         });

@@ -45,7 +45,6 @@ class StaggeredRun : public DryRun {
     StaggeredRun(const Geometry &geometry, Precision host, const SolveArguments &a, int sources)
         : geometry_(geometry), host_(host) {
         const OperatorMaker make = [this, parity = a.parity](OperatorSpec &spec) {
-            versions_.insert({spec.link, spec.reals});
             return std::make_shared<const StaggeredOperator>(geometry_, parity, spec, LinkPair());
         };
         make_solver(make, {Precision::double_, host, 18}, a.precise, a.sloppy, sources); // full_spec()
@@ -55,7 +54,7 @@ class StaggeredRun : public DryRun {
             MemoryPlan plan{};
             plan.links = ResidentLinks::bytes_as_given(host_, geometry_);
             plan.raw = Device::allocated_bytes(size_t(geometry_.volume()) * 72 * real_bytes(host_)); // links_to_device
-            plan.packed = ResidentLinks::packed_bytes(versions_, host_, geometry_);
+            plan.packed = ResidentLinks::packed_bytes(versions, host_, geometry_);
             plan.vectors = device.used_bytes();
             return plan;
         });
@@ -64,7 +63,6 @@ class StaggeredRun : public DryRun {
   private:
     Geometry geometry_;
     Precision host_;
-    ResidentField::Versions versions_;
 };
 
 Precision checked_host(int precision) { return host_precision_of(precision, "host_precision"); }

@@ -10,10 +10,14 @@
 
 using namespace milcgpu;
 
+namespace {
+void find_staggered(const OperatorSpec &spec) { // throws not_built
+    find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual);
+}
+} // namespace
+
 OperatorSpec milcgpu::operator_of(const milcgpu_storage &given, const char *what) {
-    return operator_of(given, what, [](const OperatorSpec &spec) {
-        find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual);
-    });
+    return operator_of(given, what, find_staggered);
 }
 
 void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy) {
@@ -25,6 +29,14 @@ void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy
                    name(sloppy.spinor), name(precise.spinor)));
 }
 
+std::vector<int> milcgpu::parities_of(int parity) {
+    if (parity == MILCGPU_EVEN + MILCGPU_ODD)
+        return {0, 1};
+    if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
+        refuse(format("parity is %d: must be MILCGPU_EVEN (2), MILCGPU_ODD (1) or their sum", parity));
+    return {parity_index(parity)};
+}
+
 void milcgpu::check_iterations(int max_iterations, int max_restarts) {
     if (max_restarts > 0 && max_iterations > 2000000000 / max_restarts)
         refuse(format("max_iterations %d and max_restarts %d: their product must be below 2e9", max_iterations,
@@ -33,21 +45,13 @@ void milcgpu::check_iterations(int max_iterations, int max_restarts) {
 
 SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
     checked_copy("spec", spec);
-    SolveArguments a{};
-    a.parity = parity_index(spec.parity);
-    a.precise = operator_of(spec.precise, "spec.precise");
-    a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
-    check_pair(a.precise, a.sloppy);
+    const int parity = parity_index(spec.parity);
+    SolveArguments a = arguments_of(spec, find_staggered);
+    a.parity = parity;
     a.limits.shift = shift_of_mass(spec.mass);
     if (!(spec.tolerance > 0 || spec.relative_tolerance > 0))
         refuse("spec.tolerance and spec.relative_tolerance are 0: one must be above 0");
-    check_iterations(spec.max_iterations, spec.max_restarts);
-    a.limits.tolerance = spec.tolerance;
     a.limits.relative_tolerance = spec.relative_tolerance;
-    a.limits.max_iterations = spec.max_iterations;
-    a.limits.max_restarts = spec.max_restarts;
-    a.limits.reliable_delta = spec.reliable_delta;
-    a.limits.jump_limit = spec.jump_limit;
     return a;
 }
 

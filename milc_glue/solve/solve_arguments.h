@@ -26,8 +26,24 @@ struct SolveArguments {
     CgLimits limits;
 };
 SolveArguments checked_solve(const milcgpu_solve_spec &);
+std::vector<int> parities_of(int parity); // also 0 and 1 for MILCGPU_EVEN_AND_ODD
 inline double shift_of_mass(double mass) { return 4 * mass * mass; }
-void check_iterations(int max_iterations, int max_restarts); // throws if their product is too large
+void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
+void check_iterations(int max_iterations, int max_restarts);              // throws if their product is too large
+// The storages and limits of a solve, checked. find: as operator_of's.
+template <class Spec, class Find> SolveArguments arguments_of(const Spec &spec, const Find &find) {
+    SolveArguments a{};
+    a.precise = operator_of(spec.precise, "spec.precise", find);
+    a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy", find);
+    check_pair(a.precise, a.sloppy);
+    check_iterations(spec.max_iterations, spec.max_restarts);
+    a.limits.tolerance = spec.tolerance;
+    a.limits.max_iterations = spec.max_iterations;
+    a.limits.max_restarts = spec.max_restarts;
+    a.limits.reliable_delta = spec.reliable_delta;
+    a.limits.jump_limit = spec.jump_limit;
+    return a;
+}
 
 // The members that each of several sources has for itself. checked_sources: checks the arguments of all n sources and
 // returns those of the first.
@@ -69,7 +85,6 @@ template <class Report> void fill_rates(double seconds, double flops, double byt
 }
 // Fills all from the solver's report, except seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
-void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 // milcgpu_staggered_residual, with MILC's relative residual unless relative is nullptr.
 milcgpu_status true_residuals(milcgpu_links *, int parity, double mass, const milcgpu_field *source,
                               const milcgpu_field *solution, double *residual, double *relative);

@@ -13,13 +13,6 @@ OperatorSpec wilson_operator_of(const milcgpu_storage &given, const char *what) 
     return spec;
 }
 
-// 0 even, 1 odd.
-std::vector<int> parities_of(int parity) {
-    if (parity == MILCGPU_EVEN_AND_ODD)
-        return {0, 1};
-    return {parity_index(parity)};
-}
-
 // Arguments of both calls.
 struct WilsonOperation {
     const char *function;

@@ -160,9 +160,13 @@ void milcgpu_wilson_destroy(milcgpu_wilson *wilson) {
 }
 
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links) {
-    return with_wilson(wilson, "milcgpu_wilson_load", [&](milcgpu_wilson &w) {
+    constexpr const char *function = "milcgpu_wilson_load";
+    return with_wilson(wilson, function, [&](milcgpu_wilson &w) {
         HostField host{};
-        w.device().collective("milcgpu_wilson_load", [&] { host = host_field(links, 72, "links"); });
+        same_on_all_ranks(*w.context, function, [&](CallArguments &call) {
+            host = host_field(links, 72, "links");
+            call("the precision of links", int(host.real));
+        });
         w.load(host.real, {Signs::phases_out, "Take the phases out before they are loaded"},
                [&](LinkField &given) { links_to_device(w.device(), host, w.context->map, w.geometry(), given); });
         return Status::ok;

@@ -34,9 +34,6 @@
 #ifdef MILCGPU_DECLARED
 #define MILCGPU_WRAPPED(result, routine, arguments) typedef __typeof__(routine) milcgpu_type_of_##routine;
 #define MILCGPU_OF_PROGRAM(result, routine, arguments)
-#define MILCGPU_OF_LIBC(result, routine, arguments)
-#define MILCGPU_CALLED(result, routine, arguments)
-#define MILCGPU_WHY(row, reason)
 #include "routines.def"
 #else
 #include "routines.h"

@@ -197,35 +197,17 @@ static milcgpu_output output_of(const ape_smearing *a) {
 
 void __wrap_ape_smear_dir(field_offset src, int dir1, field_offset dest, Real staple_weight, Real link_u0,
                           int space_only, int nhits, Real tol) {
-    ape_smearing a = {(su3_matrix *)F_PT(lattice, src),
-                      (su3_matrix *)F_PT(lattice, dest),
-                      sizeof(site),
-                      sizeof(site),
-                      dir1,
-                      dir1,
-                      staple_weight,
-                      link_u0,
-                      space_only,
-                      nhits,
-                      tol,
-                      NULL};
+    const size_t pitch = sizeof(site);
+    su3_matrix *const from = (su3_matrix *)F_PT(lattice, src), *const to = (su3_matrix *)F_PT(lattice, dest);
+    ape_smearing a = {from, to, pitch, pitch, dir1, dir1, staple_weight, link_u0, space_only, nhits, tol, NULL};
     OFFLOAD_SMEARING(&a, "ape_smear", MILCGPU_LINKS,
                      milcgpu_original(ape_smear_dir)(src, dir1, dest, staple_weight, link_u0, space_only, nhits, tol));
 }
 void __wrap_ape_smear(field_offset src, field_offset dest, Real staple_weight, Real link_u0, int space_only, int nhits,
                       Real tol) {
-    ape_smearing a = {(su3_matrix *)F_PT(lattice, src),
-                      (su3_matrix *)F_PT(lattice, dest),
-                      sizeof(site),
-                      sizeof(site),
-                      XUP,
-                      TUP,
-                      staple_weight,
-                      link_u0,
-                      space_only,
-                      nhits,
-                      tol,
-                      NULL};
+    const size_t pitch = sizeof(site);
+    su3_matrix *const from = (su3_matrix *)F_PT(lattice, src), *const to = (su3_matrix *)F_PT(lattice, dest);
+    ape_smearing a = {from, to, pitch, pitch, XUP, TUP, staple_weight, link_u0, space_only, nhits, tol, NULL};
     OFFLOAD_SMEARING(&a, "ape_smear", MILCGPU_LINKS,
                      milcgpu_original(ape_smear)(src, dest, staple_weight, link_u0, space_only, nhits, tol));
 }

@@ -97,13 +97,16 @@ typedef struct milcgpu_call {
     int needs;               /* fields whose host copy must be the newest in any case (milcgpu_need) */
     int reads;               /* more such fields, if MILC's own routine does the call */
     int writes;              /* MILCGPU_LINKS, MILCGPU_MOMENTA: what it writes in the sites */
-    int (*stay)(void);       /* routines on the sites: whether the device may keep what it writes; else NULL */
+    int (*stay)(void);       /* routines on the sites: whether the device may keep what it writes; else NULL. One that
+                                only reads the sites sets it if it is compared */
     milcgpu_output *outputs; /* routines that do not work on the sites */
     int n_outputs;
     /* Compares outputs' `data` (the device's) with `theirs`; returns 0 if they differ too much. NULL: never compared.
-     */
+     * In compare mode the host has the newest fields of the sites: a wrapper whose why_own asks which side has them
+     * asks milcgpu_plugin_compare(), too, or none of its calls is compared. */
     int (*compare)(const struct milcgpu_call *);
     const void *details; /* for compare() */
+    int (*again)(void);  /* after the device has failed: makes a second try possible; 0: there is none. NULL: never */
     int only_compared;   /* 1: MILC's original runs only for comparison. If the device fails, the wrapper continues */
     /* ---- set by the protocol ---- */
     int done, compares, counted;
@@ -111,7 +114,8 @@ typedef struct milcgpu_call {
     void *copies;
 } milcgpu_call;
 
-/* Offloads a call. Evaluates by_device, which returns 1 if the device has done the call. Evaluates `original`, MILC's
+/* Offloads a call. Evaluates by_device, which returns 1 if the device has done the call; a second time if it has not
+ * and again() returns 1. Evaluates `original`, MILC's
  * own routine, if the device has not, or for a comparison. Returns whether the device has done it. A whole wrapper:
  *
  *     void __wrap_X(ARGUMENTS) {
@@ -122,9 +126,11 @@ typedef struct milcgpu_call {
  *     }
  */
 #define milcgpu_offload(call, by_device, original)                                                                     \
-    (milcgpu_begins_device(call) ? milcgpu_end_device(call, by_device) : (void)0,                                      \
+    (milcgpu_begins_device(call) ? milcgpu_end_device(call, MILCGPU_TRIED(call, by_device)) : (void)0,                 \
      milcgpu_begins_original(call) ? ((void)(original), milcgpu_end_original(call)) : (void)0, milcgpu_end_call(call))
+#define MILCGPU_TRIED(call, by_device) ((by_device) || (milcgpu_tries_again(call) && (by_device)))
 int milcgpu_begins_device(milcgpu_call *call);
+int milcgpu_tries_again(const milcgpu_call *call);
 void milcgpu_end_device(milcgpu_call *call, int done);
 int milcgpu_begins_original(milcgpu_call *call);
 void milcgpu_end_original(milcgpu_call *call);
@@ -142,7 +148,7 @@ void milcgpu_end_instead(const milcgpu_call *call);
 #define milcgpu_offload_each(calls, n, k, by_device, original)                                                         \
     do {                                                                                                               \
         if (milcgpu_begin_devices(calls, n))                                                                           \
-            milcgpu_end_devices(calls, n, by_device);                                                                  \
+            milcgpu_end_devices(calls, n, MILCGPU_TRIED(calls, by_device));                                            \
         for (k = 0; k < (n); k++) {                                                                                    \
             if (milcgpu_begins_original(&(calls)[k])) {                                                                \
                 (void)(original);                                                                                      \

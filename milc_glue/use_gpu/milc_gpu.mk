@@ -44,7 +44,7 @@ milcgpu_words: $(milcgpu_linked) $(milcgpu_objects)
 # reports it as undefined, as without milcgpu. With the glue's name, the program would link, and end when it calls MILC's
 # own routine (milcgpu_original in glue.h). This happens if nm cannot read the objects.
 milcgpu_nm := nm
-milcgpu_libc := $(shell awk -F ', *' '/^MILCGPU_OF_LIBC/ { print $$2 }' $(milcgpu_here)routines.def)
+milcgpu_libc := $(shell awk -F ', *' '/^MILCGPU_OF_LIBC/ { print $$2 }' $(firstword $(wildcard $(milcgpu_here)routines.def $(milcgpu_here)../api/routines.def)))
 milcgpu_link_words = $(shell $(milcgpu_nm) -P $(filter-out milcgpu_%,$(filter %.o %.a,$^)) 2>/dev/null | \
   awk -v libc=' $(milcgpu_libc) ' '$(milcgpu_keep_undefined)' objects=1 - objects=0 milcgpu_link)
 milcgpu_keep_undefined = objects { if ($$2 == "U") called[$$1]; else if ($$2 ~ /[A-Z]/) had[$$1]; next } \

@@ -88,6 +88,8 @@ int milcgpu_begins_device(milcgpu_call *call) {
     return 1;
 }
 
+int milcgpu_tries_again(const milcgpu_call *call) { return call->again != NULL && call->again(); }
+
 double milcgpu_seconds_so_far(const milcgpu_call *call) { return call->seconds + milcgpu_plugin_seconds(); }
 
 void milcgpu_end_device(milcgpu_call *call, int done) {

@@ -9,14 +9,8 @@
 /* This file needs only to know which of MILC's routines exist. select.sh gives it the sections of all files of the
  * program. */
 #define MILCGPU_WRAPPED(result, routine, arguments) void __real_##routine(void) __attribute__((weak));
-#define MILCGPU_OF_PROGRAM MILCGPU_WRAPPED
-#define MILCGPU_OF_LIBC(result, routine, arguments)
 #define MILCGPU_CALLED(result, routine, arguments) result routine arguments __attribute__((weak));
-#define MILCGPU_WHY(row, reason)
 #include "routines.def"
-#undef MILCGPU_WRAPPED
-#undef MILCGPU_CALLED
-#undef MILCGPU_WHY
 
 const char *milcgpu_why_own_numbers(void) {
 #ifdef MILCGPU_DRAWS
@@ -201,8 +195,6 @@ void milcgpu_find_not_offloaded(const char **why) {
     int row;
     for (row = 0; row < MILCGPU_ROUTINES; row++)
         why[row] = MILCGPU_ABSENT;
-#define MILCGPU_WRAPPED(result, routine, arguments)
-#define MILCGPU_CALLED(result, routine, arguments)
 #define MILCGPU_WHY(row, reason) why[row] = reason;
 #define IF_HAS(routine, reason) (milcgpu_has(routine) ? (reason) : MILCGPU_ABSENT)
 #include "routines.def"

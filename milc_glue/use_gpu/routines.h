@@ -12,8 +12,6 @@
     result routine arguments;                                                                                          \
     result __real_##routine arguments __attribute__((weak));                                                           \
     result __wrap_##routine arguments;
-#define MILCGPU_OF_PROGRAM MILCGPU_WRAPPED
-#define MILCGPU_WHY(row, reason)
 #define MILCGPU_CALLED(result, routine, arguments) result routine arguments __attribute__((weak));
 #include "routines.def"
 

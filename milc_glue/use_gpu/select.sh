@@ -8,6 +8,8 @@
 #   milcgpu_link  the words of the link line
 # Both are empty if the program has no routine that the glue wraps. Status 1, after a message: the build must stop.
 here=$(cd "$(dirname "$0")" && pwd)
+table=$here/routines.def
+[ -f "$table" ] || table=$here/../api/routines.def # in the source tree
 program=$1 library=$2 cc=$3
 shift 3
 known='master 1e11e121, develop 9782cb00 (October 2024) and 17e94a39 (February 2025), and c6785115 of lnhorg/milc_qcd_yuzhi (May 2025)'
@@ -26,12 +28,12 @@ sections() { # GENERATION FILES: the flags for these files
     shift
     printf -- ' -DMILCGPU_GLUE_%s' "$@"
 }
-table() { # GENERATION FILES FLAGS...: prints the lines of routines.def
+table() { # GENERATION FILES FLAGS...: routines.def with these macros
     # shellcheck disable=SC2086
     of=$(sections "$1" $2)
     shift 2
     # shellcheck disable=SC2086
-    $cc -E -P "$@" $of -x c "$here/routines.def"
+    $cc -E -P "$@" $of -x c "$table"
 }
 find_generation() { # FILES MILC'S_FLAGS...
     unit=$1
@@ -65,8 +67,7 @@ refuse() { # MILC'S_FLAGS...
     for name in $(sed -n 's/.*conflicting types for [^A-Za-z_]*\([A-Za-z0-9_]*\).*/\1/p' milcgpu_differs | uniq); do
         echo "milcgpu: MILC declares $name otherwise than milcgpu expects. milcgpu knows MILC's $known"
         table "$best" "$files" '-DMILCGPU_WRAPPED(result,routine,arguments)=result routine arguments' \
-            '-DMILCGPU_OF_PROGRAM(result,routine,arguments)=result routine arguments' \
-            '-DMILCGPU_CALLED(result,routine,arguments)=result routine arguments' '-DMILCGPU_WHY(row,reason)=' |
+            '-DMILCGPU_CALLED(result,routine,arguments)=result routine arguments' |
             sed -n "s/^ *\(.*[ *]$name *(.*\)/milcgpu: expected: \1/p" | tr -s ' '
         earlier=':[0-9]+: note: previous declaration'
         sed -n -E "s/^(.*)$earlier of '$name' with type '([^']*)'.*/milcgpu: MILC's: \2, \1/p
@@ -189,8 +190,9 @@ for unit in $units; do
     compiles check.c "$(sections $generation $unit) -DMILCGPU_DECLARED" "$@" || say_undeclared
     # shellcheck disable=SC2046
     for file in $unit; do echo "$file $(sections "$generation" $(sections_of "$file")) $more_flags" >>milcgpu_glue; done
-    table "$generation" "$unit" |
-        sed -n -E 's/^ *MILCGPU_(WRAPPED|OF_PROGRAM|OF_LIBC)\([^,]*, *([A-Za-z0-9_]*) *,.*/-Wl,--wrap=\2/p' >>milcgpu_link
+    table "$generation" "$unit" '-DMILCGPU_WRAPPED(result,routine,arguments)=wrap routine' \
+        '-DMILCGPU_OF_LIBC(result,routine,arguments)=wrap routine' |
+        sed -n 's/^ *wrap *\([A-Za-z0-9_]*\) *$/-Wl,--wrap=\1/p' >>milcgpu_link
 done
 echo "-L$library -Wl,-rpath,$library -lmilcgpu" >>milcgpu_link
 rm -f milcgpu_said milcgpu_differs milcgpu_check.o

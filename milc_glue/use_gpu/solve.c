@@ -149,6 +149,7 @@ typedef struct {
     imp_ferm_links_t *fn;
     int sources;
     milcgpu_plugin_solve_call call;
+    milcgpu_solve_report report;
     int iterations; /* the device's; in the protocol's copy, MILC's */
     milcgpu_output outputs[4];
 } one_solve;
@@ -163,9 +164,9 @@ static milcgpu_call call_of(milcgpu_routine row, one_solve *s) {
     const milcgpu_output outputs[4] = {
         MILCGPU_MEMORY(s->dest, sites_on_node * sizeof(su3_vector)), MILCGPU_MEMORY(s->qic, sizeof *s->qic),
         MILCGPU_MEMORY(&total_iters, sizeof total_iters), MILCGPU_MEMORY(&s->iterations, sizeof s->iterations)};
-    const milcgpu_call call =
-        MILCGPU_MEMBERS(.row = row, .name = a_solver, .why_own = why_own_solve(s->qic, s->fn), .reads = READS,
-                        .outputs = s->outputs, .n_outputs = 4, .compare = compare_solve, .details = s);
+    const milcgpu_call call = MILCGPU_MEMBERS(.row = row, .name = a_solver, .why_own = why_own_solve(s->qic, s->fn),
+                                              .reads = READS, .outputs = s->outputs, .n_outputs = 4,
+                                              .compare = compare_solve, .details = s, .again = links_made_again);
     memcpy(s->outputs, outputs, sizeof outputs);
     return call;
 }
@@ -173,14 +174,14 @@ static void solve_by_milc(one_solve *s) {
     s->iterations = milcgpu_original(ks_congrad_parity_cpu)(s->src, s->dest, s->qic, s->mass, s->fn);
 }
 
-static int solve_one(const milcgpu_call *call, one_solve *s) {
-    milcgpu_solve_report report;
+static const milcgpu_plugin_solve_call *describe(const milcgpu_call *call, one_solve *s) {
     s->call =
         milcgpu_solve_call(call->row, source_field(s->src), milcgpu_vector_field(s->dest), s->qic, s->mass, s->fn);
-    if (!milcgpu_plugin_solve(&s->call, &report) && !(links_made_again() && milcgpu_plugin_solve(&s->call, &report)))
-        return 0;
-    milcgpu_account(&report, s->qic, milcgpu_seconds_so_far(call));
-    s->iterations = report.iterations;
+    return &s->call;
+}
+static int account(const milcgpu_call *call, one_solve *s) {
+    milcgpu_account(&s->report, s->qic, milcgpu_seconds_so_far(call));
+    s->iterations = s->report.iterations;
     return 1;
 }
 
@@ -188,27 +189,17 @@ int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert
                                  imp_ferm_links_t *fn) {
     one_solve s = MILCGPU_MEMBERS(.src = src, .dest = dest, .qic = qic, .mass = mass, .fn = fn, .sources = 1);
     milcgpu_call call = call_of(MILCGPU_KS_CONGRAD, &s);
-    milcgpu_offload(&call, solve_one(&call, &s), solve_by_milc(&s));
+    milcgpu_offload(&call, milcgpu_plugin_solve(describe(&call, &s), &s.report) && account(&call, &s),
+                    solve_by_milc(&s));
     return s.iterations;
 }
 
-static int solve_block(const milcgpu_call *call, int n, one_solve *solves, quark_invert_control *qic) {
-    milcgpu_plugin_solve_call calls[n];
-    milcgpu_solve_report reports[n];
+static int account_block(const milcgpu_call *call, int n, one_solve *solves, const milcgpu_solve_report *reports,
+                         quark_invert_control *qic) {
     int k;
-    for (k = 0; k < n; k++) {
-        const one_solve *const s = &solves[k];
-        calls[k] = milcgpu_solve_call(call->row, milcgpu_vector_field(s->src), milcgpu_vector_field(s->dest), qic,
-                                      s->mass, s->fn);
-    }
-    if (!milcgpu_plugin_solve_sources(n, calls, reports) &&
-        !(links_made_again() && milcgpu_plugin_solve_sources(n, calls, reports)))
-        return 0;
     milcgpu_account_block(n, reports, qic, milcgpu_seconds_so_far(call));
-    for (k = 0; k < n; k++) {
-        solves[k].call = calls[k];
+    for (k = 0; k < n; k++)
         solves[k].iterations = reports[k].iterations;
-    }
     return 1;
 }
 
@@ -218,6 +209,8 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     const int n = nsrc > 0 ? nsrc : 1;
     quark_invert_control of_source[n];
     one_solve solves[n];
+    milcgpu_plugin_solve_call on_device[n];
+    milcgpu_solve_report reports[n];
     milcgpu_call calls[n];
     int k, iterations = 0;
     if (milcgpu_declines(MILCGPU_KS_CONGRAD_BLOCK,
@@ -230,9 +223,14 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
             MILCGPU_MEMBERS(.src = src[k], .dest = dest[k], .qic = &of_source[k], .mass = mass, .fn = fn, .sources = n);
         of_source[k] = *qic;
         solves[k] = s;
+        solves[k].call = on_device[k] = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[k]),
+                                                           milcgpu_vector_field(dest[k]), qic, mass, fn);
         calls[k] = call_of(MILCGPU_KS_CONGRAD_BLOCK, &solves[k]);
     }
-    milcgpu_offload_each(calls, n, k, solve_block(&calls[0], n, solves, qic), solve_by_milc(&solves[k]));
+    milcgpu_offload_each(calls, n, k,
+                         milcgpu_plugin_solve_sources(n, on_device, reports) &&
+                             account_block(&calls[0], n, solves, reports, qic),
+                         solve_by_milc(&solves[k]));
     for (k = 0; k < n; k++) {
         iterations += solves[k].iterations;
         if (!calls[k].done)
@@ -328,7 +326,7 @@ static void multicg_by_milc(masses *m) {
 }
 
 /* Does what MILC's routine does after a solve. */
-static void account_masses(masses *m, const milcgpu_multi_mass_report *report, const milcgpu_shift_report *shifts) {
+static int account_masses(masses *m, const milcgpu_multi_mass_report *report, const milcgpu_shift_report *shifts) {
     const int another = m->qic[0].parity == EVENANDODD && m->parity == EVEN;
     quark_invert_control *const qic = m->qic;
     int j, low = 0, stopped; /* by the limit of iterations */
@@ -353,14 +351,6 @@ static void account_masses(masses *m, const milcgpu_multi_mass_report *report, c
     if (report->status != MILCGPU_OK && this_node == 0)
         printf("ks_multicg_offset_field: CG NOT CONVERGED after %d iterations, res. = %e wanted %e\n", m->iterations,
                (double)qic[0].final_rsq, (double)(qic[0].resid * qic[0].resid));
-}
-static int solve_masses(masses *m) {
-    milcgpu_multi_mass_report report;
-    milcgpu_shift_report shifts[m->n];
-    if (!milcgpu_plugin_multi_mass(&m->call, shifts, &report) &&
-        !(links_made_again() && milcgpu_plugin_multi_mass(&m->call, shifts, &report)))
-        return 0;
-    account_masses(m, &report, shifts);
     return 1;
 }
 
@@ -370,13 +360,15 @@ static int multicg(masses m) {
     const int n = m.n, limit = m.qic[0].max * m.qic[0].nrestart;
     double offsets[n], tolerances[n], relative_tolerances[n];
     milcgpu_field solutions[n];
+    milcgpu_shift_report shifts[n];
+    milcgpu_multi_mass_report report;
     milcgpu_output outputs[3 + n];
     const milcgpu_output others[3] = {MILCGPU_MEMORY(&m.iterations, sizeof m.iterations),
                                       MILCGPU_MEMORY(m.qic, n * sizeof *m.qic),
                                       MILCGPU_MEMORY(&total_iters, sizeof total_iters)};
     milcgpu_call call =
         MILCGPU_MEMBERS(.row = MILCGPU_KS_MULTICG, .name = a_solver, .outputs = outputs, .n_outputs = 3 + n,
-                        .compare = compare_masses, .details = &m, .only_compared = 1);
+                        .compare = compare_masses, .details = &m, .only_compared = 1, .again = links_made_again);
     int j;
     memcpy(outputs, others, sizeof others);
     for (j = 0; j < n; j++) {
@@ -399,7 +391,11 @@ static int multicg(masses m) {
     m.call.max_restarts = m.qic[0].nrestart;
     m.call.source = source_field(m.src);
     m.call.solutions = solutions;
-    return milcgpu_offload(&call, solve_masses(&m), multicg_by_milc(&m)) ? m.iterations : -1;
+    return milcgpu_offload(&call,
+                           milcgpu_plugin_multi_mass(&m.call, shifts, &report) && account_masses(&m, &report, shifts),
+                           multicg_by_milc(&m))
+               ? m.iterations
+               : -1;
 }
 
 static const char *why_own_masses(const ks_param *ksp, int n, const quark_invert_control *qic,

@@ -1,6 +1,6 @@
-// MILC negates one link in place, anywhere, and says nothing: the next call that takes these links returns what it
-// returns for new links. Every entry that keeps links on the device, on a lattice that is looked at by a sample first.
-// And a source whose reals have zero low words.
+// MILC negates one link in place without a notice: the next call with these links returns the result of the new links.
+// The tests cover every entry that keeps links on the device, and hash a sample of the links first. Also a source whose
+// reals have zero low words.
 #include "gpu_kernels/measure/spin_taste.h"
 #include "milc_glue/residency/link_watch.h"
 #include "tests/plugin_support.h"
@@ -11,11 +11,10 @@ using namespace tests;
 
 namespace {
 
-// A call, what it takes, and what it has made.
 struct Entry {
     const char *name;
-    std::vector<double> *links;
-    std::function<std::vector<double>()> run;
+    std::vector<double> *links;               // that it reads
+    std::function<std::vector<double>()> run; // returns its result
 };
 
 double relative_difference(const std::vector<double> &a, const std::vector<double> &b) {
@@ -25,7 +24,7 @@ double relative_difference(const std::vector<double> &a, const std::vector<doubl
     return a.size() == b.size() ? std::sqrt(dd / bb) : INFINITY;
 }
 
-// As if nothing had been on the device before.
+// Drops all fields on the device.
 void forget_all() {
     Plugin &p = plugin();
     p.links->drop_all(), p.meson_links->drop_all(), p.wilson->drop(), p.eigenvectors->drop_all();
@@ -33,7 +32,7 @@ void forget_all() {
     milcgpu_plugin_host_wrote(MILCGPU_LINKS | MILCGPU_MOMENTA);
 }
 
-// MILC's fields beside those of Milc, and all entries on them.
+// More fields of MILC's than Milc has, and all entries on them.
 struct Entries {
     Milc &milc;
     const size_t size = milc.source.size();
@@ -56,7 +55,7 @@ struct Entries {
     void add(const char *name, std::vector<double> &links, const std::function<std::vector<double>()> &run) {
         all.push_back({name, &links, run});
     }
-    // Takes fat and long links: one of each is edited.
+    // The entry reads fat and long links; the test edits one of each.
     void add_fermionic(const char *name, const std::function<std::vector<double>()> &run) {
         add(name, milc.fat, run), add(name, milc.lng, run);
     }
@@ -187,8 +186,7 @@ struct Entries {
 
     void of_the_gauge_field() {
         add("fat and long links", gauge, [this] {
-            milcgpu_fatlink_spec spec;
-            milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
+            auto spec = filled(milcgpu_asqtad_defaults, 0.9);
             spec.unitarity = -1;
             std::vector<double> fat(gauge.size()), lng(gauge.size());
             const double eps = 0;
@@ -204,7 +202,7 @@ struct Entries {
             const milcgpu_plugin_lattice sites{Milc::field(gauge), Milc::field(h)};
             CHECK(force(sites) == 1);
             CHECK(milcgpu_plugin_host_needs(MILCGPU_MOMENTA, "a test") == 1);
-            milcgpu_plugin_host_wrote(MILCGPU_MOMENTA); // h is gone
+            milcgpu_plugin_host_wrote(MILCGPU_MOMENTA); // h is freed
             return h;
         };
         add("gauge force", gauge, [=] {
@@ -213,8 +211,7 @@ struct Entries {
             return moved([&](const auto &sites) { return milcgpu_plugin_gauge_force(&sites, &loops, 1.5, 0.05); });
         });
         add("fermion force", gauge, [=] {
-            milcgpu_fatlink_spec how;
-            milcgpu_asqtad_defaults(0.9, &how, sizeof how);
+            auto how = filled(milcgpu_asqtad_defaults, 0.9);
             const double residue = 0.7;
             milcgpu_force_spec spec{};
             spec.struct_size = sizeof spec, spec.links = &how, spec.eps = 0.03;
@@ -240,7 +237,7 @@ void negate(std::vector<double> &links, size_t number) {
 
 } // namespace
 
-TEST_CASE("one negated link, anywhere: each entry returns what it returns for new links", "[plugin][edits]") {
+TEST_CASE("after MILC negates any one link, each entry returns the result of the new links", "[plugin][edits]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
@@ -252,7 +249,7 @@ TEST_CASE("one negated link, anywhere: each entry returns what it returns for ne
             Entries entries(milc);
             reference::Rng rng(17);
             for (const Entry &entry : entries.all) {
-                int different = 0; // some take one direction alone
+                int different = 0; // some entries read one direction only
                 for (int dir = 0; dir < 4; ++dir) {
                     forget_all();
                     const std::vector<double> before = entry.run();
@@ -271,7 +268,7 @@ TEST_CASE("one negated link, anywhere: each entry returns what it returns for ne
     }
 }
 
-TEST_CASE("one negated link of a rank's 16384 sites: the next solve is right", "[plugin][edits]") {
+TEST_CASE("after MILC negates one link of a rank's 16384 sites, the next solve is right", "[plugin][edits]") {
     for (const Backend backend : backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
         Milc milc(reference::Lattice{{8, 8, 16, 16}});
@@ -289,14 +286,14 @@ TEST_CASE("one negated link of a rank's 16384 sites: the next solve is right", "
     }
 }
 
-TEST_CASE("two sites of a Z2 source change places after a solve: the answer is that of the new source",
+TEST_CASE("after two sites of a Z2 source are exchanged, a solve returns the solution of the new source",
           "[plugin][edits]") {
     for (const Backend backend : backends()) {
         const Environment environment{
             {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
-        std::mt19937_64 random(1); // of these, a sum of products of 32 bits did not see the places 4 and 20
+        std::mt19937_64 random(1); // a hash by products of 32 bits does not see an exchange of sites 4 and 20
         for (double &x : milc.source)
             x = (random() & 1) != 0 ? 1 : -1;
         Masses masses(milc, {0.3, 0.6}, 1e-9);

@@ -28,8 +28,8 @@ TABLE(Grown, SIZE(24),
 
 namespace {
 
-// What a caller has to fill in before its defaults are legal; empty: nothing. Other members begin as the table says,
-// and of a smaller struct no more than that is written.
+// The message about a member that a caller must set after _defaults; empty if there is none. Checks that other members
+// have the table's defaults, and that nothing behind a smaller struct is written.
 template <class Spec> std::string to_be_set(void (*defaults)(Spec *, size_t)) {
     struct {
         Spec spec;
@@ -47,21 +47,16 @@ template <class Spec> std::string to_be_set(void (*defaults)(Spec *, size_t)) {
     defaults(&filled.spec, sizeof filled); // of a header that is newer than the library
     CHECK((filled.behind[0] == 0 && filled.spec.struct_size == sizeof filled));
     defaults(&filled.spec, sizeof(Spec));
-    try {
-        checked_copy("spec", filled.spec);
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "";
+    return thrown_by([&] { checked_copy("spec", filled.spec); });
 }
 
 } // namespace
 
-TEST_CASE("what functions _defaults fill in is legal, except members that only the caller knows", "[errors]") {
+TEST_CASE("functions _defaults fill in legal values, except members that only the caller knows", "[errors]") {
     CHECK(to_be_set(milcgpu_solve_defaults).empty());
     CHECK(to_be_set(milcgpu_multi_mass_defaults).empty());
     CHECK(to_be_set(milcgpu_fatlink_defaults).empty());
-    CHECK(to_be_set(milcgpu_force_defaults) == "spec.links is NULL");
+    CHECK(has(to_be_set(milcgpu_force_defaults), "spec.links "));
     CHECK(to_be_set(milcgpu_eigen_defaults).empty());
     CHECK(to_be_set(milcgpu_gauge_fix_defaults).empty());
     CHECK(to_be_set(milcgpu_ape_defaults).empty());
@@ -69,15 +64,15 @@ TEST_CASE("what functions _defaults fill in is legal, except members that only t
     CHECK(to_be_set(milcgpu_flow_defaults).empty());
     CHECK(to_be_set(milcgpu_stout_defaults).empty());
     CHECK(to_be_set(milcgpu_meson_links_defaults).empty());
-    CHECK(has(to_be_set(milcgpu_meson_defaults), "spec.n_momenta is 0"));
-    CHECK(has(to_be_set(milcgpu_dirac_defaults), "spec.n_momenta is 0"));
-    CHECK(has(to_be_set(milcgpu_dirac_meson_defaults), "spec.n_momenta is 0"));
+    CHECK(has(to_be_set(milcgpu_meson_defaults), "spec.n_momenta "));
+    CHECK(has(to_be_set(milcgpu_dirac_defaults), "spec.n_momenta "));
+    CHECK(has(to_be_set(milcgpu_dirac_meson_defaults), "spec.n_momenta "));
     CHECK(to_be_set(milcgpu_laplace_defaults).empty());
-    CHECK(has(to_be_set(milcgpu_laplace_solve_defaults), "spec.tolerance is 0"));
-    CHECK(has(to_be_set(milcgpu_wilson_defaults), "spec.kappa is 0"));
+    CHECK(has(to_be_set(milcgpu_laplace_solve_defaults), "spec.tolerance "));
+    CHECK(has(to_be_set(milcgpu_wilson_defaults), "spec.kappa "));
 }
 
-TEST_CASE("members that are 0 or 1 are refused as any other number", "[errors]") {
+TEST_CASE("members that must be 0 or 1 are refused with any other number", "[errors]") {
     int flags = 0;
     const auto walk = [&](const Table &table) {
         for (const Member &m : table) {
@@ -97,10 +92,9 @@ TEST_CASE("members that are 0 or 1 are refused as any other number", "[errors]")
         walk(*table);
     CHECK(flags == 15);
     // By name, before anything is done.
-    milcgpu_fatlink_spec spec;
-    milcgpu_hisq_defaults(&spec, sizeof spec);
+    auto spec = filled(milcgpu_hisq_defaults);
     spec.hisq = 2;
-    CHECK(thrown_by([&] { checked_copy("spec", spec); }) == "spec.hisq is 2: must be 0 or 1");
+    CHECK(has(thrown_by([&] { checked_copy("spec", spec); }), "spec.hisq is 2"));
     auto table = sized<milcgpu_messages>();
     table.size = table.node_size = 1, table.gpu_memory = 7;
     auto layout = layout_of({{4, 4, 4, 4}});
@@ -110,7 +104,7 @@ TEST_CASE("members that are 0 or 1 are refused as any other number", "[errors]")
     CHECK(has(milcgpu_last_error(), "gpu_memory is 7"));
 }
 
-TEST_CASE("a struct of an older header is taken whole, with 0 for members that it ends before", "[errors]") {
+TEST_CASE("a struct of an older header is accepted, with 0 for the members that it lacks", "[errors]") {
     const Grown whole{0, 1, 2, 3, 4, 5, 6, 7};
     std::vector<size_t> taken;
     for (size_t size = 0; size <= sizeof(Grown) + 8; ++size) {
@@ -137,7 +131,7 @@ TEST_CASE("a struct of an older header is taken whole, with 0 for members that i
     CHECK(taken == std::vector<size_t>{24, 32, 40, 48});
 }
 
-TEST_CASE("a report of an older header gets the members that it has, and so does each of several", "[errors]") {
+TEST_CASE("reports of an older header get the members that they have", "[errors]") {
     for (size_t size = 24; size <= sizeof(Grown); size += 8) {
         std::vector<unsigned char> memory(3 * sizeof(Grown), 0x55);
         Grown *const reports = reinterpret_cast<Grown *>(memory.data());
@@ -155,11 +149,6 @@ TEST_CASE("a report of an older header gets the members that it has, and so does
         }
         CHECK(std::all_of(memory.begin() + 2 * size, memory.end(), [](unsigned char byte) { return byte == 0x55; }));
         memory[size] ^= 8; // another size in the second one
-        try {
-            require_sizes(reports, 2);
-            CHECK(false);
-        } catch (const Error &error) {
-            CHECK(error.status() == Status::bad_argument);
-        }
+        CHECK(status_of([&] { require_sizes(reports, 2); }) == Status::bad_argument);
     }
 }

@@ -1,4 +1,4 @@
-// Eigenvectors by the C interface: made, saved, loaded, taken by solves, on cut lattices, refused.
+// Eigenvectors by the C interface: computed, saved, loaded, used by solves, on cut lattices; refusals.
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/eigen_handle.h"
 #include "tests/cut_support.h"
@@ -35,7 +35,7 @@ Solved solve(Session<double> &session, milcgpu_eigenvectors *with, int n, int sl
 
 } // namespace
 
-TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by solves", "[eigen]") {
+TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, used by solves", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         Session<double> &session = modes.session;
@@ -94,12 +94,12 @@ TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by
             }
             CHECK(solve(session, *made, 1, MILCGPU_HALF, MILCGPU_EVEN + MILCGPU_ODD - parity).status ==
                   MILCGPU_BAD_ARGUMENT);
-            CHECK(has(milcgpu_last_error(), "the solve is on the others"));
+            CHECK(has(milcgpu_last_error(), "eigenvectors"));
         }
     }
 }
 
-TEST_CASE("one eigenvector and more than a lattice gives: the C interface", "[eigen]") {
+TEST_CASE("the C interface computes one eigenvector, and as many as a lattice has if more are requested", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         Session<double> &session = modes.session;
@@ -113,7 +113,7 @@ TEST_CASE("one eigenvector and more than a lattice gives: the C interface", "[ei
             CAPTURE(milcgpu::name(backend), count, report.count, report.message, plain, s.reports[0].steps);
             CHECK(report.count == milcgpu_eigenvectors_count(*made));
             CHECK((count == 1 ? report.count == 1 : report.count >= 16 && report.count < 300));
-            CHECK(has(report.message, "a lattice of this size") == (count == 300));
+            CHECK((report.message[0] != 0) == (count == 300));
             CHECK(s.status == MILCGPU_OK);
             CHECK(s.reports[0].eigenvectors == report.count);
             CHECK(s.reports[0].deflations >= 1);
@@ -124,7 +124,7 @@ TEST_CASE("one eigenvector and more than a lattice gives: the C interface", "[ei
     }
 }
 
-TEST_CASE("several sources are deflated in half precision where few steps are lost by that", "[eigen]") {
+TEST_CASE("several sources are deflated in half precision if that costs few steps", "[eigen]") {
     for (const Backend backend : backends()) {
         Modes modes(backend, 3);
         Session<double> &session = modes.session;
@@ -157,7 +157,7 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
         const int plain = solve(session, nullptr, 1, MILCGPU_SINGLE).reports[0].steps;
         {
             const AsqtadLinks links = asqtad_links(session.lattice, 9);
-            std::swap(session.links, other.session.links); // of another context: kept beside
+            std::swap(session.links, other.session.links); // keep the links of another context
             milcgpu_links *const kept = session.links;
             session.links = nullptr;
             REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
@@ -166,8 +166,8 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
             CHECK(s.reports[0].true_residual < 1e-10);
             CHECK(s.reports[0].deflations == 0);
             CHECK((s.reports[0].deflation_off == 1 && s.reports[1].deflation_off == 1));
-            CHECK(has(s.reports[0].message, "not one of these links"));
-            CHECK(has(session.messages.back(), "solved without deflation"));
+            CHECK(has(s.reports[0].message, "eigenvector 0 is not one of these links"));
+            CHECK(has(session.messages.back(), s.reports[0].message));
             std::vector<double> vector(6 * session.lattice.volume());
             const milcgpu_field there = session.field(vector);
             CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_BAD_ARGUMENT);
@@ -175,7 +175,7 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
             session.links = kept;
             std::swap(session.links, other.session.links);
         }
-        // Half of the bits of a vector, the exponents' too: it is not finite any more where it is multiplied.
+        // Flip half of the bits of a vector, also of exponents: products with it are not finite.
         const milcgpu::SpinorBlock bad = (*made.of->set)[1];
         std::vector<unsigned char> bytes(16 * bad.sites);
         modes.device().copy_to_host(bytes.data(), bad.data, bytes.size());
@@ -193,7 +193,7 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
             CHECK(milcgpu_eigenvectors_count(*made) == 0);
             CHECK(has(s.reports[0].message, "a bit flipped"));
         }
-        SECTION("a copy to the host says so") {
+        SECTION("a copy to the host fails") {
             CHECK(milcgpu_eigenvectors_save(*made, 1, &there) == MILCGPU_CORRUPTED);
             CHECK(vector == before);
             CHECK(milcgpu_eigenvectors_count(*made) == 0);
@@ -224,7 +224,7 @@ TEST_CASE("eigenvectors of twisted links, or of another eps_naik, are noticed or
                     CHECK(report.steps <= plain * (eps == -1e-5 ? 0.5 : 1.2));
                     CHECK(report.deflation_off == (eps != -1e-5));
                 }
-                CHECK(has(s.reports[0].message, "not one of these links") == (eps != -1e-5));
+                CHECK(has(s.reports[0].message, "eigenvector ") == (eps != -1e-5));
             }
         }
     }
@@ -252,8 +252,7 @@ TEST_CASE("plans count what a deflation takes; solves of vectors on the device a
             CAPTURE(milcgpu::name(backend), n, planned[0], planned[1]);
             CHECK(planned[1] - planned[0] == modes.device().used_bytes() - before);
         }
-        milcgpu_vectors *vectors = nullptr;
-        REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, 2, &vectors) == MILCGPU_OK);
+        const VectorsHandle vectors(session.context, MILCGPU_DOUBLE, 2);
         const auto source = reference::vector_to_milc<double>(session.lattice, random_fermion(session.lattice, 40));
         const milcgpu_field from = field_of(source);
         REQUIRE(milcgpu_vectors_load(vectors, 0, MILCGPU_EVEN, &from) == MILCGPU_OK);
@@ -267,7 +266,6 @@ TEST_CASE("plans count what a deflation takes; solves of vectors on the device a
               MILCGPU_OK);
         CHECK(report.deflations > 2);
         CHECK(report.true_residual < 1e-10);
-        milcgpu_vectors_destroy(vectors);
     }
 }
 
@@ -300,7 +298,7 @@ TEST_CASE("a flipped bit that raises no residual: solutions stay right, and one 
     }
 }
 
-TEST_CASE("vectors that are loaded: in any order, independent, and held against the links that they are used with",
+TEST_CASE("vectors may be loaded in any order, must be independent, and are checked against the links of a solve",
           "[eigen]") {
     constexpr int n = 12;
     for (const Backend backend : backends()) {
@@ -327,7 +325,7 @@ TEST_CASE("vectors that are loaded: in any order, independent, and held against 
             CHECK(load(of_other, made[1], k, k) == MILCGPU_OK);
             CHECK(load(twice, made[0], k, k == 7 ? 2 : k) == (k == n - 1 ? MILCGPU_BAD_ARGUMENT : MILCGPU_OK));
         }
-        CHECK(has(milcgpu_last_error(), "the loaded vectors: vectors 2 and 7 are not orthogonal"));
+        CHECK(has(milcgpu_last_error(), "vectors 2 and 7 are not orthogonal"));
         CHECK(solve(session, *twice, 1, MILCGPU_SINGLE).status == MILCGPU_BAD_ARGUMENT); // one is empty
         CHECK(load(twice, made[0], 7, 7) == MILCGPU_OK);
         CHECK(load(twice, made[0], n - 1, n - 1) == MILCGPU_OK);
@@ -338,14 +336,14 @@ TEST_CASE("vectors that are loaded: in any order, independent, and held against 
         CHECK(in_reverse.reports[0].deflation_off == 0);
         CHECK(with_others.reports[0].steps == plain);
         CHECK(with_others.reports[0].deflation_off == 1);
-        CHECK(has(with_others.reports[0].message, "solved without deflation: eigenvector 0 is not one of these links"));
+        CHECK(has(with_others.reports[0].message, "eigenvector 0 "));
         CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 3 * session.lattice.volume() / 2 + 1,
                                           &reversed.of) == MILCGPU_BAD_ARGUMENT);
         CHECK(has(milcgpu_last_error(), "768"));
     }
 }
 
-TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
+TEST_CASE("wrong arguments of eigenvectors are refused", "[eigen]") {
     Modes modes(Backend::host, 3, {{4, 4, 4, 4}});
     Session<double> &session = modes.session;
     Handle made;
@@ -362,7 +360,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 0, &made.of) == MILCGPU_BAD_ARGUMENT);
     spec = eigen_spec(4);
     spec.precision = 4;
-    refused(spec, "must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or");
+    refused(spec, "precision");
     spec = eigen_spec(4);
     spec.parity = 3;
     refused(spec, "spec.parity");
@@ -375,7 +373,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(*made == nullptr);
     spec = eigen_spec(4);
     spec.progress = [](void *, int, int) { throw 1; };
-    refused(spec, "spec.progress threw");
+    refused(spec, "spec.progress");
     REQUIRE(milcgpu_eigenvectors_create(session.links, MILCGPU_EVEN, 0, 2, &made.of) == MILCGPU_OK);
     std::vector<double> vector(6 * session.lattice.volume());
     const milcgpu_field there = session.field(vector);
@@ -387,7 +385,7 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_NAN_OR_INF);
 }
 
-TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[eigen]") {
+TEST_CASE("eigenvectors on a cut lattice are the eigenvectors of the whole lattice", "[eigen]") {
     const std::array<int, 4> whole{4, long_tests() ? 6 : 4, 6, 8};
     Fields fields{{whole}, {}, {}, {}};
     {
@@ -442,7 +440,7 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
                 Handle started;
                 spec.start = how.eigenvectors;
                 CHECK(milcgpu_eigenvectors_compute(here.links, &spec, &started.of, nullptr) == MILCGPU_BAD_ARGUMENT);
-                CHECK(has(milcgpu_last_error(), "count of spec.start is "));
+                CHECK(has(milcgpu_last_error(), "spec.start "));
             });
             CHECK(all_well(endings));
             if (ranks == 1)
@@ -458,7 +456,7 @@ TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[
             for (const int rank : {0, 1})
                 if (ranks == 2) {
                     CHECK(refusals[rank] == MILCGPU_BAD_ARGUMENT);
-                    CHECK(has(words[rank], "count of spec.eigenvectors is "));
+                    CHECK(has(words[rank], "spec.eigenvectors "));
                 }
         }
     }

@@ -254,30 +254,14 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
     const auto links = tests::asqtad_links(lattice, 12);
     const auto b = reference::random_fermion(lattice, 1), x = reference::random_fermion(lattice, 2);
     for (const milcgpu::Backend backend : tests::backends()) {
-        const milcgpu_layout layout = tests::layout_of(lattice);
-        auto options = tests::sized<milcgpu_options>();
-        options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
-        milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
-        const auto order = reference::milc_order(lattice);
-        const auto in_milc_order = [&](const auto &from, int each) {
-            auto to = from;
-            for (int k = 0; k < lattice.volume(); ++k)
-                for (int j = 0; j < each; ++j)
-                    to[each * k + j] = from[each * order[k] + j];
-            return to;
-        };
-        auto fat = in_milc_order(links.fat, 4), lng = in_milc_order(links.lng, 4);
-        auto source = in_milc_order(b, 1), solution = in_milc_order(x, 1);
-        const auto field = [](auto &v) { return milcgpu_field{v.data(), MILCGPU_DOUBLE, 0}; };
-        const milcgpu_field fat_field = field(fat), lng_field = field(lng), source_field = field(source),
-                            solution_field = field(solution);
-        milcgpu_links *handle = nullptr;
-        REQUIRE(milcgpu_links_create(context, &fat_field, &lng_field, &handle) == MILCGPU_OK);
+        tests::Session<double> session(lattice, backend, links);
+        auto source = reference::vector_to_milc<double>(lattice, b),
+             solution = reference::vector_to_milc<double>(lattice, x);
+        const milcgpu_field of_source = session.field(source), of_solution = session.field(solution);
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
             const int on = parity == MILCGPU_EVEN ? 0 : 1;
             double residual = -1;
-            REQUIRE(milcgpu_staggered_residual(handle, parity, 0.1, &source_field, &solution_field, &residual) ==
+            REQUIRE(milcgpu_staggered_residual(session.links, parity, 0.1, &of_source, &of_solution, &residual) ==
                     MILCGPU_OK);
             const auto ax = reference::normal_operator(lattice, links.fat, links.lng, 0.1, on, x);
             double rr = 0, bb = 0;
@@ -289,10 +273,8 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
             CHECK(residual == Approx(std::sqrt(rr / bb)).epsilon(1e-12));
         }
         double residual = -1;
-        CHECK(milcgpu_staggered_residual(handle, 3, 0.1, &source_field, &solution_field, &residual) ==
+        CHECK(milcgpu_staggered_residual(session.links, 3, 0.1, &of_source, &of_solution, &residual) ==
               MILCGPU_BAD_ARGUMENT);
         CHECK(std::string(milcgpu_version()) == MILCGPU_VERSION);
-        milcgpu_links_destroy(handle);
-        milcgpu_context_destroy(context);
     }
 }

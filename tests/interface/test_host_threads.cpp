@@ -1,4 +1,4 @@
-// How OpenMP threads of the host wait. A program of its own is asked, because OpenMP reads its settings once.
+// How OpenMP threads of the host wait. Each test starts a process, because OpenMP reads its settings once.
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/host/host_memory.h"
@@ -22,14 +22,12 @@ using namespace tests;
 
 namespace {
 
-const std::string nothing_said = "-u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME -u OMP_NUM_THREADS ";
-constexpr const char *asked = "processor time of pauses between parallel loops"; // of all threads together
+const std::string unset = "-u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME -u OMP_NUM_THREADS ";
+constexpr const char *pauses = "processor time of pauses between parallel loops"; // of all threads together
 
 // milliseconds; settings: of the environment
 double spent_in_pauses(const std::string &settings) {
-    const Said r =
-        shell("env " + nothing_said + settings + " /proc/" + std::to_string(getpid()) + "/exe '" + asked + "'");
-    INFO(r.output);
+    const Run r = shell("env " + unset + settings + " /proc/" + std::to_string(getpid()) + "/exe '" + pauses + "'");
     const size_t at = r.output.find("spent ");
     REQUIRE(at != std::string::npos);
     return std::atof(r.output.c_str() + at + 6);
@@ -37,7 +35,7 @@ double spent_in_pauses(const std::string &settings) {
 
 } // namespace
 
-TEST_CASE(asked, "[.]") {
+TEST_CASE(pauses, "[.]") {
     std::atomic<int> seen{0};
     double spent = 0;
     for (int pause = 0; pause < 30; ++pause) {
@@ -84,8 +82,7 @@ TEST_CASE("a solve and one in a child of fork", "[.]") {
     std::vector<double> source(4096 * 6, 1), solution(4096 * 6, 7);
     const auto solve = [&] {
         const milcgpu_field b = {source.data(), MILCGPU_DOUBLE, 0}, x = {solution.data(), MILCGPU_DOUBLE, 0};
-        milcgpu_solve_spec spec;
-        milcgpu_solve_defaults(&spec, sizeof spec);
+        auto spec = filled(milcgpu_solve_defaults);
         auto report = sized<milcgpu_solve_report>();
         spec.mass = 1, spec.tolerance = 1e-8;
         return milcgpu_staggered_solve(links, &spec, &b, &x, &report);
@@ -101,17 +98,17 @@ TEST_CASE("a solve and one in a child of fork", "[.]") {
         };
         milcgpu_context *own = nullptr;
         const bool said = words(solve()) && words(milcgpu_context_create(&layout, &options, &own));
-        milcgpu::copy_bytes(none.data(), reals.data(), reals.size() * sizeof(double)); // with the threads there are
+        milcgpu::copy_bytes(none.data(), reals.data(), reals.size() * sizeof(double)); // with the child's one thread
         milcgpu_links_destroy(links);
         milcgpu_context_destroy(context);
         std::exit(said && own == nullptr && solution == untouched && none == reals ? 3 : 4);
     }
     int status = 0;
     waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status)); // else by its alarm
+    CHECK(WIFEXITED(status)); // not ended by the alarm
     CHECK(WEXITSTATUS(status) == 3);
     INFO(milcgpu_last_error());
-    CHECK(solve() == MILCGPU_OK); // the parent's go on
+    CHECK(solve() == MILCGPU_OK); // in the parent
     milcgpu_links_destroy(links);
     milcgpu_context_destroy(context);
 }
@@ -137,34 +134,29 @@ TEST_CASE("a context in a child of fork after loops of the parent", "[.]") {
     }
     int status = 0;
     waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status)); // else by its alarm
+    CHECK(WIFEXITED(status)); // not ended by the alarm
     CHECK(WEXITSTATUS(status) == (loops ? 4 : 3));
 }
 
-TEST_CASE("a child that fork() made is told that the library is not there for it", "[host_threads]") {
+TEST_CASE("a child of fork() cannot use the library, and its calls fail with a message", "[host_threads]") {
     const std::string own = "/proc/" + std::to_string(getpid()) + "/exe ",
                       in_child = own + "'a context in a child of fork after loops of the parent'";
     for (const std::string &words : {own + "'a solve and one in a child of fork'", "LOOPS=1 " + in_child, in_child}) {
-        const Said r = shell(words);
-        INFO(words << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.output.find("\n1 passed, 0 failed") != std::string::npos);
+        const Run r = succeeded(shell(words));
+        CHECK(r.says("\n1 passed, 0 failed"));
     }
 }
 
-TEST_CASE("threads that cannot be started: a status, not the end of the process", "[host_threads]") {
+TEST_CASE("if threads cannot be started, a call returns a status, and the process continues", "[host_threads]") {
 #if defined(__SANITIZE_ADDRESS__)
     SKIP_TEST("the address sanitizer needs all addresses");
 #endif
-    const Said r =
-        shell("OMP_NUM_THREADS=400 /proc/" + std::to_string(getpid()) + "/exe 'more threads than can be started'");
-    INFO(r.output);
-    CHECK(r.status == 0);
-    CHECK(r.output.find("said: milcgpu_context_create: 400 OpenMP threads cannot be started: the system's limits") !=
-          std::string::npos);
+    const Run r = succeeded(
+        shell("OMP_NUM_THREADS=400 /proc/" + std::to_string(getpid()) + "/exe 'more threads than can be started'"));
+    CHECK(r.says("said: milcgpu_context_create: 400 OpenMP threads"));
 }
 
-TEST_CASE("threads sleep while they wait, unless the user has said how they wait", "[host_threads]") {
+TEST_CASE("threads sleep while they wait, unless the environment sets how they wait", "[host_threads]") {
     if (omp_get_num_procs() < 2)
         SKIP_TEST("one processor: parallel loops have one thread");
     const double by_itself = spent_in_pauses(""),

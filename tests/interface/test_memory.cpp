@@ -1,5 +1,4 @@
-// Memory that runs short: what is only kept for later goes first. What handles hold after a failure, and who may call
-// from where.
+// If memory is short, idle objects are freed first. What handles hold after a failure; calls from another thread.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/solve/kept_solver.h"
@@ -45,7 +44,7 @@ struct Prepared {
                 REQUIRE(solve(0.1, MILCGPU_DOUBLE, sloppy, parity) == MILCGPU_OK);
         REQUIRE(milcgpu::kept_solvers(*session.context).all.size() == 4);
     }
-    int given_back() const {
+    int freed() const { // idle objects
         int lines = 0;
         for (const std::string &line : session.messages)
             lines += line.find("memory is short: ") != std::string::npos;
@@ -55,18 +54,18 @@ struct Prepared {
 
 } // namespace
 
-TEST_CASE("idle solvers are given back, the oldest first, before memory is called short", "[faults][sanitize]") {
+TEST_CASE("idle solvers are freed, the oldest first, before a call fails with NO_MEMORY", "[faults][sanitize]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
         p.fill_cache();
         p.device().set_memory_limit(p.device().used_bytes());
         CHECK(p.solve(0.1, MILCGPU_SINGLE, MILCGPU_HALF) == MILCGPU_OK); // a fifth, and its links
-        CHECK(p.given_back() >= 1);
-        CHECK(p.given_back() <= 3);
-        CHECK(milcgpu::kept_solvers(*p.session.context).all.size() == 5u - p.given_back());
+        CHECK(p.freed() >= 1);
+        CHECK(p.freed() <= 3);
+        CHECK(milcgpu::kept_solvers(*p.session.context).all.size() == 5u - p.freed());
         CHECK(milcgpu::kept_solvers(*p.session.context).all.back().parity != 0); // the even ones were older
-        // Not even an empty cache leaves room for this.
+        // Memory does not suffice even without idle solvers.
         p.device().set_memory_limit(p.device().used_bytes() / 4);
         CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_NO_MEMORY);
         CHECK(p.x == std::vector<double>(p.source.size(), 0));
@@ -76,7 +75,7 @@ TEST_CASE("idle solvers are given back, the oldest first, before memory is calle
     }
 }
 
-TEST_CASE("every entry that allocates gives idle solvers and unused links back", "[faults]") {
+TEST_CASE("every function that allocates first frees idle solvers and unused links", "[faults]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
@@ -88,13 +87,13 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
             p.fill_cache();
             p.device().set_memory_limit(p.device().used_bytes() + room);
             CHECK(call() == MILCGPU_OK);
-            CHECK(p.given_back() >= 1);
+            CHECK(p.freed() >= 1);
         };
         tight([&] { // links of half precision, then more of them than solvers hold
             const milcgpu_storage half{MILCGPU_HALF, 13}, single{MILCGPU_SINGLE, 9};
             const milcgpu_field to = p.session.field(p.x);
             const milcgpu_status status = milcgpu_staggered_dslash(p.session.links, &half, MILCGPU_EVEN, &from, &to);
-            while (p.session.context->release_idle()) // nobody reads those links now
+            while (p.session.context->release_idle()) // no solver reads those links now
                 continue;
             const size_t left = p.device().used_bytes();
             p.device().set_memory_limit(0);
@@ -120,8 +119,7 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
         tight([&] { return milcgpu_links_update(p.session.links, &fat, &lng, nullptr); });
         tight(
             [&] {
-                milcgpu_fatlink_spec spec;
-                milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
+                auto spec = filled(milcgpu_asqtad_defaults, 0.9);
                 spec.unitarity = -1;
                 std::vector<double> out(p.session.fat.size());
                 const milcgpu_field to = p.session.field(out);
@@ -142,8 +140,7 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
     }
 }
 
-TEST_CASE("a descent takes the memory of idle solvers, and a solve does without where there is none",
-          "[faults][sanitize]") {
+TEST_CASE("a descent frees idle solvers, and a solve works without a descent if there are none", "[faults][sanitize]") {
     constexpr double heavy = 0.1, light = 0.004;
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
@@ -159,7 +156,7 @@ TEST_CASE("a descent takes the memory of idle solvers, and a solve does without 
         REQUIRE(idle.solve(heavy, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
         idle.device().set_memory_limit(idle.device().used_bytes());
         CHECK(idle.solve(light, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
-        CHECK(idle.given_back() == 1);
+        CHECK(idle.freed() == 1);
         CHECK(idle.x == descended);
 
         Prepared none(backend);
@@ -170,7 +167,7 @@ TEST_CASE("a descent takes the memory of idle solvers, and a solve does without 
     }
 }
 
-TEST_CASE("handles of Wilson fermions give back what is idle, and make it again", "[faults][sanitize]") {
+TEST_CASE("handles of Wilson fermions free idle objects, and allocate them again", "[faults][sanitize]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
@@ -197,26 +194,26 @@ TEST_CASE("handles of Wilson fermions give back what is idle, and make it again"
         REQUIRE(solve(first) == MILCGPU_OK);
         const auto expected = y;
         const size_t kept = p.device().used_bytes();
-        REQUIRE(solve(first) == MILCGPU_OK); // a solve takes no memory but what is kept
+        REQUIRE(solve(first) == MILCGPU_OK); // with the kept solver, a solve allocates nothing
         CHECK(y == expected);
         CHECK(p.device().used_bytes() == kept);
-        // The second has the room that the first leaves, and what a sum takes for a moment.
+        // The second handle gets the memory that the first frees, and the memory of a sum.
         p.device().set_memory_limit(p.device().peak_bytes());
         p.session.messages.clear();
         CHECK(solve(second) == MILCGPU_OK);
         CHECK(y == expected);
-        CHECK(p.given_back() >= 2); // the solver, then packed links and clover terms
+        CHECK(p.freed() >= 2); // the solver, then packed links and clover terms
         CHECK(p.device().used_bytes() == kept);
         CHECK(solve(first) == MILCGPU_OK);
         CHECK(y == expected);
-        // Its own solver makes room for another one.
+        // The handle frees its solver for a solver of another method.
         CHECK(solve(first, MILCGPU_WILSON_CG) != MILCGPU_BAD_ARGUMENT);
         p.device().set_memory_limit(0);
         REQUIRE(solve(first) == MILCGPU_OK);
         while (p.session.context->release_idle())
             continue;
         CHECK(p.device().used_bytes() == loaded);
-        // What a call works with is left alone, wherever memory ends.
+        // No allocation that fails frees an object that the call uses.
         int failures = 0;
         for (int n = 0;; ++n) {
             p.device().inject(milcgpu::Fault::allocation, n);
@@ -235,14 +232,14 @@ TEST_CASE("handles of Wilson fermions give back what is idle, and make it again"
     }
 }
 
-TEST_CASE("links that a solver reads stay while others are given back", "[faults][sanitize]") {
+TEST_CASE("links that a solver reads stay while idle links are freed", "[faults][sanitize]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
         REQUIRE(p.solve(0.004, MILCGPU_DOUBLE, MILCGPU_HALF) == MILCGPU_OK); // half gives way: links in single, too
         const auto expected = p.x;
         REQUIRE(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_ODD) == MILCGPU_OK);
-        p.device().inject(milcgpu::Fault::allocation); // everything idle goes
+        p.device().inject(milcgpu::Fault::allocation); // frees all idle objects
         const milcgpu_field fat = p.session.field(p.session.fat), lng = p.session.field(p.session.lng);
         milcgpu_links *more = nullptr;
         CHECK(milcgpu_links_create(p.session.context, &fat, &lng, &more) == MILCGPU_NO_MEMORY);
@@ -255,15 +252,14 @@ TEST_CASE("links that a solver reads stay while others are given back", "[faults
     }
 }
 
-TEST_CASE("what handles hold after a failure", "[faults][sanitize]") {
+TEST_CASE("after a failure, handles are unchanged or empty", "[faults][sanitize]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
         milcgpu_links *old = p.session.links, *second = nullptr, *other = nullptr;
         const milcgpu_field fat = p.session.field(p.session.fat), lng = p.session.field(p.session.lng);
         REQUIRE(milcgpu_links_create(p.session.context, &fat, &lng, &other) == MILCGPU_OK);
-        milcgpu_fatlink_spec spec;
-        milcgpu_asqtad_defaults(0.9, &spec, sizeof spec);
+        auto spec = filled(milcgpu_asqtad_defaults, 0.9);
         spec.unitarity = -1;
         const auto make = [&](milcgpu_links **a, milcgpu_links **b) {
             const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, a}, {0, nullptr, nullptr, b}};
@@ -289,16 +285,16 @@ TEST_CASE("what handles hold after a failure", "[faults][sanitize]") {
                 break;
             milcgpu_links_destroy(second);
             second = nullptr;
-            if (status == MILCGPU_OK) // it found a way that takes less memory
+            if (status == MILCGPU_OK) // by a way that needs less memory
                 continue;
             ++failures;
-            CHECK(milcgpu_links_version(old) == 0); // also where only the second set failed
+            CHECK(milcgpu_links_version(old) == 0); // also if only the second set failed
             CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
             REQUIRE(milcgpu_links_update(old, &fat, &lng, nullptr) == MILCGPU_OK);
         }
         CHECK(failures >= 6);
         CHECK(second != nullptr);
-        CHECK(milcgpu_links_version(other) == 1); // it was not named
+        CHECK(milcgpu_links_version(other) == 1); // the call did not name it
         const milcgpu_field bad{nullptr, MILCGPU_DOUBLE, 0};
         const uint64_t version = milcgpu_links_version(old);
         CHECK(milcgpu_links_update(old, &fat, &bad, nullptr) == MILCGPU_BAD_ARGUMENT);
@@ -346,7 +342,7 @@ TEST_CASE("MILCGPU_VERBOSE must be 0, 1 or 2", "[faults][errors][smoke]") {
         unsetenv("MILCGPU_VERBOSE");
 }
 
-TEST_CASE("a context works in another thread than that which made it", "[faults][smoke][sanitize]") {
+TEST_CASE("a context works in another thread than the thread that created it", "[faults][smoke][sanitize]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
@@ -369,12 +365,12 @@ TEST_CASE("a context works in another thread than that which made it", "[faults]
         CHECK(status == MILCGPU_OK);
         CHECK(p.x == expected);
         CHECK(ended == MILCGPU_BAD_ARGUMENT);
-        CHECK(message.find("links is NULL") != std::string::npos);
+        CHECK(has(message, "links"));
         CHECK(std::string(milcgpu_last_error()) != message);
     }
 }
 
-TEST_CASE("the list of kernels without a place to put it is refused, not a crash", "[faults][smoke]") {
+TEST_CASE("the list of kernels without a function for its lines is refused, without a crash", "[faults][smoke]") {
     milcgpu_kernels_list(nullptr, nullptr);
-    CHECK(std::string(milcgpu_last_error()).find("milcgpu_kernels_list: line is NULL") == 0);
+    CHECK(last_error_says("milcgpu_kernels_list: line "));
 }

@@ -1,4 +1,4 @@
-// Files that the example programs write: whole or not there; tables whose cells may have commas.
+// Files that the example programs write are whole or absent. Tables may have commas in cells.
 #include "examples/lib/arguments.h"
 #include "examples/lib/csv.h"
 #include "gpu_kernels/machine/backend/host_segment.h"
@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using examples::Cells;
@@ -60,7 +61,7 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
     written_by_link();
     CHECK(std::filesystem::status(path).permissions() == permissions);
     CHECK(files_in(folder.path) == 2);
-    std::filesystem::remove(path); // a link to a file that is still to come
+    std::filesystem::remove(path); // a link to a file that does not exist yet
     std::filesystem::remove(link);
     std::filesystem::create_symlink("file", link);
     written_by_link();
@@ -85,7 +86,7 @@ TEST_CASE("an output file has its name only when it is whole", "[programs][sanit
           "--out: /dev/full cannot be written: No space left on device; check the disk");
 }
 
-TEST_CASE("an output file never opens what exists beside it, and stays where its name cannot be given",
+TEST_CASE("an output file never opens existing files, and keeps its temporary name if it cannot be renamed",
           "[programs][sanitize]") {
     const tests::Folder folder;
     const std::string path = folder.path.string() + "/file", victim = folder.path.string() + "/victim",
@@ -111,7 +112,7 @@ TEST_CASE("an output file never opens what exists beside it, and stays where its
           "--out: " + path + " cannot be replaced (Is a directory); the new file is whole and stays as " + part +
               ".2.part: move it");
     CHECK(tests::text_of(part + ".2.part") == "new");
-    // Of a process that is gone. Those of this one are not left over.
+    // A temporary file of a process that has ended is left over; files of this process are not.
     const pid_t gone = fork();
     if (gone == 0)
         _exit(0);
@@ -124,13 +125,13 @@ TEST_CASE("an output file never opens what exists beside it, and stays where its
     CHECK(milcgpu::parts_left_of(folder.path / "link") == left);
     CHECK(milcgpu::parts_left_of(victim) == "");
     CHECK(milcgpu::parts_left_of(path + "/none/none") == "");
-    // A disk that does not know its size has room.
+    // A disk without a size counts as large enough.
     const std::string sizeless = refusal<examples::ArgumentError>([] { OutputFile().open("--out", "/proc/x", 1e6); });
     CHECK(sizeless.find("cannot be written: ") != sizeless.npos);
     CHECK(sizeless.find("it takes") == sizeless.npos);
 }
 
-TEST_CASE("what a program prints never lands in its files, if it runs with stdin, stdout or stderr closed",
+TEST_CASE("the output of a program never goes into its files if stdin, stdout or stderr is closed",
           "[programs][sanitize]") {
     const tests::Folder folder;
     const std::string path = folder.path.string() + "/file", other = folder.path.string() + "/other";
@@ -159,21 +160,22 @@ TEST_CASE("what a program prints never lands in its files, if it runs with stdin
     CHECK(tests::text_of(other) == "other");
 }
 
-TEST_CASE("messages quote what others have written without control characters, and briefly", "[programs][sanitize]") {
+TEST_CASE("messages quote foreign text without control characters, and shorten it", "[programs][sanitize]") {
     using milcgpu::quoted;
     CHECK(quoted("plain 1.5") == "plain 1.5");
     CHECK(quoted("\x1b[2J\x07\t\n\r\x7f") == "\\x1b[2J\\x07\\t\\n\\x0d\\x7f");
     CHECK(quoted("\u00e9\u4e2d\U0001f600") == "\u00e9\u4e2d\U0001f600");
     CHECK(quoted("\xc2\x9b"
-                 "2J\xe2\x80\xae") == "\\xc2\\x9b2J\\xe2\\x80\\xae");     // C1, and writing from right to left
-    CHECK(quoted("\xff\xc0\x80\xe4\xb8") == "\\xff\\xc0\\x80\\xe4\\xb8"); // no UTF-8
+                 "2J\xe2\x80\xae") == "\\xc2\\x9b2J\\xe2\\x80\\xae");     // C1, and right-to-left override
+    CHECK(quoted("\xff\xc0\x80\xe4\xb8") == "\\xff\\xc0\\x80\\xe4\\xb8"); // not UTF-8
     CHECK(quoted(std::string("a\0b", 3)) == "a\\x00b");
     CHECK(quoted(std::string(1 << 20, 'x')) == std::string(80, 'x') + "...");
     CHECK(milcgpu::quoted_name(std::string(1 << 20, 'x')).size() < 5000);
     CHECK(milcgpu::printable("a\nb\x1b") == "a\nb\\x1b");
 }
 
-TEST_CASE("tables: cells come back as they were, each row has those of the heading", "[programs][sanitize]") {
+TEST_CASE("tables: cells are read as they were written, and each row has as many as the heading",
+          "[programs][sanitize]") {
     const tests::Folder folder;
     const std::string path = folder.path.string() + "/csv";
     const Cells cells = {"APE step, all staples", "13 \"plain\"", "", "a", ","};
@@ -196,7 +198,7 @@ TEST_CASE("tables: cells come back as they were, each row has those of the headi
     }
     CHECK(tests::text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\n\\x1b[2J\\n,1,2,\u00e9\\xff\n"
                                   "b,1,nan,cuda\n");
-    // Rows of a run that failed are kept beside the name.
+    // If a run fails, its rows stay in the temporary file.
     {
         Csv csv(17);
         csv.open("--csv", path, {"x"});

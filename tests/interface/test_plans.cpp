@@ -1,4 +1,4 @@
-// Plans of memory against the memory that solves of staggered fermions take. Other plans: test_laplace.cpp,
+// Plans of memory against the memory that solves of staggered fermions use. Other plans: test_laplace.cpp,
 // test_wilson_sources.cpp, test_eigen.cpp, test_eigen_calls.cpp.
 #include "gpu_kernels/algebra/blas.h"
 #include "milc_glue/api/context.h"
@@ -81,11 +81,10 @@ const Kind kinds[] = {
 
 } // namespace
 
-TEST_CASE("a plan of memory is what the solve takes, also if links are loaded again between two solves",
-          "[plans][api]") {
+TEST_CASE("a solve uses the memory of its plan, also if links are loaded again between two solves", "[plans][api]") {
     const reference::Lattice lattice{{4, 4, 6, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 81);
-    const size_t raw = Device::allocated_bytes(sizeof(double) * 72 * lattice.volume()); // while links are loaded
+    const size_t raw = Device::allocated_bytes(sizeof(double) * 72 * lattice.volume()); // only while links are loaded
     for (const Backend backend : backends())
         for (int precise = MILCGPU_DOUBLE; precise <= MILCGPU_HALF; ++precise)
             for (int sloppy = precise; sloppy <= MILCGPU_HALF; ++sloppy)
@@ -97,8 +96,8 @@ TEST_CASE("a plan of memory is what the solve takes, also if links are loaded ag
                     REQUIRE(kind.plan(solve, session.context) == MILCGPU_OK);
                     const std::string text = solve.text;
                     const int finest = std::string(kind.name) == "several masses" ? MILCGPU_DOUBLE : precise;
-                    CHECK((text.find("packed links") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
-                    CHECK((text.find("change its precision") != std::string::npos) == (sloppy != finest));
+                    CHECK(has(text, "packed links") == (sloppy != MILCGPU_DOUBLE));
+                    CHECK(has(text, "precision") == (sloppy != finest));
                     for (const double scale : {1.0, 1.01}) {
                         reference::Gauge fat = links.fat;
                         fat[0].e[0][0] *= scale;
@@ -107,7 +106,7 @@ TEST_CASE("a plan of memory is what the solve takes, also if links are loaded ag
                         REQUIRE(kind.run(solve, session.links) == MILCGPU_OK);
                         CHECK(device.used_bytes() == solve.planned - raw);
                     }
-                    CHECK(device.peak_bytes() <= solve.planned + 2048); // sums while links are looked at
+                    CHECK(device.peak_bytes() <= solve.planned + 2048); // sums over the links
                 }
 }
 
@@ -123,12 +122,12 @@ TEST_CASE("plans of memory do not overflow up to the largest lattice", "[plans]"
         CHECK(plan.vectors == Approx(sites / 2 * 15 * 48).epsilon(1e-2));
         CHECK(plan.total() == plan.links + plan.raw + plan.vectors);
         const std::string table = milcgpu::table_of(plan, 0);
-        CHECK(table.find("packed") == std::string::npos);
-        CHECK(table.find(milcgpu::format("%10.1f MiB  raw copy", plan.raw / 1048576.0)) != std::string::npos);
+        CHECK_FALSE(has(table, "packed"));
+        CHECK(has(table, milcgpu::format("%10.1f MiB  raw copy", plan.raw / 1048576.0)));
     }
 }
 
-TEST_CASE("a device that only counts: what is allocated counts, a launch throws", "[plans]") {
+TEST_CASE("a device that only counts adds up allocations, and a launch throws", "[plans]") {
     Device device{Device::CountsOnly()};
     {
         const milcgpu::Geometry geometry({64, 64, 64, 128});

@@ -1,5 +1,5 @@
-// Refusals that no walk over single arguments (test_calls.cpp) makes: values with a meaning, NaN in fields, counts that
-// no array has, outputs that are inputs, and what is legal although it is nothing.
+// Refusals that the walks over single arguments (test_calls.cpp) cannot reach: values with a meaning, NaN in fields,
+// counts that no array has, outputs that are inputs. Also calls that are legal although they do nothing.
 #include "milc_glue/api/apart.h"
 #include "tests/calls_whole.h"
 #include <limits>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-// Handles with what they need, and fields.
+// Handles, their contents, and fields.
 struct Filled : Whole {
     World &w = world;
     milcgpu_context *const context = w.context;
@@ -23,15 +23,12 @@ struct Filled : Whole {
 
 } // namespace
 
-TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no number; plans in half; counts, pitches",
+TEST_CASE("no shifts are legal; masses, sources or solutions with NaN, plans in half, wrong counts and pitches are not",
           "[errors][null]") {
     for (const milcgpu::Backend backend : backends()) {
         Filled f(backend);
         milcgpu_context *const c = f.context;
         milcgpu_links *const k = f.k;
-        const auto says = [](const char *part) {
-            return std::string(milcgpu_last_error()).find(part) != std::string::npos;
-        };
         std::vector<double> out = f.colour;
         const milcgpu_field x = f.session.field(out);
 
@@ -54,16 +51,15 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         for (const double mass : {not_a_number, double(INFINITY), 1e200}) {
             CHECK(milcgpu_staggered_residual(k, MILCGPU_EVEN, mass, &f.b, &x, &residual) == MILCGPU_BAD_ARGUMENT);
-            CHECK(says("must be finite, with a finite 4 m^2 (zero is legal)"));
+            CHECK(last_error_says("mass is "));
             how.mass = mass;
             CHECK(milcgpu_staggered_solve(k, &how, &f.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
-            CHECK(says("must be finite, with a finite 4 m^2 (zero is legal)"));
+            CHECK(last_error_says("mass is "));
         }
         how.mass = 0.2;
         CHECK(milcgpu_vectors_sum(f.w.vectors(), 0, 1, &not_a_number, MILCGPU_EVEN, &x) == MILCGPU_NAN_OR_INF);
-        CHECK(says("weights[0] is nan"));
-        milcgpu_fatlink_spec hisq;
-        milcgpu_hisq_defaults(&hisq, sizeof hisq);
+        CHECK(last_error_says("weights[0] is nan"));
+        auto hisq = filled(milcgpu_hisq_defaults);
         hisq.eps_naik = not_a_number;
         milcgpu_links *made = nullptr;
         const milcgpu_fatlink_set set{0.1, nullptr, nullptr, &made};
@@ -73,22 +69,22 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         auto force = sized<milcgpu_force_spec>();
         force.links = &hisq, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
         CHECK(milcgpu_momenta_add_fermion_force(f.w.gauge(), &force, &f.b, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("spec.links.eps_naik is nan"));
+        CHECK(last_error_says("spec.links.eps_naik is nan"));
 
-        // NaN in fields: what is named, and nothing is written.
+        // NaN in fields: the message names the field, and nothing is written.
         std::vector<double> bad = f.colour;
         const size_t first_odd = 3 * size_t(f.session.lattice.volume());
         bad[0] = bad[first_odd] = not_a_number;
         const milcgpu_field nan = f.session.field(bad);
         CHECK(milcgpu_staggered_residual(k, MILCGPU_EVEN, 0.1, &f.b, &nan, &residual) == MILCGPU_NAN_OR_INF);
-        CHECK(says("solution: site 0 of the even sites"));
+        CHECK(last_error_says("solution: site 0 of the even sites"));
         CHECK(milcgpu_staggered_residual(k, MILCGPU_ODD, 0.1, &nan, &x, &residual) == MILCGPU_NAN_OR_INF);
-        CHECK(says("source: site 0 of the odd sites"));
+        CHECK(last_error_says("source: site 0 of the odd sites"));
         CHECK(residual == -1);
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
             const milcgpu_storage what{precision, 18};
             CHECK(milcgpu_staggered_dslash(k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
-            CHECK(says("source: site 0 of the odd sites"));
+            CHECK(last_error_says("source: site 0 of the odd sites"));
         }
         REQUIRE(milcgpu_vectors_load(f.w.vectors(), 3, MILCGPU_ODD, &nan) == MILCGPU_OK); // values are not tested
         CHECK(milcgpu_vectors_dslash(f.w.vectors(), 3, k, MILCGPU_EVEN) == MILCGPU_NAN_OR_INF);
@@ -98,9 +94,9 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         CHECK(milcgpu_vectors_minus_dslash(k, MILCGPU_ODD, 1, 1, wrong, right, to) == MILCGPU_NAN_OR_INF);
         CHECK(out == f.colour);
 
-        // Plans of fields that no host has.
+        // Plans of fields that a host cannot have.
         CHECK(milcgpu_memory_plan(c, MILCGPU_HALF, &how, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("host_precision is half"));
+        CHECK(last_error_says("host_precision is half"));
         CHECK(milcgpu_sources_plan(c, MILCGPU_HALF, &how, MILCGPU_BLOCK, 2, nullptr, 0, &bytes) ==
               MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_sources_plan(c, MILCGPU_DOUBLE, &how, 4, 2, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
@@ -108,12 +104,12 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
               MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_multi_mass_plan(c, MILCGPU_HALF, &none, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
 
-        // Counts that no array has, and pitches whose product with the sites is no address.
+        // Counts that no array has, and pitches whose product with the sites overflows.
         constexpr int many = 1 << 30;
         milcgpu_hisq_defaults(&hisq, sizeof hisq);
         force.n_terms = many;
         CHECK(milcgpu_momenta_add_fermion_force(f.w.gauge(), &force, &f.b, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("spec.n_terms is 1073741824: must be 0 to"));
+        CHECK(last_error_says("spec.n_terms is 1073741824"));
         CHECK(milcgpu_momenta_add_force_of_vectors(f.w.gauge(), &force, f.w.vectors(), nullptr) ==
               MILCGPU_BAD_ARGUMENT);
         force.n_terms = 1, force.n_sets = many;
@@ -147,7 +143,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
             milcgpu_field far = f.b;
             far.pitch_bytes = pitch;
             CHECK(milcgpu_staggered_solve(k, &how, &far, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
-            CHECK(says("source: pitch of"));
+            CHECK(last_error_says("source: pitch of"));
         }
         CHECK(out == f.colour);
         CHECK(milcgpu_staggered_solve(k, &how, &f.b, &x, nullptr) == MILCGPU_OK);
@@ -169,18 +165,16 @@ TEST_CASE("outputs that share memory with another output or a source are refused
         const auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         const milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 0, 0, MILCGPU_WILSON_CG};
         const auto wilson_how = solve_spec(0, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
-        milcgpu_laplace_solve_spec poisson;
-        milcgpu_laplace_solve_defaults(&poisson, sizeof poisson);
+        auto poisson = filled(milcgpu_laplace_solve_defaults);
         poisson.kappa = 0.1, poisson.tolerance = 1e-6;
         const milcgpu_laplace_spec laplace{sizeof laplace, 3, 0.1, {MILCGPU_DOUBLE, 0}};
         const milcgpu_pole poles[] = {{1, 1e-6, 0}, {2, 1e-6, 0}};
         auto masses = sized<milcgpu_multi_mass_spec>();
         masses.parity = MILCGPU_EVEN, masses.max_iterations = 500, masses.max_restarts = 1;
         masses.shared.precision = MILCGPU_DOUBLE, masses.n_shifts = 2, masses.shifts = poles;
-        milcgpu_fatlink_spec hisq;
-        milcgpu_hisq_defaults(&hisq, sizeof hisq);
+        auto hisq = filled(milcgpu_hisq_defaults);
 
-        // A call with two outputs; refused if these overlap: one more real at a time.
+        // A call with two outputs, which is refused if they overlap.
         const auto apart = [&](const char *name, const char *other, size_t reals,
                                const std::function<milcgpu_status(const milcgpu_field *)> &call) {
             CAPTURE(name);
@@ -189,7 +183,7 @@ TEST_CASE("outputs that share memory with another output or a source are refused
                                      const char *second) {
                 const milcgpu_field two[] = {a, b};
                 CHECK(call(two) == MILCGPU_BAD_ARGUMENT);
-                CHECK(has(milcgpu_last_error(), std::string(first) + " overlaps " + second));
+                CHECK(last_error_says(std::string(first) + " overlaps " + second));
                 CHECK(room == before);
             };
             for (const size_t shift : {size_t(0), size_t(2), reals, size / 2 - reals})
@@ -255,25 +249,24 @@ TEST_CASE("outputs that share memory with another output or a source are refused
             return milcgpu_gauge_make_links(f.w.gauge(), &hisq, &set, 1, &made, nullptr);
         });
 
-        // Sources: one of them is read while another solution is written.
+        // A source is read while another solution is written.
         const milcgpu_field in[] = {at(0), at(6 * sites)}, out[] = {at(6 * sites + 6), at(24 * sites)};
         CHECK(milcgpu_staggered_solve_sources(k, &how, MILCGPU_ONE_BY_ONE, 2, in, out, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        CHECK(has(milcgpu_last_error(), "solutions[0] overlaps sources[1]"));
+        CHECK(last_error_says("solutions[0] overlaps sources[1]"));
         CHECK(room == before);
-        // The even halves of fields, one behind the other: odd sites are not touched.
+        // The even halves of two fields may be neighbours, because odd sites are not touched.
         const milcgpu_field halves[] = {at(0), at(3 * sites)};
         CHECK(milcgpu_staggered_solve_sources(k, &how, MILCGPU_ONE_BY_ONE, 2, of_both, halves, nullptr) == MILCGPU_OK);
         CHECK(std::equal(room.begin() + 3 * sites, room.begin() + 6 * sites, room.begin()));
         CHECK((f.colour == colour && f.dirac == dirac));
-        milcgpu_eigen_spec lowest;
-        milcgpu_eigen_defaults(&lowest, sizeof lowest);
+        auto lowest = filled(milcgpu_eigen_defaults);
         lowest.count = 2, lowest.precision = MILCGPU_SINGLE;
         milcgpu_eigenvectors *made = nullptr;
         REQUIRE(milcgpu_eigenvectors_compute(k, &lowest, &made, nullptr) == MILCGPU_OK);
         double values[3] = {-1, -1, -1};
         CHECK(milcgpu_eigenvectors_values(made, values, values + 1) == MILCGPU_BAD_ARGUMENT);
-        CHECK(has(milcgpu_last_error(), "residuals overlaps values"));
+        CHECK(last_error_says("residuals overlaps values"));
         CHECK((values[0] == -1 && values[1] == -1 && values[2] == -1));
         milcgpu_eigenvectors_destroy(made);
     }
@@ -298,10 +291,9 @@ TEST_CASE("fields overlap exactly where they share a byte", "[errors]") {
         together += share;
         CAPTURE(trial);
         const std::string said = thrown_by([&] { milcgpu::require_apart(two); });
-        CHECK(said == (share ? "b overlaps a: give it memory of its own" : ""));
+        CHECK(said.substr(0, 13) == (share ? "b overlaps a:" : ""));
         two[1].written = false;
-        CHECK(thrown_by([&] { milcgpu::require_apart(two); }) ==
-              (share ? "a overlaps b: give it memory of its own" : ""));
+        CHECK(thrown_by([&] { milcgpu::require_apart(two); }).substr(0, 13) == (share ? "a overlaps b:" : ""));
         two[0].written = false;
         CHECK(thrown_by([&] { milcgpu::require_apart(two); }).empty());
     }
@@ -312,7 +304,6 @@ TEST_CASE("addresses between numbers; beta and verbosity out of range", "[errors
     for (const milcgpu::Backend backend : backends()) {
         Filled f(backend);
         milcgpu_links *const k = f.k;
-        const auto says = [](const char *part) { return has(milcgpu_last_error(), part); };
         const std::vector<double> colour = f.colour;
         std::vector<double> out = colour;
         const milcgpu_field x = f.session.field(out);
@@ -320,10 +311,10 @@ TEST_CASE("addresses between numbers; beta and verbosity out of range", "[errors
         milcgpu_field between = x;
         between.data = static_cast<char *>(x.data) + 4;
         CHECK(milcgpu_staggered_solve(k, &how, &f.b, &between, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("multiple of 8"));
+        CHECK(last_error_says("multiple of 8"));
         for (const double beta : {0., -1., 1e-300})
             CHECK(milcgpu_gauge_heat_bath(f.w.bare(), beta, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("beta is 1e-300"));
+        CHECK(last_error_says("beta is 1e-300"));
         CHECK(out == colour);
         CHECK(f.colour == colour);
         const auto refused = [&](int milcgpu_options::*member, int value, const char *name) {
@@ -332,7 +323,7 @@ TEST_CASE("addresses between numbers; beta and verbosity out of range", "[errors
             const milcgpu_layout layout = layout_of(f.session.lattice);
             milcgpu_context *made = nullptr;
             CHECK(milcgpu_context_create(&layout, &options, &made) == MILCGPU_BAD_ARGUMENT);
-            CHECK(says(name));
+            CHECK(last_error_says(name));
             CHECK(made == nullptr);
         };
         for (const int verbosity : {-2, 3, 1000})
@@ -351,6 +342,6 @@ TEST_CASE("addresses between numbers; beta and verbosity out of range", "[errors
             CHECK((milcgpu_eigenvectors_write(f.w.eigen(), f.w.file("time"), MILCGPU_SINGLE, time.c_str()) ==
                    MILCGPU_OK) == (length < 64));
         }
-        CHECK(says("time"));
+        CHECK(last_error_says("time"));
     }
 }

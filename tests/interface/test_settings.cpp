@@ -1,5 +1,4 @@
-// What the plugin makes of the environment and the lattice: settings, precisions and their order, the table at the
-// start.
+// How the plugin follows the environment and the lattice: settings, precisions and their order, the table at the start.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/solve/memory_plan.h"
@@ -14,7 +13,7 @@
 
 using namespace tests;
 
-TEST_CASE("precisions by the size of the lattice", "[plugin]") {
+TEST_CASE("the size of the lattice decides the precisions", "[plugin]") {
     const auto chosen = [](bool gpu, bool in_double, int sites) {
         return std::string(automatic_policy(gpu, sites, in_double)->name);
     };
@@ -31,8 +30,9 @@ TEST_CASE("precisions by the size of the lattice", "[plugin]") {
     }
 }
 
-TEST_CASE("after an error: by safety, by memory where that was short, each precision once", "[plugin]") {
-    const auto bytes = [](const Policy &policy) { // packed links beside those handed over, in double
+TEST_CASE("after an error a safer precision follows, or one of less memory if memory was short, each once",
+          "[plugin]") {
+    const auto bytes = [](const Policy &policy) { // of packed links; MILC's are in double
         return size_t{100} + (policy.precise == MILCGPU_SINGLE ? 30 : 0) +
                (policy.sloppy == MILCGPU_HALF     ? 40
                 : policy.sloppy == MILCGPU_SINGLE ? 50
@@ -78,7 +78,7 @@ TEST_CASE("the plan of memory is smaller where no packed links are needed", "[pl
     }
 }
 
-// Values that a setting may have: all, or some where there is no end of them.
+// Values that a setting may have: all of them, or examples if there are too many.
 static std::string words_of(const Setting &setting) {
     const std::string name = setting.name;
     return name == "MILCGPU_DEVICE"    ? "0 7 999"
@@ -88,7 +88,7 @@ static std::string words_of(const Setting &setting) {
                                        : setting.allowed;
 }
 
-TEST_CASE("settings: a bad value is refused by name, and what was set is listed", "[plugin]") {
+TEST_CASE("settings: a bad value is refused by name, and the settings that are set are listed", "[plugin]") {
     Milc milc;
     const auto refusal = [&](const char *name, const char *value) {
         const Environment environment{{name, value}};
@@ -101,30 +101,37 @@ TEST_CASE("settings: a bad value is refused by name, and what was set is listed"
         CHECK(has(text, ". MILC runs on the CPU\n"));
         return text;
     };
-    CHECK(has(refusal("MILCGPU_VERBOSE", "two"), "is none of 0 1 2."));
-    refusal("MILCGPU_VERBOSE", "quiet");
-    refusal("MILCGPU_OFF", "maybe");
-    CHECK(has(refusal("MILCGPU_DEVICE", "99999999999"), "is none of 0 to 999."));
-    for (const char *bad : {"-1", "1x", "1000", "0 1"})
-        refusal("MILCGPU_DEVICE", bad);
-    CHECK(has(refusal("MILCGPU_TIMEOUT", "0"), "is none of the numbers above 0."));
-    for (const char *bad : {"-1", "nan", "inf", "60s"})
-        refusal("MILCGPU_TIMEOUT", bad);
-    CHECK(has(refusal("MILCGPU_TABLE", "table.txt"), "is none of 0, or file names that end in .csv or .json."));
-    for (const char *bad : {".csv", "t.csv.gz"})
-        refusal("MILCGPU_TABLE", bad);
+    // The message names the values that the setting may have.
+    for (const auto &[name, bad, values] : {std::tuple("MILCGPU_VERBOSE", "two", "0 1 2."),
+                                            {"MILCGPU_DEVICE", "99999999999", "0 to 999."},
+                                            {"MILCGPU_TIMEOUT", "0", "numbers above 0."},
+                                            {"MILCGPU_TABLE", "table.txt", ".csv or .json."},
+                                            {"MILCGPU_TEST", "kept", "0 look_at_all copy_back "}})
+        CHECK(has(refusal(name, bad), values));
+    for (const auto &[name, bad] : {std::pair("MILCGPU_VERBOSE", "quiet"),
+                                    {"MILCGPU_OFF", "maybe"},
+                                    {"MILCGPU_DEVICE", "-1"},
+                                    {"MILCGPU_DEVICE", "1x"},
+                                    {"MILCGPU_DEVICE", "1000"},
+                                    {"MILCGPU_DEVICE", "0 1"},
+                                    {"MILCGPU_TIMEOUT", "-1"},
+                                    {"MILCGPU_TIMEOUT", "nan"},
+                                    {"MILCGPU_TIMEOUT", "inf"},
+                                    {"MILCGPU_TIMEOUT", "60s"},
+                                    {"MILCGPU_TABLE", ".csv"},
+                                    {"MILCGPU_TABLE", "t.csv.gz"}})
+        refusal(name, bad);
     {
         const Environment two_lines{{"MILCGPU_TABLE", "a\nb.csv"}}; // settings travel between ranks as lines
         CHECK_THROWS(Settings::of_environment());
     }
-    CHECK(has(refusal("MILCGPU_TEST", "kept"), "is none of 0 look_at_all copy_back "));
     for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept", "dslash,nan,no_dslash",
                             "load,keep", "copy_back,nan"})
         refusal("MILCGPU_TEST", bad);
     for (const Setting &setting : setting_table())
         for (const char *bad : {"banana", " ", "0 1", "1 "})
             refusal(setting.name, bad);
-    for (const Setting &setting : setting_table()) { // every value that the table allows is one
+    for (const Setting &setting : setting_table()) { // each value that the table allows is accepted
         const std::string words = words_of(setting);
         for (size_t at = 0; at < words.size();) {
             const size_t end = std::min(words.find(' ', at), words.size());
@@ -149,7 +156,7 @@ TEST_CASE("settings: a bad value is refused by name, and what was set is listed"
     CHECK(plugin().links->looks_at_all());
 }
 
-TEST_CASE("settings: MILCGPU_AUTO=0 stands for words of MILCGPU_TEST, and the words are those that are named",
+TEST_CASE("settings: MILCGPU_AUTO=0 includes words of MILCGPU_TEST, and docs/reference.md lists all words",
           "[plugin]") {
     CHECK(setting_table().size() == 14);
     const std::string reference = [] {
@@ -173,7 +180,7 @@ TEST_CASE("settings: MILCGPU_AUTO=0 stands for words of MILCGPU_TEST, and the wo
         CHECK(cut_by_test() >= 9);
     }
     CHECK(by_auto_0 == 6);
-    // A whole start with it: nothing stays, nothing is gathered.
+    // A start with MILCGPU_AUTO=0: nothing is kept on the device, and no sources are gathered.
     Milc milc;
     const Environment environment{{"MILCGPU_AUTO", "0"}, {"MILCGPU_VERBOSE", "0"}};
     REQUIRE(milc.start() == 1);
@@ -191,25 +198,19 @@ TEST_CASE("an unknown name of the environment is reported at the start, with the
     }
     Milc milc;
     const Environment environment{{"MILCGPU_COMPAER", "1"}, {"MILCGPU_BACKEND", "host"}};
-    const std::string line =
-        "milcgpu: MILCGPU_COMPAER is set, but there is no such setting; the nearest name is MILCGPU_COMPARE\n";
     const std::string text = said_by([&] { CHECK(milc.start() == 1); });
-    const size_t at = text.find(line);
-    REQUIRE(at != std::string::npos);
-    CHECK(text.find(line, at + 1) == std::string::npos);
+    CHECK(matches(text, "milcgpu: MILCGPU_COMPAER .*MILCGPU_COMPARE\n").size() == 1);
     {
         const Environment silent{{"MILCGPU_VERBOSE", "0"}};
         CHECK(said_by([&] { CHECK(milc.start() == 1); }).empty());
     }
     const Environment second{{"MILCGPU_OF", ""}};
-    const std::string both = unknown_names();
-    CHECK(has(both, "the nearest name is MILCGPU_COMPARE"));
-    CHECK(has(both, "MILCGPU_OF is set, but there is no such setting; the nearest name is MILCGPU_OFF"));
+    for (const char *names : {"MILCGPU_COMPAER [^.]*MILCGPU_COMPARE\\b", "MILCGPU_OF [^.]*MILCGPU_OFF\\b"})
+        CHECK(matches(unknown_names(), names).size() == 1);
     for (const FormerSetting &former : former_settings()) {
         const Environment set{{former.name, "1"}};
-        CHECK(has(unknown_names(),
-                  std::string(former.name) + " is set, but this setting no longer exists; use MILCGPU_TEST="));
-        // Each word that it says is one, and MILCGPU_AUTO=0 is said where it stands for one of them.
+        CHECK(matches(unknown_names(), std::string(former.name) + " .*MILCGPU_TEST=").size() == 1);
+        // Each word that the message names exists, and the message names MILCGPU_AUTO=0 if that includes the word.
         const std::string text = former.instead;
         bool by_auto_0 = false;
         for (const auto &groups : matches(text, "MILCGPU_TEST=([a-z_]+(?:=[a-z]+)?)")) {
@@ -225,16 +226,16 @@ TEST_CASE("an unknown name of the environment is reported at the start, with the
     std::fill(layout.extent, layout.extent + 4, 4);
     milcgpu_context *context = nullptr; // a program without MILC
     CHECK(has(said_by([&] { CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_OK); }),
-              line.substr(0, 40)));
+              "milcgpu: MILCGPU_COMPAER "));
     milcgpu_context_destroy(context);
-    for (const char *of_ranks : {"MILCGPU_DIRECT", "MILCGPU_GPU_MPI"}) { // refused on one rank, too
+    for (const char *of_ranks : {"MILCGPU_DIRECT", "MILCGPU_GPU_MPI"}) { // also refused on one rank
         const Environment wrong{{of_ranks, "7"}};
         CHECK(milcgpu_context_create(&layout, nullptr, &context) == MILCGPU_BAD_ARGUMENT);
         CHECK(has(milcgpu_last_error(), std::string(of_ranks) + "=7 is none of "));
     }
 }
 
-TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
+TEST_CASE("the table at the start names the routines that are left to MILC", "[plugin]") {
     Milc milc;
     milcgpu_milc described = milc.described();
     described.not_offloaded[MILCGPU_HISQ_LINKS] = described.not_offloaded[MILCGPU_OVERRELAX] = MILCGPU_ABSENT;
@@ -243,19 +244,20 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
     CHECK(has(text, "milcgpu: not in this program: create_hisq_links_milc, relax\n"));
-    CHECK(has(text, "MILC's own, which is no slower here, but for solutions that a trajectory keeps on the device\n"));
+    CHECK(has(text, "but for solutions that a trajectory keeps"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
     CHECK(has(text, "local operators: MILC's own\n"));
     described.keeps_solutions = 0;
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
-    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own, which is no slower here\n"));
+    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own, "));
+    CHECK_FALSE(has(spectrum, "but for solutions that a trajectory keeps"));
     const std::string twice = said_by([] {
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "another");
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_says_once(MILCGPU_LOAD_FN_LINKS, "");
-        milcgpu_plugin_says_once(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
+        milcgpu_plugin_says_once(MILCGPU_HISQ_LINKS, "a reason"); // the table has its reason
     });
     CHECK(twice == "milcgpu: load_fn_links: a reason\nmilcgpu: load_fn_links: another\n");
 }
@@ -282,16 +284,16 @@ TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be writte
     }
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2);
     std::filesystem::create_directory(folder.path / "folder.csv");
-    for (const auto &[name, why] : {std::pair("nowhere/t.csv", " cannot be written: No such file or directory"),
-                                    {"folder.csv", " cannot be written: it is a folder"}}) {
+    for (const char *name : {"nowhere/t.csv", "folder.csv"}) {
         const std::string path = folder.path / name;
         const Environment environment{{"MILCGPU_TABLE", path}, {"MILCGPU_VERBOSE", "0"}};
-        const std::string line = "milcgpu: MILCGPU_TABLE: " + path + why + ". The table at exit comes on stderr\n";
         Milc milc;
-        CHECK(said_by([&] { CHECK(milc.start() == 1); }) == line); // and MILC's work is done
+        const std::string line = said_by([&] { CHECK(milc.start() == 1); }); // the run goes on
+        CHECK(line.find("milcgpu: MILCGPU_TABLE: " + path + " cannot be written: ") == 0);
+        CHECK(line.find('\n') == line.size() - 1);
         CHECK(milc.solve() == 1);
         const std::string at_exit = said_by([] { milcgpu_plugin_exit(); });
-        CHECK(at_exit.find(line + "milcgpu: routine ") == 0); // where nothing is printed otherwise, too
+        CHECK(at_exit.find(line + "milcgpu: routine ") == 0); // in spite of MILCGPU_VERBOSE=0
         CHECK(has(at_exit, "milcgpu: ks_congrad_parity "));
     }
 }
@@ -351,7 +353,7 @@ TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
     }
 }
 
-TEST_CASE("every name that begins with MILCGPU_ and is read, or has a row in the docs, is known, and the docs have all",
+TEST_CASE("every name MILCGPU_... that code reads or docs list is known, and the docs list every known name",
           "[plugin]") {
     const std::vector<std::string> known = known_names();
     std::set<std::string> found;
@@ -371,7 +373,7 @@ TEST_CASE("every name that begins with MILCGPU_ and is read, or has a row in the
         }
     find(text_of("milc_glue/use_gpu/milc_gpu.mk"), "\\$\\((MILCGPU_[A-Z_]+)\\)");
     find(text_of("milc_glue/install/modulefile.in"), "setenv (MILCGPU_[A-Z_]+)");
-    CHECK(found.size() > 12); // so many there were when this was written
+    CHECK(found.size() > 12);
     const std::string reference = text_of("docs/reference.md"), milc = text_of("docs/milc.md");
     for (const std::string &page : {reference, milc})
         find(page, "\\| `(MILCGPU_[A-Z_]+)` \\| `");

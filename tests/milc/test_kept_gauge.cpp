@@ -33,8 +33,7 @@ Measured measured(const char *backend, const char *words) {
         REQUIRE(done == 1);
         m.moved.push_back(std::exchange(plugin().ledger[routine].to_device, 0));
     };
-    milcgpu_gauge_fix_spec fix;
-    milcgpu_gauge_fix_defaults(&fix, sizeof fix);
+    auto fix = filled(milcgpu_gauge_fix_defaults);
     fix.most_steps = 3;
     fix.signs = MILCGPU_SIGNS_OUT;
     milcgpu_gauge_fix_report report{};
@@ -43,8 +42,7 @@ Measured measured(const char *backend, const char *words) {
     std::vector<double> copied(gauge.size()), quark(6 * size_t(lattice.volume()), 0.5);
     for (size_t k = 0; k < size_t(lattice.volume()); ++k)
         std::copy_n(row(m.sites, pitch, k), reals, row(copied, reals, k));
-    milcgpu_ape_spec ape;
-    milcgpu_ape_defaults(&ape, sizeof ape);
+    auto ape = filled(milcgpu_ape_defaults);
     ape.weight = 0.4;
     ape.times = 2;
     ape.signs = MILCGPU_SIGNS_OUT;

@@ -12,7 +12,8 @@ using tests::source_tree;
 namespace {
 
 // Lines of routines.def that replace a routine.
-constexpr const char *wrapped_routines = R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM|OFFLOADED)\((?:[A-Z_]+, )?[^,]+, (\w+),)";
+constexpr const char *wrapped_routines =
+    R"re(\nMILCGPU_(?:(?:WRAPPED|OF_PROGRAM)\(|COUNTED\(\w+, |OFFLOADED\(\w+, \w+, "\w+", )[^,]+, (\w+),)re";
 
 void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
 
@@ -36,13 +37,11 @@ TEST_CASE("milc_build: a program without a staggered solver is built as without 
     for (const char *words : {"", "DEFINES=-DFN"}) { // some programs define FN but lack the header of the action
         Folder program;
         make_program(program.path);
-        const Run r = build(program.path, installed(), words);
-        INFO(r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("milcgpu: su3_ora has no asqtad or HISQ solver to take over: it is built as without milcgpu"));
+        const Run r = succeeded(build(program.path, installed(), words));
+        CHECK(r.says("milcgpu: su3_ora has no asqtad or HISQ solver"));
         CHECK(r.says("MILC is built"));
-        CHECK(run("cd " + program.path.string() + " && ldd su3_ora && ./su3_ora").status == 0);
-        CHECK_FALSE(run("ldd " + program.path.string() + "/su3_ora").says("milcgpu"));
+        CHECK(shell("cd " + program.path.string() + " && ldd su3_ora && ./su3_ora").status == 0);
+        CHECK_FALSE(shell("ldd " + program.path.string() + "/su3_ora").says("milcgpu"));
     }
 }
 
@@ -55,7 +54,6 @@ TEST_CASE("milc_build: another fermion action is left alone, and the right one i
     // With the right action the glue is compiled, or make reports why it cannot: here MILC's headers are missing.
     write(program.path / "quark_action.h", "#define HISQ 1\n#define FERM_ACTION HISQ\n");
     const Run r = build(program.path, installed(), "DEFINES=-DFN");
-    INFO(r.output);
     CHECK(r.status != 0);
     CHECK_FALSE(r.says("MILC is built"));
 }
@@ -64,42 +62,37 @@ TEST_CASE("milc_build: a missing compiler stops make and does not count as a mis
     Folder program;
     make_program(program.path);
     const Run r = build(program.path, installed(), "-k CC=no-such-compiler");
-    INFO(r.output);
     CHECK(r.status != 0);
-    CHECK(r.says("milcgpu: the compiler of this make cannot be run: no-such-compiler (MY_CC=... names another"));
+    CHECK(r.says("cannot be run: no-such-compiler"));
     CHECK_FALSE(r.says("has no asqtad or HISQ solver"));
     CHECK_FALSE(r.says("MILC is built"));
 }
 
 TEST_CASE("milc_build: a routine that MILC calls but does not have stops make, as without milcgpu", "[milc]") {
-    const LinksProgram p;
-    const fs::path folder = p.program.path / "hvy_qpot";
-    LinksProgram::copy("hyp", folder);
-    fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
+    LinksProgram p;
+    p.name = "hvy_qpot/su3_hqp_hyp";
+    const fs::path folder = p.copy_hyp();
     const std::string defines = "DEFINES='-DHYP_3D_SMEARING -DMILC_HOST_WITHOUT' ", target = "su3_hqp_hyp";
     const std::string undefined = "undefined reference to `load_hyp_links'";
-    const Run without = run("cd " + folder.string() + " && make " + target + " " + defines);
-    INFO(without.output);
+    const Run without = shell("cd " + folder.string() + " && make " + target + " " + defines);
     CHECK(without.status != 0);
     CHECK(without.says(undefined));
     const Run with = build(folder, p.prefix, defines, target);
-    INFO(with.output);
     CHECK(with.status != 0);
     CHECK(with.says(undefined));
-    CHECK(with.says("milcgpu: su3_hqp_hyp calls load_hyp_links, which none of its objects has"));
+    CHECK(with.says("milcgpu: su3_hqp_hyp calls load_hyp_links"));
     CHECK_FALSE(with.says("calls malloc"));
     // If make cannot see that, the program is linked, and ends with a message when it should call MILC's own.
     REQUIRE(build(folder, p.prefix, defines + "milcgpu_nm=false", target).status == 0);
-    const Run own = p.on_links("MILCGPU_OFF=1", "hvy_qpot/su3_hqp_hyp", "3 2 9 0.75 0.6 0.3");
-    INFO(own.output);
-    CHECK(own.says("milcgpu: this call needs MILC's own load_hyp_links, which is not in this program: the run ends"));
+    const Run own = p.on_links("MILCGPU_OFF=1", "3 2 9 0.75 0.6 0.3");
+    CHECK(own.says("MILC's own load_hyp_links"));
     CHECK(own.status == 1);
 }
 
 // The linker sets a weak routine that the program lacks to 0.
 TEST_CASE("milc_build: every weak routine is called through a check that it exists", "[milc]") {
     const fs::path glue = source_tree() / "milc_glue/use_gpu";
-    const std::string table = tests::text_of(glue / "routines.def");
+    const std::string table = tests::text_of(source_tree() / "milc_glue/api/routines.def");
     const auto wrapped = tests::names_in(table, wrapped_routines),
                called = tests::names_in(table, R"(\nMILCGPU_CALLED\([^,]+, (\w+),)");
     CHECK(wrapped.size() > 60);
@@ -228,9 +221,9 @@ TEST_CASE("milc_build: docs/milc.md names every routine that is replaced and eve
         if (!tests::has(text, "`" + name + "`") && !tests::has(text, "`" + without + "`"))
             missing.insert(name);
     };
-    const auto replaced_ones =
-        tests::names_in(tests::text_of(tree / "milc_glue/use_gpu/routines.def"), wrapped_routines);
-    const auto rows = tests::names_in(tests::text_of(tree / "milc_glue/api/plugin.h"), R"re(ROW\(\w+, "(\w+)")re");
+    const std::string table = tests::text_of(tree / "milc_glue/api/routines.def");
+    const auto replaced_ones = tests::names_in(table, wrapped_routines);
+    const auto rows = tests::names_in(table, R"re(\nMILCGPU_(?:ROW|OFFLOADED)\(\w+, \w+, "(\w+)")re");
     CHECK(replaced_ones.size() > 100);
     CHECK(rows.size() > 35);
     for (const std::string &name : replaced_ones)
@@ -275,25 +268,18 @@ TEST_CASE("milc_build: if MILC declares a routine otherwise, make stops and name
         milc.change(c.header, c.from, c.to);
         const Run r = milc.make("milcgpu_start.o");
         milc.change(c.header, c.to, c.from);
-        INFO(r.output);
         CHECK(r.status != 0);
-        const size_t first = r.output.find("milcgpu: MILC declares " + c.routine + " otherwise than milcgpu expects");
+        const size_t first = r.output.find("milcgpu: MILC declares " + c.routine);
         CHECK(first < r.output.find("conflicting types"));
-        CHECK(r.says("milcgpu: expected: "));
         CHECK(r.says(c.expected));
-        CHECK(r.says("milcgpu: MILC's: "));
         CHECK(r.says(fs::path(c.header).filename().string()));
-        CHECK(r.says("milcgpu knows MILC's master"));
-        CHECK(r.says("milcgpu: make stops."));
         CHECK_FALSE(r.says("solves and links of"));
     }
     // A MILC between two generations: each file is compiled for the generation that it fits, if no other file depends
     // on it.
     milc.change("include/imp_ferm_links.h", "links_multi fn_multi);", "imp_ferm_links_t *fn_multi);");
-    const Run between = milc.make("milcgpu_start.o");
-    INFO(between.output);
-    CHECK(between.status == 0);
-    const Run glue = run("cat " + milc.program.path.string() + "/milcgpu_glue");
+    succeeded(milc.make("milcgpu_start.o"));
+    const Run glue = shell("cat " + milc.program.path.string() + "/milcgpu_glue");
     CHECK(glue.says("invert -DMILCGPU_MILC=3"));
     CHECK(glue.says("solve -DMILCGPU_MILC=2"));
 }
@@ -309,40 +295,32 @@ TEST_CASE("milc_build: the glue is complete without momenta, smeared links or se
         if (const fs::path name = file.path().filename();
             name.extension() == ".c" && name != "check.c" && name != "probe.c")
             objects += " milcgpu_" + name.stem().string() + ".o";
-    const Run r = milc.make(objects);
-    INFO(r.output);
-    REQUIRE(r.status == 0);
+    const Run r = succeeded(milc.make(objects));
     CHECK_FALSE(r.says("warning"));
     CHECK_FALSE(r.says("own routines")); // a program may lack them
     const std::string folder = milc.program.path.string();
-    const Run glue = run("cat " + folder + "/milcgpu_glue " + folder + "/milcgpu_link");
+    const Run glue = shell("cat " + folder + "/milcgpu_glue " + folder + "/milcgpu_link");
     CHECK(glue.says("MILCGPU_GLUE_solve"));
     for (const char *absent : {"GLUE_md", "GLUE_updates", "GLUE_mesons", "GLUE_invert", "propagators", "wrap=update_u"})
         CHECK_FALSE(glue.says(absent));
     // What its files call of one another is defined, there or in the library.
-    const Run undefined = run("cd " + folder + " && { nm -P milcgpu_*.o; nm -P -D " + installed().string() +
-                              "/lib/libmilcgpu.so; } | awk '$2 == \"U\" { asked[$1] } $2 ~ /[TDBR]/ { has[$1] } "
-                              "END { for (n in asked) if (n ~ /^milcgpu_/ && !(n in has)) print n; print \"end\" }'");
+    const Run undefined = shell("cd " + folder + " && { nm -P milcgpu_*.o; nm -P -D " + installed().string() +
+                                "/lib/libmilcgpu.so; } | awk '$2 == \"U\" { asked[$1] } $2 ~ /[TDBR]/ { has[$1] } "
+                                "END { for (n in asked) if (n ~ /^milcgpu_/ && !(n in has)) print n; print \"end\" }'");
     CHECK(undefined.output == "end\n");
 }
 
 TEST_CASE("milc_build: a member or a routine that MILC names otherwise is reported", "[milc]") {
     const ChangedHeaders milc;
     const Run known = milc.make("milcgpu_start.o");
-    INFO(known.output);
     CHECK_FALSE(known.says("own routines"));
-    CHECK_FALSE(known.says("do not declare ks_congrad_parity_cpu:"));
+    CHECK_FALSE(known.says("ks_congrad_parity_cpu"));
     milc.change("include/imp_ferm_links.h", "Nvecs", "Nvecs_of_another_name");
     milc.change("include/imp_ferm_links.h", "su3_matrix *ape_links;", "su3_matrix *other_links;");
     milc.change("generic_ks/generic_ks_includes.h", "ks_congrad_parity_cpu", "ks_congrad_parity_host");
-    const Run r = milc.make("milcgpu_start.o");
-    INFO(r.output);
-    CHECK(r.status == 0);
-    for (const char *part :
-         {"stay with MILC's own routines, because MILC's headers do not have what invert.c reads",
-          "do not have what propagators.c reads", "do not have what mesons.c reads", "error: 'ape_links' undeclared",
-          "no member named", "'Nvecs'", "Take a milcgpu that knows this MILC",
-          "MILC's headers do not declare ks_congrad_parity_cpu: ", "milcgpu knows MILC's master"}) {
+    const Run r = succeeded(milc.make("milcgpu_start.o"));
+    for (const char *part : {"own routines", "what invert.c reads", "what propagators.c reads", "what mesons.c reads",
+                             "'ape_links' undeclared", "'Nvecs'", "ks_congrad_parity_cpu: "}) {
         INFO(part);
         CHECK(r.says(part));
     }
@@ -365,9 +343,8 @@ TEST_CASE("milc_build: the probe of a MILC tree reports what builds without the 
         targets +=
             std::string(target) + "::\n\t${MAKE} localmake \"MYTARGET= " + target + "\" \"DEFINES= " + defines + "\"\n";
     write(folder / "Make_template", targets);
-    const Run r = run("MILCGPU_LIB=" + (installed() / "lib").string() + " sh " +
-                      (source_tree() / "tests/probe_milc.sh").string() + " " + tree.path.string());
-    INFO(r.output);
+    const Run r = shell("MILCGPU_LIB=" + (installed() / "lib").string() + " sh " +
+                        (source_tree() / "tests/probe_milc.sh").string() + " " + tree.path.string());
     CHECK(tests::matches(r.output, "pure_gauge +su3_ora +yes +yes +not served\n").size() == 1);
     CHECK(tests::matches(r.output, "pure_gauge +broken +no +- +.*'nothing' undeclared").size() == 1);
     CHECK(tests::matches(r.output, "pure_gauge +su3_rhmc +yes +NO +.*generic_ks_includes.h").size() == 1);
@@ -381,22 +358,20 @@ TEST_CASE("milc_build: if a file of milcgpu is missing, make stops and names it"
         make_program(program.path);
         make_prefix(prefix.path, file);
         const Run r = build(program.path, prefix.path);
-        INFO(file << "\n" << r.output);
         CHECK(r.status != 0);
         CHECK_FALSE(r.says("MILC is built"));
         CHECK(r.says(std::string(file) + " is missing"));
         CHECK(r.says("milcgpu-stops-this-make"));
-        CHECK(run(prefix.path.string() + "/bin/milcgpu-config --milc").status == 1);
+        CHECK(shell(prefix.path.string() + "/bin/milcgpu-config --milc").status == 1);
     }
     // The user wrote the word while the library existed.
     Folder program, prefix;
     make_program(program.path);
     make_prefix(prefix.path, "libmilcgpu.so");
-    const Run r = run("make -C " + program.path.string() + " su3_ora MAKEFILES=" + prefix.path.string() +
-                      "/share/milcgpu/milc_gpu.mk");
-    INFO(r.output);
+    const Run r = shell("make -C " + program.path.string() + " su3_ora MAKEFILES=" + prefix.path.string() +
+                        "/share/milcgpu/milc_gpu.mk");
     CHECK(r.status != 0);
-    CHECK(r.says("libmilcgpu.so or milcgpu.h is missing"));
+    CHECK(r.says("libmilcgpu.so"));
     CHECK_FALSE(r.says("MILC is built"));
 }
 
@@ -407,11 +382,10 @@ TEST_CASE("milc_build: CMake stops with a message if it cannot use milcgpu", "[m
     make_prefix(prefix.path, "");
     const std::string argument = "-DCMAKE_PROJECT_INCLUDE=" + (prefix.path / "share/milcgpu/milcgpu.cmake").string(),
                       config = prefix.path.string() + "/bin/milcgpu-config --cmake";
-    CHECK(run(config).output == argument + "\n");
+    CHECK(shell(config).output == argument + "\n");
     write(folder.path / "CMakeLists.txt", "cmake_minimum_required(VERSION 3.18)\nproject(milc C)\n");
     const auto stops = [&](const std::string &words, const std::string &said) {
-        const Run r = run("cd " + folder.path.string() + " && cmake " + words);
-        INFO(words << "\n" << r.output);
+        const Run r = shell("cd " + folder.path.string() + " && cmake " + words);
         CHECK(r.status != 0);
         std::string line;
         for (const auto &word : tests::matches(r.output, "\\S+"))
@@ -424,14 +398,12 @@ TEST_CASE("milc_build: CMake stops with a message if it cannot use milcgpu", "[m
               "set(" + setting + ")\ninclude(" + prefix.path.string() + "/share/milcgpu/milcgpu.cmake)\n");
         return "-P set.cmake";
     };
-    stops(with("CMAKE_VERSION 3.20.6"), "milcgpu: CMake 3.20.6 is too old, 3.21 is needed.");
-    stops(with("CMAKE_GENERATOR Xcode"),
-          "milcgpu: the generator Xcode cannot be used: say -G 'Unix Makefiles' or -G Ninja");
-    stops("-B build -DCMAKE_PROJECT_INCLUDE=/nowhere/milcgpu.cmake .",
-          "could not find requested file: /nowhere/milcgpu.cmake");
-    stops("-B 'the build' " + argument + " .", "milcgpu: make cannot have a space in the name of a folder: ");
+    stops(with("CMAKE_VERSION 3.20.6"), "milcgpu: CMake 3.20.6");
+    stops(with("CMAKE_GENERATOR Xcode"), "milcgpu: the generator Xcode");
+    stops("-B build -DCMAKE_PROJECT_INCLUDE=/nowhere/milcgpu.cmake .", "/nowhere/milcgpu.cmake");
+    stops("-B 'the build' " + argument + " .", "a space in the name");
     fs::remove(prefix.path / "lib/libmilcgpu.so"); // the user wrote the argument while the library existed
-    stops("-B build " + argument + " .", "libmilcgpu.so or milcgpu.h is missing");
-    stops("-B build $(" + config + ") .", "Unknown argument --milcgpu-stops-this-cmake");
-    CHECK(run(config).status == 1);
+    stops("-B build " + argument + " .", "libmilcgpu.so");
+    stops("-B build $(" + config + ") .", "--milcgpu-stops-this-cmake");
+    CHECK(shell(config).status == 1);
 }

@@ -10,6 +10,21 @@
 
 using namespace tests::milc_host;
 
+namespace {
+
+const std::string on_host = "MILCGPU_BACKEND=host ";
+
+// The library does all measurements.
+void check_measurements(const Run &r) {
+    for (const char *routine :
+         {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
+        CHECK(r.calls(routine).first > 0);
+        CHECK(r.calls(routine).second == 0);
+    }
+}
+
+} // namespace
+
 TEST_CASE("milc_host: every routine gives the result of MILC's own", "[milc_host][sanitize]") {
 #if defined(__SANITIZE_ADDRESS__)
     const std::vector<const char *> some = {"asqtad-P1", "hisq-P2"}; // half a minute each
@@ -18,19 +33,12 @@ TEST_CASE("milc_host: every routine gives the result of MILC's own", "[milc_host
 #endif
     for (const std::string &backend : backend_settings())
         for (const char *program : some) {
-            const Run r = run(program, backend);
-            INFO(backend << " " << program << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("\n0 of "));
+            const Run &r = right(program, backend);
             CHECK(r.says("milcgpu: MILC's routine"));  // the table at the start
             CHECK(r.says("milcgpu: dslash_fn_field")); // the table at exit
             CHECK(r.says("CONGRAD5: time = "));
             CHECK(r.says("GSMEAR: time = "));
-            for (const char *routine :
-                 {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
-                CHECK(r.calls(routine).first > 0);
-                CHECK(r.calls(routine).second == 0);
-            }
+            check_measurements(r);
             CHECK(r.says("CG NOT CONVERGED after 6 iterations"));
             CHECK_FALSE(r.says("masses = 2 iters = 6")); // MILC prints no CONGRAD5 line then, either
             CHECK_FALSE(r.says("Trying"));
@@ -39,22 +47,16 @@ TEST_CASE("milc_host: every routine gives the result of MILC's own", "[milc_host
 
 TEST_CASE("milc_host: fields that MILC frees stay in the process, and return to the system if that is off",
           "[milc_host][sanitize]") {
-    const std::string host = "MILCGPU_BACKEND=host ";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const auto &[setting, from] :
-             {std::pair("", "kept"), std::pair("MILCGPU_TEST=no_pool", "freed"), std::pair("MILCGPU_OFF=1", "freed")}) {
-            const Run r = run(program, host + setting, std::string("memory ") + from);
-            INFO(program << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("0 of 6 checks wrong"));
-        }
+             {std::pair("", "kept"), std::pair("MILCGPU_TEST=no_pool", "freed"), std::pair("MILCGPU_OFF=1", "freed")})
+            right(program, on_host + setting, std::string("memory ") + from, "6 checks");
 }
 
 TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[milc_host]") {
     const int cores = std::max(omp_get_num_procs(), 3); // one thread fewer than cores
     const auto threads = [&](const std::string &setting) {
         const Run r = run("hisq-P2", milcgpu::format("OMP_NUM_THREADS=%d ", cores) + setting, "threads");
-        UNSCOPED_INFO(setting << "\n" << r.output);
         CHECK(r.says(milcgpu::format("threads then: %d\n", cores)));
         return r;
     };
@@ -72,7 +74,6 @@ TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc
                           "-u OMP_NUM_THREADS " +
                               setting,
                           "pauses");
-        UNSCOPED_INFO(setting << "\n" << r.output);
         const size_t at = r.output.find("spent ");
         return at == std::string::npos ? -1 : std::atof(r.output.c_str() + at + 6);
     };
@@ -85,35 +86,29 @@ TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc
 TEST_CASE("milc_host: eigenvectors are right, and solves are deflated with them", "[milc_host][eigen]") {
     const std::string host = backend_settings().front(), last = backend_settings().back();
     const auto eigen = [](const char *program, const std::string &setting, const std::string &arguments) {
-        const Run r = run(program, setting, "eigen " + arguments);
-        INFO(program << " " << setting << " " << arguments << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("\n0 of "));
-        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
-        return r;
+        return right(program, setting, "eigen " + arguments);
     };
     for (const char *program : sampled<const char *>({"hisq-P2", "asqtad-P1", "hisq-newer-P2", "hisq-master-P2"}, 2)) {
         const Run r = eigen(program, last + " MILCGPU_TEST=nan", "none");
         CHECK(r.calls("ks_eigensolve") == std::make_pair(1L, 1L)); // MILC's own, for the comparison
         // Eigenvectors of links that changed since, and of a file of other links: one line each and parity, for any
         // number of solves.
-        for (const char *what : {"|A v - l v| is ", "|B v - l v| is "}) {
-            const int lines =
-                r.count(std::string("solved without deflation: eigenvector 0 is not one of these links: ") + what);
+        for (const char *what : {": |A v - l v| is ", ": |B v - l v| is "}) {
+            const int lines = r.count(what);
             CHECK((lines == 1 || lines == 2));
         }
     }
     eigen("hisq-P2", host + " MILCGPU_TEST=nan", "none readers");
     eigen("hisq-P2", host + " MILCGPU_TEST=cut=yt", "none PRIMME");
     const Run tight = eigen("asqtad-P1", host, "none tight");
-    CHECK(tight.count("The tolerance of 1.0e-14 stands for 1.0e-07, which their precision does not reach") == 1);
+    CHECK(tight.count("The tolerance of 1.0e-14 stands for 1.0e-07") == 1);
     CHECK(tight.count("cvg? 0") == 8);
     const Run in_double = eigen("hisq-P2", host, "none tight");
-    CHECK(in_double.count("does not reach") == 0);
+    CHECK(in_double.count("The tolerance of ") == 0);
     CHECK(in_double.count("cvg? 0") == 0);
     eigen("hisq-P2", last + " MILCGPU_COMPARE=strict", "none");
-    CHECK(eigen("hisq-P2", last, "device").says("the GPU is gone: MILC runs on the CPU from here on"));
-    CHECK(eigen("hisq-P2", host, "memory").says("Trying again in 16 bytes a site and vector"));
+    CHECK(eigen("hisq-P2", last, "device").lost_gpu());
+    CHECK(eigen("hisq-P2", host, "memory").says("Trying again in 16 bytes"));
     // Currents of noise and of eigenvectors agree to the tolerance of the solves, and of vectors in 16 bytes. Twisted:
     // eigenvectors of links whose twist MILC has removed, and masses with one eps_naik alone.
     const std::string cut = last + " MILCGPU_TEST=cut=yt", kept = host + " MILCGPU_TEST=dslash,keep";
@@ -148,24 +143,18 @@ TEST_CASE("milc_host: eigenvectors are right, and solves are deflated with them"
         CHECK_FALSE(r.says("a second time"));
     }
     const Run lost = run("hisq-P2", last, "eigen later");
-    INFO(lost.output);
     CHECK(lost.status != 0);
     CHECK(lost.says("the GPU is gone"));
     CHECK(lost.says("the vectors are saved\n"));
-    CHECK(lost.says("eigenvectors were on the GPU alone, and are lost"));
     CHECK(lost.says("MILC cannot go on: the run ends"));
-    CHECK_FALSE(lost.says("a save of vectors that are lost"));
-    CHECK_FALSE(lost.says("BEYOND TOLERANCE"));
+    CHECK_FALSE(lost.says("a save of vectors that are lost")); // the program's line behind the save
+    CHECK_FALSE(lost.beyond_tolerance());
 }
 
 TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",
           "[milc_host][measurements][invert]") {
     const auto inverts = [](const char *program, const std::string &setting, const std::string &fault) {
-        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "inverts " + fault);
-        INFO(program << " " << setting << " " << fault << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("\n0 of "));
-        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        const Run &r = right(program, on_host + setting, "inverts " + fault);
         // Ours and MILC's own; compare mode runs MILC's routine once more.
         const int each = setting == "MILCGPU_COMPARE=strict" ? 3 : 2;
         CHECK(r.count("UML inversion with mass 0.05") == each);
@@ -187,7 +176,7 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
         // Condensates; M^dag of a mass; masses far apart.
         CHECK(r.calls("mat_invert").first == 14 + 2 * 2 * 3 + 9 + 3 + (cgz ? 1 + 2 : 0));
         CHECK(r.calls("ks_congrad_parity").first == 3 * 6 + (cgz ? 0 : 2)); // several masses
-        CHECK(r.count("masses of a set that lie far apart are solved one by one") == 1);
+        CHECK(r.count("masses of a set that lie far apart") == 1);
         CHECK(r.calls("ks_congrad_block_parity").first == (cgz ? -1 : 4)); // -1: no line
     }
     // One line for each source and parity, as from single solves, and one for all masses. A zero source has none.
@@ -199,11 +188,10 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
     for (const char *setting :
          {"MILCGPU_PRECISION=double-half MILCGPU_TEST=nan", "MILC_HOST_LAYOUT=shuffled MILCGPU_TEST=cut=yt"})
         inverts("hisq-P2", setting, "none");
-    CHECK(inverts("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
+    CHECK(inverts("hisq-P2", "", "device").lost_gpu());
     for (const char *program : sampled<const char *>({"hisq-P2", "asqtad-P1"}, 2)) {
         const Run lost = inverts(program, "MILC_HOST_LOSE_SOLUTIONS=1", "none");
         CHECK(lost.count("solutions are on the GPU and lost: ") == 1);
-        CHECK(lost.count(". They are made again") == 1);
     }
     CHECK(inverts("asqtad-P1", "", "memory")
               .count("Its steps are done one by one, with fields on the host between them") == 3);
@@ -213,12 +201,7 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
 TEST_CASE("milc_host: solves with the clover matrix have MILC's lines and stopping criteria",
           "[milc_host][operators]") {
     const auto solves = [](const char *program, const std::string &setting, const std::string &fault) {
-        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "clover " + fault);
-        INFO(program << " " << setting << " " << fault << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("0 of 32 checks wrong"));
-        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
-        return r;
+        return right(program, on_host + setting, "clover " + fault, "32 checks");
     };
     for (const char *program : {"asqtad-P1", "hisq-P2"}) {
         const Run own = solves(program, "MILCGPU_COMPARE=0", "none");
@@ -230,7 +213,7 @@ TEST_CASE("milc_host: solves with the clover matrix have MILC's lines and stoppi
     for (const char *setting : {"MILCGPU_PRECISION=double-single MILC_HOST_LAYOUT=shuffled",
                                 "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=9"})
         solves("hisq-P2", setting, "none");
-    CHECK(solves("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
+    CHECK(solves("hisq-P2", "", "device").lost_gpu());
     solves("asqtad-P1", "", "memory");
 }
 
@@ -240,19 +223,17 @@ TEST_CASE("milc_host: compare mode knows where MILC differs, and what MILC refus
         for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-master-P2", "hisq-P2"}, 2)) {
             const Run own = run(program, backend + " MILCGPU_COMPARE=0", "compared"),
                       compared = run(program, backend + " MILCGPU_COMPARE=1", "compared");
-            INFO(backend << " " << program << "\n" << own.output << compared.output);
             for (const Run *r : {&own, &compared}) {
                 CHECK(r->status == 0);
                 CHECK(r->says("\n0 of 18 checks wrong"));
                 if (backend == "MILCGPU_BACKEND=host") // a block; a GPU may solve one by one
                     CHECK(r->says("starts of a block: 1\n"));
-                CHECK(r->count("the width of smearing (r0) is 0: MILC divides by its square, which makes the field "
-                               "NaN") == 1);
+                CHECK(r->count("the width of smearing (r0) is 0") == 1);
                 CHECK(r->calls("mat_invert").first == 9); // M^dag alone, because no solution was requested
                 CHECK(r->calls("ks_multicg_offset_field").first <= 0);
             }
             CHECK(own.calls("gauss_smear_v_field").second == 1);
-            CHECK_FALSE(compared.says("BEYOND TOLERANCE"));
+            CHECK_FALSE(compared.beyond_tolerance());
             CHECK(compared.count("compare ks_congrad_block_parity") == 3);
             CHECK(compared.count("up to 2 of this pair have the same operator and momentum") == 1);
             CHECK(compared.calls("ks_meson_cont_mom") == std::make_pair(1L, 1L));
@@ -274,10 +255,7 @@ TEST_CASE("milc_host: every call that is left to MILC's own logs the reason once
         {"g_measure", "the links have phases"}};
     for (const char *program : sampled<const char *>({"hisq-P2", "asqtad-P1", "hisq-newer-P2"}, 2))
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict"}) {
-            const Run r = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "declined");
-            INFO(program << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("0 of 1 checks wrong"));
+            const Run &r = right(program, on_host + setting, "declined", "1 checks");
             for (const auto &[routine, why] : reasons) {
                 INFO(routine);
                 CHECK(r.count("milcgpu: " + routine + ": MILC's own: " + why + "\n") == 1);
@@ -290,12 +268,7 @@ TEST_CASE("milc_host: every call that is left to MILC's own logs the reason once
 
 TEST_CASE("milc_host: D and contractions of Dirac fields give the result of MILC's own", "[milc_host][operators]") {
     const auto does = [](const char *program, const std::string &setting, const std::string &fault) {
-        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "dirac " + fault);
-        INFO(program << " " << setting << " " << fault << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("0 of 40 checks wrong"));
-        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
-        return r;
+        return right(program, on_host + setting, "dirac " + fault, "40 checks");
     };
     for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-master-P2", "hisq-P2"}, 2)) {
         const Run own = does(program, "MILCGPU_COMPARE=0", "none");
@@ -314,12 +287,11 @@ TEST_CASE("milc_host: D and contractions of Dirac fields give the result of MILC
     }
     const Run left = does("hisq-P2", "MILCGPU_TEST=no_dslash", "none");
     CHECK(left.calls("dslash_w_field").first == -1);
-    CHECK(left.says("dslash_w_field           -             MILC's own (MILCGPU_AUTO=0)"));
+    CHECK(tests::has(left.runs_on("dslash_w_field"), "(MILCGPU_AUTO=0)"));
     does("hisq-P2", "MILC_HOST_LAYOUT=shuffled", "none");
     does("hisq-P2", "MILCGPU_TEST=cut=xt,no_dslash", "none");
-    CHECK(does("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
-    const Run full = does("asqtad-P1", "", "memory");
-    CHECK((full.says("Trying again") || full.says("MILC's own routine does this call")));
+    CHECK(does("hisq-P2", "", "device").lost_gpu());
+    CHECK(does("asqtad-P1", "", "memory").short_of_memory());
     CHECK(does("hisq-P2", "", "flip").calls("dslash_w_field").first == 12);
 }
 
@@ -327,23 +299,15 @@ TEST_CASE("milc_host: measurements and M x = b work with the routines of MILC's 
           "[milc_host][measurements][invert]") {
     for (const char *program : sampled<const char *>({"asqtad-master-P1", "hisq-master-P2"}, 2))
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_TEST=cut=xt"}) {
-            const Run all = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "measurements");
-            INFO(program << " " << setting << "\n" << all.output);
-            CHECK(all.status == 0);
-            CHECK(all.says("\n0 of "));
-            CHECK_FALSE(all.says("BEYOND TOLERANCE"));
+            const Run &all = right(program, on_host + setting, "measurements");
             CHECK_FALSE(all.says("GSMEAR"));
             for (const char *routine :
                  {"ks_meson_cont_mom", "spin_taste_op", "gauss_smear_v_field", "laplacian_v_field"}) {
                 CHECK(all.calls(routine).first > 0);
                 CHECK((all.calls(routine).second == 0 || std::string(setting) == "MILCGPU_COMPARE=strict"));
             }
-            CHECK(all.says("shift_field              -             inside spin_taste_op in this MILC"));
-            const Run inverts = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "inverts");
-            INFO(inverts.output);
-            CHECK(inverts.status == 0);
-            CHECK(inverts.says("\n0 of "));
-            CHECK_FALSE(inverts.says("BEYOND TOLERANCE"));
+            CHECK(tests::has(all.runs_on("shift_field"), "inside spin_taste_op"));
+            const Run &inverts = right(program, on_host + setting, "inverts");
             CHECK_FALSE(inverts.says("inversion"));                             // master prints no titles
             CHECK(inverts.calls("mat_invert").first == 12 + 2 * 2 * 3 + 6 + 3); // M^dag of a mass; masses far apart
         }
@@ -352,10 +316,7 @@ TEST_CASE("milc_host: measurements and M x = b work with the routines of MILC's 
 TEST_CASE("milc_host: auxiliary links that MILC does not need are not copied", "[milc_host]") {
     constexpr double megabytes = 4 * 384 * 18 * sizeof(double) * 1e-6, fields = 4, with_auxiliary = fields + 2;
     for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
-        const Run r = run("hisq-P2", std::string("MILCGPU_BACKEND=host ") + setting, "auxiliary");
-        INFO(setting << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("0 of 36 checks wrong"));
+        const Run &r = right("hisq-P2", on_host + setting, "auxiliary", "36 checks");
         if (std::string(setting) == "MILCGPU_COMPARE=0")
             CHECK(r.megabytes_from("create_hisq_links_milc") ==
                   Approx((fields + 2 * with_auxiliary) * megabytes).margin(0.051));
@@ -366,11 +327,7 @@ TEST_CASE("milc_host: auxiliary links that MILC does not need are not copied", "
 
 TEST_CASE("milc_host: links of a measuring program stay on the device until MILC reads them", "[milc_host]") {
     const auto waiting = [](const char *program, const std::string &setting, const std::string &fault) {
-        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "waiting " + fault);
-        UNSCOPED_INFO(program << " " << setting << " " << fault << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("\n0 of "));
-        return r;
+        return right(program, on_host + setting, "waiting " + fault);
     };
     for (const char *program : sampled<const char *>({"hisq-P2", "hisq-P1", "hisq-newer-P2"}, 2)) {
         const Run r = waiting(program, "MILCGPU_TEST=nan", "none");
@@ -387,21 +344,14 @@ TEST_CASE("milc_host: links of a measuring program stay on the device until MILC
 }
 
 TEST_CASE("milc_host: a sum of links in use outlives its own links and others", "[milc_host][sanitize]") {
-    for (const char *setting : {"MILCGPU_TEST=nan", "MILCGPU_AUTO=0"}) {
-        const Run r = run("hisq-newer-P2", std::string("MILCGPU_BACKEND=host ") + setting, "sums");
-        INFO(setting << "\n" << r.output);
-        CHECK(r.status == 0);
-        CHECK(r.says("\n0 of 10 checks wrong"));
-    }
+    for (const char *setting : {"MILCGPU_TEST=nan", "MILCGPU_AUTO=0"})
+        right("hisq-newer-P2", on_host + setting, "sums", "10 checks");
 }
 
 TEST_CASE("milc_host: gauge fixing and APE smearing have MILC's lines and links", "[milc_host][measurements]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
-            const Run r = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "gauge");
-            INFO(program << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("0 of "));
+            const Run &r = right(program, on_host + setting, "gauge");
             // Ours and the original's: each line twice; in compare mode MILC's three times.
             const bool compares = std::string(setting) == "MILCGPU_COMPARE=strict";
             CHECK(r.count("GFIX: Ended at step 25. ") == (compares ? 3 : 2));
@@ -411,23 +361,18 @@ TEST_CASE("milc_host: gauge fixing and APE smearing have MILC's lines and links"
             CHECK(r.calls("gaugefix") == std::make_pair(3L, compares ? 3L : 0L));
             CHECK(r.calls("ape_smear_4D") == std::make_pair(7L, compares ? 7L : 1L)); // one of MILC's calls must warn
             CHECK(r.count("WARNING 1536 sites report no convergence in project_su3") == 2);
-            CHECK_FALSE(r.says("BEYOND TOLERANCE"));
         }
 }
 
 TEST_CASE("milc_host: all colours of a set of propagators are solved in one call, if possible", "[milc_host]") {
-    const std::string said = "all colours of a set of propagators, and random sources of a condensate, are solved for";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting : sampled<const char *>(
                  {"MILCGPU_AUTO=1", "MILCGPU_COMPARE=strict", "MILCGPU_TEST=no_gather", "MILCGPU_OFF=1"},
                  program[0] == 'h' ? 2 : 1)) {
-            const Run r = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "sets");
-            INFO(program << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("0 of "));
+            const Run &r = right(program, on_host + setting, "sets");
             const bool gathered =
                 std::string(setting) != "MILCGPU_TEST=no_gather" && std::string(setting) != "MILCGPU_OFF=1";
-            CHECK(r.count(said) == (gathered ? 1 : 0));
+            CHECK(r.count("all colours of a set of propagators") == (gathered ? 1 : 0));
         }
 }
 
@@ -439,50 +384,36 @@ TEST_CASE("milc_host: every precision works, and sites in another order", "[milc
                   "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=9", "MILCGPU_PRECISION=double-single",
                   "MILCGPU_PRECISION=double", "MILCGPU_PRECISION=double-half",
                   "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=13", "MILC_HOST_LAYOUT=shuffled"},
-                 3)) {
-            const Run r = run("hisq-P2", backend + " " + setting);
-            INFO(backend << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-        }
+                 3))
+            right("hisq-P2", backend + " " + setting);
     for (const std::string &backend : backend_settings()) // single cannot reach 1e-9, so double continues
         for (const char *setting :
              sampled<const char *>({"MILCGPU_PRECISION=single-half", "MILCGPU_PRECISION=single"}, 2)) {
-            const Run r = run("hisq-P2", backend + " MILC_HOST_ITERATIONS=any " + setting);
-            INFO(backend << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.count("single precision gives no more") == 1); // logged once
-            CHECK(r.says("Trying double-single precision"));
+            const Run &r = right("hisq-P2", backend + " MILC_HOST_ITERATIONS=any " + setting);
+            CHECK(r.count("Trying double-single") == 1); // logged once
         }
     for (const char *setting : sampled<const char *>(
-             {"MILCGPU_PRECISION=single-half MILC_HOST_LAYOUT=shuffled", "MILCGPU_PRECISION=single"}, 2)) {
-        const Run r = run("asqtad-P1", setting);
-        INFO(setting << "\n" << r.output);
-        CHECK(r.status == 0);
-    }
+             {"MILCGPU_PRECISION=single-half MILC_HOST_LAYOUT=shuffled", "MILCGPU_PRECISION=single"}, 2))
+        right("asqtad-P1", setting);
 }
 
 TEST_CASE("milc_host: compare mode finds all routines within tolerance", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {
-            const Run r = run(program, backend + " MILCGPU_COMPARE=strict");
-            INFO(backend << " " << program << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("compare ks_congrad_parity: EVEN m 0.05: iterations CPU"));
-            CHECK(r.says("compare ks_multicg_offset_field: ODD, 5 masses"));
-            CHECK(r.says("compare dslash_fn_field: ODD"));
-            CHECK(r.says(program[0] == 'h' ? "compare create_hisq_links_milc: worst link"
-                                           : "compare load_fn_links: worst link"));
+            const Run &r = right(program, backend + " MILCGPU_COMPARE=strict");
+            for (const char *line :
+                 {"ks_congrad_parity: EVEN m 0.05: ", "ks_multicg_offset_field: ODD, 5 masses", "dslash_fn_field: ODD",
+                  program[0] == 'h' ? "create_hisq_links_milc: " : "load_fn_links: "})
+                CHECK(r.says("compare " + std::string(line)));
             CHECK(r.says("comparison with MILC's own routines"));
-            CHECK_FALSE(r.says("BEYOND TOLERANCE"));
             CHECK_FALSE(r.says("smearing with products that other ranks may not have"));
         }
 }
 
 TEST_CASE("milc_host: compare mode sees an additional step at the iteration limit", "[milc_host][milc]") {
     const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_COMPARE=1 MILC_HOST_FEWER_STEPS=1");
-    INFO(r.output);
     CHECK(r.says("EVEN, 2 masses: iterations CPU 4 GPU 6"));
-    CHECK(r.says("BEYOND TOLERANCE"));
+    CHECK(r.beyond_tolerance());
 }
 
 TEST_CASE("milc_host: the plugin can be off or silent", "[milc_host]") {
@@ -498,15 +429,8 @@ TEST_CASE("milc_host: the plugin can be off or silent", "[milc_host]") {
 TEST_CASE("milc_host: after an error MILC's own routine does the work", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : sampled<const char *>({"asqtad-P2", "hisq-P1"}, 2)) {
-            const Run lost = run(program, backend, "device");
-            INFO(lost.output);
-            CHECK(lost.status == 0);
-            CHECK(lost.says("the GPU is gone: MILC runs on the CPU from here on"));
-            const Run full = run(program, backend, "memory");
-            INFO(full.output);
-            CHECK(full.status == 0);
-            // A retry with more memory meets the fault, or MILC's own routine does; either way there is a line.
-            CHECK((full.says("Trying again") || full.says("MILC's own routine does this call")));
+            CHECK(right(program, backend, "device").lost_gpu());
+            CHECK(right(program, backend, "memory").short_of_memory());
         }
 }
 
@@ -514,18 +438,15 @@ TEST_CASE("milc_host: what cannot be offloaded is logged, and MILC runs on the C
     const auto refused = [](const std::string &environment, const char *text,
                             const std::string &what = "measurements") {
         const Run r = run("asqtad-P2", environment, what);
-        INFO(environment << "\n" << r.output);
         CHECK(r.status == 0);
         CHECK(r.says(text));
         CHECK_FALSE(r.says("milcgpu: MILC's routine")); // no table, because nothing is replaced
     };
-    refused("MILC_HOST_RANKS=4", "4 ranks, and no mpi.h was found when MILC was built", "");
-    refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
-    refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
-    refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of auto 18 13 12 9 8. MILC runs on the CPU");
-    refused("MILCGPU_DEVICE=first", "MILCGPU_DEVICE=first is none of 0 to 999");
-    refused("MILCGPU_COMPARE=yes", "MILCGPU_COMPARE=yes is none of");
-    refused("MILCGPU_BACKEND=opencl", "MILCGPU_BACKEND=opencl is none of auto cuda host");
+    refused("MILC_HOST_RANKS=4", "4 ranks, and no mpi.h", "");
+    refused("MILC_HOST_LAYOUT=broken", "site order");
+    for (const char *setting : {"MILCGPU_PRECISION=quadruple", "MILCGPU_RECONSTRUCT=17", "MILCGPU_DEVICE=first",
+                                "MILCGPU_COMPARE=yes", "MILCGPU_BACKEND=opencl"})
+        refused(setting, milcgpu::format("milcgpu: %s is none of ", setting).c_str()); // the rest: test_settings.cpp
     if (milcgpu::Device::gpu_count() == 0)
         refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
 }
@@ -534,13 +455,12 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     const tests::Folder folder;
     const std::string name = (folder.path / "lattice").string();
     const auto with = [&](const char *program, const std::string &setting, const std::string &routines) {
-        return run(program, "MILCGPU_BACKEND=host " + setting, "lattice_file " + routines + " " + name);
+        return run(program, on_host + setting, "lattice_file " + routines + " " + name);
     };
     const std::string stamp = "Time stamp Thu Nov 26 10:00:00 2026\n";
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const std::string routines : {"serial", "parallel", "mpiio"}) {
             const Run r = with(program, routines == "serial" ? "MILC_HOST_LAYOUT=shuffled" : "", routines);
-            INFO(program << " " << routines << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.says("\n0 of 391 checks wrong"));
             CHECK_FALSE(r.says("MILC's own restore_"));
@@ -558,7 +478,6 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     const std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
     for (const std::string routines : {"scidac", "ildg"}) {
         const Run r = with(routines == "ildg" ? "hisq-P2" : "asqtad-P1", "MILC_HOST_LAYOUT=shuffled", routines);
-        INFO(r.output);
         CHECK(r.status == 0);
         CHECK(r.says("\n0 of 391 checks wrong"));
         CHECK(r.says("Saved gauge configuration as a single binary file " + name + "\n" + stamp + "Checksums "));
@@ -573,7 +492,6 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     std::ofstream(name, std::ios::binary) << lies;
     const Run liar = with("hisq-P2", "", "read_scidac");
     CHECK(liar.status != 0);
-    INFO(liar.output);
     CHECK(liar.says("milcgpu: lattice file: " + name + ", byte " + std::to_string(lies.find("ildg-binary-data") + 128) +
                     ": checksum "));
     lies.replace(lies.find("<precision>64"), 13, "<precision>sp");
@@ -581,13 +499,13 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     std::ofstream(name, std::ios::binary) << lies;
     for (const auto &[routines, own] : {std::pair("read_scidac", "parallel_scidac"), std::pair("read", "serial")}) {
         const Run tried = with("hisq-P2", "", routines);
-        INFO(tried.output);
         CHECK(tried.says("MILC's own restore_" + std::string(own) + " of " + name));
-        CHECK(tried.says("no <precision> in the record's text; the file is not SciDAC, or it is damaged. MILC's own "
-                         "routine does it") == (own == std::string("parallel_scidac")));
+        CHECK(tried.says("no <precision> in the record's text") == (own == std::string("parallel_scidac")));
+        CHECK(tried.status == 0);
     }
     const Run by_mpi = with("hisq-P2", "", "mpiio_read"); // MILC's own reads it as version 5
-    CHECK(by_mpi.says("no <precision> in the record's text; the file is not SciDAC, or it is damaged. The run ends"));
+    CHECK(by_mpi.says("no <precision> in the record's text"));
+    CHECK(by_mpi.status != 0);
     CHECK(with("hisq-P2", "", "serial").status == 0);
     // A full disk: the older file stays, which MILC's own would have lost.
     const std::string before = tests::text_of(name), tried = "MILC's own save_serial of " + name;
@@ -596,9 +514,8 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
                           MILC_HOST_PROGRAMS "hisq-P2/program lattice_file serial " + name);
     };
     const tests::Run full = on_full_disk();
-    INFO(full.output);
     CHECK(full.status != 0);
-    CHECK(full.count(name + " cannot be written: File too large. The run ends") == 1);
+    CHECK(full.count(name + " cannot be written: File too large") == 1);
     CHECK(full.count(tried) == 0);
     CHECK(tests::text_of(name) == before);
     std::remove(name.c_str());
@@ -625,12 +542,10 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     CHECK(misspelled.says("MILC's own restore_serial of " + name));
     const Run shorter = read(bytes.substr(0, 5000));
     CHECK(shorter.status != 0);
-    CHECK(shorter.says("milcgpu: lattice file: " + name +
-                       ", byte 5000: the file should have 110688 bytes; the file is "
-                       "truncated: copy it again. The run ends"));
+    CHECK(shorter.says("milcgpu: lattice file: " + name + ", byte 5000: the file should have 110688 bytes"));
     bad = bytes;
     std::swap(bad[4], bad[8]); // 6 x 4 x 4 x 4
-    CHECK(read(bad).says("byte 4: the file is of a lattice of 6 x 4 x 4 x 4 sites, this one has 4 x 6 x 4 x 4; "));
+    CHECK(read(bad).says("byte 4: the file is of a lattice of 6 x 4 x 4 x 4"));
     std::remove(name.c_str());
     CHECK(with("hisq-P2", "", "read").says("MILC's own restore_serial of " + name));
 }
@@ -638,7 +553,6 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
 TEST_CASE("milc_host: one of several copies of a scalar program logs that there are several", "[milc_host]") {
     const auto says = [](const std::string &environment) {
         const Run r = run("asqtad-P1", "MILCGPU_OFF=1 " + environment, "threads");
-        INFO(environment << "\n" << r.output);
         CHECK(r.status == 0);
         return r.count("but this MILC was built for one rank");
     };
@@ -652,35 +566,24 @@ TEST_CASE("milc_host: one of several copies of a scalar program logs that there 
 
 TEST_CASE("milc_host: the tables match the settings", "[milc_host]") {
     const Run automatic = run("hisq-P2", "MILCGPU_BACKEND=host");
-    INFO(automatic.output);
     CHECK(automatic.says("precision of solves: double (automatic, MILCGPU_PRECISION sets it), long links of the sloppy "
                          "part in 18 reals (automatic, MILCGPU_RECONSTRUCT sets it)"));
     CHECK_FALSE(automatic.says("packed links")); // double needs none
     CHECK(automatic.says("safer CPU calls CPU seconds\n"));
     CHECK(tests::has(automatic.runs_on("create_hisq_links_milc"), "host, "));
     const Run asked = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=13");
-    INFO(asked.output);
     CHECK(asked.says("precision of solves: double-half (MILCGPU_PRECISION), long links of the sloppy part in 13 reals "
                      "(MILCGPU_RECONSTRUCT)\n"));
     CHECK(asked.says("packed links"));
     CHECK(asked.says("settings: "));
     const Run left = run("hisq-P2", "MILCGPU_BACKEND=host MILC_HOST_UMETHOD=other");
-    INFO(left.output);
     CHECK(left.status == 0);
     CHECK(left.runs_on("create_hisq_links_milc") == "MILC's own: this UNITARIZATION_METHOD of links is not built");
     CHECK_FALSE(left.says("create_hisq_links_milc: MILC's own")); // the table already has it
 }
 
 TEST_CASE("milc_host: measurements work on a cut lattice", "[milc_host][measurements][cut]") {
-    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=cut=xt");
-    INFO(r.output);
-    CHECK(r.status == 0);
-    CHECK(r.says("\n0 of "));
-    for (const char *routine :
-         {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
-        CHECK(r.calls(routine).first > 0);
-        CHECK(r.calls(routine).second == 0);
-    }
+    check_measurements(right("hisq-P2", on_host + "MILCGPU_TEST=cut=xt"));
 }
 
 TEST_CASE("milc_host: CMake takes milcgpu by one argument, and its program does what make's does", "[milc_host]") {
@@ -705,12 +608,7 @@ TEST_CASE("milc_host: CMake takes milcgpu by one argument, and its program does 
                       make = "cmake --build " + folder + "/build -j2 --target ",
                       served = "milcgpu: solves and links of ks_host_hisq go to " + prefix.path.string() +
                                "/lib/libmilcgpu.so";
-    const auto run_here = [](const std::string &command) {
-        const Run r{tests::shell(command)};
-        INFO(r.output);
-        REQUIRE(r.status == 0);
-        return r;
-    };
+    const auto run_here = [](const std::string &command) { return Run{succeeded(tests::shell(command))}; };
     const std::string with = " $(" + prefix.path.string() + "/bin/milcgpu-config --cmake) && ",
                       fresh = "rm -rf " + folder + "/build && ",
                       not_served =
@@ -719,7 +617,6 @@ TEST_CASE("milc_host: CMake takes milcgpu by one argument, and its program does 
     if (tests::shell("command -v ninja").status == 0)
         CHECK(run_here(fresh + configure + "-G Ninja" + with + make + "tool_c").says(not_served));
     const Run built = run_here(fresh + configure + with + make + "all");
-    INFO(built.output);
     CHECK(built.says(served));
     CHECK(built.says(not_served));
     CHECK(built.says("milcgpu: CMake compiles no C file of tool_cpp: it is linked as without milcgpu"));

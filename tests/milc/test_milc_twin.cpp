@@ -39,8 +39,7 @@ TEST_CASE("milc_twin: what the library keeps and defers never changes a number",
             const long n = std::max(asked() * start.share / 20, 1L);
             const std::string setting = backend + " MILCGPU_TEST=" + start.words + " MILC_TWIN_RANKS=" + start.ranks +
                                         " MILC_TWIN_ADDRESSES=" + start.addresses + start.more;
-            const Run r = run(start.program, setting, milcgpu::format("twin %ld %ld", n, first));
-            INFO(setting << " " << start.program << "\n" << r.output);
+            const Run &r = run(start.program, setting, milcgpu::format("twin %ld %ld", n, first));
             CHECK(r.status == 0);
             CHECK(r.says(milcgpu::format("%ld sequences, 0 differ", n)));
             first += n;
@@ -72,14 +71,13 @@ TEST_CASE("milc_twin: these steps, which once gave wrong numbers or ended the ru
                " write_copy:e729f28caa8a0402"});
     const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=keep MILC_TWIN_ADDRESSES=again",
                       std::string("twin steps ") + replay.steps);
-    INFO(replay.rule << "\n" << r.output);
+    INFO(replay.rule);
     CHECK(r.status == 0);
     CHECK(r.says("no difference"));
 }
 
 TEST_CASE("milc_twin: a planted difference is found and reduced to its steps", "[milc_host][twin]") {
     const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILC_TWIN_FAULT=1", "twin 25");
-    INFO(r.output);
     CHECK(r.status != 0);
     CHECK((r.says("\n3 steps are enough") || r.says("\n4 steps are enough")));
     CHECK(r.says("again by: program twin steps begin:"));

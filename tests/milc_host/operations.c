@@ -24,6 +24,7 @@ enum { sources = 2, solutions = 2, terms = 3, most_own = 2 };
 typedef struct {
     fn_links_t *fn[MAX_NAIK], *deps;
     hisq_auxiliary_t *aux;
+    int backward; /* made with backward links, and not edited since */
 } own_links;
 static struct {
     int begun, without_auxiliary, has_saved, has_x, was_in_trajectory, mostly;
@@ -117,6 +118,12 @@ static void plaquette(void) {
     d_plaquette(&space, &time);
     say(space, exact);
     say(time, exact);
+}
+static void keep_lattice(void) { reload_lattice(CONTINUE, NULL); } /* the next input of a program may say so */
+static void polyakov_loop(void) {
+    const complex loop = ploop();
+    say(loop.real, exact);
+    say(loop.imag, exact);
 }
 static void read_gauge(void) {
     rephase(OFF);
@@ -212,6 +219,8 @@ static void write_member(void) {
 
 /* ---- fermion links ----------------------------------------------------------------------------------------------- */
 
+static su3_vector *a_source(void);
+static void say_dslash(su3_vector *src, int parity, fn_links_t *fn);
 static fermion_links_t *one_of_two(void) { return any(2) ? fn_links : &the.other; }
 
 /* Existing links, or those of fn_links, which are made if there are none. Then give_back(). In some sequences mostly
@@ -264,9 +273,11 @@ static void read_links(void) {
     give_back(fn, taken);
 }
 static void write_links(void) {
-    int taken;
+    int taken, k;
     fn_links_t *fn = take_links(&taken);
     edit_links(any(2) ? get_fatlinks(fn) : get_lnglinks(fn), 4 * sizeof(su3_matrix));
+    for (k = 0; k < most_own; k++)
+        the.own[k].backward = the.own[k].backward && fn != the.own[k].fn[0];
     give_back(fn, taken);
 }
 static void twist(void) {
@@ -275,6 +286,29 @@ static void twist(void) {
     fn->phase->bdry_phase[TUP] = any(4) != 0;
     boundary_twist_fn(fn, any(2));
     give_back(fn, taken);
+}
+/* A quark with a momentum that the lattice does not have: its links are twisted, used, and twisted back. */
+static void momentum_twist(void) {
+    const int mu = any(3);
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    fn->phase->bdry_phase[TUP] = any(2);
+    fn->phase->bdry_phase[mu] = 0.3;
+    boundary_twist_fn(fn, ON);
+    say_dslash(a_source(), EVENANDODD, fn);
+    boundary_twist_fn(fn, OFF);
+    fn->phase->bdry_phase[mu] = 0;
+    give_back(fn, taken);
+}
+static void read_backward_links(void) {
+    fn_links_t *fn;
+    int k;
+    for (k = 0; k < most_own; k++)
+        if (the.own[k].backward) {
+            fn = the.own[k].fn[0];
+            say_links(get_fatbacklinks(fn));
+            say_links(get_lngbacklinks(fn));
+        }
 }
 static void copy_gauge(void) {
     free(the.copy);
@@ -300,6 +334,7 @@ static void make_own_links(void) {
     const int back = any(2);
     info_t info = {0};
     destroy_own(own);
+    own->backward = back;
     if (!is_hisq()) {
         own->fn[0] = create_fn_links();
         load_fn_links_cpu(&info, own->fn[0], &fn_links->ap, a_copy(), back);
@@ -352,6 +387,12 @@ static void write_source(void) {
     if (!is_twin || getenv("MILC_TWIN_FAULT") == NULL)
         edit_vector(src);
 }
+/* MILC draws a source where an earlier one was. */
+static void draw_source(void) {
+    su3_vector *src = a_source();
+    (any(2) ? z2rsource_plain_field : grsource_plain_field)(src, EVENANDODD);
+    say_vector(src, EVENANDODD);
+}
 static void free_fields(void) {
     const int k = any(sources), l = any(solutions);
     free(the.source[k]), free(the.solution[l]);
@@ -376,6 +417,33 @@ static void solve_block(void) {
         say_vector(x[k], qic.parity);
         free(src[k]), free(x[k]);
     }
+    give_back(fn, taken);
+}
+/* One iteration and no restart: nothing converges, and both solutions are thrown away. */
+static void solve_in_vain(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *x = new_field();
+    quark_invert_control qic = asked(one_parity());
+    qic.max = qic.nrestart = 1;
+    ks_congrad_parity_cpu(a_source(), x, &qic, masses[any(3)], fn);
+    free(x);
+    give_back(fn, taken);
+}
+/* The host has the links, too: a bit that flips in the only copy ends the run. */
+static void solve_with_flip(void) {
+    int taken;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *x = new_field();
+    quark_invert_control qic = asked(one_parity());
+    say_both(fn);
+    if (!is_twin)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
+    ks_congrad_parity_cpu(a_source(), x, &qic, masses[any(3)], fn);
+    if (!is_twin)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_NONE);
+    say_vector(x, qic.parity);
+    free(x);
     give_back(fn, taken);
 }
 static void solve_masses(void) {
@@ -422,6 +490,22 @@ static void invert(void) {
     give_back(fn, taken);
 }
 #endif
+static void invert_block(void) {
+    int taken, k;
+    fn_links_t *fn = take_links(&taken);
+    su3_vector *src[2] = {the.source[0] != NULL ? the.source[0] : new_source(), new_source()},
+               *x[2] = {new_field(), new_field()};
+    quark_invert_control qic = asked(EVENANDODD);
+    the.source[0] = src[0];
+    qic.inv_type = UMLTYPE;
+    MAT_INVERT_BLOCK(src, x, masses[any(3)], 2, &qic, fn);
+    for (k = 0; k < 2; k++) {
+        say_vector(x[k], EVENANDODD);
+        free(x[k]);
+    }
+    free(src[1]);
+    give_back(fn, taken);
+}
 static void invert_masses(void) {
     int taken, k;
     fn_links_t *fn = take_links(&taken), *all[3] = {fn, fn, fn};
@@ -610,7 +694,7 @@ handed_over *published;
 static struct {
     int there, has_odd;
     fn_links_t of, odd; /* the twin's copies of links */
-} eigen;
+} eigen, of_file;       /* of_file: of the vectors that were saved */
 
 static void keep_links(fn_links_t *to, fn_links_t *from) {
     const size_t bytes = 4 * sites_on_node * sizeof(su3_matrix);
@@ -620,6 +704,16 @@ static void keep_links(fn_links_t *to, fn_links_t *from) {
     to->lng = (su3_matrix *)realloc(to->lng, bytes);
     memcpy(to->fat, get_fatlinks(from), bytes);
     memcpy(to->lng, get_lnglinks(from), bytes);
+}
+static void allocate_vectors(void) {
+    int k;
+    if (eigVec == NULL) {
+        eigVec = (su3_vector **)malloc(vectors * sizeof *eigVec);
+        eigVal = (eigenvalue *)malloc(vectors * sizeof *eigVal);
+        for (k = 0; k < vectors; k++)
+            eigVec[k] = new_field();
+    }
+    param.eigen_param = (ks_eigen_param){vectors, 0, MILC_PRECISION == 1 ? 1e-8 : 1e-10, 0.3, 100, 10, 20, EVEN};
 }
 static void free_vectors(void) {
     int k;
@@ -636,13 +730,7 @@ static void eigensolve(void) {
     size_t i;
     fn_links_t *fn;
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
-    if (eigVec == NULL) {
-        eigVec = (su3_vector **)malloc(vectors * sizeof *eigVec);
-        eigVal = (eigenvalue *)malloc(vectors * sizeof *eigVal);
-        for (k = 0; k < vectors; k++)
-            eigVec[k] = new_field();
-    }
-    param.eigen_param = (ks_eigen_param){vectors, 0, MILC_PRECISION == 1 ? 1e-8 : 1e-10, 0.3, 100, 10, 20, EVEN};
+    allocate_vectors();
     if (afresh)
         reload_ks_eigen(FRESH, NULL, &n, eigVal, eigVec, NULL, 1);
     fn = LINKS_OF(fn_links, 0);
@@ -740,6 +828,28 @@ static void read_vectors(void) {
         say_field(eigVec[k], sizeof *eigVec[k], 6, EVENANDODD, rough);
 }
 
+static void save_vectors(void) {
+    static eigen_residual residuals[vectors];
+    read_vectors();
+    save_ks_eigen(SAVE_SERIAL, NULL, vectors, eigVal, eigVec, residuals, 1);
+    keep_links(&of_file.of, &eigen.of);
+    keep_links(&of_file.odd, &eigen.odd);
+    of_file.there = 1;
+}
+static int has_saved_vectors(void) { return outside() && of_file.there; }
+static void reload_vectors(void) {
+    int n = vectors;
+    fn_links_t *fn;
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    allocate_vectors();
+    fn = LINKS_OF(fn_links, 0);
+    reload_ks_eigen(RELOAD_SERIAL, NULL, &n, eigVal, eigVec, fn, 1);
+    GIVE_BACK(fn);
+    keep_links(&eigen.of, &of_file.of);
+    keep_links(&eigen.odd, &of_file.odd);
+    eigen.there = eigen.has_odd = 1;
+}
+
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
 
 /* Reads everything that exists, because the sequence itself may not have read it. */
@@ -788,6 +898,7 @@ static void begin(void) {
     the.copy = NULL;
     drop_ape_links();
     free_vectors();
+    of_file.there = 0;
     the.has_saved = the.has_x = the.was_in_trajectory = 0;
     the.begun = 1;
     the.mostly = any(3) != 0 ? any(1024) : -1;
@@ -840,6 +951,8 @@ const operation operations[] = {
     {"reject", 'g', 2, has_saved, reject},
     {"actions", 'g', 2, always, actions},
     {"plaquette", 'g', 2, always, plaquette},
+    {"polyakov_loop", 'g', 1, always, polyakov_loop},
+    {"keep_lattice", 'g', 1, outside, keep_lattice},
     {"read_gauge", 'g', 2, always, read_gauge},
     {"read_momenta", 'g', 2, always, read_momenta},
     /* Plain stores. */
@@ -856,9 +969,11 @@ const operation operations[] = {
     {"give_sum_back", 'l', 2, always, give_sum_back},
     {"read_links", 'l', 3, always, read_links},
     {"twist", 'l', 5, outside, twist},
+    {"momentum_twist", 'l', 2, outside, momentum_twist},
     {"copy_gauge", 'l', 3, outside, copy_gauge},
     {"make_own_links", 'l', 5, outside, make_own_links},
     {"drop_own_links", 'l', 3, outside, drop_own_links},
+    {"read_backward_links", 'l', 2, outside, read_backward_links},
     {"fat_or_long_alone", 'l', 1, outside, fat_or_long_alone},
     {"read_auxiliary", 'l', 1, has_auxiliary, read_auxiliary},
     /* Solves and D. */
@@ -866,7 +981,11 @@ const operation operations[] = {
     {"solve_block", 's', 2, always, solve_block},
     {"solve_masses", 's', 3, outside, solve_masses},
     {"solve_sites", 's', 2, always, solve_sites},
+    {"solve_in_vain", 's', 1, always, solve_in_vain},
+    {"solve_with_flip", 's', 1, outside, solve_with_flip},
+    {"draw_source", 's', 2, always, draw_source},
     {"invert", 's', 5, always, invert},
+    {"invert_block", 's', 2, always, invert_block},
     {"invert_masses", 's', 2, outside, invert_masses},
     {"apply_d", 's', 5, always, apply_d},
     {"adjoint", 's', 2, always, adjoint},
@@ -892,6 +1011,8 @@ const operation operations[] = {
     {"eigensolve", 'e', 2, outside, eigensolve},
     {"odd_part", 'e', 4, outside, odd_part},
     {"read_vectors", 'e', 2, outside, read_vectors},
+    {"save_vectors", 'e', 1, outside, save_vectors},
+    {"reload_vectors", 'e', 2, has_saved_vectors, reload_vectors},
     {"free_vectors", 'e', 1, outside, free_vectors},
 };
 const int n_operations = sizeof operations / sizeof *operations;

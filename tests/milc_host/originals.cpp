@@ -155,18 +155,30 @@ void load_fn_backlinks(fn_links_t *fn) {
 }
 
 // The sign of the last time slice, for a phase of 1 in t; MILC gets the links before it reads the phases.
-void boundary_twist_fn(fn_links_t *fn, int) {
+// A phase at the boundary of each direction; backward links get its conjugate, as adjoints of forward links do.
+void boundary_twist_fn(fn_links_t *fn, int flag) {
     su3_matrix *const fat = get_fatlinks(fn), *const lng = get_lnglinks(fn);
     su3_matrix *const back[2] = {get_fatbacklinks(fn), get_lngbacklinks(fn)};
-    if (fn->phase->bdry_phase[TUP] == 0)
-        return;
-    for (size_t i = 0; i < sites_on_node; ++i)
-        for (su3_matrix *const link : {lattice[i].t == nt - 1 ? &fat[4 * i + TUP] : nullptr,
-                                       lattice[i].t >= nt - 3 ? &lng[4 * i + TUP] : nullptr,
-                                       back[0] != nullptr && lattice[i].t == 0 ? &back[0][4 * i + TUP] : nullptr,
-                                       back[1] != nullptr && lattice[i].t <= 2 ? &back[1][4 * i + TUP] : nullptr})
-            for (int k = 0; link != nullptr && k < 18; ++k)
-                reinterpret_cast<Real *>(link)[k] *= -1;
+    const int extent[4] = {nx, ny, nz, nt};
+    using Complex = reference::Complex;
+    for (int mu = 0; mu < 4; ++mu) {
+        const double turn = fn->phase->bdry_phase[mu];
+        const Complex phase = turn == 1 ? Complex(-1) : std::polar(1.0, (flag == ON ? M_PI : -M_PI) * turn);
+        for (size_t i = 0; i < sites_on_node && turn != 0; ++i) {
+            const int place[4] = {lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t}, x = place[mu];
+            const auto twist = [&](su3_matrix *links, bool at_boundary, Complex by) {
+                for (int k = 0; links != nullptr && at_boundary && k < 9; ++k) {
+                    complex_number &z = links[4 * i + mu].e[k / 3][k % 3];
+                    const Complex to = Complex(z.real, z.imag) * by;
+                    z = {static_cast<Real>(to.real()), static_cast<Real>(to.imag())};
+                }
+            };
+            twist(fat, x == extent[mu] - 1, phase);
+            twist(lng, x >= extent[mu] - 3, phase);
+            twist(back[0], x == 0, std::conj(phase));
+            twist(back[1], x <= 2, std::conj(phase));
+        }
+    }
 }
 
 void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {

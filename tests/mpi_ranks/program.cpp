@@ -522,8 +522,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     std::vector<double> momenta = field_of(cut, 40, 1u << 28, 1), fat[2] = {gauge, gauge}, lng[2] = {gauge, gauge},
                         x[2] = {b, b}, to = dirac, links = gauge;
 
-    milcgpu_fatlink_spec paths;
-    milcgpu_asqtad_defaults(0.9, &paths, sizeof paths);
+    auto paths = tests::filled(milcgpu_asqtad_defaults, 0.9);
     paths.unitarity = -1;
     const double eps[2] = {0, -0.1};
     void *const fats[2] = {fat[0].data(), fat[1].data()}, *const lngs[2] = {lng[0].data(), lng[1].data()};

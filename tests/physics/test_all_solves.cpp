@@ -227,7 +227,7 @@ TEST_CASE("a solve loads a source again that changed on the device; a second cha
         const milcgpu_vector source{w.vectors, 0}, solution{w.vectors, 1};
         CHECK(milcgpu_staggered_solve_vectors(w.session.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &source, &solution,
                                               nullptr) == MILCGPU_CORRUPTED);
-        CHECK(last_error_says("vector 0 on even sites"));
+        CHECK(last_error_says("vector 0 on even"));
     }
 }
 
@@ -310,8 +310,7 @@ TEST_CASE("callbacks of flow, gauge fixing, message lines and lists may not call
         World w(backend);
         Nested nested{w};
         Thrower thrower{1, 0, true};
-        milcgpu_flow_spec flow;
-        milcgpu_flow_defaults(&flow, sizeof flow);
+        auto flow = filled(milcgpu_flow_defaults);
         flow.stop = 0.1, flow.step = 0.05, flow.signs = 1;
         const auto flows = [&](auto *user) {
             using User = std::remove_pointer_t<decltype(user)>;
@@ -418,8 +417,7 @@ TEST_CASE("a solve whose residual falls to 0 in its precision reports the residu
                         const milcgpu_pole poles[] = {{offset, tolerance, relative}, {3 * offset, tolerance, relative}};
                         Words y(b.size());
                         const milcgpu_field both[] = {to, w.session.field(y)};
-                        milcgpu_multi_mass_spec spec;
-                        milcgpu_multi_mass_defaults(&spec, sizeof spec);
+                        auto spec = filled(milcgpu_multi_mass_defaults);
                         spec.n_shifts = 2, spec.shifts = poles, spec.precise.precision = precise;
                         spec.sloppy.precision = sloppy;
                         const milcgpu_status of_masses =

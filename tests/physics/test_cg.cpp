@@ -2,6 +2,7 @@
 #include "examples/lib/lattice_file.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/solve/kept_solver.h"
+#include "tests/handles.h"
 #include "tests/support.h"
 
 using namespace tests;
@@ -54,8 +55,7 @@ TEST_CASE("every precision pair reaches its tolerance by the reference's residua
                           {MILCGPU_SINGLE, MILCGPU_HALF, 3e-5},    {MILCGPU_HALF, MILCGPU_HALF, 6e-3}};
     // Without double, the residual ends at epsilon |A| |x| / |b|: 1e-5 in single, 2e-3 in half on this system.
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
             int pure_steps[4] = {}; // by the precise precision
             for (const Pair &pair : pairs)
@@ -85,8 +85,7 @@ TEST_CASE("conjugate gradient takes the steps of the textbook's algorithm and gi
     const AsqtadLinks links = asqtad_links(lattice, 43);
     const auto b = random_fermion(lattice, 44);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         for (const double mass : {0.5, 0.05})
             for (const double tolerance : {1e-3, 1e-10}) {
                 const auto twin = reference::conjugate_gradient(lattice, links.fat, links.lng, mass, 0, b,
@@ -109,8 +108,7 @@ TEST_CASE("on light masses single precision replaces half, unless the caller for
     const AsqtadLinks links = asqtad_links(lattice, 45);
     const auto b = random_fermion(lattice, 46);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         milcgpu_solve_spec spec = solve_spec(0.05, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
         const Solved heavy = solve(session, spec, b, zero(lattice));
         CHECK(heavy.report.steps_in_half == heavy.report.steps);
@@ -141,8 +139,7 @@ TEST_CASE("every precision and reconstruction works with every coarser one, and 
     const AsqtadLinks links = asqtad_links(lattice, 43);
     const auto b = random_fermion(lattice, 44);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend, 0, 0);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links, 0, 0);
         int run = 0, refused = 0;
         for (int p = MILCGPU_DOUBLE; p <= MILCGPU_HALF; ++p)
             for (const int reals : {18, 12})
@@ -173,8 +170,7 @@ TEST_CASE("a solve obeys guess, iteration limit, restarts and relative residual,
     const auto b = random_fermion(lattice, 52);
     for (const Backend backend : backends()) {
         CAPTURE(milcgpu::name(backend));
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
             CAPTURE(sloppy);
             milcgpu_solve_spec spec = solve_spec(0.04, 1e-9, MILCGPU_DOUBLE, sloppy);
@@ -270,8 +266,7 @@ TEST_CASE("the library keeps the four solvers used last, and a new solver gives 
     const AsqtadLinks links = asqtad_links(lattice, 63);
     const auto b = random_fermion(lattice, 64);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         const auto &kept = milcgpu::kept_solvers(*session.context).all;
         constexpr int kinds = 6;
         Solved first[kinds];
@@ -331,8 +326,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
     const AsqtadLinks links = asqtad_links(lattice, 71);
     const auto b = random_fermion(lattice, 72);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         const milcgpu_solve_spec spec = solve_spec(0.1, 1e-11, MILCGPU_DOUBLE, MILCGPU_SINGLE);
         const Solved plain = solve(session, spec, b, zero(lattice));
         const auto expected = reference::vector_from_milc<double>(lattice, plain.x);
@@ -340,10 +334,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         const int volume = lattice.volume();
         const std::vector<int> map = reference::milc_order(lattice);
         const milcgpu_layout layout = layout_of({{4, 4, 4, 6}}, map.data());
-        auto options = sized<milcgpu_options>();
-        options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
-        milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+        const Context context(layout, backend);
         std::vector<float> site(volume * 160, 5), vectors(volume * 9, 5), result(volume * 9, 5);
         for (int s = 0; s < volume; ++s)
             for (int k = 0; k < 72; ++k) {
@@ -359,8 +350,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
                 }
             }
         const milcgpu_field fat{site.data(), MILCGPU_SINGLE, 640}, lng{site.data() + 80, MILCGPU_SINGLE, 640};
-        milcgpu_links *handle = nullptr;
-        REQUIRE(milcgpu_links_create(context, &fat, &lng, &handle) == MILCGPU_OK);
+        const LinksHandle handle(context, &fat, &lng);
         const milcgpu_field source{vectors.data(), MILCGPU_SINGLE, 36}, x{result.data(), MILCGPU_SINGLE, 36};
         CHECK(milcgpu_staggered_solve(handle, &spec, &source, &x, nullptr) == MILCGPU_OK);
         double difference = 0, size = 0;
@@ -374,8 +364,6 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
                 size += solved ? value * value : 0;
             }
         CHECK(std::sqrt(difference / size) <= times_measured * 9.1e-8); // links and source rounded to single
-        milcgpu_links_destroy(handle);
-        milcgpu_context_destroy(context);
     }
 }
 

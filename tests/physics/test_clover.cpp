@@ -256,7 +256,7 @@ TEST_CASE("blocks without an inverse and blocks with NaN are counted and refused
                 bad.real(1, 1, sites - 1, k) = k < 6 || k == 6 ? 1 : 0;
             bad.put();
             CHECK(has(refusal_by(Status::bad_argument, [&] { invert_clover(bench.device, r, 1, inverse); }),
-                      format("2 of %d blocks on odd sites", 2 * sites)));
+                      format("2 of %d blocks on odd", 2 * sites)));
             CHECK(CloverOnHost(bench.device, inverse).real(1, 0, 3, 0) !=
                   CloverOnHost(bench.device, inverse).real(1, 0, 3, 0));
             invert_clover(bench.device, r, 0, inverse); // the blocks of even sites are regular
@@ -266,7 +266,7 @@ TEST_CASE("blocks without an inverse and blocks with NaN are counted and refused
             bad.real(0, 1, 5, 35) = value;
             bad.put();
             CHECK(has(refusal_by(Status::nan_or_inf, [&] { invert_clover(bench.device, r, 0, inverse); }),
-                      format("1 of %d blocks on even sites", 2 * sites)));
+                      format("1 of %d blocks on even", 2 * sites)));
             // In each precision a spoiled block stays spoiled: no number of it is finite.
             for (const Precision p : precisions) {
                 CloverField converted(bench.device, p, bench.geometry, "test");

@@ -38,20 +38,20 @@ TEST_CASE("the even-odd operator with a clover term and its adjoint are the refe
             for (const WilsonKernel &row : wilson_table())
                 for (const int parity : {0, 1}) {
                     const LinkField links =
-                        pack_links(bench.device, as_given, statistics, bench.geometry, row.precision, row.reals, "test")
+                        pack_links(bench.device, as_given, statistics, bench.geometry, row.spinor, row.reals, "test")
                             .field;
-                    CloverField term(bench.device, row.precision, bench.geometry, "test"),
-                        inverse(bench.device, row.precision, bench.geometry, "test");
+                    CloverField term(bench.device, row.spinor, bench.geometry, "test"),
+                        inverse(bench.device, row.spinor, bench.geometry, "test");
                     convert_clover(bench.device, both, term);
                     convert_clover(bench.device, divided, inverse);
-                    const OperatorSpec spec{row.precision, row.precision, row.reals};
+                    const OperatorSpec spec{row.spinor, row.spinor, row.reals};
                     const WilsonMatrix M(bench.device, bench.geometry, parity, spec, links, kappa, {&term, &inverse});
                     const WilsonMatrix plain(bench.device, bench.geometry, parity, spec, links, kappa);
                     CHECK(M.checked_regions().size() == 3);
                     CHECK(M.flops() - plain.flops() == clover_flops * lattice.volume());
-                    CHECK(M.bytes() - plain.bytes() == clover_bytes(row.precision) * lattice.volume());
-                    const SpinorField x = bench.upload(in, parity, row.precision),
-                                      w = bench.upload(with, parity, row.precision),
+                    CHECK(M.bytes() - plain.bytes() == clover_bytes(row.spinor) * lattice.volume());
+                    const SpinorField x = bench.upload(in, parity, row.spinor),
+                                      w = bench.upload(with, parity, row.spinor),
                                       out = M.vectors(bench.device, "test");
                     const DeviceArray<double> sums(bench.device, matrix_sums, "test");
                     for (const int sign : {1, -1}) {
@@ -66,9 +66,9 @@ TEST_CASE("the even-odd operator with a clover term and its adjoint are the refe
                         const double sum_error =
                             std::abs(Number(got[0], got[1]) - dot) /
                             std::sqrt(norm2(m) * norm2(reference::on_parity(lattice, with, parity)));
-                        CAPTURE(name(backend), name(row.precision), row.reals, parity, sign, error, sum_error);
-                        CHECK(error <= times_measured * measured[int(row.precision)]);
-                        CHECK(sum_error <= times_measured * measured_sums[int(row.precision)]);
+                        CAPTURE(name(backend), name(row.spinor), row.reals, parity, sign, error, sum_error);
+                        CHECK(error <= times_measured * measured[int(row.spinor)]);
+                        CHECK(sum_error <= times_measured * measured_sums[int(row.spinor)]);
                     }
                 }
         }

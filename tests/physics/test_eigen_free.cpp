@@ -1,7 +1,7 @@
 // Eigenvectors of links whose eigenvalues have a closed form, in levels of many vectors: free links, with a twisted
 // boundary, and pure gauge.
 #include "milc_glue/api/milcgpu_eigen.h"
-#include "tests/eigen_support.h"
+#include "tests/handles.h"
 #include "tests/support.h"
 #include <algorithm>
 
@@ -60,8 +60,7 @@ struct Free {
         reference::apply_phases(lattice, u);
         auto links = reference::links_to_milc<double>(lattice, u);
         const milcgpu_field from = session.field(links);
-        milcgpu_fatlink_spec spec;
-        milcgpu_hisq_defaults(&spec, sizeof spec);
+        auto spec = filled(milcgpu_hisq_defaults);
         const milcgpu_fatlink_set set{0, nullptr, nullptr, &session.links};
         REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
     }
@@ -80,8 +79,7 @@ void check_values(const Free &free, const std::vector<Asked> &all) {
         Session<double> session(free.lattice, backend);
         free.make(session);
         for (const Asked &asked : all) {
-            milcgpu_eigen_spec spec;
-            milcgpu_eigen_defaults(&spec, sizeof spec);
+            auto spec = filled(milcgpu_eigen_defaults);
             spec.count = asked.count, spec.precision = asked.precision, spec.tolerance = asked.tolerance;
             EigenvectorsHandle made;
             auto report = sized<milcgpu_eigen_report>();

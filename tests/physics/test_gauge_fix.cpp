@@ -1,6 +1,7 @@
 // Coulomb and Landau gauge, APE and HYP smearing, through the C interface, against tests/reference.
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "tests/cut_support.h"
+#include "tests/handles.h"
 #include "tests/reference/gauge_fix.h"
 #include <cmath>
 
@@ -168,12 +169,10 @@ TEST_CASE("gauge fixing ends at its tolerance or limit, and refuses bad input", 
     CHECK(report.steps == 2);
     CHECK(reference::gauge_mean(lattice, handle.links(), 3) > reference::gauge_mean(lattice, start, 3) + 0.1);
 
-    milcgpu_gauge *empty = nullptr;
-    REQUIRE(milcgpu_gauge_create(handle.session.context, MILCGPU_DOUBLE, &empty) == MILCGPU_OK);
+    const GaugeHandle empty(handle.session.context, MILCGPU_DOUBLE);
     spec = fix_spec(3, false);
     CHECK(milcgpu_gauge_fix(empty, &spec, nullptr) == MILCGPU_BAD_ARGUMENT);
-    CHECK(last_error_says("the gauge field is empty"));
-    milcgpu_gauge_destroy(empty);
+    CHECK(last_error_says("empty"));
 }
 
 TEST_CASE("APE smearing is the reference's, with phases and without", "[measurements]") {

@@ -1,6 +1,7 @@
 // The generator of gauge fields: known plaquettes, the action that over-relaxation conserves, independence of the
 // number of threads; and the command lines of the examples.
 #include "tests/catch.h"
+#include "tests/handles.h"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 #include "examples/lib/arguments.h"
 #include "examples/lib/heatbath.h"
 #include "milc_glue/api/milcgpu_md.h"
+#include "tests/handles.h"
 #include "tests/ranks_support.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/su3.h"
@@ -141,8 +143,7 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath gives t
         for (const milcgpu::Backend backend : backends()) {
             CAPTURE(name(backend), beta);
             Session<double> session(lattice, backend, 0, 0);
-            milcgpu_gauge *gauge = nullptr;
-            REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
+            const tests::GaugeHandle gauge(session.context, MILCGPU_DOUBLE);
             std::vector<double> links = links_to_milc<double>(lattice, near_unit_gauge(lattice, 0.3, 5));
             const milcgpu_field field = session.field(links);
             REQUIRE(milcgpu_gauge_load(gauge, &field, 0) == MILCGPU_OK);
@@ -169,14 +170,14 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath gives t
                 std::memcpy(&words[15 + 13], &factor, sizeof factor);
                 std::fill(drawn.begin(), drawn.end(), 7);
                 CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
-                CHECK(last_error_says("generators: the float in word 13 of site 1 is "));
+                CHECK(last_error_says("word 13 of site 1 "));
                 CHECK(drawn[0] == 7);
             }
             words = generators(lattice.volume(), rng);
             for (const uint32_t lowest : {41u, 64u, 4000000000u}) {
                 words[3 * 15 + 14] = lowest;
                 CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
-                CHECK(last_error_says("generators: word 14 of site 3 is "));
+                CHECK(last_error_says("word 14 of site 3 "));
                 CHECK(drawn[0] == 7);
             }
             auto report = sized<milcgpu_reunitarize_report>();
@@ -207,7 +208,6 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath gives t
             zero[0] = 1;
             CHECK(milcgpu_gauge_save(gauge, &of_zeros) == MILCGPU_OK);
             CHECK(std::all_of(zero.begin(), zero.end(), [](double x) { return x == 0; }));
-            milcgpu_gauge_destroy(gauge);
         }
     }
 }

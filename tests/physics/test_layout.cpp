@@ -359,7 +359,7 @@ TEST_CASE("links load, count their statistics, fall back to 18 reals, and name t
         CHECK(links.version(Precision::single, 12).lng->reals() == 18); // U(3) does not fit 12 reals
         CHECK(links.version(Precision::single, 12).lng->reals() == 18);
         REQUIRE(said.size() == 1); // once
-        CHECK(said[0].find("long links: 12 reals in single precision") == 0);
+        CHECK(said[0].find("long links: 12 reals") == 0);
         const uint64_t tag = links.tag();
         // If one link is slightly off the group, 13 reals no longer hold it.
         lng[18 * 5 + 3] += 1e-3;

@@ -23,8 +23,7 @@ Links hisq_links(const reference::Lattice &lattice, unsigned long seed) {
     auto gauge = reference::links_to_milc<double>(lattice, u);
     Links links{gauge, gauge};
     const milcgpu_field from = session.field(gauge), fat = session.field(links.fat), lng = session.field(links.lng);
-    milcgpu_fatlink_spec spec;
-    milcgpu_hisq_defaults(&spec, sizeof spec);
+    auto spec = filled(milcgpu_hisq_defaults);
     const milcgpu_fatlink_set set{0, &fat, &lng, nullptr};
     REQUIRE(milcgpu_links_make(session.context, &spec, &from, &set, 1, nullptr, nullptr) == MILCGPU_OK);
     return links;
@@ -174,8 +173,7 @@ TEST_CASE("if eigenvectors do not pay or are switched off, solves have the bits 
     for (const Backend backend : backends()) {
         Job plain(backend, Learns::never), few(backend, Learns::where_it_pays), heavy(backend), own(backend);
         CAPTURE(milcgpu::name(backend));
-        milcgpu_eigen_spec spec;
-        milcgpu_eigen_defaults(&spec, sizeof spec);
+        auto spec = filled(milcgpu_eigen_defaults);
         spec.count = 16;
         milcgpu_eigenvectors *given = nullptr;
         REQUIRE(milcgpu_eigenvectors_compute(own.links, &spec, &given, nullptr) == MILCGPU_OK);

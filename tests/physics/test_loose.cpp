@@ -2,6 +2,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/clover_support.h"
+#include "tests/handles.h"
 #include <algorithm>
 
 using namespace tests;
@@ -79,8 +80,7 @@ TEST_CASE("a loose solution depends on its source alone, not on the rest of its 
         }
     const Field b = random_field(1);
     for (const Backend backend : backends()) {
-        Session<double> session(lattice, backend);
-        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Session<double> session(lattice, backend, links);
         for (const double tolerance : {1e-2, 1e-3, 1e-4})
             for (const auto &[sloppy, relative] :
                  {std::pair(MILCGPU_SINGLE, false), {MILCGPU_HALF, false}, {MILCGPU_HALF, true}}) {
@@ -137,15 +137,13 @@ TEST_CASE("a loose solution of a Laplace or Wilson system depends on its source 
         CHECK(of(MILCGPU_TOGETHER_AUTO, with_others(spinor, 2, 3), 2) == alone);
         const Field locked = of(MILCGPU_LOCK_STEP, with_others(spinor, 2, 3), 2);
         CHECK(distance(of(MILCGPU_LOCK_STEP, with_others(spinor, 3, 4), 3), locked) < 1e-3 * how.tolerance);
-        milcgpu_meson_links *links = nullptr;
-        REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &links) == MILCGPU_OK);
+        const MesonLinksHandle links(session.context, MILCGPU_DOUBLE);
         auto milc = reference::links_to_milc<double>(lattice, clover.gauge);
         const milcgpu_field gauge = session.field(milc);
         auto spec_of_links = sized<milcgpu_meson_links_spec>();
         spec_of_links.signs = MILCGPU_SIGNS_OUT;
         REQUIRE(milcgpu_meson_links_load(links, &spec_of_links, &gauge) == MILCGPU_OK);
-        milcgpu_laplace_solve_spec spec;
-        milcgpu_laplace_solve_defaults(&spec, sizeof spec);
+        auto spec = filled(milcgpu_laplace_solve_defaults);
         spec.kappa = 0.16, spec.tolerance = 1e-3, spec.sloppy.precision = MILCGPU_SINGLE;
         const auto laplace = [&](int together, const std::vector<Field> &sources, int which) {
             return solution(session, sources, which, [&](int n, auto *from, auto *to, auto *reports) {
@@ -158,6 +156,5 @@ TEST_CASE("a loose solution of a Laplace or Wilson system depends on its source 
         CHECK(laplace(MILCGPU_TOGETHER_AUTO, with_others(b, 2, 3), 2) == laplace(MILCGPU_ONE_BY_ONE, {b}, 0));
         const Field with_five = laplace(MILCGPU_LOCK_STEP, with_others(b, 2, 3), 2);
         CHECK(distance(laplace(MILCGPU_LOCK_STEP, with_others(b, 3, 4), 3), with_five) < 1e-3 * spec.tolerance);
-        milcgpu_meson_links_destroy(links);
     }
 }

@@ -111,8 +111,7 @@ TEST_CASE("every shift meets its tolerance by the reference's residual, in all p
                                {MILCGPU_SINGLE, MILCGPU_HALF, 1e-10},
                                {MILCGPU_HALF, 0, 1e-6}};
     for (const Backend backend : backends()) {
-        Session<double> session(system.lattice, backend);
-        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        Session<double> session(system.lattice, backend, system.links);
         for (const Policy &policy : policies)
             for (const int count : sampled<int>({3, 1, 32, 20}, 2)) {
                 if (count == 32 && (&policy - policies) % 3 != 0 && !long_tests())
@@ -138,8 +137,7 @@ TEST_CASE("shifts in any order, equal or single, give the solutions of single-ma
     const Thermalized &system = thermalized();
     const std::vector<double> at = {0.3, 0.01, 1.7, 0.01, 0.05};
     for (const Backend backend : backends()) {
-        Session<double> session(system.lattice, backend);
-        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        Session<double> session(system.lattice, backend, system.links);
         const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts_of(at, 1e-10), system.b_milc);
         REQUIRE(result.status == MILCGPU_OK);
         CHECK(result.x[1] == result.x[3]);
@@ -168,8 +166,7 @@ TEST_CASE("shifts in any order, equal or single, give the solutions of single-ma
 TEST_CASE("each shift meets its own tolerance, absolute, relative or by residue", "[multi_mass]") {
     const Thermalized &system = thermalized();
     for (const Backend backend : backends()) {
-        Session<double> session(system.lattice, backend);
-        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        Session<double> session(system.lattice, backend, system.links);
         // A heavy shift with the tighter tolerance; one with the relative residual alone.
         const std::vector<milcgpu_pole> shifts = {{0.01, 1e-5, 0}, {0.2, 1e-11, 0}, {0.05, 0, 1e-8}};
         const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts, system.b_milc);
@@ -195,8 +192,7 @@ TEST_CASE("each shift meets its own tolerance, absolute, relative or by residue"
 TEST_CASE("a zero source, the iteration limit and a tolerance out of reach are reported", "[multi_mass][errors]") {
     const Thermalized &system = thermalized();
     for (const Backend backend : backends()) {
-        Session<double> session(system.lattice, backend);
-        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        Session<double> session(system.lattice, backend, system.links);
         CAPTURE(name(backend));
         const auto zero = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts_of({0.01, 0.1}, 1e-10),
                                 std::vector<double>(system.b_milc.size(), 0.0));
@@ -301,8 +297,7 @@ TEST_CASE("a shift that fails leaves the others as they are without it", "[multi
 TEST_CASE("bad multi-mass solves are refused by name", "[multi_mass][errors][sanitize]") {
     const Thermalized &system = thermalized();
     for (const Backend backend : backends()) {
-        Session<double> session(system.lattice, backend);
-        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        Session<double> session(system.lattice, backend, system.links);
         const auto refused = [&](const std::vector<milcgpu_pole> &shifts, const auto &change, milcgpu_status status,
                                  const char *word) {
             auto spec = multi_mass_spec(MILCGPU_DOUBLE);
@@ -356,8 +351,7 @@ TEST_CASE("refinement of several masses works with every reconstruction of the b
     const Thermalized &system = thermalized();
     const auto at = offsets(6); // two groups of fields a block
     for (const Backend backend : backends()) {
-        Session<double> session(system.lattice, backend);
-        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        Session<double> session(system.lattice, backend, system.links);
 #if defined(__SANITIZE_ADDRESS__)
         const std::vector<int> all_reals = {18, 9}; // another test runs the others
 #else

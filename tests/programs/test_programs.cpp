@@ -1,4 +1,4 @@
-// The example programs on ranks: the numbers of one rank, with one voice.
+// The example programs, alone and on ranks: results, files, options, messages.
 #include "examples/lib/lattice_file.h"
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/host/lime.h"
@@ -12,6 +12,7 @@
 
 using tests::Folder;
 using tests::Run;
+using tests::succeeded;
 using tests::Table;
 using tests::table;
 
@@ -21,18 +22,15 @@ Run run(const std::string &words, const std::string &grid = "", int ranks = 1) {
     return tests::run_program(words, grid, ranks);
 }
 
-// Four ranks in two directions beside one: rows of the tables, but for `varying` columns, which are times and rounding.
-// Steps may be one apart, for their sums are added in another order.
+// Four ranks, cut in two directions, write the table of one rank, except `varying` columns (times, rounding). The
+// numbers of steps may differ by one, because sums are added in another order.
 void compare(const std::string &words, size_t steps, const std::vector<size_t> &varying) {
     const Folder folder;
     const std::string with_table = words + " --backend host --csv " + folder.path.string() + "/csv";
-    const Run alone = run(with_table);
+    succeeded(run(with_table));
     const Table one = table(folder.path.string() + "/csv");
-    const Run r = run(with_table, "1 1 2 2", 4);
-    INFO(alone.output << "\n" << r.output);
-    CHECK(alone.status == 0);
-    CHECK(r.status == 0);
-    CHECK(r.count("4 ranks, grid 1x1x2x2, each with 4 x 4 x 4 x 4 sites\n") == 1); // one voice
+    const Run r = succeeded(run(with_table, "1 1 2 2", 4));
+    CHECK(r.count("4 ranks, grid 1x1x2x2, each with 4 x 4 x 4 x 4 sites\n") == 1); // only rank 0 prints
     Table many = table(folder.path.string() + "/csv");
     REQUIRE(one.size() > 1);
     REQUIRE(many.size() == one.size());
@@ -48,42 +46,37 @@ void compare(const std::string &words, size_t steps, const std::vector<size_t> &
 
 } // namespace
 
-TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the steps of one rank", "[ranks][mpi]") {
+TEST_CASE("programs: solve on ranks, from a file that ranks wrote, has the steps of one rank", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string file = folder.path.string() + "/lat";
-    const Run made = run("make_lattice --size 4 4 8 8 --sweeps 5 --out " + file, "1 1 1 2", 2);
-    INFO(made.output);
-    CHECK(made.status == 0);
+    const Run made = succeeded(run("make_lattice --size 4 4 8 8 --sweeps 5 --out " + file, "1 1 1 2", 2));
     CHECK(made.count("written: ") == 1);
     const std::string history = folder.path.string() + "/demo_history.csv";
     compare("solve --mass 0.3 --history " + history + " --lattice " + file, 3, {5, 6, 7, 8, 9});
     tests::check_pictures(history, {"demo"});
 }
 
-TEST_CASE("programs: make_lattice has the bytes of one rank, and no rank has the whole lattice", "[ranks][mpi]") {
+TEST_CASE("programs: make_lattice on ranks writes the bytes of one rank, and no rank has the whole lattice",
+          "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string file = folder.path.string() + "/lat";
     const auto behind_the_time = [&](const std::string &grid, int ranks) {
-        const Run r = run("make_lattice --size 8 4 4 8 --sweeps 2 --out " + file, grid, ranks);
-        INFO(r.output);
-        CHECK(r.status == 0);
+        succeeded(run("make_lattice --size 8 4 4 8 --sweeps 2 --out " + file, grid, ranks));
         return tests::text_of(file).substr(84);
     };
     const std::string one = behind_the_time("", 1);
     CHECK(behind_the_time("2 1 1 2", 4) == one);
-    // In double the links of this lattice take 151 MB, and MPI takes some.
-    const Run little = tests::run("", MILCGPU_MPIRUN " -n 8",
-                                  "sh -c 'ulimit -d 110000; exec " MILCGPU_PROGRAMS
-                                  "make_lattice --size 16 16 16 64 --sweeps 0 --grid 1 1 2 4 --out " +
-                                      file + "'");
-    INFO(little.output);
-    CHECK(little.status == 0);
+    // The links of this lattice take 151 MB in double precision, and MPI needs memory, too.
+    succeeded(tests::run("", MILCGPU_MPIRUN " -n 8",
+                         "sh -c 'ulimit -d 110000; exec " MILCGPU_PROGRAMS
+                         "make_lattice --size 16 16 16 64 --sweeps 0 --grid 1 1 2 4 --out " +
+                             file + "'"));
     CHECK(std::filesystem::file_size(file) == 96 + 288 * 16 * 16 * 16 * 64);
 }
 
-TEST_CASE("programs: check_lattice says in its last line whether a file is right, on one rank and four",
+TEST_CASE("programs: the last line of check_lattice tells if a file is right, on one rank and on four",
           "[lattice_file][ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
@@ -94,10 +87,8 @@ TEST_CASE("programs: check_lattice says in its last line whether a file is right
     };
     for (const std::string format : {"milc", "nersc"}) {
         INFO(format);
-        const Run made = run("make_lattice --size 8 4 4 8 --sweeps 2 --format " + format + " --out " + file);
-        REQUIRE(made.status == 0);
-        const Run one = run("check_lattice " + file), four = run("check_lattice " + file, "2 1 1 2", 4);
-        CHECK(one.status == 0);
+        const Run made = succeeded(run("make_lattice --size 8 4 4 8 --sweeps 2 --format " + format + " --out " + file));
+        const Run one = succeeded(run("check_lattice " + file)), four = run("check_lattice " + file, "2 1 1 2", 4);
         CHECK(last_line(one) == "right");
         CHECK(four.output == one.output);
         const std::string plaquette = made.output.substr(made.output.find("final plaquette ") + 16, 10);
@@ -107,7 +98,6 @@ TEST_CASE("programs: check_lattice says in its last line whether a file is right
         bytes[middle] = char(bytes[middle] ^ 1);
         std::ofstream(bad) << bytes;
         const Run wrong = run("check_lattice " + bad);
-        INFO(wrong.output);
         CHECK(wrong.status == 1);
         CHECK(last_line(wrong).rfind("WRONG: ", 0) == 0);
         CHECK(wrong.count("checksum") == 1);
@@ -119,7 +109,7 @@ TEST_CASE("programs: check_lattice says in its last line whether a file is right
     const Run wrong = run("check_lattice " + bad, "2 1 1 2", 4);
     CHECK(wrong.status == 1);
     CHECK(wrong.count("\nWRONG: ") == 1);
-    CHECK(wrong.count("the plaquette of the links is 0.") == 1);
+    CHECK(wrong.count("plaquette of the links is 0.") == 1);
     // Links outside of SU(3), with the checksum of such links.
     const reference::Lattice lattice{{4, 4, 4, 4}};
     reference::Gauge links = reference::random_gauge(lattice, 3);
@@ -127,25 +117,24 @@ TEST_CASE("programs: check_lattice says in its last line whether a file is right
     examples::write_milc_gauge(bad, lattice, links);
     const Run sign = run("check_lattice " + bad);
     CHECK(sign.status == 1);
-    CHECK(sign.count("WRONG: " + bad + ": the link at x y z t = 0 1 0 0 in direction y is not in SU(3)") == 1);
+    CHECK(sign.count("WRONG: " + bad + ": the link at x y z t = 0 1 0 0 in direction y ") == 1);
 }
 
-TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
+TEST_CASE("programs: solves of several masses and sources, and links, on ranks are equal to one rank", "[ranks][mpi]") {
     NEED_MPIRUN;
     compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3 --smallest 0.05 --largest 1", 3, {4, 5, 6});
     compare("sources --size 4 4 8 8 --sweeps 3 --sources 3 --masses 0.8", 6, {8, 9, 10, 11});
     compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", 0, {3, 4, 5, 6, 7, 8, 9});
 }
 
-TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
+TEST_CASE("programs: bench on ranks times all ranks together", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
-    const Run r = run("bench --backend host --size 4 4 8 4 --mass 0.1 --pairs double/single --reals 18 "
+    const Run r =
+        succeeded(run("bench --backend host --size 4 4 8 4 --mass 0.1 --pairs double/single --reals 18 "
                       "--only dslash,links,solves,masses,forces,gauge --hisq-terms 2 --asqtad-terms 2 --csv " +
                           folder.path.string() + "/csv",
-                      "1 1 2 1", 2);
-    INFO(r.output);
-    CHECK(r.status == 0);
+                      "1 1 2 1", 2));
     CHECK(r.count("every result is right\n") == 1);
     CHECK(r.count("\ncg step 18  ") == 1);
     CHECK(r.count("gauge: skipped, it runs on one rank only\n") == 1);
@@ -162,7 +151,8 @@ TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
     }
 }
 
-TEST_CASE("programs: bench times all on one rank, and finds what became slower", "[ranks][mpi]") {
+TEST_CASE("programs: bench times all operations on one rank, and finds the operations that became slower",
+          "[ranks][mpi]") {
     LONG_TEST;
     NEED_MPIRUN;
     const Folder folder;
@@ -170,9 +160,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     const std::string words = "bench --backend host --size 4 4 4 4 --sweeps 1 --mass 0.2 --quick --hisq-terms 2 "
                               "--asqtad-terms 2 --csv " +
                               csv;
-    const Run all = run(words);
-    INFO(all.output);
-    REQUIRE(all.status == 0);
+    const Run all = succeeded(run(words));
     const Table rows = table(csv);
     for (const char *kind :
          {"copy", "dslash", "links", "cg step", "solve", "forces", "mesons", "Laplace", "Wilson", "clover", "dense"})
@@ -185,7 +173,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
           }) > 0);
     tests::check_pictures(csv, {"roofline", "step_time", "several_sources"});
 
-    // Times of before that nothing can reach, by a thousandth and by a thousand times.
+    // Earlier times that are a thousandth of the measured times, and a thousand times the measured times.
     const std::string again = words + " --only dslash --compare " + old;
     const auto compared = [&](double factor) {
         std::ofstream file(old);
@@ -206,10 +194,9 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(faster.count("\nslower: ") == 0);
     CHECK(faster.count(all_rows + of + " rows compared: 0 slower, " + all_rows + " faster") == 1);
 
-    // What is said counts more than --quick.
+    // Other options override --quick.
     const Run as_said =
         run("bench --backend host --size 4 4 4 4 --sweeps 1 --reals 18 --quick --only dslash --csv " + csv);
-    INFO(as_said.output);
     CHECK(as_said.count("gauge field on the host: 1 sweeps\n") == 1);
     CHECK(as_said.count("dslash 18 plain") > 0);
     CHECK(as_said.count("dslash 13 ") == 0);
@@ -218,23 +205,19 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
 
     const auto refused = [&](const std::string &options, const std::string &why) {
         const Run r = run("bench --backend host " + options);
-        INFO(r.output);
         CHECK(r.status == 2);
         CHECK(r.count(why) == 1);
     };
-    const Run sweep = run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --pairs double/single --reals 18 "
-                          "--only dslash,dense --sweep");
-    INFO(sweep.output);
-    CHECK(sweep.status == 0);
+    const Run sweep =
+        succeeded(run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --pairs double/single --reals 18 "
+                      "--only dslash,dense --sweep"));
     CHECK(sweep.count("\nrun 3 of 3: four threads a site\n") == 1);
     CHECK(sweep.count("\ndense: skipped, its operations have more than one launch\n") == 1);
     CHECK(sweep.count(" launch shapes beat the tables' shapes ") == 1);
-    refused("--sweep --csv " + csv, "--sweep chooses its own blocks and writes no table: omit --csv");
-
-    refused("--compare /nowhere/csv", "--compare: /nowhere/csv is not a table of this program");
-    refused("--compare /dev/zero", "--compare: /dev/zero is not a table of this program");
+    refused("--sweep --csv " + csv, "omit --csv");
     std::ofstream(old) << "kind,what\n";
-    refused("--compare " + old, "--compare: " + old + " is not a table of this program");
+    for (const std::string &file : {std::string("/nowhere/csv"), std::string("/dev/zero"), old})
+        refused("--compare " + file, "--compare: " + file + " is not a table");
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us,sites,card,date\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
@@ -242,22 +225,20 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
                                          "gauge,APE step, all staples,double,1,4x4x4x4,1x1x1x1,1,2,3,4,5,6,7,0,0,256,"
                                          "a GPU,2026-11-25\n";
     refused("--compare " + old, "--compare: " + old + ": a row without its 18 cells");
-    refused("--only dslash,linsk", "--only: 'dslash,linsk' must be between commas, each one of all, dslash, links, ");
-    refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
+    refused("--only dslash,linsk", "--only: 'dslash,linsk' ");
+    refused("--csv /nowhere/csv", "--csv: /nowhere/csv ");
     const Run nothing = run("bench --backend host --size 2 2 2 2 --sweeps 0 --only solves --reals 12");
     CHECK(nothing.status == 1);
-    CHECK(nothing.count("nothing was measured: these options exclude all operations\n") == 1);
+    CHECK(nothing.count("nothing was measured") == 1);
 }
 
-TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]") {
+TEST_CASE("programs: RHMC on ranks has the trajectories of one rank", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string words = "rhmc --backend host --size 4 4 4 8 --sweeps 3 --warm 0 --trajectories 1 --steps 2 "
                               "--length 0.1 --csv " +
                               folder.path.string() + "/csv --history " + folder.path.string() + "/demo_energy.csv";
-    const Run r = run(words, "1 1 1 2", 2);
-    INFO(r.output);
-    REQUIRE(r.status == 0);
+    succeeded(run(words, "1 1 1 2", 2));
     const Table many = table(folder.path.string() + "/csv");
     REQUIRE(run(words).status == 0);
     const Table one = table(folder.path.string() + "/csv");
@@ -268,30 +249,28 @@ TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]")
     tests::check_pictures(folder.path.string() + "/demo_energy.csv", {"demo_energy"});
 }
 
-TEST_CASE("programs: a failure on ranks ends all of them, with one message", "[ranks][mpi]") {
+TEST_CASE("programs: a failure on one rank ends all ranks, with one message", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Run all = run("solve --lattice /nowhere/lat", "1 1 1 2", 2);
-    INFO(all.output);
     CHECK(all.status == 1);
     CHECK(all.count("solve: ") == 1);
-    CHECK(all.count("solve: /nowhere/lat cannot be opened ") == 1);
-    // One that fails by itself is named, and the other does not wait for it.
+    CHECK(all.count("solve: /nowhere/lat ") == 1);
+    // If one rank fails, the message names it, and the other rank does not wait.
     const std::string words = MILCGPU_PROGRAMS "solve --size 4 4 4 8 --sweeps 0 --backend host --grid 1 1 1 2";
     // (Rank 1 by the variable of Open MPI or MPICH: "PROGRAM : PROGRAM" crashes mpirun of Open MPI 5.0.7, in
     // Debian 13.)
     const Run one = tests::run("", MILCGPU_MPIRUN " -n 2",
                                "sh -c '[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 ] || wrong=\"--grid 1 1 2 1\"; exec " +
                                    words + " $wrong'");
-    INFO(one.output);
     CHECK(one.status != 0);
-    CHECK(one.count("solve: rank 1 of 2: --grid 1 1 2 1 does not divide the lattice") == 1);
+    CHECK(one.count("solve: rank 1 of 2: --grid 1 1 2 1 ") == 1);
     CHECK(one.seconds < 60);
     const Run alone = run("solve --grid 1 1 1 2"); // without mpirun
     CHECK(alone.status == 2);
-    CHECK(alone.count("solve: --grid 1 1 1 2 is for 2 rank(s), but 1 were started") == 1);
+    CHECK(alone.count("solve: --grid 1 1 1 2 is for 2 rank(s)") == 1);
 }
 
-TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and ends in words",
+TEST_CASE("programs: flow prints and writes its results, equal on ranks, and ends with a message",
           "[measurements][ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
@@ -299,19 +278,15 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     const std::string words = "flow --size 4 4 4 8 --sweeps 3 --step 0.1 --stop 0.2 --integrator adpt --tolerance 1e-3 "
                               "--stout 1 --backend host --csv " +
                               path + "/flow.csv --out ";
-    const Run alone = run(words + path + "/lat");
-    INFO(alone.output);
-    REQUIRE(alone.status == 0);
+    const Run alone = succeeded(run(words + path + "/lat"));
     const Table one = table(path + "/flow.csv");
     tests::check_pictures(path + "/flow.csv", {"flow"});
-    const Run r = run(words + path + "/lat2", "1 1 1 2", 2);
-    INFO(r.output);
-    REQUIRE(r.status == 0);
+    const Run r = succeeded(run(words + path + "/lat2", "1 1 1 2", 2));
     const Table many = table(path + "/flow.csv");
     CHECK(alone.count("GFLOW: ") == int(one.size()) - 1);
     CHECK(alone.count("ADAPT: ") == int(one.size()) - 1);
-    CHECK(alone.count("t0: the flow ended before this scale") == 1);
-    CHECK(r.count("GFLOW: ") == int(one.size()) - 1); // one voice
+    CHECK(alone.count("t0: the flow ended") == 1);
+    CHECK(r.count("GFLOW: ") == int(one.size()) - 1); // only rank 0 prints
     REQUIRE(one.size() >= 3);
     REQUIRE(one[0].size() == 16);
     CHECK(one[1][12] == "beta 6");
@@ -323,50 +298,43 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     for (size_t row = 1; row < one.size(); ++row)
         for (size_t column = 0; column < 11; ++column) // not the seconds
             CHECK(std::abs(std::stod(many[row].at(column)) - std::stod(one[row][column])) < 1e-11);
-    // What was written is where the flow ended: float32. Each rank reads and writes its box.
+    // The file has the links of the end of the flow, in single precision. Each rank reads and writes its box.
     std::string of_one;
     for (const auto &[grid, ranks] : {std::pair("1 1 1 1", 1), std::pair("1 1 1 2", 2)}) {
-        const Run again = run("flow --stop 0 --backend host --csv " + path + "/csv --lattice " + path + "/lat2 --out " +
-                                  path + "/lat3",
-                              grid, ranks);
-        INFO(again.output);
-        REQUIRE(again.status == 0);
+        succeeded(run("flow --stop 0 --backend host --csv " + path + "/csv --lattice " + path + "/lat2 --out " + path +
+                          "/lat3",
+                      grid, ranks));
         const Table end = table(path + "/csv");
         REQUIRE(end.size() == 2);
         CHECK(end[1][12] == "lat2");
         for (size_t column = 1; column < 8; ++column)
             CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
-        const std::string written = tests::text_of(path + "/lat3").substr(84); // behind the time
+        const std::string written = tests::text_of(path + "/lat3").substr(84); // after the time
         CHECK((ranks == 1 ? of_one = written : of_one) == written);
     }
-    // Scales that the box makes are marked; a flow that gives up keeps its table; a step that is too long is named.
+    // Scales beyond half of the box are marked; if a flow fails, its table stays, and a message names a step that is
+    // too long.
     const std::string small = "flow --size 4 4 4 4 --quiet --backend host --csv " + path + "/small.csv --beta ";
-    const Run marked = run(small + "5.5 --sweeps 10");
-    INFO(marked.output);
-    CHECK(marked.status == 0);
+    const Run marked = succeeded(run(small + "5.5 --sweeps 10"));
     CHECK(marked.count(", beyond half of the smallest extent") == 2);
     const Run up = run(small + "7 --sweeps 3");
-    INFO(up.output);
     CHECK(up.status == 1);
-    CHECK(up.count("sqrt(8 t) is 4.06 at flow time 2.0625, the largest extent") == 1);
+    CHECK(up.count("sqrt(8 t) is 4.06 at flow time 2.0625") == 1);
     CHECK(table(path + "/small.csv").size() == 35);
     const Run too_long = run(small + "5.5 --sweeps 10 --step 0.3");
-    INFO(too_long.output);
     CHECK(too_long.status == 1);
-    CHECK(too_long.count("spec.step is 0.3, which is too long: from flow time 0.3 to 0.6 the action") == 1);
+    CHECK(too_long.count("spec.step is 0.3") == 1);
     CHECK(too_long.count("t0 = ") == 0);
 }
 
-TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and sources takes its file",
+TEST_CASE("programs: eigen computes, writes and reads modes, equal on ranks, and sources reads its file",
           "[eigen][ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string path = folder.path.string(), field = " --size 4 4 4 8 --sweeps 3 --action hisq --backend host",
                       words = "eigen" + field + " --parity odd --count 6 --csv " + path + "/eigen.csv --out " + path +
                               "/vectors --out-precision double";
-    const Run alone = run(words);
-    INFO(alone.output);
-    REQUIRE(alone.status == 0);
+    const Run alone = succeeded(run(words));
     const Table one = table(path + "/eigen.csv");
     tests::check_pictures(path + "/eigen.csv", {"eigen"});
     CHECK(alone.count("  residual ") == 6);
@@ -377,23 +345,19 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
     for (int k = 1; k <= 6; ++k)
         CHECK(std::stod(one[k][2]) == Approx(std::sqrt(std::stod(one[k][1])) / 2));
     CHECK(std::stod(one[6][4]) == Approx(6).margin(2));
-    // What was written, on two ranks.
-    const Run r =
-        run("eigen" + field + " --quiet --from " + path + "/vectors --csv " + path + "/again.csv", "1 1 1 2", 2);
-    INFO(r.output);
-    REQUIRE(r.status == 0);
+    // Two ranks read the file.
+    const Run r = succeeded(
+        run("eigen" + field + " --quiet --from " + path + "/vectors --csv " + path + "/again.csv", "1 1 1 2", 2));
     CHECK(r.count("6 eigenvectors of " + path + "/vectors read in ") == 1);
     const Table again = table(path + "/again.csv");
     REQUIRE(again.size() == 7);
-    // A name that is printed otherwise than it is.
+    // The name of a file with a control character is printed without it.
     std::filesystem::copy(path + "/vectors", path + "/\x1bvectors");
-    const Run renamed = run("eigen" + field + " --quiet --from '" + path + "/\x1bvectors'");
-    INFO(renamed.output);
-    CHECK(renamed.status == 0);
+    const Run renamed = succeeded(run("eigen" + field + " --quiet --from '" + path + "/\x1bvectors'"));
     CHECK(renamed.count("\x1b") == 0);
     for (int k = 1; k <= 6; ++k)
         CHECK(std::stod(again[k][1]) == Approx(std::stod(one[k][1])).epsilon(1e-5));
-    // The file of even sites deflates sources; that of odd ones is refused.
+    // A file of even sites deflates sources; a file of odd sites is refused.
     const auto sources = [&](const std::string &more) {
         return run("sources" + field + " --sources 1 --ways one-by-one --masses 0.02" + more);
     };
@@ -402,38 +366,31 @@ TEST_CASE("programs: eigen finds, writes and reads modes, alike on ranks, and so
     CHECK(odd.count("the solve is on the others") == 1);
     const Run few = run("eigen" + field + " --count 10 --out " + path + "/few"),
               more = run("eigen" + field + " --count 12 --start " + path + "/few --out " + path + "/even");
-    INFO(few.output << more.output);
     REQUIRE(more.status == 0);
     CHECK(more.count("12 eigenvectors in ") == 1);
-    const Run plain = sources(" --csv " + path + "/plain"),
-              deflated =
-                  sources(" --eigenvectors-from " + path + "/even --eigenvectors 10 --csv " + path + "/deflated");
-    INFO(deflated.output);
-    CHECK(plain.status == 0);
-    CHECK(deflated.status == 0);
+    succeeded(sources(" --csv " + path + "/plain"));
+    const Run deflated =
+        succeeded(sources(" --eigenvectors-from " + path + "/even --eigenvectors 10 --csv " + path + "/deflated"));
     CHECK(deflated.count("10 eigenvectors of ") == 1);
     CHECK(std::stoi(table(path + "/deflated").at(1).at(6)) < std::stoi(table(path + "/plain").at(1).at(6)));
 }
 
-TEST_CASE("programs: each has --help and --version, knows the options of the docs, and refuses others", "[programs]") {
+TEST_CASE("programs: each program has --help and --version and the options of the docs, and refuses others",
+          "[programs]") {
     NEED_MPIRUN;
     std::vector<std::string> code;
     for (const auto &page : tests::pages())
-        if (page != "docs/changelog.md") // options of then
+        if (page != "docs/changelog.md") // old options
             for (const std::string &line : tests::code_of(page))
                 code.push_back(line);
     size_t in_docs = 0;
     for (const std::string name : {"bench", "check_lattice", "eigen", "fatlinks", "flow", "gemm_ladder", "list_kernels",
                                    "make_lattice", "multimass", "rhmc", "solve", "sources", "spectrum"}) {
-        const Run version = run(name + " --version");
-        CHECK(version.output == name + ", milcgpu " MILCGPU_VERSION "\n");
-        CHECK(version.status == 0);
-        const Run help = run(name + " --help");
-        INFO(help.output);
+        CHECK(succeeded(run(name + " --version")).output == name + ", milcgpu " MILCGPU_VERSION "\n");
+        const Run help = succeeded(run(name + " --help"));
         CHECK(help.count("Usage: " + name) == 1);
         CHECK(help.count("--version") == 1);
-        CHECK(help.status == 0);
-        std::string lines; // those that name it: a regular expression is slow
+        std::string lines; // only lines with the name, because a regular expression is slow
         for (const std::string &line : code)
             if (line.find(name + " ") != std::string::npos)
                 lines += line + "\n";
@@ -444,17 +401,15 @@ TEST_CASE("programs: each has --help and --version, knows the options of the doc
                 ++in_docs;
             }
         const Run refused = run(name + " --nonsense 3");
-        CHECK(refused.output == name + ": unknown option '--nonsense' (see " + name + " --help)\n");
+        CHECK(refused.count(name + ": unknown option '--nonsense'") == 1);
         CHECK(refused.status == 2);
     }
     CHECK(in_docs > 20);
 }
 
-TEST_CASE("programs: a log has no progress line in it that is written over", "[programs]") {
+TEST_CASE("programs: a log has no progress lines that overwrite each other", "[programs]") {
     NEED_MPIRUN;
-    const Run solve = run("solve --size 4 4 4 4 --sweeps 2 --mass 0.3 --backend host");
-    INFO(solve.output);
-    CHECK(solve.status == 0);
+    const Run solve = succeeded(run("solve --size 4 4 4 4 --sweeps 2 --mass 0.3 --backend host"));
     CHECK(solve.count("\r") == 0);
     CHECK(solve.count("  step ") == 0); // none in the first minute
 }
@@ -463,74 +418,67 @@ TEST_CASE("programs: a bad value of an option is refused before any work", "[pro
     NEED_MPIRUN;
     const auto refused = [](const std::string &words, const std::string &why) {
         const Run r = run(words);
-        INFO(words << "\n" << r.output);
         CHECK(r.status == 2);
         CHECK(r.count(why) == 1);
         CHECK(r.count("\n") == 1);
     };
     for (const std::string program :
          {"solve", "multimass", "sources", "eigen", "fatlinks", "rhmc", "flow", "spectrum", "bench", "make_lattice"}) {
-        refused(program + " --size 65536 65536 2 2", "--size: 1.71799e+10 sites, but at most 2.68435e+08 are possible");
+        refused(program + " --size 65536 65536 2 2", "--size: 1.71799e+10 sites, but at most 2.68435e+08 ");
         for (const std::string extent : {"-1", "3", "nan", "99999999999"})
-            refused(program + " --size 4 4 4 " + extent, "--size: '" + extent + "' must be even and at least 2");
+            refused(program + " --size 4 4 4 " + extent, "--size: '" + extent + "' must be even");
         refused(program + " --size 0 4 4 4", "--size: ");
         refused(program + " --grid 1 1 1 0", "--grid: '0' must be");
         refused(program + " --sweeps -1", "--sweeps: '-1' must be");
         const bool makes = program == "make_lattice";
         if (program != "bench")
             for (const std::string beta : {"0", "inf", "1e308", "\"\""})
-                refused(program + " --beta " + beta, "must be a number above 0");
+                refused(program + " --beta " + beta, "--beta: ");
         if (!makes)
-            refused(program + " --backend gpu", "--backend: 'gpu' must be one of auto, host, cuda");
-        const std::string out = makes ? " --out " : " --csv ";
-        refused(program + out + "\"\"", "must be the name of a file");
-        refused(program + out + "/tmp", "/tmp cannot be written: it is a folder");
-        refused(program + out + "/nowhere/file", "/nowhere/file cannot be written: No such file");
+            refused(program + " --backend gpu", "--backend: 'gpu' must be");
+        const std::string out = makes ? " --out " : " --csv "; // the reasons: test_output.cpp
+        refused(program + out + "\"\"", out.substr(1, 5) + ": ");
+        refused(program + out + "/tmp", "/tmp cannot be written: ");
+        refused(program + out + "/nowhere/file", "/nowhere/file cannot be written: ");
         if (!makes)
-            refused(program + " --backend host --csv /dev/full",
-                    "/dev/full cannot be written: No space left on device");
+            refused(program + " --backend host --csv /dev/full", "/dev/full cannot be written: ");
     }
-    // What is read is not written over.
-    refused("eigen --lattice a --out ./a", "--lattice and --out name the same file, ");
-    refused("spectrum --lattice a,b,./a", "--lattice names ");
-    refused("solve --lattice a --size 4 4 4 4", "--lattice excludes --size");
-    refused("spectrum --lattice a --sweeps 3", "--lattice excludes --sweeps");
-    refused("spectrum --lattice a,b --csv b", "--csv and --lattice name the same file, b: give each its own file name");
-    refused("rhmc --csv a --history a", "--csv and --history name the same file, a");
-    refused("solve --grid 65536 65536 1 1", "is for 4.29497e+09 rank(s), but 1 were started");
-    refused("solve --history /dev/full", "--history: /dev/full cannot be written");
-    refused("rhmc --history /dev/full", "--history: /dev/full cannot be written");
-    refused("flow --out /nowhere/file", "--out: /nowhere/file cannot be written");
-    refused("solve --repeat 0", "--repeat: '0' must be a whole number from 1 to 1000000000");
-    refused("solve --pairs none", "--pairs: 'none' must be one of all, double/double, ");
-    refused("solve --mass nan", "--mass: 'nan' must be a number above 0");
-    refused("solve --tolerance 1", "--tolerance: '1' must be a number above 0 and below 1");
-    refused("solve --reconstruct 14", "--reconstruct: '14' must be one of 18, 13, 12, 9, 8");
-    refused("solve --seed -1", "--seed: '-1' must be a whole number, 0 or more");
-    refused("sources --eigenvectors -1", "--eigenvectors");
-    refused("eigen --count -1", "--count: '-1' must be");
-    refused("eigen --parity both", "--parity: 'both' must be one of even, odd");
-    refused("eigen --from a --start b", "--from reads vectors and --start computes them");
-    refused("eigen --from a --tolerance 1e-5", "--from reads vectors as they are: omit --tolerance");
-    refused("eigen --out /nowhere/file", "--out: /nowhere/file cannot be written");
-    refused("sources --sources 1,,2", "--sources: '1,,2' must be between commas, each a whole number");
-    refused("sources --masses ,", "--masses: ',' must be");
-    refused("sources --ways blocks", "--ways: 'blocks' must be between commas, each one of auto, block, ");
-    refused("bench --pairs none", "--pairs: 'none' must be one of all, ");
-    refused("bench --dense-precision quad", "--dense-precision: 'quad' must be one of all, ");
-    refused("bench --block 100", "--block: '100' must be one of 0, 64, ");
-    refused("multimass --poles 0", "--poles: '0' must be a whole number from 1 to 32");
-    refused("multimass --smallest 2 --largest 1", "--largest must not be below --smallest");
-    refused("fatlinks --repeat 0", "--repeat: '0' must be");
-    refused("rhmc --poles 13", "--poles: '13' must be a whole number from 2 to 12");
-    refused("flow --integrator euler", "--integrator: 'euler' must be one of luscher, ck, ");
-    refused("flow --stop -0.5", "--stop: '-0.5' must be a number from 0 to 1e+06, or -1");
-    refused("flow --stop 1000 --step 0.001 --most-steps 10",
-            "--stop exceeds --most-steps times --step: raise --most-steps or --step");
-    refused("gemm_ladder --size 255", "--size: '255' must be a whole number from 256 ");
+    // Files that are read are not overwritten, and options that exclude each other are named.
+    for (const auto &[words, options] :
+         {std::pair("eigen --lattice a --out ./a", "--lattice and --out name the same file"),
+          {"spectrum --lattice a,b,./a", "--lattice names "},
+          {"solve --lattice a --size 4 4 4 4", "--lattice excludes --size"},
+          {"spectrum --lattice a --sweeps 3", "--lattice excludes --sweeps"},
+          {"spectrum --lattice a,b --csv b", "--csv and --lattice name the same file, b"},
+          {"rhmc --csv a --history a", "--csv and --history name the same file, a"},
+          {"solve --grid 65536 65536 1 1", "4.29497e+09 rank(s)"},
+          {"sources --eigenvectors -1", "--eigenvectors"},
+          {"eigen --from a --start b", "--from reads vectors and --start "},
+          {"eigen --from a --tolerance 1e-5", "omit --tolerance"},
+          {"multimass --smallest 2 --largest 1", "--largest must not be below --smallest"},
+          {"flow --stop 1000 --step 0.001 --most-steps 10", "raise --most-steps or --step"}})
+        refused(words, options);
+    for (const std::string words : {"solve --history /dev/full", "rhmc --history /dev/full", "flow --out /nowhere/file",
+                                    "eigen --out /nowhere/file"})
+        refused(words, words.substr(words.rfind(' ') + 1) + " cannot be written");
+    const std::pair<std::string, std::vector<std::string>> bad[] = {
+        {"solve", {"--repeat 0", "--pairs none", "--mass nan", "--tolerance 1", "--reconstruct 14", "--seed -1"}},
+        {"eigen", {"--count -1", "--parity both"}},
+        {"sources", {"--sources 1,,2", "--masses ,", "--ways blocks"}},
+        {"bench", {"--pairs none", "--dense-precision quad", "--block 100"}},
+        {"multimass", {"--poles 0"}},
+        {"fatlinks", {"--repeat 0"}},
+        {"rhmc", {"--poles 13"}},
+        {"flow", {"--integrator euler", "--stop -0.5"}},
+        {"gemm_ladder", {"--size 255"}}};
+    for (const auto &[program, options] : bad)
+        for (const std::string &option : options) {
+            const size_t value = option.find(' ');
+            refused(program + " " + option, option.substr(0, value) + ": '" + option.substr(value + 1) + "' must be ");
+        }
 }
 
-TEST_CASE("programs: files that are no lattices, and memory that is short, are refused before any work", "[programs]") {
+TEST_CASE("programs: bad lattice files and lattices beyond memory are refused before any work", "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string path = folder.path.string(), good = path + "/good", bad = path + "/bad", odd = path + "/odd";
@@ -546,30 +494,28 @@ TEST_CASE("programs: files that are no lattices, and memory that is short, are r
          {"solve", "multimass", "sources", "eigen", "fatlinks", "rhmc", "flow", "spectrum"}) {
         const auto refused = [&](const std::string &file, const std::string &why) {
             const Run r = run(program + " --backend host --lattice " + file);
-            INFO(r.output);
             CHECK(r.status == 1);
             CHECK(r.count(why) == 1);
         };
-        refused(bad, "the link at x y z t = 3 1 0 2 in direction z is not in SU(3): |U U^dag - 1| = ");
-        refused(odd, "a lattice of 3 x 4 x 4 x 4 sites: all extents must be even");
-        refused(path + "/cut", "/cut, byte 5000: the file should have ");
-        refused(path, "cannot be opened; check that it is a file");
+        refused(bad, "the link at x y z t = 3 1 0 2 in direction z ");
+        refused(odd, "a lattice of 3 x 4 x 4 x 4 sites");
+        refused(path + "/cut", "/cut, byte 5000: ");
+        refused(path, path + " cannot be opened");
     }
-    // Each file of a list, before the first one is measured.
+    // All files of a list are checked before the first is measured.
     const Run list = run("spectrum --backend host --lattice " + good + "," + bad);
     CHECK(list.status == 1);
     CHECK(list.count("configuration 1 ") == 0);
     for (const std::string words : {"make_lattice", "flow --backend host", "solve --backend host"}) {
         const Run r =
             tests::run("", "", "sh -c 'ulimit -v 4000000; exec " MILCGPU_PROGRAMS + words + " --size 64 64 64 64'");
-        INFO(r.output);
         CHECK(r.status == 1);
-        CHECK(r.count("a lattice of 64 x 64 x 64 x 64 sites needs at least ") == 1);
-        CHECK(r.count(" GB of memory, and there are 4.1 GB") == 1);
+        CHECK(r.count("a lattice of 64 x 64 x 64 x 64 sites ") == 1);
+        CHECK(r.count("there are 4.1 GB") == 1);
     }
 }
 
-TEST_CASE("programs: no byte of a file or a name reaches the terminal as it is, and no pipe is waited for",
+TEST_CASE("programs: control characters of files and names do not reach the terminal, and no program waits for a pipe",
           "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
@@ -589,8 +535,7 @@ TEST_CASE("programs: no byte of a file or a name reaches the terminal as it is, 
         {milcgpu::lime_header(red, 1000, {true, false}), "record '\\x1b[31m' of 1000 bytes runs past the end"}};
     const auto said = [&](const std::string &words, const std::string &why) {
         const Run r = run(words);
-        INFO(r.output.substr(0, 2000));
-        CHECK((r.status == 1 || r.status == 2)); // 124: it has waited
+        CHECK((r.status == 1 || r.status == 2)); // 124: timed out
         CHECK(r.count(why) == 1);
         CHECK(r.output.size() < 1000);
         CHECK(std::none_of(r.output.begin(), r.output.end(), [](char c) { return c != '\n' && (c < ' ' || c > '~'); }));
@@ -607,22 +552,22 @@ TEST_CASE("programs: no byte of a file or a name reaches the terminal as it is, 
              "cells or its numbers: '" + std::string(line == red ? "\\x1b[31m'" : "xxxx"));
     }
     REQUIRE(mkfifo((path + "/pipe").c_str(), 0600) == 0);
-    said("bench --quick --backend host --compare " + path + "/pipe", "is not a table of this program");
-    said("flow --backend host --lattice " + path + "/pipe", "cannot be opened; check that it is a file");
+    said("bench --quick --backend host --compare " + path + "/pipe", "/pipe is not a table");
+    said("flow --backend host --lattice " + path + "/pipe", "/pipe cannot be opened");
     said("flow --backend host --lattice '" + red + "'", "\\x1b[31m cannot be opened");
     said("flow --backend host '--" + red + "'", "unknown option '--\\x1b[31m'");
-    said("flow --backend host --csv '" + path + "/" + red + "/x'", "/\\x1b[31m/x cannot be written: No such file");
+    said("flow --backend host --csv '" + path + "/" + red + "/x'", "/\\x1b[31m/x cannot be written");
 }
 
-TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong settings are said before any work",
-          "[programs]") {
+TEST_CASE(
+    "programs: MILCGPU_BACKEND and MILCGPU_VERBOSE have an effect, and wrong settings are refused before any work",
+    "[programs]") {
     NEED_MPIRUN;
     const std::string words = MILCGPU_PROGRAMS "solve --size 2 2 2 2 --sweeps 0 --mass 0.5 --pairs double/double";
     const auto solve = [&](const std::string &settings, const std::string &options = "") {
         return tests::run(settings, "", words + options);
     };
     const Run silent = solve("MILCGPU_VERBOSE=0"), says = solve("MILCGPU_VERBOSE=1"), more = solve("MILCGPU_VERBOSE=2");
-    INFO(more.output);
     CHECK(silent.status == 0);
     CHECK(silent.count("milcgpu: ") == 0);
     CHECK(says.count("host backend") == 1);
@@ -631,19 +576,17 @@ TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong se
     CHECK(silent.count("\ncuda ") == 0);
     const auto refused = [&](const std::string &settings, const std::string &why, const std::string &options = "") {
         const Run r = solve(settings, options);
-        INFO(settings << "\n" << r.output);
         CHECK(r.status != 0);
         CHECK(r.count(why) > 0);
         CHECK(r.count("making a gauge field") == 0);
     };
-    refused("MILCGPU_BACKEND=gpu", "MILCGPU_BACKEND=gpu is none of auto cuda host");
-    refused("MILCGPU_BACKEND=all", "MILCGPU_BACKEND=all is none of auto cuda host");
-    refused("MILCGPU_VERBOSE=3", "MILCGPU_VERBOSE=3 is none of 0 1 2");
-    refused("MILCGPU_VERIFY=2", "MILCGPU_VERIFY=2");
+    for (const std::string setting :
+         {"MILCGPU_BACKEND=gpu", "MILCGPU_BACKEND=all", "MILCGPU_VERBOSE=3", "MILCGPU_VERIFY=2"})
+        refused(setting, setting);
     for (const std::string choice : {" --backend cuda", ""})
         refused("CUDA_VISIBLE_DEVICES= MILCGPU_BACKEND=" + std::string(choice.empty() ? "cuda" : "host"),
                 "cuda backend: ", choice);
-    CHECK(solve("MILCGPU_BACKEND=gpu", " --backend host").status == 0); // an option counts more
+    CHECK(solve("MILCGPU_BACKEND=gpu", " --backend host").status == 0); // an option overrides the setting
 }
 
 TEST_CASE("programs: a table file is whole or absent, and pipes get rows at once", "[programs]") {
@@ -652,38 +595,35 @@ TEST_CASE("programs: a table file is whole or absent, and pipes get rows at once
     const std::string csv = folder.path.string() + "/csv",
                       words = "solve --size 2 2 2 2 --sweeps 0 --mass 0.5 --pairs double/double --backend host ";
     std::ofstream(csv) << "of before\n";
-    // The disk is full behind the heading: one block of 512 bytes.
+    // The disk is full after the heading: one block of 512 bytes.
     const Run full = tests::run("", "",
                                 "sh -c 'trap \"\" XFSZ; ulimit -f 1; " MILCGPU_PROGRAMS + words +
                                     "--size 4 4 4 4 --sweeps 1 --mass 0.01 --history " + csv + "'");
-    INFO(full.output);
     CHECK(full.status == 1);
-    CHECK(full.count("--history: " + csv + " cannot be written: File too large; check the disk") == 1);
+    CHECK(full.count("--history: " + csv + " cannot be written: File too large") == 1);
     CHECK(table(csv) == Table{{"of before"}});
     CHECK(run(words + "--csv " + csv).status == 0);
     CHECK(table(csv).size() == 2);
     for (const std::string place : {"", " | cat", " >$CSV; cat $CSV"}) {
         const Run r =
             tests::run("CSV=" + csv, "", "sh -c '" MILCGPU_PROGRAMS + words + "--csv /dev/stdout" + place + "'");
-        INFO(r.output);
         CHECK(r.count("backend,pair,asked,steps,") == 1);
         CHECK(r.count("\nhost,double/double,") == 1);
         CHECK(r.count("agrees with the reference ") == 1);
     }
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1); // no parts
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1); // no temporary files
     for (const std::string program : {"make_lattice --size 2 2 2 2 --sweeps 0", "list_kernels", "flow --help"}) {
         const Run r = tests::run("", "", "sh -c '" MILCGPU_PROGRAMS + program + " >/dev/full'");
-        INFO(r.output);
         CHECK(r.status == 1);
         CHECK(r.count(": what is printed cannot be written: ") == 1);
     }
     const Run out = run("make_lattice --size 2 2 2 2 --sweeps 0 --out /dev/full");
     CHECK(out.status == 2);
-    CHECK(out.count("/dev/full cannot be written: it is no plain file") == 1);
+    CHECK(out.count("/dev/full cannot be written: ") == 1);
     CHECK(out.count("\nwritten: ") == 0);
 }
 
-TEST_CASE("programs: a program without stdin, stdout or stderr writes the same files, and says that it cannot print",
+TEST_CASE("programs: a program without stdin, stdout or stderr writes the same files, and fails if it cannot print",
           "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
@@ -695,7 +635,7 @@ TEST_CASE("programs: a program without stdin, stdout or stderr writes the same f
     REQUIRE(sh("make_lattice" + made + "/lattice").status == 0);
     struct Writes {
         std::string program, option;
-        size_t from; // behind what says when it was written
+        size_t from; // after the time
     };
     for (const auto &[program, option, from] :
          {Writes{"make_lattice" + made + "/", "", 96}, Writes{"eigen" + given, " --count 2 --out " + path + "/", 92},
@@ -707,7 +647,6 @@ TEST_CASE("programs: a program without stdin, stdout or stderr writes the same f
         REQUIRE(sh(program + option + "open").status == 0);
         for (const std::string closed : {">&-", "<&-", "2>&-", "<&- >&- 2>&-"}) {
             const Run r = sh(program + option + "closed " + closed);
-            INFO(program << closed << "\n" << r.output);
             CHECK(r.status == (closed.find(" >&-") != closed.npos || closed == ">&-" ? 1 : 0));
             CHECK(r.count(": what is printed cannot be written: ") == (closed == ">&-" ? 1 : 0));
             CHECK(written("closed") != "");
@@ -718,17 +657,14 @@ TEST_CASE("programs: a program without stdin, stdout or stderr writes the same f
     }
 }
 
-TEST_CASE("programs: nothing is said to agree with a reference that was left out, and each pair says what it was asked",
+TEST_CASE("programs: without a reference no output tells of agreement, and each pair has its tolerance in the table",
           "[programs]") {
     NEED_MPIRUN;
     const Folder folder;
     const std::string csv = folder.path.string() + "/csv",
                       field = " --size 4 4 4 4 --sweeps 1 --backend host --csv " + csv;
-    const Run with = run("solve --mass 0.3" + field);
-    INFO(with.output);
-    CHECK(with.status == 0);
-    CHECK(with.count("every residual is within its tolerance, and every solution agrees with the reference within the "
-                     "limit of its residual\n") == 1);
+    const Run with = succeeded(run("solve --mass 0.3" + field));
+    CHECK(with.count("agrees with the reference") == 1);
     const Table rows = table(csv);
     REQUIRE(rows.size() == 7);
     CHECK(rows[0][2] == "asked");
@@ -739,9 +675,7 @@ TEST_CASE("programs: nothing is said to agree with a reference that was left out
     for (const std::string program :
          {"solve --mass 0.3", "multimass --poles 2", "fatlinks --repeat 1", "fatlinks --repeat 1 --keep"}) {
         const Run without =
-            run(program + (program.find("--keep") == std::string::npos ? " --no-reference" : "") + field);
-        INFO(without.output);
-        CHECK(without.status == 0);
+            succeeded(run(program + (program.find("--keep") == std::string::npos ? " --no-reference" : "") + field));
         CHECK(without.count("agree") == 0);
         CHECK(without.count("nan") == 0);
         CHECK(without.count("compared with the reference\n") == 1);
@@ -755,13 +689,13 @@ TEST_CASE("programs: the ladder of matrix products fails without a GPU", "[progr
     const Folder folder;
     const Run r =
         tests::run("CUDA_VISIBLE_DEVICES=", "", MILCGPU_PROGRAMS "gemm_ladder --csv " + folder.path.string() + "/csv");
-    INFO(r.output);
     CHECK(r.status == 1);
-    CHECK(r.output == "gemm_ladder: the kernels of this program need a build with CUDA, and a GPU\n");
+    CHECK(r.count("gemm_ladder: ") == 1);
+    CHECK(r.count("\n") == 1);
     CHECK(std::filesystem::is_empty(folder.path));
 }
 
-TEST_CASE("benchmarks: as_long.awk gives short solves the iterations of the long ones, and all seconds the sites",
+TEST_CASE("benchmarks: as_long.awk scales seconds of a short run to the iterations of a long run and to its sites",
           "[programs]") {
     const Folder folder;
     const std::string length = folder.path / "long", cut = folder.path / "short";
@@ -773,8 +707,7 @@ TEST_CASE("benchmarks: as_long.awk gives short solves the iterations of the long
     const std::string rest = "FFTIME:  time = 2 (HISQ D) terms = 37\nAggregate time to do one trajectory 4\n";
     std::ofstream(cut) << solve("0.5", "10") << check << rest << "Time = 5 seconds\n";
     const std::string script = "awk -v sites=2 -f examples/benchmarks/as_long.awk " + length + " ";
-    const Run right = tests::run("", "", script + cut);
-    CHECK(right.status == 0);
+    const Run right = succeeded(tests::run("", "", script + cut));
     CHECK(right.output == solve("4", "40") + "CONGRAD5: time = 0.5 (fn D) masses = 1 iters = 1 mflops = 7\n" +
                               "FFTIME: time = 4 (HISQ D) terms = 37\nAggregate time to do one trajectory 11\n"
                               "Time = 13 seconds\n");

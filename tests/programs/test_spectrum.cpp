@@ -38,7 +38,6 @@ Spectrum spectrum(const std::string &words, const std::string &grid = "", int ra
     const std::string csv = folder.path.string() + "/spectrum.csv";
     Spectrum result;
     result.run = tests::run_program("spectrum --backend host --csv " + csv + " " + words, grid, ranks);
-    INFO(words << "\n" << result.run.output);
     REQUIRE(result.run.status == 0);
     CHECK(result.run.count("every check is right\n") == 1);
     tests::check_pictures(csv, {"spectrum"});
@@ -122,19 +121,19 @@ std::vector<Correlator> hadrons_of(const Lattice &lattice, const std::vector<Fer
 
 } // namespace
 
-TEST_CASE("effective masses are those of the states, with partners", "[measurements][sanitize]") {
+TEST_CASE("effective masses are the masses of the states, also with partners", "[measurements][sanitize]") {
     const Correlator pion = meson(14, 0.4, 0, 0), rho = meson(14, 0.5, 0.9, 1.5), nucleon = baryon(40, 0.8, 1.1, 1.2);
     for (int t = 1; t <= 7; ++t)
         CHECK(std::fabs(examples::meson_mass(pion, t) - 0.4) < 1e-12);
     for (int t = 2; t < 7; ++t)
         CHECK(std::fabs(examples::meson_mass_with_partner(rho, t) - 0.5) < 1e-11);
-    // A heavier state in the partner's place.
+    // A heavier state instead of the partner.
     Correlator two = meson(14, 0.5, 0, 0);
     for (int t = 0; t < 14; ++t)
         two[t] += 0.3 * std::cosh(1.2 * (t - 7));
     for (int t = 2; t < 7; ++t)
         CHECK(std::fabs(examples::meson_mass_with_partner(two, t) - 0.5) < 1e-10);
-    // What comes from the other end is of order e^(-M (T - 2t)).
+    // The part from the other end is of order e^(-M (T - 2t)).
     for (int t = 1; t < 10; ++t)
         CHECK(std::fabs(examples::nucleon_mass(nucleon, t) - 0.8) < 10 * std::exp(-0.8 * (40 - 2 * (t + 2))));
     CHECK(std::isnan(examples::meson_mass(pion, 0)));
@@ -150,30 +149,31 @@ TEST_CASE("effective masses are those of the states, with partners", "[measureme
             examples::meson_mass_with_partner(Correlator(nt, 1.0), t);
             examples::nucleon_mass(Correlator(nt, 1.0), t);
         }
-    // On each of these, folding changes nothing.
+    // Folding does not change any of these.
     CHECK(difference(examples::folded(rho, false), rho) < 1e-15);
     CHECK(difference(examples::folded(nucleon, true), nucleon) < 1e-15);
     CHECK(difference(examples::folded({5, 2, 3, 4}, false), {5, 3, 3, 3}) == 0);
     CHECK(difference(examples::folded({5, 2, 3, 4}, true), {5, 3, 0, 3}) == 0);
 }
 
-TEST_CASE("jackknife errors", "[measurements][sanitize]") {
+TEST_CASE("jackknife errors of a mean and of a square", "[measurements][sanitize]") {
     const std::vector<Correlator> samples = {{1, 3}, {2, 7}, {4, -1}, {9, 0}, {3, 3}};
-    // Of a mean: that of the standard error.
+    // For a mean: the standard error.
     const examples::Estimate mean = examples::jackknife(samples, [](const Correlator &c) { return c[0]; });
     double squares = 0;
     for (const Correlator &sample : samples)
         squares += std::pow(sample[0] - 3.8, 2);
     CHECK(mean.value == Approx(3.8).epsilon(1e-14));
     CHECK(mean.error == Approx(std::sqrt(squares / 4 / 5)).epsilon(1e-13));
-    // Of the square of a mean of two, by hand: (3/2)^2, and squares 4 and 1 without one of them.
+    // For the square of a mean of two, by hand: (3/2)^2, and 4 and 1 without one of the two.
     const examples::Estimate square = examples::jackknife({{1}, {2}}, [](const Correlator &c) { return c[0] * c[0]; });
     CHECK(square.value == 2.25);
     CHECK(square.error == Approx(std::sqrt(0.5 * 2 * 1.5 * 1.5)).epsilon(1e-14));
     CHECK(std::isnan(examples::jackknife({{1}}, [](const Correlator &c) { return c[0]; }).error));
 }
 
-TEST_CASE("free quarks in time: the equation of motion, and its solution's energy", "[measurements][sanitize]") {
+TEST_CASE("free quarks in time solve the equation of motion, with the energy of the dispersion relation",
+          "[measurements][sanitize]") {
     const int nt = 10;
     const double mass = 0.2;
     const std::vector<double> g = examples::free_quark(nt, mass);
@@ -201,7 +201,7 @@ TEST_CASE("programs: spectrum of free quarks from every wall, and their masses",
         CHECK(s.run.count("correlators of free quarks, relative to the largest") == 1);
     }
     const Spectrum s = spectrum(free + "--size 2 2 2 64 --masses 0.3");
-    // Of two quarks, of two, and of three. The pion's has no way to see the quark that went around, with (-1)^t.
+    // Correlators of two, two, and three quarks. The pion's cannot see the quark that went around, with (-1)^t.
     const double quark = 0.300186846;
     for (const int k : {0, 1, 2}) {
         const auto &rows = s.rows.at(std::string("0.3 corner-wall ") + hadrons[k]);
@@ -211,7 +211,8 @@ TEST_CASE("programs: spectrum of free quarks from every wall, and their masses",
     CHECK(s.run.count("free quarks of mass 0.3 have energy 0.300187: pion and rho 0.600374, nucleon 0.900560") == 1);
 }
 
-TEST_CASE("programs: spectrum has the correlators of the reference's propagators", "[measurements]") {
+TEST_CASE("programs: the correlators of spectrum are the contractions of the reference's propagators",
+          "[measurements]") {
     NEED_MPIRUN;
     const Lattice lattice{{4, 2, 4, 6}};
     const int t0 = 5, steps = 4;
@@ -323,13 +324,13 @@ TEST_CASE("programs: spectrum averages over configurations and over slices, in a
     CHECK(both.run.count("\nseconds: heat bath ") == 1);
 }
 
-TEST_CASE("programs: spectrum on ranks has the correlators of one", "[measurements][ranks][mpi]") {
+TEST_CASE("programs: spectrum on ranks has the correlators of one rank", "[measurements][ranks][mpi]") {
     NEED_MPIRUN;
     const std::string words = "--size 4 4 6 8 --sweeps 3 --masses 0.2 --first-slice 5 --tolerance 1e-12";
     const Spectrum one = spectrum(words);
     for (const std::string grid : {"1 1 1 2", "1 1 2 1"}) {
         const Spectrum two = spectrum(words, grid, 2);
-        CHECK(two.run.count("configuration 1 of 1: ") == 1); // one voice
+        CHECK(two.run.count("configuration 1 of 1: ") == 1); // only rank 0 prints
         for (const std::string source : {"corner-wall ", "smeared "})
             for (const char *hadron : hadrons)
                 CHECK(difference(two.of("0.2 " + source + hadron), one.of("0.2 " + source + hadron)) < 2e-12);
@@ -341,7 +342,6 @@ TEST_CASE("programs: spectrum refuses bad input with a message", "[measurements]
     const auto refused = [](const std::string &options, int status, const std::string &why,
                             const std::string &lattice = "--size 4 4 4 4 --sweeps 0 ") {
         const Run r = tests::run_program("spectrum --backend host " + lattice + options);
-        INFO(r.output);
         CHECK(r.status == status);
         CHECK(r.count(why) == 1);
     };
@@ -357,6 +357,6 @@ TEST_CASE("programs: spectrum refuses bad input with a message", "[measurements]
     refused("--lattice /nowhere/lat", 1, "/nowhere/lat cannot be opened ", "");
     refused("--lattice /nowhere/lat", 2, "--lattice excludes --size");
     refused("--width -1", 2, "--width: '-1' must be");
-    // A residual that double precision does not have: the library says it.
+    // Double precision cannot reach this residual, and the library refuses it.
     refused("--tolerance 1e-18", 1, "spectrum: ");
 }

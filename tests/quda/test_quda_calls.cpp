@@ -13,35 +13,35 @@ TEST_CASE("quda_calls: libquda.so serves a MILC with deflation and an older one"
                                     " -Wl,-rpath," + library + " -L" + library + " -lquda -lm";
         INFO(compile);
         REQUIRE(std::system(compile.c_str()) == 0);
-        const tests::Run child = tests::run("MILCGPU_BACKEND=host MILCGPU_VERBOSE=1", "",
-                                            "sh -c 'cd " + folder.path.string() + " && exec " + program + "'");
-        CAPTURE(child.output);
-        CHECK(child.status == 0);
+        const tests::Run child =
+            tests::succeeded(tests::run("MILCGPU_BACKEND=host MILCGPU_VERBOSE=1", "",
+                                        "sh -c 'cd " + folder.path.string() + " && exec " + program + "'"));
         CHECK(child.count("WRONG") == 0);
         CHECK(child.count("all right") == 1);
         const size_t at = child.output.find("total iterations "), deflation = child.output.find("deflation:");
         REQUIRE(at != std::string::npos);
         REQUIRE(deflation != std::string::npos);
         totals[since_2025] = child.output.substr(at, child.output.find('\n', at) - at);
-        CHECK(child.count("milcgpu: qudaInvertMsrc: source 1 of 2 ends at residual ") >= 1);
+        CHECK(child.count("milcgpu: qudaInvertMsrc: source 1 of 2 ") >= 1);
         CHECK(child.output.substr(0, deflation).find("source 2 of 2") == std::string::npos);
-        CHECK(child.count("milcgpu: qudaInvert: all fat links are zero: MILC has not filled them.") == 1);
+        CHECK(child.count("milcgpu: qudaInvert: all fat links are zero") == 1);
         CHECK(child.count("all fat links are zero") == 1);
-        CHECK(child.count("eigensolveQuda: the lowest eigenvectors of one parity are built") == 1);
-        CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes here, and struct_size is 8") == 1);
+        CHECK(child.count("eigensolveQuda: ") == 1);
+        CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes") == 1);
         // Each file is written once, for its own links.
-        CHECK(child.count("the eigenvectors are in eigA, those of the links without a twist and with eps_naik 0") == 1);
-        CHECK(child.count("the eigenvectors are in eigC") == 1);
-        CHECK(child.count("the eigenvectors are in ") == 2);
-        CHECK(child.count("they are not written into eigA, which is for the first links without a twist") == 3);
+        CHECK(child.count("eigenvectors are in eigA") == 1);
+        CHECK(child.count("eigenvectors are in eigC") == 1);
+        CHECK(child.count("eigenvectors are in ") == 2);
+        CHECK(child.count("not written into eigA") == 3);
         CHECK(child.count("16 eigenvectors on even sites, from eigA") == 1);
-        CHECK(child.count("no eigenvectors were written into eigB: no solve without a twist and with eps_naik 0 was "
-                          "deflated") == 1);
+        CHECK(child.count("no eigenvectors were written into eigB") == 1);
         CHECK(child.count("no eigenvectors were written into ") == 1);
         // The table at the start names what these switches of MILC's do not reach.
-        const auto row = [](std::string routine) { return "milcgpu: " + routine.append(24 - routine.size(), ' ') + " -"; };
+        const auto row = [](std::string routine) {
+            return "milcgpu: " + routine.append(24 - routine.size(), ' ') + " -";
+        };
         for (const char *routine : {"f_meas_current", "mat_invert", "relax", "load_hyp_links"})
-            CHECK(child.count(row(routine) + std::string(13, ' ') + "MILC's own: these switches do not reach it") == 1);
+            CHECK(child.count(row(routine) + std::string(13, ' ') + "MILC's own: ") == 1);
         for (const char *routine : {"run_gradient_flow", "eo_fermion_force", "bicgilu_cl_field"})
             CHECK(child.count(row(routine)) == 0);
     }
@@ -57,10 +57,9 @@ TEST_CASE("quda_calls: the linker names what is not built", "[quda_calls]") {
         declared += "void " + name + "(void); ";
         called += name + "(); ";
     }
-    const tests::Said linking =
+    const tests::Run linking =
         tests::shell("echo '" + declared + "int main(void) { " + called + "return 0; }' | gcc -x c - -o /dev/null -L" +
                      tests::build_folder().string() + " -lquda");
-    CAPTURE(linking.output);
     CHECK(linking.status != 0);
     for (const std::string &name : names)
         CHECK(linking.says("undefined reference to `" + name + "'"));

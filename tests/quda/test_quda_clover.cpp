@@ -146,10 +146,8 @@ TEST_CASE("quda_compat: solves with the clover matrix are right", "[quda][operat
 
 TEST_CASE("quda_compat: clover solves refuse bad input", "[quda][operators][errors]") {
     CHECK(alone("'[quda_clover_refusals]'") == 0);
-    const Run cut = run("", "", self() + " '[quda_clover_cut]'");
-    INFO(cut.output);
-    CHECK(cut.status == 0);
-    CHECK(cut.count("milcgpu: 2 ranks, and no mpi.h was found when MILC was built: ") == 1);
+    const Run cut = succeeded(run("", "", self() + " '[quda_clover_cut]'"));
+    CHECK(cut.count("milcgpu: 2 ranks, and no mpi.h") == 1);
 }
 TEST_CASE("quda_compat alone: clover refusals", "[.][quda_clover_refusals]") { refusals<double>(); }
 TEST_CASE("quda_compat alone: clover on two ranks without messages", "[.][quda_clover_cut]") {

@@ -216,7 +216,7 @@ TEST_CASE("quda_eigen alone: deflated solves", "[.][quda_deflation]") {
     for (const int count : {1, 12, 700}) {
         qudaCleanUpDeflationSpace();
         const QudaEigensolverArgs_t these = deflation(count);
-        CHECK(has(said_by([&] { s = solve(one, &these); }), "a lattice of this size") == (count == 700));
+        CHECK(has(said_by([&] { s = solve(one, &these); }), "lattice") == (count == 700));
         CHECK(s.done());
         CHECK(s.iterations < (count == 1 ? plain + 3 : count == 12 ? plain : deflated));
         CHECK(computed([&] { s = solve(one, &these, 2); }) == 0);
@@ -247,7 +247,7 @@ TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
     Field values(2 * vectors, 7);
 
     const std::string refusal = said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); });
-    CHECK(has(refusal, "no fat and long links"));
+    CHECK(has(refusal, "fat and long"));
     CHECK((std::isnan(values[0]) && std::isnan(fields[0][0])));
 
     QudaGaugeParam gauge = newQudaGaugeParam();
@@ -277,7 +277,7 @@ TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
     load_space(links, QUDA_EVEN_PARITY, to.data(), QUDA_MILC_EIG_LOAD);
     CHECK(2 * solve(links, nullptr).iterations < plain);
     CHECK(has(said_by([&] { load_space(links, QUDA_ODD_PARITY, nullptr, QUDA_MILC_EIG_FROM_OTHER_PARITY); }),
-              std::to_string(vectors) + " eigenvectors on odd sites, by D of the others"));
+              std::to_string(vectors) + " eigenvectors on odd sites"));
     CHECK(2 * solve(links, nullptr, 1, QUDA_ODD_PARITY).iterations < plain);
 
     // No vector; then more than the lattice has.
@@ -295,7 +295,7 @@ TEST_CASE("quda_eigen alone: the eigensolver", "[.][quda_eigensolver]") {
     // Solvers that are not built.
     eigen.n_conv = 1;
     eigen.use_pc = QUDA_BOOLEAN_FALSE;
-    CHECK(has(said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); }), "the lowest eigenvectors of one"));
+    CHECK(has(said_by([&] { eigensolveQuda(to.data(), values.data(), &eigen); }), "lowest"));
     CHECK(std::isnan(values[0]));
     qudaFinalize();
 }

@@ -383,7 +383,7 @@ TEST_CASE("gauge field on ranks: an old copy that was written or cannot be copie
                                                                                                 : ", wrong, ";
         text += to_host();
     });
-    CHECK(lost == all(2, "the gauge field was written on the host while the newest were on the G, not copied, copied"));
+    CHECK(lost == all(2, "the host wrote the gauge field while the GPU had the newest: a test ne, not copied, copied"));
 }
 
 TEST_CASE("precision on ranks: all use the highest that one of them needs", "[ranks][plugin]") {
@@ -445,7 +445,7 @@ TEST_CASE("the table at exit sums over all ranks and has the slowest rank of eac
     const std::string one = table_of({ranks[1]}, 10), several = table_of(ranks, 10);
     CHECK(tests::has(one, "ks_congrad_parity              4       0      2.000  20.0%       0.5       1.0"));
     CHECK_FALSE(tests::has(one, "rank"));
-    CHECK(tests::has(several, "of 3 ranks: sums, and the seconds of the slowest"));
+    CHECK(tests::has(several, "of 3 ranks"));
     CHECK(tests::has(several, "ks_congrad_parity              4       0      2.000  20.0%       1.5       3.0"));
     CHECK(tests::has(several, "1.000            1\n"));
     CHECK(tests::has(several, "all of these 2.000 s of a run of 10.000 s"));

@@ -41,8 +41,7 @@ Exchanged made_on(const Fields &fields, const Cut &cut, Backend backend,
             spec.mass = 0.3, spec.tolerance = 1e-10;
             spec.max_iterations = 500, spec.max_restarts = 5;
             spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
-            milcgpu_fatlink_spec paths;
-            milcgpu_asqtad_defaults(0.9, &paths, sizeof paths);
+            auto paths = filled(milcgpu_asqtad_defaults, 0.9);
             paths.unitarity = -1;
             const milcgpu_fatlink_set set{0, &to_fat, &to_lng, nullptr};
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
@@ -284,7 +283,7 @@ TEST_CASE("MILCGPU_GPU_MPI=0 never uses messages in GPU memory, 1 also if the me
     const Environment neither{{"MILCGPU_GPU_MPI", "yes"}};
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     CHECK(all_ended(on_cut(fields_on(cut.whole, false), cut, Backend::host, [](Here &, Ending &) {}),
-                    Status::bad_argument, "MILCGPU_GPU_MPI=yes is none of auto 0 1 step"));
+                    Status::bad_argument, "MILCGPU_GPU_MPI=yes"));
 }
 
 TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that changes on the way",
@@ -333,7 +332,7 @@ TEST_CASE("a message table without the functions for GPU memory still works", "[
     const size_t old = offsetof(milcgpu_messages, gpu_memory);
     for (const Ending &ending : start(old)) {
         CHECK(ending.status == MILCGPU_OK);
-        CHECK(has(ending.text, "(the message passing does not say that it supports GPU addresses)"));
+        CHECK(has(ending.text, "GPU addresses"));
     }
     CHECK(all_ended(start(old - 8), Status::bad_argument, "milcgpu_messages.struct_size is "));
     CHECK(all_ended(start(sizeof(milcgpu_messages) + 8), Status::bad_argument, "milcgpu_messages.struct_size is "));

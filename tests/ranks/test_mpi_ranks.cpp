@@ -30,7 +30,6 @@ void with_each_mpi(const std::vector<int> &sizes, const std::string &what, const
     for (const Mpi &mpi : mpis())
         for (const int ranks : sizes) {
             const Run r = run(mpi, ranks, what, settings);
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             look(r, ranks);
         }
 }
@@ -96,7 +95,7 @@ TEST_CASE("mpi: MILC's clover solves and D of Wilson fermions over ranks have th
         all_right(r, ranks, 16);
         CHECK(r.count("milcgpu: compare bicgilu_cl_field: ") == 3);
         CHECK(r.count("BEYOND TOLERANCE") == 2); // from one rank alone
-        CHECK(r.count("holds NaN or infinity. MILC's own routine does this call") == 1);
+        CHECK(r.count("holds NaN or infinity") == 1);
     });
 }
 
@@ -126,7 +125,6 @@ TEST_CASE("mpi: two nodes (network namespaces) have node-local ranks, and solve 
     const std::string before = tests::run("", "", "ip netns list").output;
     for (const Mpi &mpi : mpis()) {
         const Run r = tests::run("", "sh tests/mpi_ranks/two_nodes.sh " + mpi.launcher, mpi.program + " nodes");
-        INFO(mpi.launcher << "\n" << r.output);
         if (r.status == 77)
             SKIP_TEST(r.output);
         all_right(r, 4, 6);
@@ -165,14 +163,13 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, and rank 0 l
             const tests::Folder folder;
             const std::string table = folder.path / "table.json";
             const Run r = run(mpi, ranks, "plugin", "MILCGPU_VERBOSE=1 MILCGPU_TABLE=" + table);
-            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             all_right(r, ranks);
             CHECK(tests::text_of(table).find("\"ranks\":" + n + ",") != std::string::npos);
             CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
             for (const std::string &once :
                  {last + ": MILC's site order could not be read",
-                  last + ": MILCGPU_DEVICE=first is none of 0 to 999. MILC runs on the CPU\n", "links. -geom 1 1 1 " + n + " ",
-                  n + " ranks, and no mpi.h was found when MILC was built",
+                  last + ": MILCGPU_DEVICE=first is none of 0 to 999. MILC runs on the CPU\n",
+                  "links. -geom 1 1 1 " + n + " ", n + " ranks, and no mpi.h was found when MILC was built",
                   "settings (MILCGPU_...) of " + last + " differ from those of rank 0",
                   std::string("milcgpu: settings: MILCGPU_PRECISION=double-single MILCGPU_BACKEND=host"),
                   std::string("milcgpu: MILC's routine"), n + " ranks, each with 4 x 4 x 4 x 4 sites\n",

@@ -113,7 +113,7 @@ TEST_CASE("start on ranks: one rank needs no message table", "[ranks][sanitize]"
     std::copy(layout.extent, layout.extent + 4, layout.whole);
     CHECK(start_alone().empty());
     layout.whole[3] = 12;
-    CHECK(has(start_alone(), "layout.extent[T] is 6, cut from 12, but there is one rank"));
+    CHECK(has(start_alone(), "layout.extent[T] is 6, cut from 12"));
 }
 
 TEST_CASE("start on ranks: an impossible box on one rank is named on all", "[ranks][smoke][sanitize]") {
@@ -201,10 +201,7 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
               require_alike_settings({one, two});
           }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set the same value on all ranks");
     two.backend = static_cast<int>(Backend::cuda);
-    CHECK(has(text_of([&] {
-                  require_alike_settings({one, two});
-              }),
-              "rank 1 of 2 would run on the cuda backend, rank 0 on host"));
+    CHECK(has(text_of([&] { require_alike_settings({one, two}); }), "rank 1 of 2 would run on the cuda backend"));
     // One of three ranks has another version of the library.
     constexpr int size = 3;
     Mailroom room(size);
@@ -361,7 +358,7 @@ TEST_CASE("start on ranks: each rank gets a GPU by its number on its host", "[ra
     CHECK(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host i"}}).empty());
     CHECK(said({{""}, {""}}).empty()); // on the host backend, or with MILCGPU_TEST=share_gpu
     CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
-              "ranks 0 and 2 of 3 are both on GPU a of host h: "));
+              "ranks 0 and 2 of 3 are both on GPU a of host h"));
 }
 
 TEST_CASE("milcgpu_context_backend returns the backend of a context", "[api][smoke]") {
