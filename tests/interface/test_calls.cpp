@@ -335,12 +335,12 @@ namespace {
 // On rank 1 of two, each argument and each member in turn becomes another one.
 class OneByOne {
   public:
-    std::string wrong;
+    std::string &wrong; // is there also if a call breaks the message passing, and the next one throws
     std::map<std::string, const Table *> tables; // that were walked
     int compared = 0;
-    explicit OneByOne(bool changes) : changes_(changes) {}
+    OneByOne(bool changes, std::string &wrong_calls) : wrong(wrong_calls), changes_(changes) {}
 
-    void walk(const Call &call, const BoundCall &with) {
+    void walk(const World &w, const Call &call, const BoundCall &with) {
         const auto names = names_of(call, with);
         name_ = call.name(), run_ = with.run;
         if (const milcgpu_status status = run_(); status != MILCGPU_OK) {
@@ -355,8 +355,8 @@ class OneByOne {
             if (a.kind == Argument::real || a.to_reals)
                 numbers(names[k], a.kind == Argument::pointer ? static_cast<double *>(a.pointer_value())
                                                               : static_cast<double *>(a.at));
-            if (a.kind == Argument::pointer && a.optional)
-                left_out(names[k], a.pointer_value());
+            if (a.kind == Argument::pointer && k > 0) // without the first argument a call has no ranks
+                left_out(names[k], a.pointer_value(), a.optional);
             visit_structs(
                 with, k, names,
                 [&](const Member &m, unsigned char *at, const Name &name) {
@@ -369,9 +369,13 @@ class OneByOne {
                 },
                 &tables);
         }
+        for (size_t k = 0; k < with.arguments.size(); ++k) // last, because a handle may then hold these numbers
+            if (with.arguments[k].to_field)
+                in_single(w, names[k], *static_cast<milcgpu_field *>(with.arguments[k].pointer_value()));
     }
 
-    std::set<std::string> no_other; // of which rank 1 has no other value that it does not refuse by itself
+    std::set<std::string> no_other;   // of which rank 1 has no other value that it does not refuse by itself
+    std::vector<std::string> answers; // to fields in single precision
 
   private:
     // Members that a call does not read: `first` of quark fields of the host; the signs of links that must have phases.
@@ -438,15 +442,27 @@ class OneByOne {
         finish(name, answer(name, 0));
         at = before;
     }
-    // A pointer that may be NULL on all ranks: on one it is legal, or refused on all.
-    void left_out(const std::string &name, void *&at) {
+    // NULL is refused on all ranks by the pointer's name; if it may be NULL on all ranks, it may be legal on one.
+    void left_out(const std::string &name, void *&at, bool optional) {
         void *const before = at;
         if (changes_)
             at = nullptr;
         const milcgpu_status status = run_();
         at = before;
-        if (status != MILCGPU_OK && !(status == MILCGPU_BAD_ARGUMENT && says_word(milcgpu_last_error(), name)))
-            wrong += name_ + ", " + name + " left out: " + milcgpu_last_error() + "\n";
+        if (!(status == MILCGPU_OK && optional) &&
+            !(status == MILCGPU_BAD_ARGUMENT && says_word(milcgpu_last_error(), name)))
+            wrong += name_ + ", " + name + " left out: " + (status == MILCGPU_OK ? "OK" : milcgpu_last_error()) + "\n";
+    }
+    // A precision that differs is refused on all ranks or on none.
+    void in_single(const World &w, const std::string &name, milcgpu_field &field) {
+        const Reals content = w.content_of(field);
+        std::vector<float> single(content.begin(), content.end());
+        const milcgpu_field before = field;
+        if (changes_)
+            field = {single.data(), MILCGPU_SINGLE, 0};
+        const milcgpu_status status = run_();
+        field = before;
+        answers.push_back(name_ + ", " + name + ": " + milcgpu_status_name(status));
     }
     bool changes_;
     std::string name_, tried_;
@@ -464,21 +480,23 @@ TEST_CASE("calls over ranks: an argument or member that differs on one of them i
     std::vector<std::string> wrong(2);
     std::map<std::string, const Table *> tables[2];
     std::set<std::string> no_other[2];
+    std::vector<std::string> answers[2];
     int compared[2];
     const auto endings = on_cut(fields, two, Backend::host, [&](Here &here, Ending &) {
         World w(here.context, whole, here.places);
-        OneByOne walk(here.rank() == 1);
+        OneByOne walk(here.rank() == 1, wrong[here.rank()]);
         for (const Call &call : calls())
             if (!(call.traits & Call::alone) && *call.variant == '\0') {
                 w.refill();
-                walk.walk(call, call.with(w));
+                walk.walk(w, call, call.with(w));
             }
-        no_other[here.rank()] = walk.no_other;
-        wrong[here.rank()] = walk.wrong, tables[here.rank()] = walk.tables, compared[here.rank()] = walk.compared;
+        no_other[here.rank()] = walk.no_other, answers[here.rank()] = walk.answers;
+        tables[here.rank()] = walk.tables, compared[here.rank()] = walk.compared;
     });
     CHECK(all_well(endings));
     CHECK(wrong == std::vector<std::string>(2));
     CHECK(compared[0] > 250);
+    CHECK(answers[0] == answers[1]);
     CHECK(no_other[0] ==
           std::set<std::string>{
               "milcgpu_gauge_loop_traces, lengths", "milcgpu_gauge_loop_traces, steps",
@@ -510,10 +528,10 @@ TEST_CASE("calls over ranks: an argument or member that differs on one of them i
 namespace {
 
 // What the headers say is not checked: room within a call (staples, pieces of loops), vectors of forces, quark fields
-// that are smeared in place, numbers of sites, results of measurements, derivatives in the stages of an adaptive flow,
-// which are momenta by their kind; a solution after its last true residual, in the last tenth of a call; a source, and
-// a field that is contracted, until its checksum is taken; vectors that an operator is applied to once, after the
-// comparison at the beginning; for D alone also the links. part_of_call: below 0: before the call.
+// that are smeared in place, numbers of sites, factors of momenta, results of measurements, derivatives in the stages
+// of an adaptive flow, which are momenta by their kind; a solution after its last true residual, in the last tenth of a
+// call; a source, and a field that is contracted, until its checksum is taken; vectors that an operator is applied to
+// once, after the comparison at the beginning; for D alone also the links. part_of_call: below 0: before the call.
 bool is_checked(const std::string &owner, const Call &call, double part_of_call) {
     const auto is = [&](std::initializer_list<const char *> owners) {
         return std::find(owners.begin(), owners.end(), owner) != owners.end();
@@ -522,13 +540,13 @@ bool is_checked(const std::string &owner, const Call &call, double part_of_call)
     const bool within = part_of_call >= 0, solves = call.traits & Call::solves;
     if (is({"staples", "derivatives of staples", "gauge force", "vectors of the force", "results of a measurement",
             "room for smearing", "raw copy of a host spinor", "partial sums", "sum of vectors", "sums over time slices",
-            "contraction", "numbers of sites"}))
+            "contraction", "numbers of sites", "factors of momenta"}))
         return false;
     if (has(owner, "links as handed over") &&
         (has(name, "_dslash") || has(name, "eigenvectors_load") || has(name, "eigenvectors_read")))
         return false;
     if (within && !solves &&
-        (is({"vectors", "Laplace vectors", "Wilson vectors"}) ||
+        (is({"vectors", "dslash vectors", "Laplace vectors", "Wilson vectors"}) ||
          (has(name, "_residual") && is({"vectors of a residual", "Wilson source", "Wilson solution"}))))
         return false;
     if (owner == "quark fields" && (has(name, "smear") || has(name, "laplacian")))
@@ -561,17 +579,35 @@ double residual_of(const WholeFields &whole, double mass, const Reals &x) {
     return parity_difference(whole.lattice, ax, b, 0);
 }
 
-// Owners of the arrays that are on the device, each with a bit of the size of a number.
-std::map<std::string, size_t> bits_of_owners(milcgpu::Device &device) {
+// Owners of the arrays that are on the device, each with a bit of the size of a number. least: of this many bytes.
+std::map<std::string, size_t> bits_of_owners(milcgpu::Device &device, size_t least = 0) {
+    constexpr size_t apart = 2048;
+    const auto owner_of = [&](size_t byte) {
+        device.flip_bit(8 * byte);
+        return device.flip_bit(8 * byte); // as it was
+    };
     std::map<std::string, std::vector<size_t>> bits;
-    for (size_t at = 6; at < device.used_bytes(); at += 2048) {
-        const std::string owner = device.flip_bit(8 * at + 2);
-        device.flip_bit(8 * at + 2); // as it was
-        bits[owner].push_back(8 * at + 2);
+    std::string before;
+    size_t begin = 0; // of the array: numbers are counted from here
+    for (size_t at = 0; at < device.used_bytes(); at += apart) {
+        const std::string owner = owner_of(at);
+        if (at > 0 && owner != before) {
+            size_t low = at - apart, high = at;
+            while (low + 1 < high) {
+                const size_t middle = (low + high) / 2;
+                (owner_of(middle) == owner ? high : low) = middle;
+            }
+            begin = high;
+        }
+        before = owner;
+        const size_t byte = begin + (at - begin) / 8 * 8 + 6;
+        if (owner_of(byte) == owner)
+            bits[owner].push_back(8 * byte + 2);
     }
     std::map<std::string, size_t> one;
     for (const auto &[owner, all] : bits)
-        one[owner] = all[all.size() / 2];
+        if (all.size() * apart >= least)
+            one[owner] = all[all.size() / 2];
     return one;
 }
 
@@ -600,6 +636,24 @@ FlippedRun run_with_flip(const Call &call, Backend backend, const std::array<int
     if (call.traits & Call::loose && r.status == MILCGPU_OK)
         r.residual = residual_of(fields_of(n), w.solve_half.mass, r.state[0].numbers);
     return r;
+}
+
+// Owners of the fields that are on the device at a look of the call.
+std::set<std::string> owners_at(const Call &call, Backend backend, const std::array<int, 4> &n, int look) {
+    Whole whole(backend, n);
+    World &w = whole.world;
+    const BoundCall with = call.with(w);
+    milcgpu::Device &device = *w.context->device;
+    std::set<std::string> owners;
+    int looks = 0;
+    device.set_observer([&](const char *) {
+        if (looks++ == look)
+            for (const auto &one : bits_of_owners(device, 16 * w.sites))
+                owners.insert(one.first);
+    });
+    with.run();
+    device.set_observer({});
+    return owners;
 }
 
 } // namespace
@@ -655,6 +709,10 @@ TEST_CASE("calls: a bit that flips before a call, or at any launch or copy of it
             };
             for (const std::string &owner : clean.owners)
                 flip(before_call, owner, 0);
+            if (const int late = clean.looks * 3 / 4; !(call.traits & Call::solves)) // the caller's fields have arrived
+                for (const std::string &owner : owners_at(call, backend, n, late))
+                    if (clean.owners.count(owner) == 0)
+                        flip(late, owner, 0);
             for (const std::string &owner :
                  sampled(std::vector<std::string>(clean.owners.begin(), clean.owners.end()), 3))
                 flip(clean.looks / 2, owner, 0);
