@@ -75,6 +75,13 @@ HostData &World::input(Reals content) {
     return fields_.back();
 }
 
+Reals World::content_of(const milcgpu_field &field) const {
+    for (const HostData &data : fields_)
+        if (data.field.data == field.data)
+            return data.content();
+    throw std::logic_error("no field of this World");
+}
+
 milcgpu_field World::output(const char *name, size_t reals) {
     HostData &data = input(Reals(reals * sites, 0.25));
     outputs_.push_back({name, reals, &data, data.numbers});

@@ -74,7 +74,8 @@ class World {
     void refill();
     void refill_outputs();
     void start_again(milcgpu_context *other = nullptr);
-    State outputs() const; // of the host, which all of them are filled with at first
+    Reals content_of(const milcgpu_field &) const; // of an input or an output
+    State outputs() const;                         // of the host, which all of them are filled with at first
     // What the call that was made last left behind. Handles that it made are used once.
     State state();
     // Links of the last calls that went by singular values, and that were filtered: of this rank.

@@ -18,8 +18,8 @@
  * Every function returns a status, unless said otherwise. milcgpu_last_error() then says what failed, where, and what
  * to do. Outputs are untouched on failure. NaN or infinity in a field gives NAN_OR_INF, and so does a result that
  * overflows. Fields have checksums from their arrival on the device to the last read: CORRUPTED means that a bit
- * flipped there, and that the call can be repeated. Numbers per site and their sums are not checked. MILCGPU_VERIFY=0
- * turns this off.
+ * flipped there, and that the call can be repeated. Numbers per site, their sums and the factors of momenta are not
+ * checked. MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. Origins and extents are those of the whole lattice. Numbers per site are those of the box. Every rank

@@ -25,8 +25,8 @@
  * host from their arrival on the device. A call compares all of them after it has read them, before it returns
  * anything. CORRUPTED means that a bit flipped: in links, and the handle is then empty, or in quark fields, and the
  * call can be repeated. These are not checked: quark fields while they are smeared, results before they are copied out,
- * numbers per site and their sums, and, on lattices that are cut, links while they get their margin. MILCGPU_VERIFY=0
- * turns this off.
+ * numbers per site, their sums and the factors of momenta, and, on lattices that are cut, links while they get their
+ * margin. MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. Origins, slices and extents are those of the whole lattice. Fields have the bits that one rank would

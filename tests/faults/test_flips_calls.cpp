@@ -12,10 +12,10 @@ using milcgpu::Backend;
 namespace {
 
 // What the headers say is not checked: room within a call (staples, pieces of loops), vectors of forces, quark fields
-// that are smeared in place, numbers of sites, results of measurements, derivatives in the stages of an adaptive flow,
-// which are momenta by their kind; a solution after its last true residual, in the last tenth of a call; a source, and
-// a field that is contracted, until its checksum is taken; vectors that an operator is applied to once, after the
-// comparison at the beginning; for D alone also the links. part_of_call: below 0: before the call.
+// that are smeared in place, numbers of sites, factors of momenta, results of measurements, derivatives in the stages
+// of an adaptive flow, which are momenta by their kind; a solution after its last true residual, in the last tenth of a
+// call; a source, and a field that is contracted, until its checksum is taken; vectors that an operator is applied to
+// once, after the comparison at the beginning; for D alone also the links. part_of_call: below 0: before the call.
 bool is_checked(const std::string &owner, const Call &call, double part_of_call) {
     const auto is = [&](std::initializer_list<const char *> owners) {
         return std::find(owners.begin(), owners.end(), owner) != owners.end();
@@ -24,13 +24,13 @@ bool is_checked(const std::string &owner, const Call &call, double part_of_call)
     const bool within = part_of_call >= 0, solves = call.traits & Call::solves;
     if (is({"staples", "derivatives of staples", "gauge force", "vectors of the force", "results of a measurement",
             "room for smearing", "raw copy of a host spinor", "partial sums", "sum of vectors", "sums over time slices",
-            "contraction", "numbers of sites"}))
+            "contraction", "numbers of sites", "factors of momenta"}))
         return false;
     if (has(owner, "links as handed over") &&
         (has(name, "_dslash") || has(name, "eigenvectors_load") || has(name, "eigenvectors_read")))
         return false;
     if (within && !solves &&
-        (is({"vectors", "Laplace vectors", "Wilson vectors"}) ||
+        (is({"vectors", "dslash vectors", "Laplace vectors", "Wilson vectors"}) ||
          (has(name, "_residual") && is({"vectors of a residual", "Wilson source", "Wilson solution"}))))
         return false;
     if (owner == "quark fields" && (has(name, "smear") || has(name, "laplacian")))
@@ -63,17 +63,21 @@ double residual_of(const WholeFields &whole, double mass, const Reals &x) {
     return parity_difference(whole.lattice, ax, b, 0);
 }
 
-// Owners of the arrays that are on the device, each with a bit of the size of a number.
-std::map<std::string, size_t> bits_of_owners(milcgpu::Device &device) {
+// Owners of the arrays that are on the device, each with an upper bit of a number in the middle of an array. least:
+// with this many bytes in all.
+std::map<std::string, size_t> bits_of_owners(milcgpu::Device &device, size_t least = 0) {
     std::map<std::string, std::vector<size_t>> bits;
-    for (size_t at = 6; at < device.used_bytes(); at += 2048) {
-        const std::string owner = device.flip_bit(8 * at + 2);
-        device.flip_bit(8 * at + 2); // as it was
-        bits[owner].push_back(8 * at + 2);
+    std::map<std::string, size_t> bytes, one;
+    size_t begin = 0;
+    for (const auto &array : device.arrays()) {
+        bytes[array.owner] += array.bytes;
+        if (array.bytes >= 8)
+            bits[array.owner].push_back(8 * (begin + array.bytes / 16 * 8 + 6) + 2);
+        begin += array.bytes;
     }
-    std::map<std::string, size_t> one;
     for (const auto &[owner, all] : bits)
-        one[owner] = all[all.size() / 2];
+        if (bytes[owner] >= least)
+            one[owner] = all[all.size() / 2];
     return one;
 }
 
@@ -102,6 +106,24 @@ FlippedRun run_with_flip(const Call &call, Backend backend, const std::array<int
     if (call.traits & Call::loose && r.status == MILCGPU_OK)
         r.residual = residual_of(fields_of(n), w.solve_half.mass, r.state[0].numbers);
     return r;
+}
+
+// Owners of the fields that are on the device at a look of the call.
+std::set<std::string> owners_at(const Call &call, Backend backend, const std::array<int, 4> &n, int look) {
+    Whole whole(backend, n);
+    World &w = whole.world;
+    const BoundCall with = call.with(w);
+    milcgpu::Device &device = *w.context->device;
+    std::set<std::string> owners;
+    int looks = 0;
+    device.set_observer([&](const char *) {
+        if (looks++ == look)
+            for (const auto &one : bits_of_owners(device, 16 * w.sites))
+                owners.insert(one.first);
+    });
+    with.run();
+    device.set_observer({});
+    return owners;
 }
 
 } // namespace
@@ -157,6 +179,10 @@ TEST_CASE("calls: a bit that flips before a call, or at any launch or copy of it
             };
             for (const std::string &owner : clean.owners)
                 flip(before_call, owner, 0);
+            if (const int late = clean.looks * 3 / 4; !(call.traits & Call::solves)) // the caller's fields have arrived
+                for (const std::string &owner : owners_at(call, backend, n, late))
+                    if (clean.owners.count(owner) == 0)
+                        flip(late, owner, 0);
             for (const std::string &owner :
                  sampled(std::vector<std::string>(clean.owners.begin(), clean.owners.end()), 3))
                 flip(clean.looks / 2, owner, 0);

@@ -335,12 +335,12 @@ namespace {
 // On rank 1 of two, each argument and each member in turn becomes another one.
 class OneByOne {
   public:
-    std::string wrong;
+    std::string &wrong; // is there also if a call breaks the message passing, and the next one throws
     std::map<std::string, const Table *> tables; // that were walked
     int compared = 0;
-    explicit OneByOne(bool changes) : changes_(changes) {}
+    OneByOne(bool changes, std::string &wrong_calls) : wrong(wrong_calls), changes_(changes) {}
 
-    void walk(const Call &call, const BoundCall &with) {
+    void walk(const World &w, const Call &call, const BoundCall &with) {
         const auto names = names_of(call, with);
         name_ = call.name(), run_ = with.run;
         if (const milcgpu_status status = run_(); status != MILCGPU_OK) {
@@ -355,8 +355,8 @@ class OneByOne {
             if (a.kind == Argument::real || a.to_reals)
                 numbers(names[k], a.kind == Argument::pointer ? static_cast<double *>(a.pointer_value())
                                                               : static_cast<double *>(a.at));
-            if (a.kind == Argument::pointer && a.optional)
-                left_out(names[k], a.pointer_value());
+            if (a.kind == Argument::pointer && k > 0) // without the first argument a call has no ranks
+                left_out(names[k], a.pointer_value(), a.optional);
             visit_structs(
                 with, k, names,
                 [&](const Member &m, unsigned char *at, const Name &name) {
@@ -369,9 +369,13 @@ class OneByOne {
                 },
                 &tables);
         }
+        for (size_t k = 0; k < with.arguments.size(); ++k) // last, because a handle may then hold these numbers
+            if (with.arguments[k].to_field)
+                in_single(w, names[k], *static_cast<milcgpu_field *>(with.arguments[k].pointer_value()));
     }
 
-    std::set<std::string> no_other; // of which rank 1 has no other value that it does not refuse by itself
+    std::set<std::string> no_other;   // of which rank 1 has no other value that it does not refuse by itself
+    std::vector<std::string> answers; // to fields in single precision
 
   private:
     // Members that a call does not read: `first` of quark fields of the host; the signs of links that must have phases.
@@ -438,15 +442,27 @@ class OneByOne {
         finish(name, answer(name, 0));
         at = before;
     }
-    // A pointer that may be NULL on all ranks: on one it is legal, or refused on all.
-    void left_out(const std::string &name, void *&at) {
+    // NULL is refused on all ranks by the pointer's name; if it may be NULL on all ranks, it may be legal on one.
+    void left_out(const std::string &name, void *&at, bool optional) {
         void *const before = at;
         if (changes_)
             at = nullptr;
         const milcgpu_status status = run_();
         at = before;
-        if (status != MILCGPU_OK && !(status == MILCGPU_BAD_ARGUMENT && says_word(milcgpu_last_error(), name)))
-            wrong += name_ + ", " + name + " left out: " + milcgpu_last_error() + "\n";
+        if (!(status == MILCGPU_OK && optional) &&
+            !(status == MILCGPU_BAD_ARGUMENT && says_word(milcgpu_last_error(), name)))
+            wrong += name_ + ", " + name + " left out: " + (status == MILCGPU_OK ? "OK" : milcgpu_last_error()) + "\n";
+    }
+    // A precision that differs is refused on all ranks or on none.
+    void in_single(const World &w, const std::string &name, milcgpu_field &field) {
+        const Reals content = w.content_of(field);
+        std::vector<float> single(content.begin(), content.end());
+        const milcgpu_field before = field;
+        if (changes_)
+            field = {single.data(), MILCGPU_SINGLE, 0};
+        const milcgpu_status status = run_();
+        field = before;
+        answers.push_back(name_ + ", " + name + ": " + milcgpu_status_name(status));
     }
     bool changes_;
     std::string name_, tried_;
@@ -464,21 +480,23 @@ TEST_CASE("calls over ranks: an argument or member that differs on one of them i
     std::vector<std::string> wrong(2);
     std::map<std::string, const Table *> tables[2];
     std::set<std::string> no_other[2];
+    std::vector<std::string> answers[2];
     int compared[2];
     const auto endings = on_cut(fields, two, Backend::host, [&](Here &here, Ending &) {
         World w(here.context, whole, here.places);
-        OneByOne walk(here.rank() == 1);
+        OneByOne walk(here.rank() == 1, wrong[here.rank()]);
         for (const Call &call : calls())
             if (!(call.traits & Call::alone) && *call.variant == '\0') {
                 w.refill();
-                walk.walk(call, call.with(w));
+                walk.walk(w, call, call.with(w));
             }
-        no_other[here.rank()] = walk.no_other;
-        wrong[here.rank()] = walk.wrong, tables[here.rank()] = walk.tables, compared[here.rank()] = walk.compared;
+        no_other[here.rank()] = walk.no_other, answers[here.rank()] = walk.answers;
+        tables[here.rank()] = walk.tables, compared[here.rank()] = walk.compared;
     });
     CHECK(all_well(endings));
     CHECK(wrong == std::vector<std::string>(2));
     CHECK(compared[0] > 250);
+    CHECK(answers[0] == answers[1]);
     CHECK(no_other[0] ==
           std::set<std::string>{
               "milcgpu_gauge_loop_traces, lengths", "milcgpu_gauge_loop_traces, steps",

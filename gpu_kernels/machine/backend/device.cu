@@ -299,6 +299,13 @@ void Device::free_now(void *pointer) noexcept {
 #endif
 }
 
+std::vector<Device::Array> Device::arrays() const {
+    std::vector<Array> all;
+    for (const auto &entry : allocations_)
+        all.push_back({entry.second.owner, entry.second.asked_bytes});
+    return all;
+}
+
 std::string Device::flip_bit(size_t bit) {
     size_t all = 0;
     for (const auto &entry : allocations_)

@@ -102,8 +102,14 @@ class Device final : public LaunchQueue {
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
     Fault planted() const { return fault_; } // none: the fault has happened
 
-    // For tests: flips one bit of device memory. `bit` counts the bits of all arrays, one array after the other.
-    // Returns the owner of the array.
+    // For tests: the arrays of device memory.
+    struct Array {
+        std::string owner;
+        size_t bytes;
+    };
+    std::vector<Array> arrays() const;
+    // For tests: flips one bit of device memory. `bit` counts the bits of all arrays, in the order of arrays(). Returns
+    // the owner of the array.
     std::string flip_bit(size_t bit);
     // For tests: `observer` is called with the name of each launch, copy and fill before it happens; empty: no calls.
     // It is not called while launches are recorded, nor for work that it queues itself.
