@@ -327,8 +327,7 @@ TEST_CASE("plugin: glue of the same interface works, and another one is refused 
         const std::string text = said_by([&] { answer = milcgpu_plugin_start(&described); });
         INFO(glue << "\n" << text);
         CHECK(answer == served);
-        CHECK(has(text, glue + ", the library that is loaded is " + version) ==
-              (served == 0));
+        CHECK(has(text, glue + ", the library that is loaded is " + version) == (served == 0));
     }
 }
 
@@ -428,8 +427,7 @@ TEST_CASE("a solution that double precision cannot bring to its tolerance never 
             REQUIRE(milc.start() == 1);
             milcgpu_plugin_solve_call beyond = milc.call();
             beyond.tolerance = 1e-18;
-            CHECK(has(said_by([&] { CHECK(milcgpu_plugin_solve(&beyond, &milc.report) == 0); }),
-                      "double precision "));
+            CHECK(has(said_by([&] { CHECK(milcgpu_plugin_solve(&beyond, &milc.report) == 0); }), "double precision "));
             std::vector<milcgpu_plugin_solve_call> two{milc.call(), beyond};
             std::vector<double> x(milc.x.size(), 0);
             two[1].solution = Milc::field(x), two[0].tolerance = 1e-18;
