@@ -84,7 +84,7 @@ struct Run : tests::Run {
 };
 
 // One start serves all tests that ask for the same.
-inline const Run &run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
+inline Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
     // D is taken over, though the lattice is small, unless the environment says no_dslash.
     const std::string test = "MILCGPU_TEST=";
     const size_t words = environment.find(test);
@@ -104,8 +104,8 @@ inline const Run &run(const std::string &program, const std::string &environment
 }
 
 // A run that must end well: of the program's own checks none is wrong, and compare mode finds nothing beyond tolerance.
-inline const Run &right(const std::string &program, const std::string &environment, const std::string &arguments = "",
-                        const std::string &checks = "") {
+inline Run right(const std::string &program, const std::string &environment, const std::string &arguments = "",
+                 const std::string &checks = "") {
     const Run &r = run(program, environment, arguments);
     CHECK(r.status == 0);
     CHECK(has("\n" + r.output, "\n0 of " + checks));

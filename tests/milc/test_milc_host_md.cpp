@@ -26,8 +26,8 @@ double worst_difference(const Run &a, const Run &b) {
 const std::string few = "MILC_HOST_FEW_SITES=1 ", more;
 
 // The numbers of MILC's own routines.
-const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
-                          const std::string &sites = few) {
+Run own_trajectory(const std::string &program, const std::string &arguments = "trajectory",
+                   const std::string &sites = few) {
     const Run &own = run(program, sites + "MILCGPU_OFF=1", arguments);
     CHECK(own.status == 0);
     return own;
@@ -35,8 +35,8 @@ const Run &own_trajectory(const std::string &program, const std::string &argumen
 
 double tolerance(const std::string &program) { return program.back() == '2' ? 1e-12 : 1e-5; }
 
-const Run &right_trajectory(const std::string &program, const std::string &environment, const std::string &fault = "",
-                            const std::string &sites = few) {
+Run right_trajectory(const std::string &program, const std::string &environment, const std::string &fault = "",
+                     const std::string &sites = few) {
     const Run &r = run(program, sites + environment, "trajectory " + fault);
     CHECK(r.status == 0);
     CHECK_FALSE(r.beyond_tolerance());

@@ -95,7 +95,7 @@ TEST_CASE("mpi: MILC's clover solves and D of Wilson fermions over ranks have th
         all_right(r, ranks, 16);
         CHECK(r.count("milcgpu: compare bicgilu_cl_field: ") == 3);
         CHECK(r.count("BEYOND TOLERANCE") == 2); // from one rank alone
-        CHECK(r.count("holds NaN or infinity") == 1);
+        CHECK(r.count("holds NaN or infinity") == 2); // tried again in double
     });
 }
 
