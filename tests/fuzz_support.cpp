@@ -5,6 +5,7 @@
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/lime.h"
 #include "milc_glue/solve/eigen_file.h"
+#include "tests/sized.h"
 #include <algorithm>
 #include <climits>
 #include <cmath>

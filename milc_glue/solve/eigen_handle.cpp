@@ -291,11 +291,13 @@ milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int
         const int parity = of.set->parity();
         Device &device = *context->device;
         SpinorField vector;
+        DeviceArray<uint64_t> scratch; // made here: after the copy to the host nothing may lack memory
         const auto convert = [&] { convert_spinor(device, (*of.set)[index], vector, 1, nullptr); };
-        const auto sum = [&] { return context->verify ? checksum(device, vector.block().data, vector.bytes()) : 0; };
+        const auto sum = [&] { return context->verify ? checksum(scratch, vector.block().data, vector.bytes()) : 0; };
         uint64_t before = 0;
         device.collective("memory for an eigenvector", [&] {
             vector = {device, Precision::double_, context->geometry, parity, "eigenvector"};
+            scratch = {device, 1, "checksums"};
             convert();
             before = sum();
         });
