@@ -83,7 +83,7 @@ class VectorStore {
     void begin(int most); // deferred solutions, at a time
     void end();
     void free_deferred(); // the memory, too
-    bool defers() const { return most_deferred_ > 0; }
+    bool defers() const { return most_deferred_ > 0; } // the same on all ranks between calls
     milcgpu_vectors *deferred() const { return block_ != nullptr ? block_->vector().of : nullptr; }
     // Returns the first of the successive numbers that these fields have, or now get. -1: their solutions go to the
     // host, because there are too many, or because memory is short.

@@ -225,7 +225,7 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
 int milcgpu_plugin_vectors_need(void) {
     Plugin &p = plugin();
     return common_answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
-        if (p.vectors.deferred() == nullptr)
+        if (!p.vectors.defers()) // the same on all ranks, unlike what is allocated
             return !p.lost;
         try {
             p.bring_to_host("solutions on the device", [&] {

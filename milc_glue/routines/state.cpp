@@ -143,7 +143,7 @@ void Plugin::close() {
         }
         return needed ? collective.words(why) : why;
     };
-    const std::string solutions = attempt(vectors.deferred() != nullptr, [&] { vectors.all_to_host(); });
+    const std::string solutions = attempt(vectors.defers(), [&] { vectors.all_to_host(); });
     lose_solutions(solutions);
     const std::string why = attempt(gauge != nullptr, [&] {
         if (gauge != nullptr) // all ranks call it, whatever this one has found above

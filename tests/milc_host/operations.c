@@ -37,6 +37,12 @@ static struct {
 } the;
 
 static int always(void) { return the.begun; }
+/* Of eigenvectors. */
+static struct {
+    int there, has_odd;
+    fn_links_t of, odd; /* the twin's copies of links */
+} eigen, of_file;       /* of_file: of the vectors that were saved */
+
 static int outside(void) { return the.begun && !in_trajectory; }
 static int never(void) { return 0; }
 static int at_start(void) { return !in_trajectory; }
@@ -430,14 +436,15 @@ static void solve_in_vain(void) {
     free(x);
     give_back(fn, taken);
 }
-/* The host has the links, too: a bit that flips in the only copy ends the run. */
+/* The host has the links, too, and there is no odd part, which may hold links: a bit that flips in the only copy ends
+ * the run. */
 static void solve_with_flip(void) {
     int taken;
     fn_links_t *fn = take_links(&taken);
     su3_vector *x = new_field();
     quark_invert_control qic = asked(one_parity());
     say_both(fn);
-    if (!is_twin)
+    if (!is_twin && !eigen.has_odd)
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
     ks_congrad_parity_cpu(a_source(), x, &qic, masses[any(3)], fn);
     if (!is_twin)
@@ -691,10 +698,6 @@ static void both_forces(void) { update_h(0.02); }
  * eigenvectors of the links of their eigensolve, and computes the part on odd sites with these links. */
 
 handed_over *published;
-static struct {
-    int there, has_odd;
-    fn_links_t of, odd; /* the twin's copies of links */
-} eigen, of_file;       /* of_file: of the vectors that were saved */
 
 static void keep_links(fn_links_t *to, fn_links_t *from) {
     const size_t bytes = 4 * sites_on_node * sizeof(su3_matrix);

@@ -126,7 +126,9 @@ uint64_t checksum(const DeviceArray<uint64_t> &scratch, const void *data, size_t
     const Region region{data, bytes, 0, ""};
     scratch.device().fill_zero(scratch.data(), scratch.bytes());
     take_checksums(scratch.device(), &region, 1, scratch.data());
-    return scratch.to_host()[0];
+    uint64_t sum;
+    scratch.device().copy_to_host(&sum, scratch.data(), sizeof sum);
+    return sum;
 }
 uint64_t checksum(Device &device, const void *data, size_t bytes) {
     return checksum(DeviceArray<uint64_t>(device, 1, "checksums"), data, bytes);

@@ -25,7 +25,7 @@ void join(std::vector<Region> &regions, const std::vector<Region> &more);
 // sums[k] (on the device, zero before) += checksum of region k minus its kept checksum. Does not wait.
 void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 
-// Checksum of one region; waits. scratch: one number on the device.
+// Checksum of one region; waits. scratch: one number on the device; with it, no memory is allocated.
 uint64_t checksum(const DeviceArray<uint64_t> &scratch, const void *data, size_t bytes);
 uint64_t checksum(Device &, const void *data, size_t bytes);
 
