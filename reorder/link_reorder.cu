@@ -24,7 +24,7 @@ struct LinkArray {
     }
     template <Precision p, int reals> MILCGPU_HD void store(int j, const RawLink<p, reals> &raw) const {
         store_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4, raw);
-        sum.add(j / 4, sum.weight<raw.bytes>(raw.w, piece_of(j), stride, j / 4));
+        sum.add(j / 4, sum.weight<RawLink<p, reals>::bytes>(raw.w, piece_of(j), stride, j / 4));
     }
     MILCGPU_HD uint32_t piece_of(int j) const { return piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)); }
 };
