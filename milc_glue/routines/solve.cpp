@@ -245,7 +245,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         const auto head =
             p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample, nullptr, resident >= 0);
         LinkSet *found = head.set;
-        if (stay && !head.also) { // also if this rank alone could not: all ranks defer, or none
+        if (stay && !head.also && p.collective(resident >= 0)) { // some ranks can defer them, not all
             p.vectors.all_to_host();
             p.vectors.end();
             resident = -1;
