@@ -37,7 +37,8 @@ BoundCall dslash_of_float(World &w) {
     }
     source = {from.data(), MILCGPU_SINGLE, pitch}, result = {to.data(), MILCGPU_SINGLE, pitch};
     BoundCall call = bound(w, milcgpu_staggered_dslash, {}, w.links(), &what, MILCGPU_EVEN, &source, &result);
-    call.run = [&w, run = call.run] { // w.x[1] shows what was written
+    call.run = [&w, run = call.run] { // w.x[1] shows what this run has written
+        to.assign(to.size(), 0);
         const milcgpu_status status = run();
         for (size_t k = 0; k < 6 * w.sites; ++k) {
             float number;

@@ -4,9 +4,9 @@
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/profile.h"
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <omp.h>
 
 namespace milcgpu {
@@ -81,7 +81,8 @@ struct Device::Staging {
         int slot;
         uint64_t *sum; // as in copy()
     };
-    std::deque<Arrival> arrivals;
+    std::array<Arrival, staging_slots> ring; // allocated with the buffers: nothing lacks memory between two copies
+    size_t taken = 0, sent = 0;              // arrivals so far; number k is ring[k % staging_slots]
     bool in_a_row = false;
     unsigned char *buffer(int slot) const { return buffers + slot * staging_bytes; }
 #if defined(MILCGPU_WITH_CUDA)
@@ -279,23 +280,23 @@ void Device::stage_to_host(const Rows &to, const void *from, uint64_t *sum) {
                                   cudaMemcpyDeviceToHost, as_stream(stream_)),
                   "copy to the host");
             raise(cudaEventRecord(as_event(staging_->events[slot]), as_stream(stream_)), "record an event");
-            staging_->arrivals.push_back({to, at, n, slot, sum});
+            staging_->ring[staging_->sent++ % staging_slots] = {to, at, n, slot, sum};
         }
         if (!staging_->in_a_row)
             take_arrivals(0);
     } catch (...) {
-        staging_->arrivals.clear();
+        staging_->taken = staging_->sent;
         throw;
     }
 }
 
 void Device::take_arrivals(size_t left) {
-    for (std::deque<Staging::Arrival> &all = staging_->arrivals; all.size() > left; all.pop_front()) {
-        const Staging::Arrival &first = all.front();
-        wait_for_event(staging_->events[first.slot]);
+    for (Staging &all = *staging_; all.sent - all.taken > left; ++all.taken) {
+        const Staging::Arrival &first = all.ring[all.taken % staging_slots];
+        wait_for_event(all.events[first.slot]);
         if (first.at == 0)
             check_waits(); // before the first byte is written
-        first.to.copy(staging_->buffer(first.slot), first.at, first.bytes, false, first.sum);
+        first.to.copy(all.buffer(first.slot), first.at, first.bytes, false, first.sum);
     }
 }
 
@@ -308,7 +309,7 @@ void Device::in_a_row(const std::function<void()> &copies) {
         copies();
         take_arrivals(0);
     } catch (...) {
-        staging_->arrivals.clear();
+        staging_->taken = staging_->sent;
         staging_->in_a_row = false;
         throw;
     }
