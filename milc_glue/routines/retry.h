@@ -37,7 +37,7 @@ class Retry {
         if (status == MILCGPU_CORRUPTED) {
             drop_links();
             if (!reloaded_)
-                p_.log(0, format("%s: %s. The links are loaded again", routine_name(routine_), why.c_str()));
+                p_.log(0, format("%s: %s. The links are loaded again", p_.name_of(routine_), why.c_str()));
             return !std::exchange(reloaded_, true);
         }
         if (!ladder_.next(status, bytes))
@@ -45,7 +45,7 @@ class Retry {
         // If MILC asks for more than single precision has, every solve comes here: one line is enough.
         const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
         const std::string text =
-            format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
+            format("%s: %s. Trying %s precision", p_.name_of(routine_), why.c_str(), policy().name);
         again ? p_.log(2, text) : p_.log_failure(routine_, text);
         ++p_.ledger[routine_].safer;
         return true;

@@ -41,7 +41,7 @@ class ProgressLines {
         if (now - logged_at_ < 10)
             return;
         logged_at_ = now;
-        plugin_.log(1, std::string(routine_name(routine_)) + ": " + line());
+        plugin_.log(1, std::string(plugin_.name_of(routine_)) + ": " + line());
     }
 
   private:
