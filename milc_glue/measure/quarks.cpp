@@ -110,7 +110,7 @@ void Quarks::deliver(const FullVectors &made) {
     changes();
     for (const int parity : {0, 1})
         for (int k = 0; k < n_; ++k)
-            require_finite(device, block[parity][k], parity, "the result");
+            require_finite(device, block[parity][k], links_.geometry(), parity, "the result");
     if (device_ == nullptr) {
         device.collective("room to copy quark fields", [&] {
             device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites()));
