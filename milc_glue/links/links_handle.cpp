@@ -54,7 +54,9 @@ struct HoldingOperator : StaggeredOperator {
 } // namespace
 
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    const HeldLinks held = links.links->held_version(spec.link, spec.reals);
+    HeldLinks held = links.links->held_version(spec.link, spec.reals);
+    if (spec.spinor == spec.link)
+        links.links->add_lanes(held);
     spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }

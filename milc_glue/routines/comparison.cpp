@@ -28,8 +28,8 @@ bool line(Plugin &p, milcgpu_routine routine, const std::string &what, double wo
     account.worst = worst > account.worst || !(worst == worst) ? worst : account.worst;
     account.compared_gpu_seconds += seconds;
     account.compared_cpu_seconds += cpu_seconds;
-    p.log(0, format("compare %s: %s; seconds MILC %.4g milcgpu %.4g, speed-up %.1f%s", routine_name(routine),
-                    what.c_str(), cpu_seconds, seconds, cpu_seconds / seconds, good ? "" : "; BEYOND TOLERANCE"));
+    p.print(format("compare %s: %s; seconds MILC %.4g milcgpu %.4g, speed-up %.1f%s", routine_name(routine),
+                   what.c_str(), cpu_seconds, seconds, cpu_seconds / seconds, good ? "" : "; BEYOND TOLERANCE"));
     return good;
 }
 

@@ -29,6 +29,7 @@ template <class Work> int offloaded(milcgpu_routine routine, const Work &work) n
                 return false;
             account.calls += what.calls;
             p.end_failures(routine);
+            p.keep_file();
             return true;
         });
     p.running = around;
@@ -43,6 +44,7 @@ milcgpu_status with_reload(milcgpu_routine routine, const char *next, const Relo
     if (status != MILCGPU_CORRUPTED)
         return status;
     plugin().log(0, format("%s: %s. %s", plugin().name_of(routine), plugin().reason().c_str(), next));
+    ++plugin().ledger[routine].reloaded;
     reload();
     return attempt();
 }

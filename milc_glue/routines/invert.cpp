@@ -156,6 +156,7 @@ class Inversion {
         const char *const name = p_.name_of(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
             p_.log(0, format("%s: %s. It begins again", name, p_.reason().c_str()));
+            ++account_.reloaded;
             p_.vectors.drop_copies();
             return Outcome::from_start;
         }

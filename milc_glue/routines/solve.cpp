@@ -16,9 +16,8 @@ namespace {
 
 // The data of progress().
 struct SolveUnderWay {
-    ProgressLines lines;
+    SolveLines lines;
     LinkWatch &links;
-    std::string target; // for |r| / |b|
 };
 
 // Called while the device has work queued.
@@ -27,11 +26,7 @@ void progress(void *user, int step, double residual) {
     constexpr double looks_after_seconds = 1e-3; // shorter solves end before threads start
     if (solve.lines.seconds() > looks_after_seconds)
         solve.links.begin();
-    solve.lines.log([&] { return format("step %d, |r| / |b| = %.1e, %s", step, residual, solve.target.c_str()); });
-}
-
-std::string target_of(double tolerance, double relative) {
-    return tolerance > 0 ? format("target %.1e", tolerance) : format("target %.1e of the relative residual", relative);
+    solve.lines.log(step, residual);
 }
 
 // Ends the look at the host's links. Returns true, after a line in the log, if they are not those on the device: the
@@ -75,6 +70,15 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
 }
 
 } // namespace
+
+void milcgpu::SolveLines::log(int step, double residual) {
+    first_ = first_ > 0 ? first_ : residual;
+    const double done = relative_ ? 0 : std::log(residual / first_) / std::log(target_ / first_);
+    lines_.log(done, [&] {
+        return format("step %d, |r| / |b| = %.1e, target %.1e%s%s", step, residual, target_,
+                      relative_ ? " of the relative residual" : "", of_);
+    });
+}
 
 milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, const milcgpu_plugin_solve_call &call) {
     milcgpu_solve_spec spec{};
@@ -134,7 +138,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
         if (p.context == nullptr)
             return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
-        SolveUnderWay under_way{{p, call.routine}, looks, target_of(call.tolerance, call.relative_tolerance)};
+        SolveUnderWay under_way{{p, call.routine, call.tolerance, call.relative_tolerance}, looks};
         milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
@@ -183,8 +187,10 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
             p.report_failure(call.routine, status);
             return Outcome::failed;
         }
-        for (int k = 0; k < n; ++k)
+        for (int k = 0; k < n; ++k) {
             reports[k].iterations = iterations[k];
+            add_solution(account, reports[k], call.tolerance, call.relative_tolerance);
+        }
         return Outcome::done;
     }
     return Outcome::failed; // the device was lost before
@@ -266,9 +272,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (links == nullptr)
                 return left_to_milc;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG},
-                                    looks,
-                                    target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
+            SolveUnderWay under_way{
+                {p, MILCGPU_KS_MULTICG, asked[0].tolerance, asked[0].relative_tolerance, " for the first mass"}, looks};
             milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;
             spec.user = &under_way;
@@ -294,6 +299,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (retry.is_answer(status)) {
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(call->solutions[i], call->parity, p.poisons());
+                for (int i = 0; i < call->n_shifts; ++i)
+                    add_solution(account, shifts[i], asked[i].tolerance, asked[i].relative_tolerance);
                 p.vectors.remember(*call, links->content(), report->source_norm == 0, shifts);
                 return MILCGPU_OK;
             }

@@ -52,6 +52,7 @@ void say_thrown(const char *where, const char *after) noexcept {
 void leave_call(const char *where, const char *after) noexcept {
     with_words_thrown([&](const char *what) {
         Plugin &p = plugin();
+        ++p.certificate.thrown;
         p.collective.give_up(what);
         if (p.collective.broken() && p.end_all != nullptr) {
             char words[1000];
@@ -72,8 +73,18 @@ milcgpu_status Plugin::with_idle_given_back(const std::function<milcgpu_status()
     return status;
 }
 
-void Plugin::log(int level, const std::string &text) const {
-    if (verbosity < level || rank != 0)
+void Plugin::log(int level, const std::string &text) {
+    if (verbosity >= level)
+        print(text);
+    if (level > 0 || rank != 0)
+        return;
+    certificate.note(text);
+    if (start.file_is_due < INFINITY)
+        start.file_is_due = 0;
+}
+
+void Plugin::print(const std::string &text) const {
+    if (rank != 0)
         return;
     const std::string shown = printable(text);
     for (size_t at = 0; at < shown.size();) {
@@ -158,7 +169,7 @@ void Plugin::close() {
             gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
     });
     if (!why.empty()) {
-        lost = true;
+        certificate.lost = lost = true;
         log(0, why);
     }
     drop();
@@ -182,12 +193,14 @@ void Plugin::lose_solutions(const std::string &why) {
         return;
     deferred.drop(MILCGPU_SOLUTIONS);
     (solutions_again ? solutions_lost : lost) = true;
+    certificate.lost = certificate.lost || lost;
     log(0, why + (solutions_again ? ". They are made again" : ""));
 }
 
 void Plugin::drop() {
     end_failures();
     drop_all();
+    certificate.sources += context != nullptr ? context->sources_reloaded : 0;
     milcgpu_context_destroy(context);
     context = nullptr;
 }
@@ -234,6 +247,7 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
                         : status != MILCGPU_DEVICE_LOST ? "MILC runs on the CPU from here on"
                         : with_gauge                    ? "the device is lost"
                                                         : "the device is lost: MILC runs on the CPU from here on";
+    ++ledger[routine].failed;
     log_failure(routine, format("%s: %s. %s", name_of(routine), reason().c_str(), after));
     end_context_after(status);
 }

@@ -256,9 +256,8 @@ extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, cons
                                [&](const OperatorSpec &of) { find_laplace_of(of, full.directions); });
             parities = parities_of(call("parity", parity));
             call("n", n, from_to(1, 1000));
-            read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
+            read = places_of(call, l, from, n, "from"), made = places_of(call, l, to, n, "to");
             require_apart(occupied(*l.context, "to", true, made, parities.size() > 1 ? Parity() : Parity(parities[0])));
-            look_at(call, "from", from), look_at(call, "to", to);
         });
         l.on_box();
         const ResidentField::Held held = l.version(what);
@@ -283,11 +282,10 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
             full = call.copy_of("spec", spec);
             task = checked(full, n);
             task->progress = progress_of(*l.context, full);
-            from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
+            from = places_of(call, l, sources, n, "sources"), to = places_of(call, l, solutions, n, "solutions");
             require_apart(occupied(*l.context, "sources", false, from), occupied(*l.context, "solutions", true, to));
             filled = empty_reports(n);
             require_sizes(reports, n);
-            look_at(call, "sources", sources), look_at(call, "solutions", solutions);
         });
         LaplaceFamily family(l, full.directions, full.kappa);
         LaplaceSources fields(l, full, from, to);

@@ -12,6 +12,8 @@
 
 using namespace milcgpu;
 
+static_assert(max_shifts == 32, "the limit of milcgpu.h and members.h");
+
 namespace {
 
 // Tolerances of a rational function's terms: what matters is residue_i x_i.

@@ -146,10 +146,14 @@ static int plaquettes(double *space, double *time) {
     return 1;
 }
 void __wrap_d_plaquette(double *space, double *time) {
+    double numbers[2];
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS);
     if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON))
         call.why_own = MILCGPU_SAID_AT_START;
     milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
+    numbers[0] = phases_in == ON ? -*space : *space;
+    numbers[1] = phases_in == ON ? -*time : *time;
+    milcgpu_plugin_lattice_is(numbers, NULL);
 }
 
 /* ---- measurements of the gauge field ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "gpu_kernels/machine/backend/cuda_handles.h"
 #include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "gpu_kernels/machine/backend/peers.h"
 #include "gpu_kernels/machine/backend/reduce.h"
 #include "gpu_kernels/machine/comm/ranks.h"
@@ -231,7 +232,7 @@ void *Device::try_allocate(size_t bytes) {
                                            : static_cast<unsigned char *>(last->first) + last->second.bytes;
     }
     if (!on_gpu()) // exactly so many bytes, so that sanitizers find accesses beyond the end
-        return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
+        return allocate_in_large_pages(bytes, alignment);
 #if defined(MILCGPU_WITH_CUDA)
     const auto ask = [&] {
         return cudaMallocFromPoolAsync(&pointer, allocated_bytes(bytes), static_cast<cudaMemPool_t>(pool_),
