@@ -97,7 +97,7 @@ void Quarks::deliver(const FullVectors &made) {
     changes();
     for (const int parity : {0, 1})
         for (int k = 0; k < n_; ++k)
-            require_finite(device, block[parity][k], parity, "the result");
+            require_finite(device, block[parity][k], links_.geometry(), parity, "the result");
     if (device_ == nullptr) {
         device.collective("room to copy quark fields", [&] {
             device.prepare_to_host(places_[0].host()->pitch_bytes * size_t(links_.geometry().most_sites()));

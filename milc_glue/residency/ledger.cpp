@@ -77,8 +77,8 @@ std::string Ledger::comparison() const {
         const RoutineAccount &a = accounts_[r];
         if (a.compared == 0)
             continue;
-        text += format("%-24s %7ld compared, %ld beyond tolerance, worst %.2g of what is allowed; seconds CPU %.3f "
-                       "GPU %.3f, speed-up %.1f\n",
+        text += format("%-24s %7ld compared, %ld beyond tolerance, worst %.2g of what is allowed; seconds MILC %.3f "
+                       "milcgpu %.3f, speed-up %.1f\n",
                        routine_name(static_cast<milcgpu_routine>(r)), a.compared, a.beyond, a.worst,
                        a.compared_cpu_seconds, a.compared_gpu_seconds,
                        a.compared_gpu_seconds > 0 ? a.compared_cpu_seconds / a.compared_gpu_seconds : 0.0);

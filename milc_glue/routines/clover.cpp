@@ -70,6 +70,7 @@ extern "C" {
 int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
     return offloaded(MILCGPU_CLOVER_SOLVE, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": kappa %g", call->kappa);
         if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
             return left_to_milc;
         const milcgpu_wilson_spec matrix = matrix_of(*call);

@@ -124,7 +124,7 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
         in(wanted.precision);
     if (fine && spec.precision != MILCGPU_DOUBLE)
         p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
-                        "eigenvalue. The tolerance stands for %.0e; use more GPUs or fewer vectors",
+                        "eigenvalue. The tolerance stands for %.0e; use more ranks or fewer vectors",
                         routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
     ProgressLines lines(p, routine_name(MILCGPU_EIGENSOLVE));
     spec.progress = progress;
@@ -430,7 +430,7 @@ int milcgpu_plugin_eigen_need(void) {
     return common_answer_of("eigenvectors", "They are lost", 0, [&] {
         Plugin &p = plugin();
         if (p.eigenvectors_lost)
-            p.log_failure(MILCGPU_EIGENSOLVE, "eigenvectors were on the GPU alone, and are lost");
+            p.log_failure(MILCGPU_EIGENSOLVE, "eigenvectors were on the device alone, and are lost");
         if (p.eigenvectors_lost || p.eigenvectors == nullptr || !p.eigenvectors->newest_on_device())
             return !p.eigenvectors_lost;
         const Set &set = *p.eigenvectors->mirrored();
@@ -442,7 +442,7 @@ int milcgpu_plugin_eigen_need(void) {
         } catch (const Error &error) {
             p.eigenvectors->drop_all();
             p.eigenvectors_lost = true;
-            p.log(0, std::string("eigenvectors are on the GPU and lost: ") + error.what());
+            p.log(0, std::string("eigenvectors are on the device and lost: ") + error.what());
         }
         return !p.eigenvectors_lost;
     });

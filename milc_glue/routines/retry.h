@@ -38,7 +38,7 @@ class Retry {
             drop_links();
             if (reloaded_)
                 return false;
-            p_.log(0, format("%s: %s. The links are loaded again", routine_name(routine_), why.c_str()));
+            p_.log(0, format("%s: %s. The links are loaded again", p_.name_of(routine_), why.c_str()));
             ++p_.ledger[routine_].reloaded;
             return reloaded_ = true;
         }
@@ -47,7 +47,7 @@ class Retry {
         // If MILC asks for more than single precision has, every solve comes here: one line is enough.
         const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
         const std::string text =
-            format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
+            format("%s: %s. Trying %s precision", p_.name_of(routine_), why.c_str(), policy().name);
         again ? p_.log(2, text) : p_.log_failure(routine_, text);
         ++p_.ledger[routine_].safer;
         return true;

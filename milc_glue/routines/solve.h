@@ -35,7 +35,7 @@ class SolveLines {
   public:
     // of: what the residual belongs to, behind the target; empty: all of the solve.
     SolveLines(Plugin &plugin, milcgpu_routine routine, double tolerance, double relative, const char *of = "")
-        : lines_(plugin, routine_name(routine)), target_(tolerance > 0 ? tolerance : relative),
+        : lines_(plugin, plugin.name_of(routine)), target_(tolerance > 0 ? tolerance : relative),
           relative_(!(tolerance > 0)), of_(of) {}
     double seconds() const { return lines_.seconds(); }
     void log(int step, double residual);

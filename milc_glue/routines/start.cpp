@@ -41,7 +41,7 @@ const char *rest_of(milcgpu_routine routine) {
 }
 
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
-    const std::string device = milcgpu_context_device_name(p.context);
+    const std::string device = milcgpu_context_device_name(p.context), host = "host, " + threads_in_words();
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
     const std::string wilson_dslash =
         p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is no slower here";
@@ -71,7 +71,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
             : routine == MILCGPU_EIGENSOLVE ? "by tolerance"
                                             : "double",
             left != nullptr ? left
-            : on_host       ? "all threads of the host"
+            : on_host       ? host.c_str()
                             : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
     }
     return text + absent;

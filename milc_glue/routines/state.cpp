@@ -34,6 +34,12 @@ template <class Use> void with_words_thrown(const Use &use) noexcept {
     }
 }
 
+// A line of the library's.
+void say(void *user, const char *line) {
+    const char *const call = static_cast<const Plugin *>(user)->running.text;
+    std::fprintf(stderr, "milcgpu: %s%s%s\n", call, *call != 0 ? ": " : "", line);
+}
+
 } // namespace
 
 void say_thrown(const char *where, const char *after) noexcept {
@@ -103,6 +109,8 @@ bool Plugin::open(int backend) {
     options.backend = backend;
     options.device = device_number();
     options.verbosity = verbosity;
+    options.message = say;
+    options.user = this;
     options.learn = 1;
     layout.site_map = site_map.data();
     if (collective(milcgpu_context_create(&layout, &options, &context)) != MILCGPU_OK)
@@ -216,7 +224,8 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
     if (collective.on_all_ranks(links->are_deferred(fat, lng)) != 0) {
         const std::string why = links->why_no_sum();
         const char *const gone = "links that were made on the device, and never copied, are no longer there";
-        log(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");
+        log(why.empty() ? 1 : 0,
+            format("%s: %s: they are made again", name_of(routine), why.empty() ? gone : why.c_str()));
         return head;
     }
     report_failure(routine, status);
@@ -236,10 +245,10 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
     const char *after = !own_routines                   ? "It could not be done"
                         : !ends_context(status)         ? "MILC's own routine does this call"
                         : status != MILCGPU_DEVICE_LOST ? "MILC runs on the CPU from here on"
-                        : with_gauge                    ? "the GPU is gone"
-                                                        : "the GPU is gone: MILC runs on the CPU from here on";
+                        : with_gauge                    ? "the device is lost"
+                                                        : "the device is lost: MILC runs on the CPU from here on";
     ++ledger[routine].failed;
-    log_failure(routine, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
+    log_failure(routine, format("%s: %s. %s", name_of(routine), reason().c_str(), after));
     end_context_after(status);
 }
 

@@ -10,6 +10,8 @@
 #include "milc_glue/residency/reason.h"
 #include "milc_glue/residency/residency.h"
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -31,10 +33,21 @@ struct Start {
     std::string name;              // milc.milc
 };
 
+// A call of a routine of MILC's, in the words that begin its lines: "mat_invert: m 0.01".
+struct CallName {
+    milcgpu_routine routine = MILCGPU_ROUTINES;
+    char text[80] = "";
+    template <class... Numbers> void append(const char *about, Numbers... numbers) {
+        const size_t length = std::strlen(text);
+        std::snprintf(text + length, sizeof text - length, about, numbers...);
+    }
+};
+
 struct Trajectory;
 
 struct Plugin : MilcSide, Residency {
     milcgpu_context *context = nullptr; // NULL: MILC works by itself
+    CallName running;                   // the call that is under way
 
     Start start;
     LoggedReason reason; // of the last failure
@@ -73,6 +86,9 @@ struct Plugin : MilcSide, Residency {
     // Runs copy(), which brings to MILC what the device alone has, and throws the same Error on all ranks. If memory is
     // short, it drops what can be loaded again and runs copy() again, because MILC cannot go on without the values.
     void bring_to_host(const char *who, const std::function<void()> &copy);
+    const char *name_of(milcgpu_routine routine) const { // begins a line about a call, which may be under way
+        return routine == running.routine ? running.text : routine_name(routine);
+    }
     // One or several lines on stderr; those of level 0 are also notes of the certificate.
     void log(int level, const std::string &text);
     void print(const std::string &text) const; // lines on stderr that are no notes
@@ -174,7 +190,7 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     if (status != MILCGPU_NO_MEMORY)
         return status;
     const std::string why = p.reason();
-    p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), why.c_str()));
+    p.log(1, format("%s: %s. Trying again without the links that were kept", p.name_of(routine), why.c_str()));
     p.drop_reloadable();
     return attempt();
 }

@@ -87,7 +87,7 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
     }
     for (const int on : parities)
         for (int k = 0; k < n; ++k)
-            require_finite(device, out[on][k], on, "the result");
+            require_finite(device, out[on][k], links.geometry(), on, "the result");
     links.look_at_used();
     device.collective("the copy of results", [&] {
         for (const int on : parities)
@@ -145,8 +145,9 @@ class LaplaceSources : public SourcesOfCall {
             leave_out_if(group, k, [&] {
                 const int number = group.first + k;
                 for (const int on : {0, 1})
-                    require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
-                require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
+                    require_finite(device(), b_[on][k], links_.geometry(), on, format("sources[%d]", number).c_str());
+                require_finite(device(), group.x[k], links_.geometry(), 0,
+                               format("the guess solutions[%d]", number).c_str());
                 norm_[k] = norm_of({b_[0][k], b_[1][k]});
                 if (!(norm_[k] < INFINITY))
                     throw Error(Status::nan_or_inf,

@@ -383,7 +383,7 @@ TEST_CASE("gauge field on ranks: an old copy that was written or cannot be copie
                                                                                                 : ", wrong, ";
         text += to_host();
     });
-    CHECK(lost == all(2, "the host wrote the gauge field while the GPU had the newest: a test ne, not copied, copied"));
+    CHECK(lost == all(2, "the host wrote the gauge field while the device had the newest: a test, not copied, copied"));
 }
 
 TEST_CASE("precision on ranks: all use the highest that one of them needs", "[ranks][plugin]") {

@@ -69,7 +69,7 @@ std::string numa_node_of(const std::string &pci) {
 // The other constructor returns first. So if something fails below, the destructor runs and closes what is open.
 Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()) {
     if (backend == Backend::host) {
-        description_ = format("host, %d OpenMP threads", omp_get_max_threads());
+        description_ = "host, " + threads_in_words();
         zero_sum(); // so that a page of them counts before memory is planned
         return;
     }
