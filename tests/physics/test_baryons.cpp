@@ -386,6 +386,34 @@ TEST_CASE("tie-ups have the same bits for all threads and blocks, and from calls
     }
 }
 
+TEST_CASE("tie-ups have the same bits if memory is short, where fewer time slices at a time fit", "[baryons][memory]") {
+    const milcgpu_tie_up list[] = {{{0, 5, 5}, {1, 2, 3}}, {{1, 2, 4}, {7, 6, 1}}};
+    for (const Backend backend : backends()) {
+        OctetsOnDevice<double> device(four, backend, congruent_octets().all());
+        const milcgpu_tie_up_spec spec = tie_up_spec(2, list);
+        milcgpu::Device &memory = *device.session.context->device;
+        const std::vector<Complex> zero(2 * four.n[3]);
+        std::vector<Complex> wanted;
+        int in_parts = 0;
+        for (int k = -1; k < 20; ++k) { // the first time without a fault
+            std::vector<Complex> sums = zero;
+            if (k >= 0)
+                memory.inject(milcgpu::Fault::allocation, k);
+            const milcgpu_status status = milcgpu_octets_tie_up(device.session.context, &spec, device.quarks,
+                                                                reinterpret_cast<double *>(sums.data()));
+            const bool happened = k >= 0 && memory.planted() == milcgpu::Fault::none;
+            memory.inject(milcgpu::Fault::none);
+            if (k < 0)
+                wanted = sums;
+            CAPTURE(name(backend), k, milcgpu_last_error());
+            CHECK((status == MILCGPU_OK || (k >= 0 && status == MILCGPU_NO_MEMORY)));
+            CHECK(sums == (status == MILCGPU_OK ? wanted : zero));
+            in_parts += happened && status == MILCGPU_OK;
+        }
+        CHECK(in_parts >= 3); // fields, their partial sums, sums
+    }
+}
+
 namespace {
 
 // Propagators on unit links: source colour c gives sink colour c alone. From the corner walls of slice 0.
