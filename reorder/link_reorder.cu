@@ -7,6 +7,7 @@
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/reduce.h"
 #include "gpu_kernels/machine/comm/ranks.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include "reorder/link_reorder.h"
 
 namespace milcgpu {
@@ -390,10 +391,9 @@ LinkStatistics finite_statistics(Device &device, const LinkField &links, const G
         if (s.first_bad >= 0)
             throw Error(
                 Status::nan_or_inf,
-                format("%s: the first element that is NaN, infinite or too large to be squared is in the link of site "
-                       "%lld (even sites first, then odd), direction %c. Check the gauge field, the path coefficients "
-                       "and eps",
-                       name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
+                format("%s: the first element that is NaN, infinite or too large to be squared is in the link of "
+                       "%s. Check the gauge field, the path coefficients and eps",
+                       name, place_of_link(geometry, s.first_bad).c_str()));
     });
     return s;
 }

@@ -52,6 +52,7 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     const bool changed = !had_content || content_ != before;
     if (changed) {
         fat_links_.hold(fat_, fat), long_links_.hold(lng_, lng);
+        lanes_.clear();
         ++changes_;
     }
     generation_ = changes_;
@@ -59,9 +60,19 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
 }
 
 HeldLinks ResidentLinks::held_version(Precision precision, int reals) {
-    HeldLinks held{fat_links_.version(precision, 18), long_links_.version(precision, reals), {}};
+    HeldLinks held{fat_links_.version(precision, 18), long_links_.version(precision, reals), {}, {}};
     held.pair = {held.fat.get(), held.lng.get()};
     return held;
+}
+
+void ResidentLinks::add_lanes(HeldLinks &held) {
+    const Precision precision = held.lng->precision();
+    if (!LaneLinks::fit(geometry_, precision, held.lng->reals()))
+        return;
+    std::shared_ptr<const LaneLinks> &lanes = lanes_[precision];
+    if (lanes == nullptr)
+        lanes = std::make_shared<const LaneLinks>(device_, geometry_, *held.fat, *held.lng);
+    held.lanes = lanes, held.pair.lanes = lanes.get();
 }
 
 size_t ResidentLinks::packed_bytes(const ResidentField::Versions &versions, Precision host, const Geometry &geometry) {
@@ -72,8 +83,15 @@ size_t ResidentLinks::packed_bytes(const ResidentField::Versions &versions, Prec
 }
 
 bool ResidentLinks::drop_unused() {
-    const bool fat = fat_links_.drop_unused();
-    return long_links_.drop_unused() || fat;
+    bool any = false;
+    for (auto entry = lanes_.begin(); entry != lanes_.end();)
+        if (entry->second.use_count() == 1)
+            entry = lanes_.erase(entry), any = true;
+        else
+            ++entry;
+    for (ResidentField *field : {&fat_links_, &long_links_})
+        any = field->drop_unused() || any;
+    return any;
 }
 
 } // namespace milcgpu

@@ -1,6 +1,7 @@
 // One set of fat and long links on a device, as MILC passed it or as it was computed here, and the packed versions that
 // solves requested.
 #pragma once
+#include "gpu_kernels/fields/lane_links.h"
 #include "reorder/resident_field.h"
 
 namespace milcgpu {
@@ -8,6 +9,7 @@ namespace milcgpu {
 // A version of the links, kept alive while this object lives.
 struct HeldLinks {
     ResidentField::Held fat, lng;
+    std::shared_ptr<const LaneLinks> lanes;
     LinkPair pair;
 };
 
@@ -37,6 +39,8 @@ class ResidentLinks {
     // A version with `reals` reals a long link, or 18 (ResidentField::version).
     LinkPair version(Precision precision, int reals) { return held_version(precision, reals).pair; }
     HeldLinks held_version(Precision precision, int reals);
+    // Adds the links for several sites at once to a version, if they fit. Their bytes: LaneLinks::bytes_of.
+    void add_lanes(HeldLinks &version);
     // Device memory in bytes of both fields as passed, and of these versions beside them.
     static size_t bytes_as_given(Precision host, const Geometry &);
     static size_t packed_bytes(const ResidentField::Versions &, Precision host, const Geometry &);
@@ -54,7 +58,8 @@ class ResidentLinks {
     Precision host_real_;
     std::shared_ptr<LinkField> fat_, lng_; // refilled by each update
     ResidentField fat_links_, long_links_;
-    uint64_t content_ = 0; // of both, a hash
+    std::map<Precision, std::shared_ptr<const LaneLinks>> lanes_; // of 18 reals
+    uint64_t content_ = 0;                                        // of both, a hash
     uint64_t generation_ = 0, changes_;
 };
 

@@ -201,6 +201,7 @@ void World::set_structs() {
     milcgpu_laplace_solve_defaults(&laplace_solve, sizeof laplace_solve);
     laplace_solve.kappa = 0.12, laplace_solve.tolerance = solve.tolerance, laplace_solve.reliable_delta = 0.1;
     laplace_solve.precise = {reals, 18}, laplace_solve.sloppy = {MILCGPU_SINGLE, 18};
+    laplace_solve.together = MILCGPU_BLOCK; // one by one, the first solution is written before the second source starts
     from = {b.data(), nullptr, 0}, to = in_place = {x.data(), nullptr, 0};
     for (milcgpu_solve_report &report : reports)
         report.struct_size = sizeof report;

@@ -1,7 +1,7 @@
 // What the tests of measurements share: links and fields as MILC would hold them, calls with them, and sets of
 // correlators with what the reference makes of them.
 #pragma once
-#include "milc_glue/measure/meson_links_handle.h"
+#include "milc_glue/api/milcgpu_mesons.h"
 #include "tests/reference/mesons.h"
 #include "tests/support.h"
 #include <algorithm>

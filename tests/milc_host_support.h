@@ -77,7 +77,7 @@ struct Run : tests::Run {
     double megabytes_from(const std::string &routine) const { return line_of(routine).from; }
     // The lines of events that several tests plant.
     bool beyond_tolerance() const { return says("BEYOND TOLERANCE"); }
-    bool lost_gpu() const { return says("the GPU is gone: MILC runs on the CPU from here on"); }
+    bool lost_gpu() const { return says("the device is lost: MILC runs on the CPU from here on"); }
     bool short_of_memory() const { // the library retried with less, or left the call to MILC
         return says("Trying again") || says("MILC's own routine does this call");
     }
@@ -108,6 +108,8 @@ inline Run right(const std::string &program, const std::string &environment, con
                  const std::string &checks = "") {
     const Run &r = run(program, environment, arguments);
     CHECK(r.status == 0);
+    if (has(environment, "MILCGPU_BACKEND=host"))
+        CHECK_FALSE(r.says(" GPU"));
     CHECK(has("\n" + r.output, "\n0 of " + checks));
     CHECK_FALSE(r.beyond_tolerance());
     return r;

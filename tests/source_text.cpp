@@ -78,13 +78,18 @@ bool leads(const std::filesystem::path &page, const Link &link) {
     return false;
 }
 
-std::vector<std::string> code_of(const std::filesystem::path &page) {
+std::vector<std::string> blocks_of(const std::filesystem::path &page) {
     // A line goes on behind a backslash, or where the next one is indented further.
     const std::string text = replaced(text_of(page), "( *\\\\)?\n {6,}", " ");
     std::vector<std::string> code;
     for (const auto &line : matches(text, "\n {4}([^\n]+)"))
         code.push_back(line[1]);
-    for (const auto &span : matches(text, "`([^`]+)`"))
+    return code;
+}
+
+std::vector<std::string> code_of(const std::filesystem::path &page) {
+    std::vector<std::string> code = blocks_of(page);
+    for (const auto &span : matches(text_of(page), "`([^`]+)`"))
         code.push_back(replaced(span[1], "\\s+", " "));
     return code;
 }

@@ -41,6 +41,7 @@ bool leads(const std::filesystem::path &page, const Link &link);
 // What is set as code on a page: the lines of its blocks, with those that go on joined, and what stands between
 // backticks.
 std::vector<std::string> code_of(const std::filesystem::path &page);
+std::vector<std::string> blocks_of(const std::filesystem::path &page); // the lines of blocks alone
 
 // Names with the bodies of their functions, of one file. No comments, no strings.
 std::multimap<std::string, std::string> functions_of(const std::string &file);

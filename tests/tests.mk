@@ -15,7 +15,7 @@ main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp test
 test_sources  := $(main_of_tests) $(or $(tagged),$(test_files))
 tests_of       = $(filter $(foreach name,$(1),%/test_$(name).cpp),$(test_sources))
 # Three programs: tests that start programs, tests that start programs in MILC's shape, and tests of the library.
-host_tests     := $(call tests_of,milc_host milc_host_md milc_twin)
+host_tests     := $(call tests_of,certificate milc_host milc_host_md milc_twin)
 starting_tests := $(call tests_of,docs install milc_build milc_programs mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
 # The tests of each file run in their own process, by a target check-NAME, as many at once as make has jobs; the tests

@@ -66,15 +66,23 @@ void bench_dslash(const Bench &bench) {
             ((geometry.is_cut() || row.most_sources > 1) && row.epilogue != Epilogue::plain) ||
             (geometry.is_cut() && row.most_sources > 1))
             continue;
-        const LinkPair pair = links.version(row.link, row.reals);
+        HeldLinks held = links.held_version(row.link, row.reals);
+        links.add_lanes(held);
+        const LinkPair pair = held.pair;
+        if (row.lanes && pair.lanes == nullptr) // another shape of lattice
+            continue;
         for (const int sources : numbers_of_sources(row, bench.settings.quick)) {
             const std::string precision = name(row.spinor);
-            const Operation what{
-                "dslash", format("%d %s%s", row.reals, name(row.epilogue), row.checks ? " checked" : ""),
-                row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
-                sources > 1 ? "" // blocks of 64 threads by their code
-                            : format("gpu_kernels/staggered/staggered_rows.h: spinors %s, links %s: block %d",
-                                     name(row.spinor), name(row.link), row.shape.block)};
+            const Operation what{"dslash",
+                                 format("%d %s%s", row.reals, name(row.epilogue),
+                                        row.checks  ? " checked"
+                                        : row.lanes ? " lanes"
+                                                    : ""),
+                                 row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
+                                 sources > 1
+                                     ? "" // blocks of 64 threads by their code
+                                     : format("gpu_kernels/staggered/staggered_rows.h: spinors %s, links %s: block %d",
+                                              name(row.spinor), name(row.link), row.shape.block)};
             if (pair.lng->reals() != row.reals) {
                 bench.table.wrong(what, "the links were refused");
                 continue;
@@ -92,7 +100,7 @@ void bench_dslash(const Bench &bench) {
             DslashCall call{};
             call.lattice = geometry.lattice();
             call.parity = 0;
-            call.fat = pair.fat, call.lng = pair.lng;
+            call.fat = pair.fat, call.lng = pair.lng, call.lanes = row.lanes ? pair.lanes : nullptr;
             call.in = in_d, call.out = out_d, call.x = x_d, call.z = x_d;
             if (row.checks)
                 call.checksums = checksums.data();

@@ -7,6 +7,8 @@
 
 namespace milcgpu {
 
+class Geometry;
+
 // y = scale * x, between any two precisions; *sum (device, may be nullptr) = |y|^2 before y is rounded. 2 spinors.
 void convert_spinor(Device &, const SpinorBlock &x, const SpinorBlock &y, double scale, double *sum);
 
@@ -24,13 +26,13 @@ void scaled_difference(Device &, double scale, double a, const SpinorBlock &x, c
 long long first_not_finite(Device &, const SpinorBlock &x);
 
 // Throws Error(nan_or_inf) that names `what` and the first site of x, which lives on `parity`, with NaN or infinity.
-void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
+void require_finite(Device &, const SpinorBlock &x, const Geometry &, int parity, const char *what);
 
 // Returns whether the source b, with bb = |b|^2, is not zero. Throws Error(nan_or_inf) if bb is infinite or NaN, or if
 // the target tolerance^2 bb is too small for double precision. scratch: a field of the same kind, overwritten if bb is
 // 0. sum: one number (device).
-bool is_there(Device &, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &scratch,
-              double *sum);
+bool is_there(Device &, double bb, const SpinorBlock &b, const Geometry &, int parity, double tolerance,
+              const SpinorBlock &scratch, double *sum);
 
 // The largest power of two below the root mean square of a field. In units of it, vectors are of order 1.
 inline double unit_of(double norm_squared, double sites) {

@@ -2,6 +2,7 @@
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/fields/for_precision.h"
 #include "gpu_kernels/machine/backend/device_array.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include <cmath>
 #include <limits>
 
@@ -67,24 +68,23 @@ long long first_not_finite(Device &device, const SpinorBlock &x) {
     return found == 0 ? -1 : static_cast<long long>(~found);
 }
 
-void require_finite(Device &device, const SpinorBlock &x, int parity, const char *what) {
+void require_finite(Device &device, const SpinorBlock &x, const Geometry &geometry, int parity, const char *what) {
     queue_of(device).collective("a look for NaN", [&] {
         const long long bad = first_not_finite(device, x);
         if (bad >= 0)
-            throw Error(Status::nan_or_inf,
-                        format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
-                               parity == 0 ? "even" : "odd"));
+            throw Error(Status::nan_or_inf, format("%s: the site %s holds NaN or infinity", what,
+                                                   place_of_site(geometry, parity, bad).c_str()));
     });
 }
 
-bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &scratch,
-              double *sum) {
+bool is_there(Device &device, double bb, const SpinorBlock &b, const Geometry &geometry, int parity, double tolerance,
+              const SpinorBlock &scratch, double *sum) {
     constexpr double least = std::numeric_limits<double>::min(), most = std::numeric_limits<double>::max();
     const double finest = std::fmin(std::fmax(tolerance, 1e-17), 1.0), smallest = least / (finest * finest);
     if (bb >= smallest && bb <= most)
         return true;
     if (!(bb <= most))
-        require_finite(device, b, parity, "source");
+        require_finite(device, b, geometry, parity, "source");
     constexpr double larger = 0x1p600; // then the square of no element is 0
     double norm = std::sqrt(bb);
     if (bb == 0) {

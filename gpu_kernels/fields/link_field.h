@@ -60,9 +60,13 @@ class LinkField {
     std::shared_ptr<uint64_t> sum_; // on the device
 };
 
-// Fat and long links of one precision, as an operator takes them.
+class LaneLinks;
+
+// Fat and long links of one precision, as an operator takes them. lanes: both once more, for several sites at once, or
+// nullptr.
 struct LinkPair {
     const LinkField *fat = nullptr, *lng = nullptr;
+    const LaneLinks *lanes = nullptr;
 };
 
 } // namespace milcgpu

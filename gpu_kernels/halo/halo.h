@@ -17,7 +17,6 @@
 // With `check` a checksum follows each message, and a message that changed on its way is Error(comm) on all ranks.
 #pragma once
 #include "gpu_kernels/fields/link_field.h"
-#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/peer_memory.h"
 #include "gpu_kernels/halo/send_out.h"
@@ -27,6 +26,8 @@
 namespace milcgpu {
 
 struct Pieces;
+struct SpinorBlock;
+struct FullVectors;
 
 // A launch of D between others. sent: the previous launch made `in` and sent its ghosts. sends: this launch makes the
 // `in` of the next one.

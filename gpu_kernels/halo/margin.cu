@@ -1,5 +1,6 @@
 // Boxes with a margin: their sites, links and vectors.
 #include "gpu_kernels/fields/matrix_view.h"
+#include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/halo/pieces.h"
 
 namespace milcgpu {

@@ -29,6 +29,7 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
     const unsigned char *links[2]; // on the sites' own parity and on the other, mu 0
     size_t link_block;             // bytes from one mu to the next
     Real scale;                    // kappa times the links' scale
+    size_t source_bytes;           // from one source to the next, in a launch of several without sums
 
     void fill(const Device &, const LaplaceCall &call) {
         const LinkField &of = *call.links;
@@ -44,14 +45,10 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
     MILCGPU_HD Vec scaled(const Part &part) const { return scale * part; }
 
     using Raw = RawLink<precision, reals>;
+    using LinkOf = Link<precision, reals>;
     MILCGPU_HD Raw load_raw(int other, int mu, int i) const {
         return load_link<precision, reals, of_links>(links[other] + mu * link_block, link_stride, i);
     }
-    // The links of a direction.
-    struct Links {
-        Raw ahead, behind;
-    };
-    using LinkOf = Link<precision, reals>;
     // Adds both terms of a direction to sum[r] for `count` sources, which are at from[r]. behind(): the link of the
     // backward term.
     template <int count, class Behind>
@@ -91,10 +88,30 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
         return sum[0];
     }
 
+    // For several sources: sum[r] belongs to source own.k(r); each link is loaded and decoded once for all sources of
+    // a thread. at_once: directions whose loads may be in flight together.
+    template <int at_once, bool, int count>
+    MILCGPU_HD void all(int i, const Sources<count> &own, Vec (&sum)[count]) const {
+        const unsigned char *from[count];
+        own.all_of(in, source_bytes, from);
+#if !MILCGPU_ON_DEVICE
+        if constexpr (count == 1) {
+            sum[0] = all(i, from[0]);
+            return;
+        }
+#endif
+        const Site site = lattice.site(parity, i);
+#if MILCGPU_ON_DEVICE
+#pragma unroll at_once
+#endif
+        for (int mu = 0; mu < directions; ++mu)
+            add_direction(sum, from, site, mu, i);
+    }
+
     // The neighbours in all directions, and the first links.
     struct Start {
         int forward[directions], backward[directions];
-        Links links;
+        Raw ahead, behind;
     };
     MILCGPU_HD Start prepare(int i) const {
         const Site site = lattice.site(parity, i);
@@ -102,7 +119,7 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
         MILCGPU_UNROLL
         for (int mu = 0; mu < directions; ++mu)
             made.forward[mu] = lattice.forward(site, mu, 1), made.backward[mu] = lattice.backward(site, mu, 1);
-        made.links = {load_raw(0, 0, i), load_raw(1, 0, made.backward[0])};
+        made.ahead = load_raw(0, 0, i), made.behind = load_raw(1, 0, made.backward[0]);
         return made;
     }
     MILCGPU_HD Part all(int i, const Start &prepared) const {
@@ -111,9 +128,8 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
         MILCGPU_UNROLL
         for (int mu = 0; mu < directions; ++mu) {
             const int backward = prepared.backward[mu];
-            add_terms(sum, from, prepared.forward[mu], backward,
-                      LinkOf(mu == 0 ? prepared.links.ahead : load_raw(0, mu, i)),
-                      [&] { return LinkOf(mu == 0 ? prepared.links.behind : load_raw(1, mu, backward)); });
+            add_terms(sum, from, prepared.forward[mu], backward, LinkOf(mu == 0 ? prepared.ahead : load_raw(0, mu, i)),
+                      [&] { return LinkOf(mu == 0 ? prepared.behind : load_raw(1, mu, backward)); });
         }
         return sum[0];
     }
@@ -133,33 +149,6 @@ struct LaplaceStencil : Hops, Preparing<typename Hops::Start, std::is_same<Where
     }
 };
 
-// Several sources, which are `source_bytes` apart: each link is loaded and decoded once for all sources of a thread.
-template <class Spinor, int reals, int directions>
-struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
-    using Base = LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>;
-    using typename Base::Vec;
-    size_t source_bytes;
-
-    // sum[r] belongs to source own.k(r). at_once: directions whose loads may be in flight together.
-    template <int at_once, bool, int count>
-    MILCGPU_HD void all(int i, const Sources<count> &own, Vec (&sum)[count]) const {
-        const unsigned char *from[count];
-        own.all_of(this->in, source_bytes, from);
-#if !MILCGPU_ON_DEVICE
-        if constexpr (count == 1) {
-            sum[0] = Base::all(i, from[0]);
-            return;
-        }
-#endif
-        const Site site = this->lattice.site(this->parity, i);
-#if MILCGPU_ON_DEVICE
-#pragma unroll at_once
-#endif
-        for (int mu = 0; mu < directions; ++mu)
-            this->add_direction(sum, from, site, mu, i);
-    }
-};
-
 // For launches.h. Several sources share Lattice on both backends.
 template <class Where_, class Spinor_, int reals, int directions> struct OfLaplace {
     using Call = LaplaceCall;
@@ -170,7 +159,7 @@ template <class Where_, class Spinor_, int reals, int directions> struct OfLapla
     template <Reuse of_links> using Hops = LaplaceHops<Where, Spinor, reals, directions, of_links>;
     template <class End> using OneSource = LaplaceStencil<Hops<Reuse::stream>, Where, End>;
     template <class End> using EachSource = LaplaceStencil<Hops<Reuse::keep>, Where, End>;
-    using Together = LaplaceSourcesHops<Spinor, reals, directions>;
+    using Together = Hops<Reuse::keep>;
 };
 
 // The rows of one precision: 3 reconstructions, 3 and 4 directions. min_blocks, block: for one source.

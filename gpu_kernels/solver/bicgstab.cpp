@@ -47,7 +47,7 @@ double BicgstabSolver::read(const double *device_value) const {
 bool BicgstabSolver::load_source(double tolerance, CgReport &report) {
     norm_squared(device_, b_, sum_.data());
     source_rr_ = read(sum_.data());
-    if (!is_there(device_, source_rr_, b_, of_.full->parity(), tolerance, x_, sum_.data()))
+    if (!is_there(device_, source_rr_, b_, of_.full->geometry(), of_.full->parity(), tolerance, x_, sum_.data()))
         return false;
     report.source_norm = std::sqrt(source_rr_);
     return true;
@@ -198,7 +198,7 @@ CgReport BicgstabSolver::solve(const CgLimits &limits, const CgProgress &progres
         const double rr = true_residual();
         report.true_residual = std::sqrt(rr / source_rr_);
         if (!(rr < INFINITY)) {
-            require_finite(device_, x_, of_.full->parity(), "initial guess");
+            require_finite(device_, x_, of_.full->geometry(), of_.full->parity(), "initial guess");
             report.status = Status::nan_or_inf;
             report.message = "the residual overflowed";
         }

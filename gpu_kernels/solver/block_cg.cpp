@@ -346,7 +346,8 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
         own.source_norm = std::sqrt(source_rr_[k]);
         own.restarts = 1;
         note_not_finite(own, [&] {
-            if (is_there(device_, source_rr_[k], b_[k], full_->parity(), limits_.tolerances[k], x_[k], sums_.data()))
+            if (is_there(device_, source_rr_[k], b_[k], full_->geometry(), full_->parity(), limits_.tolerances[k],
+                         x_[k], sums_.data()))
                 open.push_back(k);
             else
                 device_.fill_zero(x_[k].data, x_[k].bytes());

@@ -16,7 +16,7 @@ double CgSolver::read(const double *device_value) const {
 bool CgSolver::load_source(CgReport &report) {
     norm_squared(device_, b_, sums_.data());
     source_rr_ = read(sums_.data());
-    if (!is_there(device_, source_rr_, b_, full_.A->parity(), limits_.tolerance, x_, sums_.data()))
+    if (!is_there(device_, source_rr_, b_, full_.A->geometry(), full_.A->parity(), limits_.tolerance, x_, sums_.data()))
         return false;
     report.source_norm = std::sqrt(source_rr_);
     if (precise_b_)
@@ -81,7 +81,7 @@ CgSolver::Residual CgSolver::residual_after(CgStop stop, CgReport &report) {
         residual = deflated(residual, report);
     pass_rr_ = residual.rr;
     if (!(residual.rr < INFINITY)) {
-        require_finite(device_, x_, full_.A->parity(), "initial guess");
+        require_finite(device_, x_, full_.A->geometry(), full_.A->parity(), "initial guess");
         report.status = Status::nan_or_inf;
         report.message = "the residual overflowed";
     } else if (accepted(residual) && !residual.full) {

@@ -101,7 +101,7 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     for (first_ = 0; first_ + 1 < stages_.size(); ++first_)
         if (!ladder::starts_in(stages_[first_ + 1].A->spec().spinor, finest))
             break;
-    const bool there = is_there(device_, bb, b, full_->parity(), finest, x_[0], sum_.data());
+    const bool there = is_there(device_, bb, b, full_->geometry(), full_->parity(), finest, x_[0], sum_.data());
     device_.fill_zero(x_.data(), x_.bytes());
     report.source_norm = std::sqrt(bb);
     if (!there)

@@ -10,29 +10,35 @@ template <class Where> void half_rows(std::vector<DslashKernel> &);
 template <class Where> void double_sources_rows(std::vector<DslashKernel> &);
 template <class Where> void single_sources_rows(std::vector<DslashKernel> &);
 template <class Where> void half_sources_rows(std::vector<DslashKernel> &);
+template <class Where> void lanes_rows(std::vector<DslashKernel> &);
 
 const std::vector<DslashKernel> &dslash_table() {
     static const auto table = table_of<DslashKernel>([](auto rows, std::vector<DslashKernel> &to) {
         using Where = typename decltype(rows)::Where;
         double_rows<Where>(to), true_residual_rows<Where>(to), single_rows<Where>(to), half_rows<Where>(to);
         double_sources_rows<Where>(to), single_sources_rows<Where>(to), half_sources_rows<Where>(to);
+#if !defined(MILCGPU_WITH_CUDA)
+        lanes_rows<Where>(to);
+#endif
     });
     return table;
 }
 
-const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue, int sources,
-                                    bool checks) {
-    return look_for_kernel(dslash_table(), {spinor, link, reals, epilogue, sources, 4, checks});
-}
+const DslashKernel *look_for_dslash(const KernelKey &wanted) { return look_for_kernel(dslash_table(), wanted); }
 
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue, int sources) {
     return find_kernel(dslash_table(), "dslash", {spinor, link, reals, epilogue, sources});
 }
 
+namespace {
+KernelKey key_of(const DslashCall &call, Epilogue epilogue) {
+    return {call.in.precision,         call.fat->precision(), call.lng->reals(), epilogue, call.in.sources, 4,
+            call.checksums != nullptr, call.lanes != nullptr};
+}
+} // namespace
+
 void check_call(const DslashCall &call, Epilogue epilogue) {
-    const bool checks_fit =
-        call.checksums == nullptr || look_for_dslash(call.in.precision, call.fat->precision(), call.lng->reals(),
-                                                     epilogue, call.in.sources, true) != nullptr;
+    const bool checks_fit = call.checksums == nullptr || look_for_dslash(key_of(call, epilogue)) != nullptr;
     if (!fields_fit(call, epilogue) || !checks_fit || call.fat->precision() != call.lng->precision() ||
         call.fat->reals() != 18)
         throw Error(Status::bad_argument,
@@ -43,10 +49,7 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {
     check_call(call, epilogue);
-    find_kernel(dslash_table(), "dslash",
-                {call.in.precision, call.fat->precision(), call.lng->reals(), epilogue, call.in.sources, 4,
-                 call.checksums != nullptr})
-        .launch(device, call, epilogue);
+    find_kernel(dslash_table(), "dslash", key_of(call, epilogue)).launch(device, call, epilogue);
 }
 
 size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue epilogue, size_t sites) {

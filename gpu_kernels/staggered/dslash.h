@@ -15,16 +15,16 @@ namespace milcgpu {
 
 // If the lattice is cut, the ghosts of `in` and those of the links behind must have arrived (halo.h).
 struct DslashCall : StencilCall {
-    const LinkField *fat, *lng; // same precision
-    PeerLaunch exchange{};      // from Halo::before_dslash, if the lattice is cut
+    const LinkField *fat, *lng;       // same precision
+    const LaneLinks *lanes = nullptr; // of the same links, for one source and no checksums; nullptr: none
+    PeerLaunch exchange{};            // from Halo::before_dslash, if the lattice is cut
 };
 using DslashKernel = StencilKernel<DslashCall>;
 
 // All combinations that are built.
 const std::vector<DslashKernel> &dslash_table();
-// The row for so many sources, or the one that computes checksums; nullptr: not built.
-const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources,
-                                    bool checks = false);
+// nullptr: not built.
+const DslashKernel *look_for_dslash(const KernelKey &);
 // Throws Error(not_built) with a list of what is built.
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources = 1);
 // Throws Error(bad_argument) if the fields of a call do not fit each other.

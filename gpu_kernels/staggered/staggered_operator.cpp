@@ -1,4 +1,5 @@
 #include "gpu_kernels/staggered/staggered_operator.h"
+#include "gpu_kernels/fields/lane_links.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/device.h"
 
@@ -7,9 +8,13 @@ namespace milcgpu {
 StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const OperatorSpec &spec,
                                      const LinkPair &links, Halo *halo)
     : StencilOperator(geometry, parity, spec, halo), links_(links),
-      checked_residual_(look_for_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual, 1, true)) {
+      checked_residual_(look_for_dslash({spec.spinor, spec.link, spec.reals, Epilogue::residual, 1, 4, true})) {
+    const bool several_sites = links.lanes != nullptr && spec.spinor == spec.link;
+    if (!several_sites)
+        links_.lanes = nullptr;
     for (const EpilogueTraits &end : epilogues)
-        one_source_[static_cast<int>(end.epilogue)] = &find_dslash(spec.spinor, spec.link, spec.reals, end.epilogue);
+        one_source_[static_cast<int>(end.epilogue)] = &find_kernel(
+            dslash_table(), "dslash", {spec.spinor, spec.link, spec.reals, end.epilogue, 1, 4, false, several_sites});
 }
 
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {
@@ -23,8 +28,9 @@ void StaggeredOperator::apply_half(Device &device, const HalfCall &half, Epilogu
     const int onto = epilogue == Epilogue::plain ? 1 - parity() : parity();
     DslashCall D = call_on<DslashCall>(half, geometry().lattice(), onto);
     D.fat = links_.fat, D.lng = links_.lng;
-    check_call(D, epilogue);
     const DslashKernel &row = kernel(epilogue, half);
+    D.lanes = row.lanes ? links_.lanes : nullptr;
+    check_call(D, epilogue);
     if (halo() != nullptr && half.in.sources > 1 && half.cg == nullptr && halo()->goes_beside(onto)) {
         halo()->exchange_beside(half.in, 1 - onto, [&] {
             D.tiles = halo()->tiles(Tiles::Which::inner);
@@ -46,7 +52,10 @@ void StaggeredOperator::send(Device &, const SpinorBlock &x) const {
 SendOut StaggeredOperator::send_out() const { return halo() != nullptr ? halo()->send_out(parity()) : SendOut{}; }
 
 std::vector<Region> StaggeredOperator::checked_regions() const {
-    return {links_.fat->region("fat links"), links_.lng->region("long links")};
+    std::vector<Region> regions = {links_.fat->region("fat links"), links_.lng->region("long links")};
+    if (links_.lanes != nullptr)
+        regions.push_back(links_.lanes->region());
+    return regions;
 }
 
 } // namespace milcgpu

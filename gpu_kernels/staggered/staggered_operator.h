@@ -18,7 +18,7 @@ class StaggeredOperator : public StencilOperator {
     // The bound for free fermions with Naik's term: 4 (7/3)^2.
     double highest(double shift) const override { return shift + 21.8; }
     bool takes_several() const override {
-        return look_for_dslash(spec().spinor, spec().link, spec().reals, Epilogue::residual, 2) != nullptr;
+        return look_for_dslash({spec().spinor, spec().link, spec().reals, Epilogue::residual, 2}) != nullptr;
     }
     std::vector<Region> checked_regions() const override;
     bool takes_checksums() const override {

@@ -8,6 +8,7 @@
 // with sums, a thread does one source: four were 3 to 20 % slower at 16^4, because one block adds the sums of its four
 // sources one after the other.
 #pragma once
+#include "gpu_kernels/staggered/lanes_stencil.h"
 #include "gpu_kernels/staggered/staggered_stencil.h"
 
 namespace milcgpu {
@@ -88,6 +89,14 @@ template <class Where> void true_residual_rows(std::vector<DslashKernel> &table)
         add(Precision::double_, launch_checked_stencil<Where, Precision::double_, of_double>, of_double);
         add(Precision::single, launch_checked_stencil<Where, Precision::single, of_single>, of_single);
     }
+}
+
+// Several sites at once, on the host. The launch shape is the GPU's, and means nothing here.
+template <class Where> void lanes_rows([[maybe_unused]] std::vector<DslashKernel> &table) {
+#if MILCGPU_LANES
+    using Of = OfLanes<SpinorSingle>;
+    add_rows_of_one<Of, 1, one_source_block>(table, Of::key);
+#endif
 }
 
 } // namespace milcgpu

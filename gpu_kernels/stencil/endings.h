@@ -28,8 +28,11 @@ template <class Spinor> struct Ending {
     unsigned char *out;
     double a, alpha;
 
-    MILCGPU_HD_ONCE Sums<1> operator()(size_t stride, int i, Vec d, StoredSpinor<Spinor> &made) const {
-        double sum = 0;
+    // At: the index of a site, or SitesAtOnce (fields/spinor_lanes.h).
+    template <class At>
+    MILCGPU_HD_ONCE typename SumsOf<Real>::template Sites<1> operator()(size_t stride, At i, Vec d,
+                                                                        StoredSpinor<Spinor> &made) const {
+        typename SumsOf<Real>::One sum = 0;
         if (epilogue != Epilogue::plain) {
             const Vec own = load_spinor<Spinor, Reuse::written>(x, stride, i);
             d = static_cast<Real>(a) * own - d;
@@ -57,7 +60,9 @@ template <class Spinor, class Where, bool known = false> struct StepEnding {
     unsigned char *r_new, *s;
     const CgState *cg;
 
-    MILCGPU_HD_ONCE Sums<2> operator()(size_t stride, int i, const Vec &d, StoredSpinor<Spinor> &made) const {
+    template <class At>
+    MILCGPU_HD_ONCE typename SumsOf<Real>::template Sites<2> operator()(size_t stride, At i, const Vec &d,
+                                                                        StoredSpinor<Spinor> &made) const {
         const Vec old = load_spinor<Spinor, Reuse::written>(r, stride, i);
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;

@@ -31,13 +31,14 @@ struct KernelKey {
     int most_sources = 1; // 1, or up to so many at once
     int directions = 4;
     bool checks = false; // computes the checksums of the links it reads (HalfCall::checksums)
+    bool lanes = false;  // several sites at once, on the host (fields/lane_links.h)
     bool stores_as(const KernelKey &wanted) const {
         return spinor == wanted.spinor && link == wanted.link && reals == wanted.reals &&
                directions == wanted.directions;
     }
     bool does(const KernelKey &wanted) const {
-        return epilogue == wanted.epilogue && checks == wanted.checks && wanted.most_sources <= most_sources &&
-               (most_sources == 1) == (wanted.most_sources == 1);
+        return epilogue == wanted.epilogue && checks == wanted.checks && lanes == wanted.lanes &&
+               wanted.most_sources <= most_sources && (most_sources == 1) == (wanted.most_sources == 1);
     }
 };
 

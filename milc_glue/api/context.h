@@ -108,6 +108,7 @@ struct milcgpu_context {
     bool verify = true; // MILCGPU_VERIFY: checksums of the inputs of a solve (verify.h)
     milcgpu::Learns learns = milcgpu::Learns::never;
     double bytes_to_learn = INFINITY;         // device memory for computing them; less for tests
+    long sources_reloaded = 0;                // that had changed on the device when their solve ended
     bool flip_links = false;                  // requested by a test: flip one bit as the next solve begins
     milcgpu::DeviceArray<uint64_t> checksums; // of the inputs of a solve (verify.cpp)
 

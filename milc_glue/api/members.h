@@ -1,8 +1,6 @@
 // The tables of the structs of the C interface: a row for each member, in their order. The compiler counts them.
 // docs/headers.md has these tables; tests/interface/test_calls.cpp compares them.
 #pragma once
-#include "gpu_kernels/algebra/shifts.h"
-#include "gpu_kernels/gauge/forces/forces.h"
 #include "milc_glue/api/arguments.h"
 
 namespace milcgpu {
@@ -68,7 +66,7 @@ TABLE(milcgpu_pole,
 
 TABLE(milcgpu_multi_mass_spec, SIZE(104),
     NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
-    NUMBERS(n_shifts, from_to(0, max_shifts)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
+    NUMBERS(n_shifts, from_to(0, 32)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
     NUMBERS(max_iterations, iterations.from(1000)), NUMBERS(max_restarts, from_to(0, 2000000000).from(5)),
     INSIDE(shared, MILCGPU_DOUBLE), INSIDE(sloppy), INSIDE(precise),
     NUMBERS(leave_tolerance, at_least(0)),
@@ -161,7 +159,7 @@ TABLE(milcgpu_hyp_spec, SIZE(48),
 TABLE(milcgpu_flow_spec, SIZE(72),
     NUMBERS(action, from_to(0, 1, "MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)")),
     NUMBERS(integrator, unchecked),
-    NUMBERS(exp_order, from_to(0, highest_exp_order, "1 to 16, or 0 for the whole series").from(8)),
+    NUMBERS(exp_order, from_to(0, 16, "1 to 16, or 0 for the whole series").from(8)),
     NUMBERS(step, positive.from(0.0625)),
     NUMBERS(stop, from_to(0, DBL_MAX, "at least 0, or MILCGPU_FLOW_AUTO_STOP (-1)")
         .or_also(MILCGPU_FLOW_AUTO_STOP).from(MILCGPU_FLOW_AUTO_STOP)),

@@ -231,7 +231,8 @@ typedef struct {
 
 /* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the
  * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor
- * changed. A zero source gives x = 0 and OK. report may be NULL; it is filled whenever the solve was run. */
+ * changed. A source that is 0 on spec->parity gives x = 0 and OK, and report->message says so. report may be NULL; it is
+ * filled whenever the solve was run. */
 milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const milcgpu_solve_spec *spec,
                                        const milcgpu_field *source, const milcgpu_field *solution,
                                        milcgpu_solve_report *report);

@@ -45,7 +45,7 @@ milcgpu_status milcgpu_gamma_label(int basis, int index, char *label, size_t siz
  * matrix has column 0 1 2 3, power 0 0 0 0. */
 milcgpu_status milcgpu_gamma_matrix(int basis, int index, int column[4], int power[4]);
 
-#define MILCGPU_OPEN_SPIN (-1)
+enum { MILCGPU_OPEN_SPIN = -1 };
 
 /* 16 complex numbers per site, from two Dirac fields. With A_mn(x) = sum over colours a of conj(phi_ma(x)) psi_na(x),
  *

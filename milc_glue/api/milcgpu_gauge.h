@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define MILCGPU_LANDAU 8 /* for `direction`; MILC's number */
+enum { MILCGPU_LANDAU = 8 }; /* for `direction`; MILC's number */
 
 typedef struct {
     size_t struct_size;

@@ -129,7 +129,7 @@ milcgpu_status milcgpu_quarks_gauss_smear(milcgpu_meson_links *links, int hop, d
 milcgpu_status milcgpu_quarks_laplacian(milcgpu_meson_links *links, int hop, int slice, int n,
                                         const milcgpu_quarks *quarks);
 
-#define MILCGPU_EVEN_AND_ODD 3
+enum { MILCGPU_EVEN_AND_ODD = 3 };
 
 /* A momentum at the sink: f(x) is the product over X, Y, Z of one factor each. With theta = 2 pi p (x - origin) /
  * extent the factor is cos(theta) for MILCGPU_EVEN, i sin(theta) for MILCGPU_ODD, e^(i theta) for MILCGPU_EVEN_AND_ODD.

@@ -90,7 +90,8 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
  * |b - M x| / |b|, see spec->even_odd. relative_tolerance limits sqrt(2 / V sum over the sites y in p of |r(y)|^2 /
  * |x(y)|^2), with r = b - M x and V the number of all sites; a site with x(y) = 0 adds 1. The system is solved again,
  * more exactly, until both hold. solution: guess on entry (of the sites p), always honoured; x on return when the
- * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. A zero source gives x = 0.
+ * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. A zero source gives x = 0, and report->message
+ * says so.
  *
  * report may be NULL. true_residual and relative_residual are what the two tolerances limit, and source_norm is the
  * norm of that right-hand side, all in double from the links as loaded, and from x before it is rounded to the

@@ -90,8 +90,17 @@ int milcgpu_plugin_takes_dslash(void);
  * rank: `mine`. */
 int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
- * call they are printed when the process exits, for this rank alone. No other function may be called after it. */
-void milcgpu_plugin_exit(void);
+ * call they are printed when the process exits, for this rank alone, and say that the run did not end. No other
+ * function may be called after it. Returns the status to exit with: `status`, or MILCGPU_EXIT_BAD in place of 0 if
+ * MILCGPU_TABLE asks for it and the run's verdict is bad. */
+enum { MILCGPU_EXIT_BAD = 3 };
+int milcgpu_plugin_exit(int status);
+/* Call it around a trajectory: entering 1 before, 0 after. A long one logs how far it is. */
+void milcgpu_plugin_trajectory(int entering);
+/* MILC has announced the end of the run, and the tables follow when the process exits. */
+void milcgpu_plugin_ended(void);
+/* For the certificate of the run: plaquettes in space and in time as MILC prints them; NERSC's checksum. NULL: none. */
+void milcgpu_plugin_lattice_is(const double *plaquettes, const unsigned *checksum);
 /* Call it around MILC's original routine: entering 1 before, 0 after; its seconds count as CPU seconds of `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* Logs what is known only at the call of a routine: why MILC does it itself, or how the plugin's result differs. Each

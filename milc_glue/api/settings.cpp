@@ -15,11 +15,16 @@ bool is_device(const std::string &value) {
 
 bool is_seconds(const std::string &value) { return seconds_of(value).has_value(); }
 
+bool ends_in(const std::string &value, const std::string &end) {
+    return value.size() > end.size() && value.compare(value.size() - end.size(), end.size(), end) == 0;
+}
+
+const std::string judged = ",status"; // behind the name of the table's file
+
 bool is_table_file(const std::string &value) {
-    const auto ends_in = [&](const std::string &kind) {
-        return value.size() > kind.size() && value.compare(value.size() - kind.size(), kind.size(), kind) == 0;
-    };
-    return value == "0" || ((ends_in(".csv") || ends_in(".json")) && value.find('\n') == std::string::npos);
+    const std::string name = table_file(value);
+    return value == "0" || ((ends_in(name, ".csv") || ends_in(name, ".json") || ends_in(name, ".txt")) &&
+                            value.find('\n') == std::string::npos);
 }
 
 std::vector<std::string> words_between_commas(const std::string &text) {
@@ -91,8 +96,8 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
-        {"MILCGPU_TABLE", "0, or file names that end in .csv or .json", "0", "a file for the table at exit",
-         is_table_file},
+        {"MILCGPU_TABLE", "0, or file names that end in .csv, .json or .txt, with or without ,status behind", "0",
+         "a file for the table and the certificate of the run; ,status: a bad run ends with status 3", is_table_file},
         {"MILCGPU_VERIFY", "0 1", "1", "1: every solve compares checksums of the data on the device"},
         {"MILCGPU_DIRECT", "1 host 0", "1",
          "ghosts and sums between GPUs of a host. host: through its memory, as if GPUs do not reach each other's; "
@@ -122,6 +127,7 @@ const std::vector<TestWord> &test_words() {
         {"nan", false, "old copies on the host of fields that are newer on the device are overwritten with NaN"},
         {"share_gpu", false, "ranks may share a GPU"},
         {"check_halo", false, "a checksum with every message between ranks"},
+        {"progress", false, "lines of work that takes long come from the start, and after each step"},
         {"learn", false, "eigenvectors are computed after a few solves, also on the smallest lattices"},
         {"cut=xyzt", false, "on one rank: treats these directions as cut"}};
     return words;
@@ -214,6 +220,14 @@ std::string setting(const std::string &name) {
     const auto row = std::find_if(setting_table().begin(), setting_table().end(),
                                   [&](const Setting &one) { return name == one.name; });
     return given_value(*row).value_or(row->otherwise);
+}
+
+bool is_judged(const std::string &table_setting) { return ends_in(table_setting, judged); }
+
+std::string table_file(const std::string &table_setting) {
+    return table_setting == "0"
+               ? ""
+               : table_setting.substr(0, table_setting.size() - (is_judged(table_setting) ? judged.size() : 0));
 }
 
 bool asked_for(const char *word) { return has_word(setting("MILCGPU_AUTO"), setting("MILCGPU_TEST"), word); }

@@ -49,6 +49,10 @@ int cut_by_test();
 // The sum of bits for such letters; no value if the text has another letter, or one twice.
 std::optional<int> directions_of(const std::string &text);
 
+// MILCGPU_TABLE: the name of the file, empty for none; and whether the run's verdict decides its exit status.
+std::string table_file(const std::string &table_setting);
+bool is_judged(const std::string &table_setting);
+
 class Settings {
   public:
     static Settings of_environment(); // throws as setting() does

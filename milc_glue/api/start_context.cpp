@@ -62,12 +62,12 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
                  milcgpu_context &context) {
     const Box &box = context.box;
     context.geometry = Geometry(box.extent, box.origin, box.whole, halo_depth, box.emulated);
+    omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
+                                   static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
     context.device = std::make_unique<Device>(static_cast<Backend>(mine.backend),
                                               gpu_of(options.device, layout.messages, Device::gpu_count()));
     context.device->set_block(options.block_size);
     context.device->set_reclaim([&context] { return context.release_idle(); });
-    omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
-                                   static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
     require_threads();
     if (!context.device->on_gpu())
         wait_passively();

@@ -2,13 +2,13 @@
 #include "gpu_kernels/gauge/links/polar.h"
 #include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
 #include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
 #include <vector>
 
 namespace milcgpu {
@@ -224,16 +224,7 @@ DerivativeSize derivative_size(const void *v, size_t matrices, bool in_double, d
                      : derivative_size(static_cast<const float *>(v), matrices, filter);
 }
 
-void *host_allocate(size_t bytes) {
-    constexpr size_t large_page = size_t{2} << 20;
-    if (bytes < 4 * large_page)
-        return std::malloc(bytes);
-    void *scratch = nullptr;
-    if (posix_memalign(&scratch, large_page, bytes) != 0)
-        return nullptr;
-    madvise(scratch, bytes, MADV_HUGEPAGE); // only advice: nothing is lost if the system ignores it
-    return scratch;
-}
+void *host_allocate(size_t bytes) { return allocate_in_large_pages(bytes, alignof(std::max_align_t)); }
 
 void gather_records(const HostRecords &from, void *to) {
 #pragma omp parallel for if (from.count * from.bytes >= few_bytes)

@@ -1,4 +1,5 @@
 #include "milc_glue/host/host_memory.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -11,8 +12,6 @@
 namespace milcgpu {
 
 namespace {
-
-constexpr size_t large_page = size_t(2) << 20;
 
 // f(first byte, bytes) for the large pages of a block, by all threads.
 template <class F> void each_page(void *block, size_t bytes, const F &f) {

@@ -10,14 +10,22 @@ fi
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 cp "$manifest" "$list"
-sed -n 's/^f //p' "$list" | while read -r path; do
-    rm -f "$root/$path" || echo "milcgpu: $root/$path stays" >&2
-done
-[ -f "$manifest" ] && exit 1
+if ! rm -f "$manifest" 2>/dev/null; then
+    echo "milcgpu: nothing is removed: you cannot write to $root/share/milcgpu; use sudo" >&2
+    exit 1
+fi
 rm -rf "$root/share/milcgpu/python/milcgpu/__pycache__" # which Python has made
+sed -n 's/^f //p' "$list" | while read -r path; do
+    rm -f "$root/$path"
+done
 # Inner folders first.
 sed -n 's/^d //p' "$list" | sort -r | while read -r path; do
-    [ "$path" = . ] || rmdir "$root/$path" 2>/dev/null
+    [ "$path" = . ] && continue
+    rmdir "$root/$path" 2>/dev/null || [ ! -d "$root/$path" ] || echo "milcgpu: $root/$path stays: it has other files"
 done
 grep -qx 'd \.' "$list" && rmdir "$root" 2>/dev/null
-echo "milcgpu: removed from $root"
+sed -n 's/^f //p' "$list" | while read -r path; do [ ! -e "$root/$path" ] || exit 1; done || {
+    echo "milcgpu: not all is removed from $root, for the reasons above" >&2
+    exit 1
+}
+echo "milcgpu: removed from $root ($(grep -c '^f ' "$list") files)"

@@ -8,6 +8,8 @@
 
 using namespace milcgpu;
 
+static_assert(highest_exp_order == 16, "the limit of milcgpu_flow.h and members.h");
+
 namespace {
 
 // MILC prints these in this order.

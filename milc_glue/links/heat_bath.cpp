@@ -1,6 +1,7 @@
 // The C interface to over-relaxation and heat bath (gpu_kernels/gauge/forces/heat_bath.cu).
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
+#include "milc_glue/links/link_checks.h"
 
 using namespace milcgpu;
 
@@ -26,14 +27,15 @@ class Generators {
         for (size_t k = 0; k < sites_; ++k) {
             const float factor = bit_cast<float>(words[generator_words * k + 13]);
             if (!(factor > 0 && factor <= 1.0f / (1 << 24)))
-                throw Error(Status::bad_argument, format("generators: the float in word 13 of site %zu is %g: must be "
-                                                         "above 0 and at most 2^-24, which MILC's are",
-                                                         k, double(factor)));
+                throw Error(Status::bad_argument,
+                            format("generators: the float in word 13 of the site %s is %g: must be "
+                                   "above 0 and at most 2^-24, which MILC's are",
+                                   place_of_record(*gauge.context, k).c_str(), double(factor)));
             if (const uint32_t lowest = words[generator_words * k + 14]; lowest > 40)
-                refuse(
-                    format("generators: word 14 of site %zu is %u: must be at most 40, as 24 bits of 64 from there on "
-                           "are a number",
-                           k, lowest));
+                refuse(format(
+                    "generators: word 14 of the site %s is %u: must be at most 40, as 24 bits of 64 from there on "
+                    "are a number",
+                    place_of_record(*gauge.context, k).c_str(), lowest));
         }
         for (size_t k = 0; k < sites_; ++k)
             for (int word = 0; word < generator_words; ++word)

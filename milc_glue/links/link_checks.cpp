@@ -1,5 +1,7 @@
 #include "milc_glue/links/link_checks.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include "milc_glue/links/gauge.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace milcgpu;
@@ -24,8 +26,10 @@ UnitarizeSpec milcgpu::unitarize_spec(const milcgpu_fatlink_spec &spec) {
     return how;
 }
 
-std::string milcgpu::place_of_link(long long link) {
-    return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
+std::string milcgpu::place_of_record(const milcgpu_context &context, size_t k) {
+    const std::vector<int> map = context.map.data() != nullptr ? context.map.to_host() : std::vector<int>();
+    const auto found = std::find(map.begin(), map.end(), static_cast<int>(k));
+    return place_of_site(context.geometry, map.empty() ? static_cast<long long>(k) : found - map.begin());
 }
 
 LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u, double limit,
@@ -36,7 +40,7 @@ LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geom
             throw Error(Status::nan_or_inf,
                         format("gauge field: the first element that is NaN, infinite or too large to be squared is in "
                                "the link of %s",
-                               place_of_link(statistics.first_bad).c_str()));
+                               place_of_link(geometry, statistics.first_bad).c_str()));
         if (limit == 0)
             limit = 1e-4;
         long long worst;
@@ -44,24 +48,10 @@ LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geom
         if (limit >= 0 && !(violation <= limit))
             refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link "
                           "of %s. Reunitarize the lattice, or allow more (unitarity)",
-                          violation, limit, place_of_link(worst).c_str()));
+                          violation, limit, place_of_link(geometry, worst).c_str()));
     });
     return statistics;
 }
-
-namespace {
-
-// "x y z t = 0 0 0 1, direction X", on the whole lattice.
-std::string coordinates_of_link(const Geometry &geometry, long long link) {
-    const int even = geometry.sites(0), k = static_cast<int>(link / 4), parity = k < even ? 0 : 1;
-    const Site site = geometry.lattice().site(parity, k - parity * even);
-    int x[4];
-    for (int mu = 0; mu < 4; ++mu)
-        x[mu] = site.x[mu] + geometry.origin()[mu];
-    return format("x y z t = %d %d %d %d, direction %c", x[0], x[1], x[2], x[3], "XYZT"[link % 4]);
-}
-
-} // namespace
 
 void milcgpu::need_signs(Device &device, const Geometry &geometry, const LinkField &u, const LinkSigns &found,
                          const Phases &phases, const SaidSigns &said) {
@@ -72,7 +62,7 @@ void milcgpu::need_signs(Device &device, const Geometry &geometry, const LinkFie
             refuse(format("gauge field: links %s staggered phases are expected here, and these %s. Of %.0f links along "
                           "x, y and z, %.0f have a determinant of the wrong sign, the first is that of %s. %s",
                           phased ? "with" : "without", phased ? "have none" : "carry them", found.links,
-                          found.against[phased ? 0 : 1], coordinates_of_link(geometry, first).c_str(), said.otherwise));
+                          found.against[phased ? 0 : 1], place_of_link(geometry, first).c_str(), said.otherwise));
         });
     if (said.boundary && (phased ? found.without_boundary() : found.with_boundary()))
         refuse(format("gauge field: of %.0f t links of the last time slice %.0f have a determinant below zero; this "

@@ -10,8 +10,8 @@ namespace milcgpu {
 PathCoefficients coefficients(const milcgpu_paths &paths, const char *what);
 // The limits, with MILC's defaults for those that are 0.
 UnitarizeSpec unitarize_spec(const milcgpu_fatlink_spec &spec);
-// "site 12 (even sites first, then odd), direction Z"
-std::string place_of_link(long long link);
+// "x y z t = 0 0 0 1" of a site of the caller's fields, which the caller counts as k.
+std::string place_of_record(const milcgpu_context &, size_t k);
 // Throws Error(nan_or_inf) or Error(bad_argument) with the place if links are not finite or not unitary. limit: for an
 // element of |U U^dag - 1|; 0: 1e-4, negative: not tested. phases: for the signs of the links; nullptr: signs are not
 // tested.

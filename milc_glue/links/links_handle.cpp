@@ -1,6 +1,7 @@
 #include "milc_glue/links/links_handle.h"
 #include "gpu_kernels/algebra/blas.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
 
@@ -53,7 +54,9 @@ struct HoldingOperator : StaggeredOperator {
 } // namespace
 
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    const HeldLinks held = links.links->held_version(spec.link, spec.reals);
+    HeldLinks held = links.links->held_version(spec.link, spec.reals);
+    if (spec.spinor == spec.link)
+        links.links->add_lanes(held);
     spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }
@@ -73,8 +76,8 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
             return;
         const long long bad = first_not_finite(*context.device, in);
         throw Error(Status::nan_or_inf,
-                    bad >= 0 ? format("source: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
-                                      bad, parity == 0 ? "odd" : "even")
+                    bad >= 0 ? format("source: the site %s holds NaN or infinity",
+                                      place_of_site(context.geometry, 1 - parity, bad).c_str())
                              : "D of the source holds NaN or infinity: the source or the links are too large");
     });
 }

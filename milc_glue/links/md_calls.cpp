@@ -2,6 +2,7 @@
 #include "gpu_kernels/fields/asked_fields.h"
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/gauge.h"
 #include "milc_glue/links/link_checks.h"
@@ -23,7 +24,7 @@ HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int r
 }
 
 // Throws if a number of the host's momenta is not finite, or too large to be squared; the message names the first.
-void name_what_is_too_large(const HostField &host, size_t sites) {
+void name_what_is_too_large(const milcgpu_context &context, const HostField &host, size_t sites) {
     for (size_t k = 0; k < sites; ++k)
         for (int real = 0; real < 4 * momentum_reals; ++real) {
             const void *const site = static_cast<const unsigned char *>(host.data) + k * host.pitch_bytes;
@@ -32,9 +33,9 @@ void name_what_is_too_large(const HostField &host, size_t sites) {
             if (real % momentum_reals != momentum_reals - 1 && !std::isfinite(x * x)) // the last one is not read
                 throw Error(
                     Status::nan_or_inf,
-                    format("momenta: number %d in direction %c of the site that the caller counts as %zu is %g: "
-                           "NaN, infinite or too large to be squared",
-                           real % momentum_reals, "XYZT"[real / momentum_reals], k, x));
+                    format("momenta: number %d of %s, direction %c, is %g: NaN, infinite or too large to be squared",
+                           real % momentum_reals, place_of_record(context, k).c_str(), "XYZT"[real / momentum_reals],
+                           x));
         }
 }
 
@@ -131,7 +132,7 @@ void fermion_force(milcgpu_gauge &gauge, const ForceArguments &a, const ForceVec
             throw Error(Status::nan_or_inf,
                         format("the force has NaN or infinity, first in the link of %s: check x, and look for links "
                                "that are nearly singular",
-                               place_of_link(look.first_bad).c_str()));
+                               place_of_link(geometry, look.first_bad).c_str()));
     });
     gauge.momenta_version = 0; // they are empty if anything below fails
     add_force(device, geometry, gauge.u, by_u, 2 * a.spec.eps, gauge.h);
@@ -270,7 +271,8 @@ milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *m
              [&](CallArguments &) { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
         if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h))) {
             const HostField host = field_of(g, momenta, 4 * momentum_reals, "momenta");
-            g.device().collective("milcgpu_momenta_load", [&] { name_what_is_too_large(host, g.geometry().volume()); });
+            g.device().collective("milcgpu_momenta_load",
+                                  [&] { name_what_is_too_large(*g.context, host, g.geometry().volume()); });
             throw Error(Status::nan_or_inf, "momenta: their squares have an infinite sum");
         }
         g.momenta_changed();

@@ -221,7 +221,7 @@ milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, do
         begin_filling(made, to.index, 1, on);
         apply_with_ghosts(*y.of, held, y.index, on, into);
         scaled_difference(*context.device, scale, a, x.of->parity[on][x.index], into);
-        require_finite(*context.device, into, on, "the result");
+        require_finite(*context.device, into, context.geometry, on, "the result");
         context.device->collective("D of a vector", [&] { now_filled(made, to.index, 1, on, true); });
     });
 }
@@ -256,7 +256,7 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
         terms.sources = count;
         device.copy_to_device(on_device.data(), weights, on_device.bytes());
         weighted_sum(device, terms, on_device.data(), sum);
-        require_finite(device, sum, on, "sum of vectors");
+        require_finite(device, sum, v.context->geometry, on, "sum of vectors");
         v.context->reorder->to_host(sum, on, host);
     });
 }

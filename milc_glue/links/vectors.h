@@ -49,6 +49,8 @@ class VectorPlace {
                     const SpinorBlock &to) const; // the same; returns true if the guess is known to be zero
     void write(milcgpu_context &, int parity, const SpinorBlock &from) const;
     Occupied occupied(const milcgpu_context &, const Name &, bool written, Parity) const;
+    const HostField *host() const { return vectors_ == nullptr ? &host_ : nullptr; }
+    Precision precision() const { return vectors_ == nullptr ? host_.real : vectors_->parity[0].precision(); }
 
   private:
     HostField host_{};

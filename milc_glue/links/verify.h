@@ -48,6 +48,7 @@ auto verified(milcgpu_context &context, const std::function<void()> &empty, cons
         auto report = solve(verification);
         if (verification.holds(checked_regions(report)))
             return report;
+        ++context.sources_reloaded;
         if (again)
             break;
     }

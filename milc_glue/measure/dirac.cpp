@@ -1,5 +1,6 @@
 // The C interface to contractions of Dirac fields (gpu_kernels/wilson/contract.h).
 #include "gpu_kernels/algebra/blas.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include "gpu_kernels/wilson/contract.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/meson_links_handle.h"
@@ -29,9 +30,10 @@ Gamma checked_gamma(GammaBasis basis, int k, const char *what) {
 // Fields with `sources` spins at the source.
 struct DiracField {
     Device &device;
+    const Geometry &geometry;
     SpinorField even, odd;
     DiracField(milcgpu_context &context, Precision p, int sources)
-        : device(*context.device),
+        : device(*context.device), geometry(context.geometry),
           even(*context.device, p, context.geometry.without_ghosts(), 0, "Dirac fields", sources, spins),
           odd(*context.device, p, context.geometry.without_ghosts(), 1, "Dirac fields", sources, spins) {}
     FullVectors vectors() const { return {even, odd}; }
@@ -44,14 +46,13 @@ struct DiracField {
             reorder.to_device(vector, 1, odd[k]);
         }
         verification.loaded(even), verification.loaded(odd);
-        for (const auto &[field, parity] : {std::pair(&even, "even"), std::pair(&odd, "odd")})
+        for (const auto &[field, parity] : {std::pair(&even, 0), std::pair(&odd, 1)})
             for (int k = 0; k < field->sources(); ++k) {
                 const long long bad = first_not_finite(device, (*field)[k]);
                 const long long places = static_cast<long long>(field->stride() / spins);
                 if (bad >= 0)
-                    throw Error(Status::nan_or_inf,
-                                format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
-                                       what, bad % places, parity));
+                    throw Error(Status::nan_or_inf, format("%s: the site %s holds NaN or infinity", what,
+                                                           place_of_site(geometry, parity, bad % places).c_str()));
             }
     }
 };

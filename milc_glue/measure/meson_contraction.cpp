@@ -157,8 +157,8 @@ milcgpu_status milcgpu_quarks_contract(milcgpu_meson_links *links, const milcgpu
                 check_fat_links(l, fat1, "a backward current (fat1)");
             if (c.fat2)
                 check_fat_links(l, fat2, "a forward current (fat2)");
-            left.emplace(l, src1, n, "src1"), right.emplace(l, src2, n, "src2");
-            call("n", n), look_at(call, "src1", src1), look_at(call, "src2", src2);
+            call("n", n, from_to(1, 1000));
+            left.emplace(call, l, src1, n, "src1"), right.emplace(call, l, src2, n, "src2");
         });
         const HeldFat held1 = c.fat1 ? fat_links_of(l, fat1) : HeldFat(),
                       held2 = c.fat2 ? fat_links_of(l, fat2) : HeldFat();

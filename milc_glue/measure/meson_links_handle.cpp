@@ -197,9 +197,9 @@ struct ReadAndMade {
                 int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
         same_on_all_ranks(*links.context, function, [&](CallArguments &call) {
             look(call);
-            read.emplace(links, from, n, "from");
-            made.emplace(links, to, *read, "to");
-            call("n", n), look_at(call, "from", from), look_at(call, "to", to);
+            call("n", n, from_to(1, 1000));
+            read.emplace(call, links, from, n, "from");
+            made.emplace(call, links, to, *read, "to");
         });
         made->begin();
     }
@@ -221,8 +221,8 @@ struct InPlace {
             call("hop", hop, from_to(1, 2, "2 (two links, staggered quarks) or 1"));
             call("slice", slice, from_to(-1, links.extent(3) - 1));
             look(call);
-            fields.emplace(links, quarks, n, "quarks", true);
-            call("n", n), look_at(call, "quarks", quarks);
+            call("n", n, from_to(1, 1000));
+            fields.emplace(call, links, quarks, n, "quarks", true);
         });
     }
     Scratch allocate(milcgpu_meson_links &links, bool copy) const {

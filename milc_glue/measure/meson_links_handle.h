@@ -121,16 +121,17 @@ void sum_over_ranks(Device &, std::vector<Complex<double>> &);
 void add_finite(const std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 
-void look_at(CallArguments &, const char *name, const milcgpu_quarks *);
-// Where n quark fields are, for calls that take other precisions than the links'.
-std::vector<VectorPlace> places_of(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what);
+// Where n quark fields of a call are.
+std::vector<VectorPlace> places_of(CallArguments &, milcgpu_meson_links &, const milcgpu_quarks *, int n,
+                                   const char *what);
 // n colour vectors on the device, to read and to write.
 class Quarks {
   public:
     // Loads the host's fields. in_place: results replace them.
-    Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what, bool in_place = false);
+    Quarks(CallArguments &, milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what,
+           bool in_place = false);
     // Memory for results that go to `to`: the vectors themselves, or others if these are being read or are the host's.
-    Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
+    Quarks(CallArguments &, milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
     void begin(); // once no rank refuses the call: results that are made in place are empty until they are delivered
     const FullVectors &vectors() const { return vectors_; }
     // Copies results to their destination: `made`, or by default the vectors here. Throws if there is NaN or infinity,
@@ -142,10 +143,10 @@ class Quarks {
     SpinorField allocate(int parity, const char *owner) const; // as many vectors
 
   private:
-    void look_at(const milcgpu_quarks *, const char *what, bool written, const char *owner);
+    void look_at(CallArguments &, const milcgpu_quarks *, const char *what, bool written, const char *owner);
     milcgpu_meson_links &links_;
     int n_;
-    std::vector<HostField> host_;
+    std::vector<VectorPlace> places_;
     milcgpu_vectors *device_ = nullptr;
     int first_ = 0;
     bool in_place_ = false;

@@ -5,25 +5,17 @@
 
 using namespace milcgpu;
 
-void milcgpu::look_at(CallArguments &call, const char *name, const milcgpu_quarks *quarks) {
-    call.copy_of(name, quarks, [](milcgpu_quarks &given) { given.first = given.host != nullptr ? 0 : given.first; });
-}
-
-namespace {
-void require_one_place(const milcgpu_quarks *quarks, const char *what) {
+std::vector<VectorPlace> milcgpu::places_of(CallArguments &call, milcgpu_meson_links &links,
+                                            const milcgpu_quarks *quarks, int n, const char *what) {
     require(quarks, what, "the quark fields");
-    if ((quarks->host == nullptr) == (quarks->device == nullptr))
+    const bool on_host = quarks->host != nullptr;
+    if (on_host == (quarks->device != nullptr))
         refuse(format("%s: one of host and device must be given, the other is NULL", what));
-}
-} // namespace
-
-std::vector<VectorPlace> milcgpu::places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n,
-                                            const char *what) {
-    require_one_place(quarks, what);
+    call.copy_of(what, quarks, [&](milcgpu_quarks &given) { given.first = on_host ? 0 : given.first; });
     std::vector<VectorPlace> places;
     for (int k = 0; k < n; ++k) {
         const std::string one = format("%s[%d]", what, k);
-        if (quarks->host != nullptr)
+        if (on_host)
             places.emplace_back(host_field(&quarks->host[k], 6, one.c_str()));
         else
             places.emplace_back(links.context, milcgpu_vector{quarks->device, quarks->first + k}, one.c_str());
@@ -31,11 +23,10 @@ std::vector<VectorPlace> milcgpu::places_of(milcgpu_meson_links &links, const mi
     return places;
 }
 
-Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what, bool in_place)
+Quarks::Quarks(CallArguments &call, milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what,
+               bool in_place)
     : links_(links), n_(n) {
-    if (n < 1 || n > 1000)
-        refuse(format("n is %d: 1 to 1000 quark fields", n));
-    look_at(from, what, in_place, "quark fields");
+    look_at(call, from, what, in_place, "quark fields");
     if (device_ != nullptr) {
         for (const int parity : {0, 1})
             need_filled(*device_, first_, n, parity, what);
@@ -43,19 +34,19 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, co
     }
     for (const int parity : {0, 1})
         for (int k = 0; k < n; ++k)
-            links.context->reorder->to_device(host_[k], parity, own_[parity][k]);
+            places_[k].read(*links.context, parity, own_[parity][k]);
     if (!links.fields)
         links.fields.emplace(*links.context);
     for (const SpinorField &field : own_)
         links.fields->loaded(field);
 }
 
-Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read, const char *what)
+Quarks::Quarks(CallArguments &call, milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read,
+               const char *what)
     : links_(links), n_(read.n_) {
-    look_at(to, what, true, "results of a measurement");
+    look_at(call, to, what, true, "results of a measurement");
     if (device_ == nullptr)
         return;
-    need_vectors(*device_, first_, n_, what);
     if (device_ == read.device_ && first_ < read.first_ + n_ && read.first_ < first_ + n_) {
         own_[0] = allocate(0, "results of a measurement"), own_[1] = allocate(1, "results of a measurement");
         vectors_ = {own_[0], own_[1]};
@@ -68,25 +59,21 @@ SpinorField Quarks::allocate(int parity, const char *owner) const {
     return {links_.device(), links_.precision, links_.geometry(), parity, owner, n_};
 }
 
-void Quarks::look_at(const milcgpu_quarks *quarks, const char *what, bool written, const char *owner) {
-    require_one_place(quarks, what);
+void Quarks::look_at(CallArguments &call, const milcgpu_quarks *quarks, const char *what, bool written,
+                     const char *owner) {
+    places_ = places_of(call, links_, quarks, n_, what);
+    for (int k = 0; k < n_; ++k)
+        if (const Precision real = places_[k].precision(); real != links_.precision)
+            refuse(format("%s[%d] is in %s precision, the links are in %s: they must agree", what, k, name(real),
+                          name(links_.precision)));
     if (quarks->device != nullptr) {
         device_ = quarks->device, first_ = quarks->first;
-        if (device_->context != links_.context || device_->parity[0].precision() != links_.precision)
-            refuse(format("%s: vectors of another context, or in another precision than the links", what));
-        need_vectors(*device_, first_, n_, what);
         const FullVectors all = {device_->parity[0], device_->parity[1]};
         vectors_ = all.from(first_).first(n_);
         return;
     }
-    for (int k = 0; k < n_; ++k) {
-        host_.push_back(host_field(&quarks->host[k], 6, format("%s[%d]", what, k).c_str()));
-        if (host_.back().real != links_.precision)
-            refuse(format("%s[%d] is in %s precision, the links are in %s: they must agree", what, k,
-                          name(host_.back().real), name(links_.precision)));
-    }
     if (written)
-        require_apart(occupied(*links_.context, what, true, host_));
+        require_apart(occupied(*links_.context, what, true, places_));
     own_[0] = allocate(0, owner), own_[1] = allocate(1, owner);
     vectors_ = {own_[0], own_[1]};
 }
@@ -110,14 +97,14 @@ void Quarks::deliver(const FullVectors &made) {
     changes();
     for (const int parity : {0, 1})
         for (int k = 0; k < n_; ++k)
-            require_finite(device, block[parity][k], parity, "the result");
+            require_finite(device, block[parity][k], links_.geometry(), parity, "the result");
     if (device_ == nullptr) {
         device.collective("room to copy quark fields", [&] {
-            device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites()));
+            device.prepare_to_host(places_[0].host()->pitch_bytes * size_t(links_.geometry().most_sites()));
         });
         for (const int parity : {0, 1})
             for (int k = 0; k < n_; ++k)
-                links_.context->reorder->to_host(block[parity][k], parity, host_[k]);
+                places_[k].write(*links_.context, parity, block[parity][k]);
         return;
     }
     for (const int parity : {0, 1})

@@ -1,7 +1,7 @@
 // Molecular dynamics of quda_milc_interface.h: forces, update of the links, momenta. MILC reads the links in its sites
 // after every update, so each update copies them back. The plugin compares their hash to see whether MILC has changed
 // them since.
-#include "gpu_kernels/machine/error.h"
+#include "gpu_kernels/machine/geometry/places.h"
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
 #include <cmath>
@@ -28,6 +28,14 @@ template <class Change> bool changed(const char *function, int precision, int wr
                    writes == MILCGPU_MOMENTA && state.momenta.scratch != nullptr && milcgpu_plugin_resident() != 0;
                return is_done && (stays || milcgpu_plugin_host_needs(writes, function) != 0);
            });
+}
+
+// Of the first link that failed on this rank.
+std::string place_of_failed(long long link) {
+    milcgpu::Geometry::Extents n, origin, whole;
+    for (int mu = 0; mu < 4; ++mu)
+        n[mu] = lattice.n(mu), origin[mu] = lattice.box.origin[mu], whole[mu] = lattice.box.whole[mu];
+    return link < 0 ? "another rank" : milcgpu::place_of_link({n, origin, whole, 0}, link);
 }
 
 // Marks what could not be computed: NaN in MILC's fields.
@@ -253,10 +261,10 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
     const bool good = phase_in != 0 && changed(__func__, precision, MILCGPU_LINKS,
                                                [&] { return milcgpu_plugin_reunitarize(&l, tol, &report) != 0; });
     if (good && report.failed > 0)
-        complain(__func__, milcgpu::format("%llu links are too far from SU(3), the first is %lld of site %lld; largest "
+        complain(__func__, milcgpu::format("%llu links are too far from SU(3), the first at %s; largest "
                                            "deviation %g, limit %g. %s",
-                                           static_cast<unsigned long long>(report.failed), report.first_failed % 4,
-                                           report.first_failed / 4, report.largest_deviation, tol,
+                                           static_cast<unsigned long long>(report.failed),
+                                           place_of_failed(report.first_failed).c_str(), report.largest_deviation, tol,
                                            report.failed > most_bad_links ? "They are too many: all links are NaN now"
                                                                           : "They are left as they are")
                                .c_str());
@@ -274,7 +282,7 @@ void qudaGaugeFixingOVR(int precision, unsigned gauge_dir, int Nsteps, int verbo
     } said{verbose_interval, tolerance};
     milcgpu_gauge_fix_spec spec{};
     spec.struct_size = sizeof spec;
-    spec.direction = gauge_dir == 3 ? 3 : MILCGPU_LANDAU;
+    spec.direction = gauge_dir == 3 ? 3 : int(MILCGPU_LANDAU);
     spec.boost = relax_boost;
     spec.most_steps = Nsteps;
     spec.tolerance = tolerance > 0 ? tolerance : -1;

@@ -315,7 +315,8 @@ void qudaInit(QudaInitArgs_t input) {
 // The tables of one rank are printed when the program exits; those of several ranks while message passing works.
 void qudaFinalize(void) {
     if (lattice.ranks > 1)
-        milcgpu_plugin_exit();
+        milcgpu_plugin_exit(0);
+    milcgpu_plugin_ended();
     lattice.has_messages = false;
 }
 

@@ -103,10 +103,11 @@ void GaugeOwner::to_host(int what, const char *who) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
         if (collective_(!mirror(one).is_untouched()))
-            throw Error(Status::corrupted,
-                        format("the host wrote %s while the GPU had the newest: %s needs this field, and neither copy "
-                               "is right. MILCGPU_AUTO=0 copies after every routine; please report this",
-                               name_of(one), who));
+            throw Error(
+                Status::corrupted,
+                format("the host wrote %s while the device had the newest: %s needs this field, and neither copy "
+                       "is right. MILCGPU_AUTO=0 copies after every routine; please report this",
+                       name_of(one), who));
         over_host(one);
         Copies &copies = copies_[format("%s, %s", who, name_of(one))];
         ++copies.count;
@@ -121,7 +122,7 @@ void GaugeOwner::over_host(int what) {
         const milcgpu_status saved = collective_(save(one, field(one)));
         if (saved != MILCGPU_OK)
             throw Error(static_cast<Status>(saved),
-                        format("the newest copy of %s is on the GPU and %s: %s", name_of(one),
+                        format("the newest copy of %s is on the device and %s: %s", name_of(one),
                                saved == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied", reason().c_str()));
         mirror(one).both_have();
     }

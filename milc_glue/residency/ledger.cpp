@@ -12,15 +12,8 @@ const char *routine_name(milcgpu_routine routine) {
     return names[routine];
 }
 
-namespace {
-
-struct OfAllRanks {
-    RoutineAccount sum; // seconds: the largest
-    size_t slowest = 0;
-};
-
-OfAllRanks of_all(const std::vector<Ledger> &ranks, milcgpu_routine routine) {
-    OfAllRanks all{ranks[0][routine], 0};
+RowOfTable row_of(const std::vector<Ledger> &ranks, milcgpu_routine routine) {
+    RowOfTable all{ranks[0][routine], 0};
     for (size_t rank = 1; rank < ranks.size(); ++rank) {
         const RoutineAccount &a = ranks[rank][routine];
         all.sum.flops += a.flops;
@@ -34,7 +27,20 @@ OfAllRanks of_all(const std::vector<Ledger> &ranks, milcgpu_routine routine) {
     return all;
 }
 
-} // namespace
+bool RoutineAccount::is_worse_than(const RoutineAccount &other) const {
+    const auto ratio = [](const RoutineAccount &a) { return a.asked > 0 ? a.residual / a.asked : -1; };
+    const double of_other = ratio(other);
+    return of_other == of_other && !(ratio(*this) <= of_other); // NaN is the worst
+}
+
+void RoutineAccount::solved(bool good, double residual_of_it, double asked_for) {
+    ++solutions;
+    missed += good ? 0 : 1;
+    RoutineAccount one;
+    one.residual = residual_of_it, one.asked = asked_for;
+    if (one.is_worse_than(*this))
+        residual = residual_of_it, asked = asked_for;
+}
 
 std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
     const bool several = ranks.size() > 1;
@@ -46,7 +52,7 @@ std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
     double sum = 0;
     long known = 0, safer = 0;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
-        const OfAllRanks all = of_all(ranks, static_cast<milcgpu_routine>(r));
+        const RowOfTable all = row_of(ranks, static_cast<milcgpu_routine>(r));
         const RoutineAccount &a = all.sum;
         if (a.calls + a.cpu_calls == 0)
             continue;
@@ -65,80 +71,14 @@ std::string table_of(const std::vector<Ledger> &ranks, double run_seconds) {
     return text + format("all of these %.3f s of a run of %.3f s; the rest is MILC on the CPU\n", sum, run_seconds);
 }
 
-namespace {
-
-// Names and values as both kinds of file have them: numbers, or words between quotation marks.
-using Row = std::vector<std::pair<const char *, std::string>>;
-
-std::string word(std::string text) {
-    for (char &c : text)
-        c = c == '"' || c == '\\' ? '\'' : c;
-    return '"' + text + '"';
-}
-
-template <class Part> std::string joined(const Row &row, const Part &part) {
-    std::string text;
-    for (const auto &cell : row)
-        text += (text.empty() ? "" : ",") + part(cell);
-    return text;
-}
-
-} // namespace
-
-std::string table_file_of(const std::vector<Ledger> &ranks, double run_seconds, TableKind kind,
-                          const std::string &device, const std::string &date) {
-    std::vector<Row> rows;
-    const auto add = [&](const char *name, const OfAllRanks &all) {
-        const RoutineAccount &a = all.sum;
-        rows.push_back({{"routine", word(name)},
-                        {"calls", std::to_string(a.calls)},
-                        {"known", std::to_string(a.known)},
-                        {"seconds", format("%.6f", a.seconds)},
-                        {"flops", format("%.0f", a.flops)},
-                        {"bytes_to", std::to_string(a.to_device)},
-                        {"bytes_from", std::to_string(a.to_host)},
-                        {"safer", std::to_string(a.safer)},
-                        {"cpu_calls", std::to_string(a.cpu_calls)},
-                        {"cpu_seconds", format("%.6f", a.cpu_seconds)},
-                        {"compared", std::to_string(a.compared)},
-                        {"beyond", std::to_string(a.beyond)},
-                        {"slowest_rank", std::to_string(all.slowest)},
-                        {"ranks", std::to_string(ranks.size())},
-                        {"device", word(device)},
-                        {"date", word(date)}});
-    };
-    OfAllRanks outside;
-    outside.sum.seconds = run_seconds;
-    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
-        const auto routine = static_cast<milcgpu_routine>(r);
-        const OfAllRanks all = of_all(ranks, routine);
-        if (all.sum.calls + all.sum.cpu_calls == 0)
-            continue;
-        add(routine_name(routine), all);
-        outside.sum.seconds -= all.sum.seconds;
-    }
-    add("outside of milcgpu", outside);
-    std::string text;
-    if (kind == TableKind::csv)
-        text = joined(rows[0], [](const auto &cell) { return std::string(cell.first); }) + "\n";
-    for (const Row &row : rows)
-        text += kind == TableKind::csv
-                    ? joined(row, [](const auto &cell) { return cell.second; }) + "\n"
-                    : (text.empty() ? "[" : ",\n ") +
-                          format("{%s}", joined(row, [](const auto &cell) {
-                                             return format("\"%s\":%s", cell.first, cell.second.c_str());
-                                         }).c_str());
-    return kind == TableKind::csv ? text : text + "]\n";
-}
-
 std::string Ledger::comparison() const {
     std::string text;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const RoutineAccount &a = accounts_[r];
         if (a.compared == 0)
             continue;
-        text += format("%-24s %7ld compared, %ld beyond tolerance, worst %.2g of what is allowed; seconds CPU %.3f "
-                       "GPU %.3f, speed-up %.1f\n",
+        text += format("%-24s %7ld compared, %ld beyond tolerance, worst %.2g of what is allowed; seconds MILC %.3f "
+                       "milcgpu %.3f, speed-up %.1f\n",
                        routine_name(static_cast<milcgpu_routine>(r)), a.compared, a.beyond, a.worst,
                        a.compared_cpu_seconds, a.compared_gpu_seconds,
                        a.compared_gpu_seconds > 0 ? a.compared_cpu_seconds / a.compared_gpu_seconds : 0.0);

@@ -19,6 +19,12 @@ struct RoutineAccount {
     long compared = 0, beyond = 0; // beyond tolerance
     double worst = 0;              // difference, relative to what is allowed
     double compared_gpu_seconds = 0, compared_cpu_seconds = 0;
+    long failed = 0, reloaded = 0;  // calls that the device could not do; loads after data on it had changed
+    long solutions = 0, missed = 0; // missed: those without the residual that was asked for
+    double residual = 0, asked = 0; // of the worst solution: its true residual, and what was asked for
+
+    void solved(bool good, double residual_of_it, double asked_for);
+    bool is_worse_than(const RoutineAccount &) const; // its worst solution
 };
 
 class Ledger {
@@ -31,13 +37,14 @@ class Ledger {
     RoutineAccount accounts_[MILCGPU_ROUTINES];
 };
 
-// For all ranks: flops and bytes are sums; seconds are taken from the rank that needed most, which is named.
-std::string table_of(const std::vector<Ledger> &ranks, double run_seconds);
+// A routine's account for all ranks: flops and bytes are sums; seconds are those of the rank that needed most.
+struct RowOfTable {
+    RoutineAccount sum;
+    size_t slowest;
+};
+RowOfTable row_of(const std::vector<Ledger> &ranks, milcgpu_routine);
 
-// The same table for programs to read: one row for each routine that was called, with the comparisons of rank 0. The
-// last row has the seconds outside of milcgpu, so that all rows add up to the run.
-enum class TableKind { csv, json };
-std::string table_file_of(const std::vector<Ledger> &ranks, double run_seconds, TableKind kind,
-                          const std::string &device, const std::string &date);
+// The table at exit.
+std::string table_of(const std::vector<Ledger> &ranks, double run_seconds);
 
 } // namespace milcgpu

@@ -194,7 +194,7 @@ void VectorStore::copy_to_host(const milcgpu_field &field, int parities) {
             if (const milcgpu_status status = milcgpu_vectors_save(deferred(), number, parity, &field);
                 status != MILCGPU_OK)
                 throw Error(static_cast<Status>(status),
-                            format("solutions are on the GPU and %s: %s",
+                            format("solutions are on the device and %s: %s",
                                    status == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied",
                                    milcgpu_last_error()));
 }

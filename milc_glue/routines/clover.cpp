@@ -4,6 +4,7 @@
 #include "milc_glue/routines/entry.h"
 #include "milc_glue/routines/report_for_milc.h"
 #include "milc_glue/routines/retry.h"
+#include "milc_glue/routines/solve.h"
 #include "milc_glue/solve/wilson_handle.h"
 
 using namespace milcgpu;
@@ -69,13 +70,19 @@ extern "C" {
 int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
     return offloaded(MILCGPU_CLOVER_SOLVE, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": kappa %g", call->kappa);
         if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
             return left_to_milc;
         const milcgpu_wilson_spec matrix = matrix_of(*call);
         Retry retry(p, MILCGPU_CLOVER_SOLVE, call->mixed);
         int iterations = 0;
         for (;;) {
-            const milcgpu_solve_spec how = solve_of(p, retry.policy(), *call);
+            milcgpu_solve_spec how = solve_of(p, retry.policy(), *call);
+            SolveLines lines(p, MILCGPU_CLOVER_SOLVE, call->tolerance, call->relative_tolerance);
+            how.progress = [](void *user, int step, double residual) {
+                static_cast<SolveLines *>(user)->log(step, residual);
+            };
+            how.user = &lines;
             const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
                 milcgpu_wilson *handle = nullptr;
                 const milcgpu_status loaded = p.wilson->ready(records_of(p, call->links), handle, account.to_device);
@@ -87,6 +94,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
             add(account, *report);
             if (retry.is_answer(status)) {
                 report->iterations = iterations;
+                add_solution(account, *report, call->tolerance, call->relative_tolerance);
                 return MILCGPU_OK;
             }
             // The memory of a policy grows with the bytes of its vectors.

@@ -28,8 +28,8 @@ bool line(Plugin &p, milcgpu_routine routine, const std::string &what, double wo
     account.worst = worst > account.worst || !(worst == worst) ? worst : account.worst;
     account.compared_gpu_seconds += seconds;
     account.compared_cpu_seconds += cpu_seconds;
-    p.log(0, format("compare %s: %s; seconds CPU %.4g GPU %.4g, speed-up %.1f%s", routine_name(routine), what.c_str(),
-                    cpu_seconds, seconds, cpu_seconds / seconds, good ? "" : "; BEYOND TOLERANCE"));
+    p.print(format("compare %s: %s; seconds MILC %.4g milcgpu %.4g, speed-up %.1f%s", routine_name(routine),
+                   what.c_str(), cpu_seconds, seconds, cpu_seconds / seconds, good ? "" : "; BEYOND TOLERANCE"));
     return good;
 }
 
@@ -67,7 +67,8 @@ bool is_as_asked(const milcgpu_plugin_solve_call &call, const TrueResiduals &of)
 
 // Words for a line; empty if there is no tolerance for MILC's relative residual.
 std::string relative_residuals(double tolerance, const TrueResiduals &gpu, const TrueResiduals &cpu) {
-    return tolerance > 0 ? format(", relative residual CPU %.3e GPU %.3e", cpu.relative, gpu.relative) : std::string();
+    return tolerance > 0 ? format(", relative residual MILC %.3e milcgpu %.3e", cpu.relative, gpu.relative)
+                         : std::string();
 }
 
 // Two solutions may differ by |x - y| <= |A^-1| (|r_x| + |r_y|), and |A^-1| <= 1 / (4 m^2). The GPU's residuals must
@@ -207,12 +208,12 @@ int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int sour
         SolutionsCompared s = compared(p, *call, call->solution, cpu_solution);
         s.worst = worse_error(s.worst, at_limit(p, s, *call, sources, call->max_iterations * call->max_restarts,
                                                 iterations, cpu_iterations));
-        return line(p, call->routine,
-                    format("%s m %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e%s, difference %.2e",
-                           parity_name(call->parity), call->mass, cpu_iterations, iterations, s.cpu.residual,
-                           s.gpu.residual, relative_residuals(call->relative_tolerance, s.gpu, s.cpu).c_str(),
-                           s.relative_difference),
-                    s.worst, seconds, cpu_seconds);
+        return line(
+            p, call->routine,
+            format("%s m %.6g: iterations MILC %d milcgpu %d, true residual MILC %.3e milcgpu %.3e%s, difference %.2e",
+                   parity_name(call->parity), call->mass, cpu_iterations, iterations, s.cpu.residual, s.gpu.residual,
+                   relative_residuals(call->relative_tolerance, s.gpu, s.cpu).c_str(), s.relative_difference),
+            s.worst, seconds, cpu_seconds);
     });
 }
 
@@ -229,7 +230,7 @@ int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int sou
         all.worst = worse_error(all.worst, at_limit(p, all, *call, sources, call->max_iterations * call->max_restarts,
                                                     iterations, cpu_iterations));
         return line(p, call->routine,
-                    format("m %.6g: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e%s, worst "
+                    format("m %.6g: iterations MILC %d milcgpu %d, worst true residual MILC %.3e milcgpu %.3e%s, worst "
                            "difference %.2e",
                            call->mass, cpu_iterations, iterations, all.cpu.residual, all.gpu.residual,
                            relative_residuals(call->relative_tolerance, all.gpu, all.cpu).c_str(),
@@ -246,12 +247,13 @@ int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int it
                             theirs = clover_residuals(p, *call, cpu_solution);
         const Difference d = of_all_ranks(p, difference_of(records_of(p, call->solution.data, 24),
                                                            records_of(p, cpu_solution.data, 24), p.in_double()));
-        return line(p, MILCGPU_CLOVER_SOLVE,
-                    format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e%s, difference %.2e",
-                           call->kappa, cpu_iterations, iterations, theirs.residual, ours.residual,
-                           relative_residuals(call->relative_tolerance, ours, theirs).c_str(),
-                           d.difference == 0 ? 0 : d.difference / d.size),
-                    from_asked(p, *call, ours, theirs), seconds, cpu_seconds);
+        return line(
+            p, MILCGPU_CLOVER_SOLVE,
+            format("kappa %.6g: iterations MILC %d milcgpu %d, true residual MILC %.3e milcgpu %.3e%s, difference %.2e",
+                   call->kappa, cpu_iterations, iterations, theirs.residual, ours.residual,
+                   relative_residuals(call->relative_tolerance, ours, theirs).c_str(),
+                   d.difference == 0 ? 0 : d.difference / d.size),
+            from_asked(p, *call, ours, theirs), seconds, cpu_seconds);
     });
 }
 
@@ -273,13 +275,14 @@ int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call
         }
         all.worst = worse_error(all.worst, at_limit(p, all, one, 1, call->max_iterations + 1, iterations,
                                                     cpu_iterations)); // MILC counts from 1
-        return line(p, MILCGPU_KS_MULTICG,
-                    format("%s, %d masses: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e%s, worst "
-                           "difference %.2e",
-                           parity_name(call->parity), call->n_shifts, cpu_iterations, iterations, all.cpu.residual,
-                           all.gpu.residual, relative_residuals(one.relative_tolerance, all.gpu, all.cpu).c_str(),
-                           all.relative_difference),
-                    all.worst, seconds, cpu_seconds);
+        return line(
+            p, MILCGPU_KS_MULTICG,
+            format("%s, %d masses: iterations MILC %d milcgpu %d, worst true residual MILC %.3e milcgpu %.3e%s, worst "
+                   "difference %.2e",
+                   parity_name(call->parity), call->n_shifts, cpu_iterations, iterations, all.cpu.residual,
+                   all.gpu.residual, relative_residuals(one.relative_tolerance, all.gpu, all.cpu).c_str(),
+                   all.relative_difference),
+            all.worst, seconds, cpu_seconds);
     });
 }
 
@@ -364,12 +367,13 @@ int milcgpu_plugin_compare_eigen(const milcgpu_plugin_eigen_comparison *of) {
             outside = worse_error(outside, left);
             worst = worse_error(worst, left / part_allowed);
         }
-        return line(p, MILCGPU_EIGENSOLVE,
-                    format("%d eigenvalues from %.4e to %.4e, %.1e above the CPU's at the most; residual CPU %.1e GPU "
-                           "%.1e; the CPU's vectors are in the GPU's space but for %.1e of their norm squared",
-                           n, of->values[0], of->values[n - 1], above,
-                           *std::max_element(of->cpu_residuals, of->cpu_residuals + n), r_most, outside),
-                    worst, of->seconds, of->cpu_seconds);
+        return line(
+            p, MILCGPU_EIGENSOLVE,
+            format("%d eigenvalues from %.4e to %.4e, %.1e above MILC's at the most; residual MILC %.1e milcgpu "
+                   "%.1e; MILC's vectors are in milcgpu's space but for %.1e of their norm squared",
+                   n, of->values[0], of->values[n - 1], above,
+                   *std::max_element(of->cpu_residuals, of->cpu_residuals + n), r_most, outside),
+            worst, of->seconds, of->cpu_seconds);
     });
 }
 
@@ -444,7 +448,7 @@ int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of) {
             of->repeats == 1
                 ? "correlators"
                 : format("correlators (up to %d of this pair have the same operator and momentum. MILC adds "
-                         "each into all of them, so its correlators are that many times too large. The GPU's "
+                         "each into all of them, so its correlators are that many times too large. milcgpu's "
                          "are right; for this comparison they were multiplied likewise)",
                          of->repeats);
         return field_line(p, of->routine, what.c_str(), difference == 0 ? 0 : difference / size,

@@ -54,7 +54,8 @@ uint64_t bytes_of(const Plugin &p, int parity, int count) {
 }
 
 void progress(void *lines, int done, int of) {
-    static_cast<ProgressLines *>(lines)->log([&] { return format("%d of %d Lanczos vectors", done, of); });
+    static_cast<ProgressLines *>(lines)->log(static_cast<double>(done) / of,
+                                             [&] { return format("%d of %d Lanczos vectors", done, of); });
 }
 
 bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
@@ -123,9 +124,9 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
         in(wanted.precision);
     if (fine && spec.precision != MILCGPU_DOUBLE)
         p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
-                        "eigenvalue. The tolerance stands for %.0e; use more GPUs or fewer vectors",
+                        "eigenvalue. The tolerance stands for %.0e; use more ranks or fewer vectors",
                         routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
-    ProgressLines lines(p, MILCGPU_EIGENSOLVE);
+    ProgressLines lines(p, routine_name(MILCGPU_EIGENSOLVE));
     spec.progress = progress;
     spec.user = &lines;
     size_t bytes = 0;
@@ -153,7 +154,7 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     p.log(1,
           format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s. %s", routine_name(MILCGPU_EIGENSOLVE),
                  report.count, sites_of(parity), values.front(), values.back(), report.seconds, report.message));
-    if (wanted.note != nullptr && p.said_once.insert({MILCGPU_EIGENSOLVE, wanted.note}).second)
+    if (wanted.note != nullptr && p.certificate.remarks.insert({MILCGPU_EIGENSOLVE, wanted.note}).second)
         p.log(1, wanted.note);
     return made;
 }
@@ -429,7 +430,7 @@ int milcgpu_plugin_eigen_need(void) {
     return common_answer_of("eigenvectors", "They are lost", 0, [&] {
         Plugin &p = plugin();
         if (p.eigenvectors_lost)
-            p.log_failure(MILCGPU_EIGENSOLVE, "eigenvectors were on the GPU alone, and are lost");
+            p.log_failure(MILCGPU_EIGENSOLVE, "eigenvectors were on the device alone, and are lost");
         if (p.eigenvectors_lost || p.eigenvectors == nullptr || !p.eigenvectors->newest_on_device())
             return !p.eigenvectors_lost;
         const Set &set = *p.eigenvectors->mirrored();
@@ -441,7 +442,7 @@ int milcgpu_plugin_eigen_need(void) {
         } catch (const Error &error) {
             p.eigenvectors->drop_all();
             p.eigenvectors_lost = true;
-            p.log(0, std::string("eigenvectors are on the GPU and lost: ") + error.what());
+            p.log(0, std::string("eigenvectors are on the device and lost: ") + error.what());
         }
         return !p.eigenvectors_lost;
     });

@@ -16,19 +16,24 @@ inline const Done left_to_milc{MILCGPU_OK, -1}, uncounted{MILCGPU_OK, 0};
 // routine is to do the call.
 template <class Work> int offloaded(milcgpu_routine routine, const Work &work) noexcept {
     Plugin &p = plugin();
-    return common_answer_of(routine_name(routine),
-                            p.own_routines ? "MILC's own routine does this call" : "It could not be done", 0, [&] {
-                                RoutineAccount &account = p.ledger[routine];
-                                const Stopwatch watch(account.seconds);
-                                const Done done = work(p, account);
-                                if (done.status != MILCGPU_OK)
-                                    p.report_failure(routine, done.status);
-                                if (done.status != MILCGPU_OK || done.calls < 0)
-                                    return false;
-                                account.calls += done.calls;
-                                p.end_failures(routine);
-                                return true;
-                            });
+    const CallName around = std::exchange(p.running, {routine});
+    p.running.append("%s", routine_name(routine));
+    const int done = common_answer_of(
+        p.running.text, p.own_routines ? "MILC's own routine does this call" : "It could not be done", 0, [&] {
+            RoutineAccount &account = p.ledger[routine];
+            const Stopwatch watch(account.seconds);
+            const Done what = work(p, account);
+            if (what.status != MILCGPU_OK)
+                p.report_failure(routine, what.status);
+            if (what.status != MILCGPU_OK || what.calls < 0)
+                return false;
+            account.calls += what.calls;
+            p.end_failures(routine);
+            p.keep_file();
+            return true;
+        });
+    p.running = around;
+    return done;
 }
 
 // Runs `attempt`: once more without the links that were kept if memory is short, and once more after reload() if what
@@ -38,7 +43,8 @@ milcgpu_status with_reload(milcgpu_routine routine, const char *next, const Relo
     const milcgpu_status status = with_links_dropped(routine, attempt);
     if (status != MILCGPU_CORRUPTED)
         return status;
-    plugin().log(0, format("%s: %s. %s", routine_name(routine), plugin().reason().c_str(), next));
+    plugin().log(0, format("%s: %s. %s", plugin().name_of(routine), plugin().reason().c_str(), next));
+    ++plugin().ledger[routine].reloaded;
     reload();
     return attempt();
 }

@@ -153,9 +153,10 @@ class Inversion {
     // After a failed step, or if memory is short for all of it: MILC's routine then calls the solver with less on the
     // device at a time.
     Outcome failed(milcgpu_status status) {
-        const char *const name = routine_name(call_.solve.routine);
+        const char *const name = p_.name_of(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
             p_.log(0, format("%s: %s. It begins again", name, p_.reason().c_str()));
+            ++account_.reloaded;
             p_.vectors.drop_copies();
             return Outcome::from_start;
         }
@@ -181,6 +182,7 @@ extern "C" {
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *given_even,
                           milcgpu_solve_report *given_odd) {
     return offloaded(call->solve.routine, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": m %g", call->solve.mass);
         const ReportForMilc<milcgpu_solve_report> even(given_even, call->n), odd(given_odd, call->n);
         if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
             return left_to_milc; // MILC then does one iteration: nothing to gain
@@ -194,15 +196,17 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
             if (outcome != Outcome::from_start)
                 return outcome == Outcome::done ? Done(MILCGPU_OK, call->n) : left_to_milc;
         }
-        p.log(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
-                        "to be failing",
-                        routine_name(call->solve.routine), most_starts));
+        p.log(0,
+              format("%s: begun %d times, and data on the device have changed each time. Memory of this device seems "
+                     "to be failing",
+                     p.name_of(call->solve.routine), most_starts));
         return left_to_milc;
     });
 }
 
 int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x) {
     return offloaded(MILCGPU_MAT_INVERT, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": m %g", mass);
         const int number = p.vectors.held(&x, 1, both);
         const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, Mirror::Look::whole, nullptr, number >= 0);
         const bool resident = head.also;

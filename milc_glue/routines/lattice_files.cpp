@@ -49,6 +49,10 @@ void tell(const SiteFileHead &head, const SumPair &found, milcgpu_plugin_file &f
     file.about = file.record = nullptr;
 }
 
+void note_file(const char *how, const char *name, const SumPair &sums) {
+    plugin().certificate.files.push_back(format("%s %s, checksums %x %x", name, how, sums.first, sums.second));
+}
+
 char *copy_for_c(const std::string &text) {
     char *const copy = static_cast<char *>(std::malloc(text.size() + 1));
     if (copy == nullptr)
@@ -143,6 +147,7 @@ int milcgpu_plugin_read_lattice(const milcgpu_milc *milc, const char *name, int 
             if (lime != 0)
                 require_sums(name, known.head, found);
             tell(known.head, found, *file);
+            note_file("read", name, found);
             if (lime != 0)
                 ranks.collective("the texts of a file", [&] {
                     if (ranks.rank() == 0)
@@ -168,6 +173,7 @@ int milcgpu_plugin_write_lattice(const milcgpu_milc *milc, const char *name, con
                 write_gauge(ranks, box_of_milc(*milc), name, field_of(*milc, *links), form_of(*form),
                             serial ? Readers::first : Readers::everyone, SiteRecords::usual, &disk_failed);
             tell(head, head.sums, *file);
+            note_file("written", name, head.sums);
             return 1;
         },
         // MILC's own routine overwrites an older file from its first byte on. If that cannot end well, the older file

@@ -61,6 +61,17 @@ milcgpu_force_report empty_report() {
     return report;
 }
 
+// A long trajectory logs how far it is; the last one says how far that is.
+void log_update() {
+    Trajectory *const t = plugin().trajectory.get();
+    if (t == nullptr || !t->lines)
+        return;
+    const int done = ++t->updates, all = t->updates_of_last;
+    t->lines->log(all > 0 ? static_cast<double>(done) / all : 0, [&] {
+        return format("%d updates of the gauge field", done) + (all > 0 ? format("; the last one had %d", all) : "");
+    });
+}
+
 } // namespace
 
 extern "C" {
@@ -95,6 +106,7 @@ int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double ep
                         milcgpu_force_report report = empty_report();
                         const milcgpu_status status = milcgpu_gauge_update(gauge, eps, order, &report);
                         take_report(account, report);
+                        log_update();
                         return status;
                     });
 }
@@ -185,7 +197,25 @@ int milcgpu_plugin_gauge_measure(const milcgpu_plugin_lattice *lattice, int phas
                                                steps, traces);
         for (int k = 0; phases_in != 0 && k < 2; ++k) // phases change the sign of all of them
             plaquettes[k] = -plaquettes[k], polyakov[k] = -polyakov[k];
+        if (status == MILCGPU_OK)
+            plugin().certificate.measured(plaquettes[0], plaquettes[1]);
         return status;
+    });
+}
+
+void milcgpu_plugin_trajectory(int entering) {
+    answer_of("lines of a trajectory", "They are left out", 0, [&] {
+        Plugin &p = plugin();
+        if (!p.trajectory)
+            p.trajectory = std::make_unique<Trajectory>();
+        Trajectory &t = *p.trajectory;
+        if (entering != 0) {
+            t.lines.emplace(p, "trajectory");
+        } else {
+            t.lines.reset();
+            t.updates_of_last = std::exchange(t.updates, 0);
+        }
+        return 0;
     });
 }
 

@@ -36,16 +36,18 @@ class Retry {
         const std::string why = p_.reason();
         if (status == MILCGPU_CORRUPTED) {
             drop_links();
-            if (!reloaded_)
-                p_.log(0, format("%s: %s. The links are loaded again", routine_name(routine_), why.c_str()));
-            return !std::exchange(reloaded_, true);
+            if (reloaded_)
+                return false;
+            p_.log(0, format("%s: %s. The links are loaded again", p_.name_of(routine_), why.c_str()));
+            ++p_.ledger[routine_].reloaded;
+            return reloaded_ = true;
         }
         if (!ladder_.next(status, bytes))
             return false;
         // If MILC asks for more than single precision has, every solve comes here: one line is enough.
         const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
         const std::string text =
-            format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
+            format("%s: %s. Trying %s precision", p_.name_of(routine_), why.c_str(), policy().name);
         again ? p_.log(2, text) : p_.log_failure(routine_, text);
         ++p_.ledger[routine_].safer;
         return true;
@@ -63,6 +65,16 @@ template <class Report> void add(RoutineAccount &account, const Report &report) 
     account.flops += report.gflops * 1e9 * report.solver_seconds;
     account.to_device += report.bytes_to_device;
     account.to_host += report.bytes_to_host;
+}
+
+// Adds a solution: of two residuals the one that is further from what was asked for.
+template <class Report>
+void add_solution(RoutineAccount &account, const Report &report, double tolerance, double relative_tolerance) {
+    const auto worth = [](double residual, double asked) { return asked > 0 ? residual / asked : -1; };
+    const bool relative =
+        !(worth(report.relative_residual, relative_tolerance) <= worth(report.true_residual, tolerance));
+    account.solved(report.status == MILCGPU_OK, relative ? report.relative_residual : report.true_residual,
+                   relative ? relative_tolerance : tolerance);
 }
 
 } // namespace milcgpu

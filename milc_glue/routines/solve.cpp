@@ -16,9 +16,8 @@ namespace {
 
 // The data of progress().
 struct SolveUnderWay {
-    ProgressLines lines;
+    SolveLines lines;
     LinkWatch &links;
-    std::string target; // for |r| / |b|
 };
 
 // Called while the device has work queued.
@@ -27,11 +26,7 @@ void progress(void *user, int step, double residual) {
     constexpr double looks_after_seconds = 1e-3; // shorter solves end before threads start
     if (solve.lines.seconds() > looks_after_seconds)
         solve.links.begin();
-    solve.lines.log([&] { return format("step %d, |r| / |b| = %.1e, %s", step, residual, solve.target.c_str()); });
-}
-
-std::string target_of(double tolerance, double relative) {
-    return tolerance > 0 ? format("target %.1e", tolerance) : format("target %.1e of the relative residual", relative);
+    solve.lines.log(step, residual);
 }
 
 // Ends the look at the host's links. Returns true, after a line in the log, if they are not those on the device: the
@@ -42,7 +37,7 @@ bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links
     links.mirror.forget_copy();
     p.log(0, format("%s: MILC has changed a few of its links since they were loaded, which was seen during the solve. "
                     "They are loaded again, and the solve continues",
-                    routine_name(routine)));
+                    p.name_of(routine)));
     return true;
 }
 
@@ -76,6 +71,15 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
 
 } // namespace
 
+void milcgpu::SolveLines::log(int step, double residual) {
+    first_ = first_ > 0 ? first_ : residual;
+    const double done = relative_ ? 0 : std::log(residual / first_) / std::log(target_ / first_);
+    lines_.log(done, [&] {
+        return format("step %d, |r| / |b| = %.1e, target %.1e%s%s", step, residual, target_,
+                      relative_ ? " of the relative residual" : "", of_);
+    });
+}
+
 milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, const milcgpu_plugin_solve_call &call) {
     milcgpu_solve_spec spec{};
     spec.struct_size = sizeof spec;
@@ -100,7 +104,7 @@ milcgpu_status milcgpu::with_room(Plugin &p, milcgpu_routine routine, const Link
         if (!fewer_links && !p.eigenvectors->drop_others())
             break;
         p.log(1,
-              format("%s: %s. Trying again %s", routine_name(routine), why.c_str(),
+              format("%s: %s. Trying again %s", p.name_of(routine), why.c_str(),
                      fewer_links ? "with fewer sets of links on the device" : "without eigenvectors of other links"));
         status = p.collective(work());
     }
@@ -134,7 +138,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
         if (p.context == nullptr)
             return Outcome::failed;
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
-        SolveUnderWay under_way{{p, call.routine}, looks, target_of(call.tolerance, call.relative_tolerance)};
+        SolveUnderWay under_way{{p, call.routine, call.tolerance, call.relative_tolerance}, looks};
         milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
@@ -149,7 +153,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
                                                             sources.data(), solutions.data(), reports);
         });
         if (kept && reports[0].deflation_off != 0 && !std::exchange(vectors->said, true))
-            p.log(1, format("%s: %s", routine_name(call.routine), reports[0].message));
+            p.log(1, format("%s: %s", p.name_of(call.routine), reports[0].message));
         for (int k = 0; k < n; ++k) {
             iterations[k] += reports[k].iterations;
             add(account, reports[k]);
@@ -161,7 +165,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
         }
         const bool done = retry.is_answer(status);
         if (status == MILCGPU_NO_MEMORY && vectors != nullptr) {
-            p.log(1, format("%s: %s. Trying again without eigenvectors", routine_name(call.routine), p.reason().c_str()));
+            p.log(1, format("%s: %s. Trying again without eigenvectors", p.name_of(call.routine), p.reason().c_str()));
             call.deflate = MILCGPU_UNDEFLATED;
             if (kept)
                 p.eigenvectors->forget_vectors(*vectors);
@@ -183,8 +187,10 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
             p.report_failure(call.routine, status);
             return Outcome::failed;
         }
-        for (int k = 0; k < n; ++k)
+        for (int k = 0; k < n; ++k) {
             reports[k].iterations = iterations[k];
+            add_solution(account, reports[k], call.tolerance, call.relative_tolerance);
+        }
         return Outcome::done;
     }
     return Outcome::failed; // the device was lost before
@@ -195,6 +201,7 @@ extern "C" {
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
     return offloaded(call->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": m %g", call->mass);
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
             return left_to_milc; // MILC then does one iteration: nothing to gain
         // As far as this rank knows.
@@ -219,6 +226,7 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
 
 int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *given_reports) {
     return offloaded(calls->routine, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": m %g", calls->mass);
         const ReportForMilc<milcgpu_solve_report> reports(given_reports, n);
         if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
             return left_to_milc;
@@ -231,6 +239,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                               milcgpu_multi_mass_report *given_report) {
     const ReportForMilc<milcgpu_multi_mass_report> report(given_report);
     return offloaded(MILCGPU_KS_MULTICG, [&](Plugin &p, RoutineAccount &account) -> Done {
+        p.running.append(": %d shifts from %g", call->n_shifts,
+                         *std::min_element(call->offsets, call->offsets + call->n_shifts));
         const auto is_asked = [](double tolerance) { return tolerance > 0; };
         if (std::none_of(call->tolerances, call->tolerances + call->n_shifts, is_asked) &&
             std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
@@ -251,7 +261,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             resident = -1;
         }
         if (stay && !p.vectors.defers())
-            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), p.reason().c_str()));
+            p.log(1, format("%s: %s. Solutions go to the host", p.name_of(MILCGPU_KS_MULTICG), p.reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
             resident >= 0 ? p.vectors.holds_no_more(call->solutions[i], call->parity)
@@ -262,9 +272,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (links == nullptr)
                 return left_to_milc;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{{p, MILCGPU_KS_MULTICG},
-                                    looks,
-                                    target_of(asked[0].tolerance, asked[0].relative_tolerance) + " for the first mass"};
+            SolveUnderWay under_way{
+                {p, MILCGPU_KS_MULTICG, asked[0].tolerance, asked[0].relative_tolerance, " for the first mass"}, looks};
             milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;
             spec.user = &under_way;
@@ -281,8 +290,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
                 continue;
             if (status == MILCGPU_NO_MEMORY && resident >= 0) {
-                p.log(1,
-                      format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), p.reason().c_str()));
+                p.log(1, format("%s: %s. Solutions go to the host", p.name_of(MILCGPU_KS_MULTICG), p.reason().c_str()));
                 p.vectors.all_to_host();
                 p.vectors.free_deferred();
                 resident = -1;
@@ -291,6 +299,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (retry.is_answer(status)) {
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(call->solutions[i], call->parity, p.poisons());
+                for (int i = 0; i < call->n_shifts; ++i)
+                    add_solution(account, shifts[i], asked[i].tolerance, asked[i].relative_tolerance);
                 p.vectors.remember(*call, links->content(), report->source_norm == 0, shifts);
                 return MILCGPU_OK;
             }

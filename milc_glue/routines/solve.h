@@ -30,24 +30,21 @@ struct SourcesOnDevice {
 Outcome solve_until_done(Plugin &, RoutineAccount &, int n, const milcgpu_plugin_solve_call *calls,
                          milcgpu_solve_report *reports, const SourcesOnDevice *on_device, LinkSet *links = nullptr);
 
-// Log lines of a call that takes long: at most one every ten seconds.
-class ProgressLines {
+// Lines of a solve that takes long. Their time left assumes that the residual goes on to fall as it has so far.
+class SolveLines {
   public:
-    ProgressLines(const Plugin &plugin, milcgpu_routine routine) : plugin_(plugin), routine_(routine) {}
-    double seconds() const { return wall_seconds() - since_; }
-    // line(): its text, behind the name of the routine.
-    template <class Line> void log(const Line &line) {
-        const double now = wall_seconds();
-        if (now - logged_at_ < 10)
-            return;
-        logged_at_ = now;
-        plugin_.log(1, std::string(routine_name(routine_)) + ": " + line());
-    }
+    // of: what the residual belongs to, behind the target; empty: all of the solve.
+    SolveLines(Plugin &plugin, milcgpu_routine routine, double tolerance, double relative, const char *of = "")
+        : lines_(plugin, plugin.name_of(routine)), target_(tolerance > 0 ? tolerance : relative),
+          relative_(!(tolerance > 0)), of_(of) {}
+    double seconds() const { return lines_.seconds(); }
+    void log(int step, double residual);
 
   private:
-    const Plugin &plugin_;
-    milcgpu_routine routine_;
-    double since_ = wall_seconds(), logged_at_ = since_;
+    ProgressLines lines_;
+    double target_, first_ = 0; // the residual at the first call
+    bool relative_;             // the target is of another residual
+    const char *of_;
 };
 
 // Runs work(). As long as memory is short, it drops sets of links and runs work() again, and then eigenvectors of links

@@ -41,7 +41,7 @@ const char *rest_of(milcgpu_routine routine) {
 }
 
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
-    const std::string device = milcgpu_context_device_name(p.context);
+    const std::string device = milcgpu_context_device_name(p.context), host = "host, " + threads_in_words();
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
     const std::string wilson_dslash =
         p.settings.asks_for("no_dslash") ? "MILC's own (MILCGPU_AUTO=0)" : "MILC's own, which is no slower here";
@@ -71,7 +71,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
             : routine == MILCGPU_EIGENSOLVE ? "by tolerance"
                                             : "double",
             left != nullptr ? left
-            : on_host       ? "all threads of the host"
+            : on_host       ? host.c_str()
                             : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
     }
     return text + absent;
@@ -136,17 +136,21 @@ void wait_until_awake() {
     start.threads_then = 0;
 }
 
-// Rank 0 calls use(file, its name) for MILCGPU_TABLE. Returns false, after a line in the log, if the file cannot be
-// written.
-template <class Use> bool with_table_file(const Use &use) {
-    const Plugin &p = plugin();
-    const std::string name = p.settings["MILCGPU_TABLE"];
-    if (name == "0" || p.rank != 0)
+// Rank 0 writes the file of MILCGPU_TABLE. Returns false, after a line in the log, if it cannot be written.
+bool write_file(const std::vector<Ledger> &of_ranks, double run_seconds) {
+    Plugin &p = plugin();
+    const std::string name = table_file(p.settings["MILCGPU_TABLE"]);
+    if (name.empty() || p.rank != 0)
         return true;
     try {
+        const TableKind kind = name.back() == 'v'   ? TableKind::csv
+                               : name.back() == 'n' ? TableKind::json
+                                                    : TableKind::txt;
+        const std::string text = p.certificate.file(kind, of_ranks, run_seconds);
         WholeFile file;
         file.open(name, 0, true); // a pipe would block
-        use(file, name);
+        file.write(text.data(), text.size());
+        file.finish();
         return true;
     } catch (const std::exception &error) {
         p.log(0, format("MILCGPU_TABLE: %s. The table at exit comes on stderr", error.what()));
@@ -154,31 +158,21 @@ template <class Use> bool with_table_file(const Use &use) {
     }
 }
 
-void write_table(const std::vector<Ledger> &of_ranks, double run_seconds, WholeFile &file, const std::string &name) {
-    char date[20] = "";
-    const std::time_t now = std::time(nullptr);
-    std::tm utc{};
-    std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
-    const TableKind kind = name.back() == 'v' ? TableKind::csv : TableKind::json;
-    const std::string text = table_file_of(of_ranks, run_seconds, kind, plugin().start.device, date);
-    file.write(text.data(), text.size());
-    file.finish();
-}
-
 void print_tables(const std::vector<Ledger> &of_ranks) {
     Plugin &p = plugin();
     p.start.tables_are_due = false;
+    p.start.file_is_due = INFINITY;
     p.end_failures();
     p.say_unwritten(true);
     const double run_seconds = wall_seconds() - loaded_at;
-    const bool written =
-        with_table_file([&](auto &file, auto &name) { write_table(of_ranks, run_seconds, file, name); });
-    p.log(written ? 1 : 0, table_of(of_ranks, run_seconds));
+    if (!write_file(of_ranks, run_seconds) || p.verbosity > 0)
+        p.print(table_of(of_ranks, run_seconds));
     if (p.gauge != nullptr)
         p.log(1, p.gauge->table());
     const std::string comparison = p.ledger.comparison();
     if (!comparison.empty())
         p.log(1, "comparison with MILC's own routines:\n" + comparison);
+    p.log(1, "certificate of the run\n" + p.certificate.text(of_ranks, run_seconds));
 }
 
 // For a MILC that has not announced its end; messages no longer pass.
@@ -193,9 +187,21 @@ void print_exit() {
 // Prints the tables at the start; those at exit are due from then on.
 void begin_tables(Plugin &p) {
     print_start(p, p.start.milc);
-    p.start.device = milcgpu_context_device_name(p.context);
-    with_table_file([](auto &, auto &) {}); // logs a file that cannot be written before the work begins
+    Certificate &c = p.certificate;
+    if (c.ended) // the run before
+        c = {};
+    char date[20] = "";
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
+    c.date = date;
+    c.milc = format("%s, PRECISION %d", p.start.milc.milc, p.start.milc.precision);
+    c.device = milcgpu_context_device_name(p.context);
+    c.settings = p.settings.given();
+    std::copy_n(p.start.milc.ranks == 1 ? p.start.milc.extent : p.start.milc.whole, 4, c.lattice.begin());
     p.start.tables_are_due = true;
+    if (table_file(p.settings["MILCGPU_TABLE"]) != "" && p.rank == 0)
+        p.write_file_so_far();
     static const int registered = std::atexit(print_exit);
     static_cast<void>(registered);
 }
@@ -230,7 +236,7 @@ std::string refusal(const milcgpu_milc &milc) {
     return refusal_of_cut(milc);
 }
 
-int refused(const Plugin &p, const std::string &why) {
+int refused(Plugin &p, const std::string &why) {
     p.log(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
     return 0;
 }
@@ -246,6 +252,14 @@ int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
 }
 
 } // namespace
+
+void Plugin::write_file_so_far() {
+    const double since = wall_seconds();
+    certificate.sources += context != nullptr ? std::exchange(context->sources_reloaded, 0) : 0;
+    const bool written = write_file({ledger}, since - loaded_at);
+    const double now = wall_seconds();
+    start.file_is_due = written ? now + std::max(1.0, 200 * (now - since)) : INFINITY;
+}
 
 extern "C" {
 
@@ -323,6 +337,7 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
         if (!bad_setting.empty())
             return refused(p, bad_setting);
         p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
+        p.seconds_between_lines = p.settings.asks_for("progress") ? 0 : 30;
         if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
             return 0;
         const std::string why = p.collective.words(refusal(*milc));
@@ -345,15 +360,17 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
     return started;
 }
 
-void milcgpu_plugin_exit(void) {
+int milcgpu_plugin_exit(int status) {
     if (!plugin().start.tables_are_due)
-        return;
-    common_answer_of("the tables at exit", "They are left out", 0, [] {
+        return status;
+    return common_answer_of("the tables at exit", "They are left out", status, [&] {
         Plugin &p = plugin();
+        p.certificate.ended = true;
         print_tables(p.collective.gathered(p.ledger));
         if (p.collective.size() > 1)
             p.drop();
-        return 0;
+        const bool judged = is_judged(p.settings["MILCGPU_TABLE"]);
+        return status == 0 && judged && p.certificate.is_bad(p.ledger) ? MILCGPU_EXIT_BAD : status;
     });
 }
 
@@ -420,6 +437,7 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
     if (entering == 0 && p.originals == 0) {
         ++p.ledger[routine].cpu_calls;
         p.ledger[routine].cpu_seconds += wall_seconds() - p.original_since;
+        p.keep_file();
     }
 }
 
@@ -427,8 +445,20 @@ void milcgpu_plugin_says_once(milcgpu_routine routine, const char *text) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
         if (*text != 0 && p.start.milc.not_offloaded[routine] == nullptr && // else in the table
-            p.said_once.insert({routine, text}).second)
+            p.certificate.remarks.insert({routine, text}).second)
             p.log(1, format("%s: %s", routine_name(routine), text));
+        return 0;
+    });
+}
+
+void milcgpu_plugin_ended(void) { plugin().certificate.ended = true; }
+
+void milcgpu_plugin_lattice_is(const double *plaquettes, const unsigned *checksum) {
+    answer_of("the plaquettes of the certificate", "They are left out", 0, [&] {
+        if (plaquettes != nullptr)
+            plugin().certificate.measured(plaquettes[0], plaquettes[1]);
+        if (checksum != nullptr)
+            plugin().certificate.checksum = format("%x", *checksum);
         return 0;
     });
 }

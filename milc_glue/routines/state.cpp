@@ -34,6 +34,12 @@ template <class Use> void with_words_thrown(const Use &use) noexcept {
     }
 }
 
+// A line of the library's.
+void say(void *user, const char *line) {
+    const char *const call = static_cast<const Plugin *>(user)->running.text;
+    std::fprintf(stderr, "milcgpu: %s%s%s\n", call, *call != 0 ? ": " : "", line);
+}
+
 } // namespace
 
 void say_thrown(const char *where, const char *after) noexcept {
@@ -46,6 +52,7 @@ void say_thrown(const char *where, const char *after) noexcept {
 void leave_call(const char *where, const char *after) noexcept {
     with_words_thrown([&](const char *what) {
         Plugin &p = plugin();
+        ++p.certificate.thrown;
         p.collective.give_up(what);
         if (p.collective.broken() && p.end_all != nullptr) {
             char words[1000];
@@ -66,8 +73,18 @@ milcgpu_status Plugin::with_idle_given_back(const std::function<milcgpu_status()
     return status;
 }
 
-void Plugin::log(int level, const std::string &text) const {
-    if (verbosity < level || rank != 0)
+void Plugin::log(int level, const std::string &text) {
+    if (verbosity >= level)
+        print(text);
+    if (level > 0 || rank != 0)
+        return;
+    certificate.note(text);
+    if (start.file_is_due < INFINITY)
+        start.file_is_due = 0;
+}
+
+void Plugin::print(const std::string &text) const {
+    if (rank != 0)
         return;
     const std::string shown = printable(text);
     for (size_t at = 0; at < shown.size();) {
@@ -92,6 +109,8 @@ bool Plugin::open(int backend) {
     options.backend = backend;
     options.device = device_number();
     options.verbosity = verbosity;
+    options.message = say;
+    options.user = this;
     options.learn = 1;
     layout.site_map = site_map.data();
     if (collective(milcgpu_context_create(&layout, &options, &context)) != MILCGPU_OK)
@@ -150,7 +169,7 @@ void Plugin::close() {
             gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
     });
     if (!why.empty()) {
-        lost = true;
+        certificate.lost = lost = true;
         log(0, why);
     }
     drop();
@@ -174,12 +193,14 @@ void Plugin::lose_solutions(const std::string &why) {
         return;
     deferred.drop(MILCGPU_SOLUTIONS);
     (solutions_again ? solutions_lost : lost) = true;
+    certificate.lost = certificate.lost || lost;
     log(0, why + (solutions_again ? ". They are made again" : ""));
 }
 
 void Plugin::drop() {
     end_failures();
     drop_all();
+    certificate.sources += context != nullptr ? context->sources_reloaded : 0;
     milcgpu_context_destroy(context);
     context = nullptr;
 }
@@ -203,7 +224,8 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
     if (collective.on_all_ranks(links->are_deferred(fat, lng)) != 0) {
         const std::string why = links->why_no_sum();
         const char *const gone = "links that were made on the device, and never copied, are no longer there";
-        log(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");
+        log(why.empty() ? 1 : 0,
+            format("%s: %s: they are made again", name_of(routine), why.empty() ? gone : why.c_str()));
         return head;
     }
     report_failure(routine, status);
@@ -223,9 +245,10 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
     const char *after = !own_routines                   ? "It could not be done"
                         : !ends_context(status)         ? "MILC's own routine does this call"
                         : status != MILCGPU_DEVICE_LOST ? "MILC runs on the CPU from here on"
-                        : with_gauge                    ? "the GPU is gone"
-                                                        : "the GPU is gone: MILC runs on the CPU from here on";
-    log_failure(routine, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
+                        : with_gauge                    ? "the device is lost"
+                                                        : "the device is lost: MILC runs on the CPU from here on";
+    ++ledger[routine].failed;
+    log_failure(routine, format("%s: %s. %s", name_of(routine), reason().c_str(), after));
     end_context_after(status);
 }
 

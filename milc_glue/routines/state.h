@@ -4,14 +4,16 @@
 #include "gpu_kernels/machine/comm/clock.h"
 #include "milc_glue/api/forks.h"
 #include "milc_glue/api/settings.h"
-#include "milc_glue/residency/ledger.h"
+#include "milc_glue/residency/certificate.h"
 #include "milc_glue/residency/milc_side.h"
 #include "milc_glue/residency/policy.h"
 #include "milc_glue/residency/reason.h"
 #include "milc_glue/residency/residency.h"
-#include <map>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
 #include <memory>
-#include <set>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -24,17 +26,30 @@ struct Start {
     // Started by milcgpu_plugin_wake(). The process does not exit before it ends. If OpenMP has a thread for each core,
     // MILC's loops have one less meanwhile: all threads would wait for the one that shares its core.
     std::thread waking;
-    int threads_then = 0;        // MILC's number of threads; 0: not changed
-    bool tables_are_due = false; // those at exit
-    milcgpu_milc milc{};         // as the door gave it, for a table after a retreat to the host
-    std::string name, device;    // milc.milc; the device's
+    int threads_then = 0;          // MILC's number of threads; 0: not changed
+    bool tables_are_due = false;   // those at exit
+    double file_is_due = INFINITY; // the next time for the file of MILCGPU_TABLE
+    milcgpu_milc milc{};           // as the door gave it, for a table after a retreat to the host
+    std::string name;              // milc.milc
 };
+
+// A call of a routine of MILC's, in the words that begin its lines: "mat_invert: m 0.01".
+struct CallName {
+    milcgpu_routine routine = MILCGPU_ROUTINES;
+    char text[80] = "";
+    template <class... Numbers> void append(const char *about, Numbers... numbers) {
+        const size_t length = std::strlen(text);
+        std::snprintf(text + length, sizeof text - length, about, numbers...);
+    }
+};
+
+struct Trajectory;
 
 struct Plugin : MilcSide, Residency {
     milcgpu_context *context = nullptr; // NULL: MILC works by itself
+    CallName running;                   // the call that is under way
 
     Start start;
-    std::set<std::pair<milcgpu_routine, std::string>> said_once;
     LoggedReason reason; // of the last failure
 
     // Settings, and what follows from them for this lattice and backend.
@@ -53,8 +68,11 @@ struct Plugin : MilcSide, Residency {
         bool done = false;
     };
     std::vector<EigenFile> eigen_files;
-    double step_logged = 0; // of a flow, too long: the last that a line has named
+    double seconds_between_lines = 30;      // of work that takes long
+    std::unique_ptr<Trajectory> trajectory; // nullptr: none has begun
+    double step_logged = 0;                 // of a flow, too long: the last that a line has named
     Ledger ledger;
+    Certificate certificate;
     int originals = 0; // depth of calls of MILC's originals
     double original_since = 0;
 
@@ -68,7 +86,19 @@ struct Plugin : MilcSide, Residency {
     // Runs copy(), which brings to MILC what the device alone has, and throws the same Error on all ranks. If memory is
     // short, it drops what can be loaded again and runs copy() again, because MILC cannot go on without the values.
     void bring_to_host(const char *who, const std::function<void()> &copy);
-    void log(int level, const std::string &text) const; // one or several lines on stderr
+    const char *name_of(milcgpu_routine routine) const { // begins a line about a call, which may be under way
+        return routine == running.routine ? running.text : routine_name(routine);
+    }
+    // One or several lines on stderr; those of level 0 are also notes of the certificate.
+    void log(int level, const std::string &text);
+    void print(const std::string &text) const; // lines on stderr that are no notes
+    // Writes the file of MILCGPU_TABLE as the run goes on, so that it is there however the run ends: if the last one is
+    // a second old, and old enough for all of them to cost 0.5 % at most.
+    void keep_file() {
+        if (wall_seconds() >= start.file_is_due)
+            write_file_so_far();
+    }
+    void write_file_so_far();
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();
@@ -160,10 +190,39 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     if (status != MILCGPU_NO_MEMORY)
         return status;
     const std::string why = p.reason();
-    p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), why.c_str()));
+    p.log(1, format("%s: %s. Trying again without the links that were kept", p.name_of(routine), why.c_str()));
     p.drop_reloadable();
     return attempt();
 }
+
+// Log lines of work that takes long: none in the first 30 seconds, then one every 30 seconds.
+class ProgressLines {
+  public:
+    ProgressLines(Plugin &plugin, const char *work) : plugin_(plugin), work_(work) {}
+    double seconds() const { return wall_seconds() - since_; }
+    // line(): its text, behind the name of the work. done: the part of the work that is done; 0 or NaN: not known.
+    template <class Line> void log(double done, const Line &line) {
+        const double now = wall_seconds();
+        if (now - logged_at_ < plugin_.seconds_between_lines)
+            return;
+        logged_at_ = now;
+        plugin_.certificate.at = std::string(work_) + ": " + line();
+        if (done > 0)
+            plugin_.certificate.at += format(", about %.3g s left", std::max(0.0, seconds() * (1 - done) / done));
+        plugin_.log(1, plugin_.certificate.at);
+        plugin_.keep_file();
+    }
+
+  private:
+    Plugin &plugin_;
+    const char *work_;
+    double since_ = wall_seconds(), logged_at_ = since_;
+};
+
+struct Trajectory {
+    std::optional<ProgressLines> lines;   // while it runs
+    int updates = 0, updates_of_last = 0; // of the gauge field
+};
 
 class Stopwatch {
   public:

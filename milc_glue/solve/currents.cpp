@@ -210,7 +210,7 @@ milcgpu_status milcgpu::project_out(milcgpu_eigenvectors *vectors, milcgpu_links
         device.collective(function, [&] {
             for (const int parity : {0, 1})
                 for (int k = 0; k < x->count(); ++k)
-                    require_finite(device, x->parity[parity][k], parity, "a projected source");
+                    require_finite(device, x->parity[parity][k], x->context->geometry, parity, "a projected source");
             for (const int parity : {0, 1})
                 now_filled(*x, 0, x->count(), parity, true);
         });

@@ -87,7 +87,7 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
     }
     for (const int on : parities)
         for (int k = 0; k < n; ++k)
-            require_finite(device, out[on][k], on, "the result");
+            require_finite(device, out[on][k], links.geometry(), on, "the result");
     links.look_at_used();
     device.collective("the copy of results", [&] {
         for (const int on : parities)
@@ -145,8 +145,9 @@ class LaplaceSources : public SourcesOfCall {
             leave_out_if(group, k, [&] {
                 const int number = group.first + k;
                 for (const int on : {0, 1})
-                    require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
-                require_finite(device(), group.x[k], 0, format("the guess solutions[%d]", number).c_str());
+                    require_finite(device(), b_[on][k], links_.geometry(), on, format("sources[%d]", number).c_str());
+                require_finite(device(), group.x[k], links_.geometry(), 0,
+                               format("the guess solutions[%d]", number).c_str());
                 norm_[k] = norm_of({b_[0][k], b_[1][k]});
                 if (!(norm_[k] < INFINITY))
                     throw Error(Status::nan_or_inf,
@@ -255,9 +256,8 @@ extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, cons
                                [&](const OperatorSpec &of) { find_laplace_of(of, full.directions); });
             parities = parities_of(call("parity", parity));
             call("n", n, from_to(1, 1000));
-            read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
+            read = places_of(call, l, from, n, "from"), made = places_of(call, l, to, n, "to");
             require_apart(occupied(*l.context, "to", true, made, parities.size() > 1 ? Parity() : Parity(parities[0])));
-            look_at(call, "from", from), look_at(call, "to", to);
         });
         l.on_box();
         const ResidentField::Held held = l.version(what);
@@ -282,11 +282,10 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
             full = call.copy_of("spec", spec);
             task = checked(full, n);
             task->progress = progress_of(*l.context, full);
-            from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
+            from = places_of(call, l, sources, n, "sources"), to = places_of(call, l, solutions, n, "solutions");
             require_apart(occupied(*l.context, "sources", false, from), occupied(*l.context, "solutions", true, to));
             filled = empty_reports(n);
             require_sizes(reports, n);
-            look_at(call, "sources", sources), look_at(call, "solutions", solutions);
         });
         LaplaceFamily family(l, full.directions, full.kappa);
         LaplaceSources fields(l, full, from, to);

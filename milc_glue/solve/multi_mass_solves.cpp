@@ -12,6 +12,8 @@
 
 using namespace milcgpu;
 
+static_assert(max_shifts == 32, "the limit of milcgpu.h and members.h");
+
 namespace {
 
 // Tolerances of a rational function's terms: what matters is residue_i x_i.
@@ -137,7 +139,7 @@ void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_
     report.source_norm = r.source_norm;
     report.shared_seconds = r.shared_seconds;
     fill_rates(r.seconds, r.flops, r.bytes, report);
-    std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
+    std::snprintf(report.message, sizeof report.message, "%s%s", r.message.c_str(), if_zero(r.status, r.source_norm));
     for (int i = 0; i < n_shifts && report.shifts != nullptr; ++i) {
         const CgReport &cg = r.shifts[i].cg;
         report.shifts[i] = {

@@ -123,5 +123,12 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
                                 ? "a deflation raised the residual or did not help, so the solve went on without: "
                                   "these are not eigenvectors of these links, or rounding limits the residual. "
                                 : "";
-    std::snprintf(report.message, sizeof report.message, "%s%s", off.c_str(), r.message.c_str());
+    std::snprintf(report.message, sizeof report.message, "%s%s%s", off.c_str(), r.message.c_str(),
+                  if_zero(r.status, r.source_norm));
+}
+
+const char *milcgpu::if_zero(Status status, double source_norm) {
+    return status == Status::ok && source_norm == 0
+               ? "the source is 0 on all sites that this call reads, so the solution is 0"
+               : "";
 }

@@ -85,6 +85,8 @@ template <class Report> void fill_rates(double seconds, double flops, double byt
 }
 // Fills all from the solver's report, except seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
+// For the message of a report: words if the source is 0, as one is that lives on the other parity; else empty.
+const char *if_zero(Status status, double source_norm);
 // milcgpu_staggered_residual, with MILC's relative residual unless relative is nullptr.
 milcgpu_status true_residuals(milcgpu_links *, int parity, double mass, const milcgpu_field *source,
                               const milcgpu_field *solution, double *residual, double *relative);

@@ -61,13 +61,13 @@ milcgpu_status milcgpu::true_residuals(milcgpu_links *links, int parity, double 
         norm_squared(device, b, sums.data() + 1);
         device.copy_to_host(&rr_bb[1], sums.data() + 1, sizeof rr_bb[1]);
         if (rr_bb[1] < INFINITY)
-            is_there(device, rr_bb[1], b, A->parity(), 0, r, sums.data());
+            is_there(device, rr_bb[1], b, A->geometry(), A->parity(), 0, r, sums.data());
         residual(device, *A, shift, {b, x, between, r}, sums.data());
         device.copy_to_host(&rr_bb[0], sums.data(), sizeof rr_bb[0]);
         Verification(context, emptying(*links)).holds(A->checked_regions());
         if (!(rr_bb[0] < INFINITY && rr_bb[1] < INFINITY)) {
-            require_finite(device, b, A->parity(), "source");
-            require_finite(device, x, A->parity(), "solution");
+            require_finite(device, b, A->geometry(), A->parity(), "source");
+            require_finite(device, x, A->geometry(), A->parity(), "solution");
             throw Error(Status::nan_or_inf, "the residual overflows: scale source and solution down");
         }
         if (relative != nullptr) {

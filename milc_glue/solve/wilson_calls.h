@@ -39,14 +39,15 @@ class WilsonFamily : public OperatorFamily {
 };
 
 // Throws Error(nan_or_inf) if there is NaN or infinity; the message names the first site and spin.
-inline void require_finite_vector(Device &device, const SpinorBlock &x, int parity, const char *what) {
+inline void require_finite_vector(const milcgpu_wilson &w, const SpinorBlock &x, int parity, const char *what) {
+    Device &device = w.device();
     DeviceArray<double> sum;
     device.collective("room for a norm", [&] { sum = {device, 1, "norm of a vector"}; });
     norm_squared(device, x, sum.data());
     if (sum.to_host()[0] < INFINITY)
         return;
     for (int d = 0; d < x.components; ++d)
-        require_finite(device, x.component(d), parity, format("%s, spin %d", what, d).c_str());
+        require_finite(device, x.component(d), w.geometry(), parity, format("%s, spin %d", what, d).c_str());
     throw Error(Status::nan_or_inf,
                 format("%s: its norm overflows on %s sites; scale it down", what, parity == 0 ? "even" : "odd"));
 }
@@ -62,7 +63,7 @@ struct WilsonVectors {
     }
     void load(milcgpu_wilson &w, const HostField &from, int parity, const char *what) {
         w.device().collective("the loading of a vector", [&] { w.reorder.to_device(from, parity, on[parity]); });
-        require_finite_vector(w.device(), on[parity], parity, what);
+        require_finite_vector(w, on[parity], parity, what);
     }
 };
 

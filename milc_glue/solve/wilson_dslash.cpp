@@ -55,7 +55,7 @@ milcgpu_status apply(const WilsonOperation &op, milcgpu_wilson *wilson, const mi
                                         : call_on(w, *links, p, op.sign, hops, out.on[p]);
             call.clover = term.get();
             milcgpu::wilson(w.device(), call, Epilogue::plain);
-            require_finite_vector(w.device(), out.on[p], p, "result");
+            require_finite_vector(w, out.on[p], p, "result");
         }
         std::vector<Region> checked_regions = {links->region("links of Wilson fermions")};
         if (term)

@@ -44,7 +44,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
             w.reorder.to_device(from, a.parity, b);
             verification.loaded(b);
         });
-        require_finite_vector(w.device(), b, a.parity, "source");
+        require_finite_vector(w, b, a.parity, "source");
     };
     call.write = [&](int k, const SpinorBlock &x, bool) { w.reorder.to_host(x, a.parity, to[k]); };
     WilsonFamily family(w, of, a.parity, MILCGPU_WILSON_CG);

@@ -164,10 +164,10 @@ class WilsonSources : public SourcesOfCall {
                 w_.reorder.to_device(source, on, b);
                 verification.loaded(b);
             });
-            require_finite_vector(w_.device(), b, on, ("source" + number).c_str());
+            require_finite_vector(w_, b, on, ("source" + number).c_str());
         }
         w_.device().collective("the loading of a guess", [&] { w_.reorder.to_device(guess, parity, group.x[k]); });
-        require_finite_vector(w_.device(), group.x[k], parity, ("initial guess" + number).c_str());
+        require_finite_vector(w_, group.x[k], parity, ("initial guess" + number).c_str());
     }
     // Makes the source of the iteration from the source of the system.
     void begin(Group &group, int k) {
@@ -304,7 +304,7 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *given, int
     for (const int on : {0, 1}) {
         w.device().collective("the loading of a solution", [&] { w.reorder.to_device(x, on, system.solution(on)); });
         if (on == p || spec.even_odd == 0)
-            require_finite_vector(w.device(), system.solution(on), on, "solution");
+            require_finite_vector(w, system.solution(on), on, "solution");
     }
     const EvenOdd::Residuals of_x = spec.even_odd != 0 ? system.complete(system.solution(p), relative != nullptr)
                                                        : EvenOdd::Residuals{system.residual(), 1};

@@ -51,7 +51,7 @@ static void fill_links(void *self, void *field) {
     (void)field;
     if (!milcgpu_plugin_inputs_hold()) {
         if (this_node == 0)
-            fprintf(stderr, "milcgpu: MILC reads fermion links that were made on the GPU alone, and they cannot be "
+            fprintf(stderr, "milcgpu: MILC reads fermion links that were made on the device alone, and they cannot be "
                             "made again: the gauge field has changed since. MILCGPU_AUTO=0 copies links back at once; "
                             "please report this\n");
         milcgpu_end_of_run();

@@ -298,9 +298,11 @@ u_int32type __wrap_nersc_cksum(void) {
     u_int32type sum = 0;
     int slice;
     if (milcgpu_plugin_by_all_threads(SLICES, checksums, NULL) < 0)
-        return milcgpu_original(nersc_cksum)();
-    for (slice = 0; slice < SLICES; slice++)
-        sum += of_slices[slice].checksum;
+        sum = milcgpu_original(nersc_cksum)();
+    else
+        for (slice = 0; slice < SLICES; slice++)
+            sum += of_slices[slice].checksum;
+    milcgpu_plugin_lattice_is(NULL, &sum);
     return sum;
 }
 

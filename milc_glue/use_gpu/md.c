@@ -33,10 +33,12 @@ int __wrap_update(void) {
     if (!milcgpu_keeps_solutions())
         return milcgpu_original(update)();
     milcgpu_running.trajectory++;
+    milcgpu_plugin_trajectory(1);
     if (milcgpu_offloads() && milcgpu_sites_stay())
         milcgpu_plugin_vectors_begin(forces > longest ? forces : longest, 0);
     iterations = milcgpu_original(update)();
     milcgpu_plugin_vectors_end();
+    milcgpu_plugin_trajectory(0);
     milcgpu_running.trajectory--;
     return iterations;
 }

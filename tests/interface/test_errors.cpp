@@ -1,4 +1,5 @@
 // Bad input and failures: each gives its status and a message that names the cause, and does not change outputs.
+#include "gpu_kernels/machine/backend/lanes.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/residency/reason.h"
@@ -139,13 +140,37 @@ TEST_CASE("bad solves are refused, each by name", "[errors][smoke][sanitize]") {
     }
 }
 
+TEST_CASE("the report says that a source is 0 on the parity of its solve, if it lives on the other one",
+          "[errors][smoke]") {
+    for (const Backend backend : backends()) {
+        Prepared p(backend);
+        std::fill(p.source.begin(), p.source.begin() + 3 * p.lattice.volume(), 0);
+        const std::string words = "the source is 0 on all sites that this call reads";
+        CHECK(p.solve() == MILCGPU_OK);
+        CHECK(has(p.report.message, words));
+        const milcgpu_field from = p.session.field(p.source), to = p.session.field(p.x);
+        const milcgpu_pole pole{0.04, 1e-8, 0};
+        auto several = sized<milcgpu_multi_mass_spec>();
+        milcgpu_multi_mass_defaults(&several, sizeof several);
+        several.n_shifts = 1, several.shifts = &pole;
+        auto report = sized<milcgpu_multi_mass_report>();
+        CHECK(milcgpu_staggered_multi_mass(p.session.links, &several, &from, &to, &report) == MILCGPU_OK);
+        CHECK(has(report.message, words));
+        for (size_t k = 0; k < p.x.size(); ++k)
+            REQUIRE(p.x[k] == (k < p.x.size() / 2 ? 0 : 0.25));
+        p.spec.parity = MILCGPU_ODD;
+        CHECK(p.solve() == MILCGPU_OK);
+        CHECK(p.report.message == std::string());
+    }
+}
+
 TEST_CASE("NaN and infinity in links, source or guess are found and named", "[errors][smoke][sanitize]") {
     for (const Backend backend : backends())
         for (const double bad : {double(NAN), double(INFINITY)}) {
             Prepared p(backend);
             const auto good_source = p.source;
             p.source[6 * 17 + 2] = bad;
-            p.refused(MILCGPU_NAN_OR_INF, "source: site 17 of the even sites");
+            p.refused(MILCGPU_NAN_OR_INF, "source: the site x y z t = 2 0 2 0 holds");
             p.source = good_source;
             p.source[6 * 200] = bad; // the odd half is not read
             p.x.assign(p.source.size(), 0);
@@ -153,12 +178,12 @@ TEST_CASE("NaN and infinity in links, source or guess are found and named", "[er
             p.x.assign(p.source.size(), 0.25);
             p.x[6 * 23 + 5] = bad;
             CHECK(p.solve() == MILCGPU_NAN_OR_INF);
-            CHECK(last_error_says("initial guess: site 23"));
+            CHECK(last_error_says("initial guess: the site x y z t = 3 3 2 0 holds"));
             auto fat = p.session.fat;
             fat[18 * 9] = bad;
             const milcgpu_field f = p.session.field(fat), l = p.session.field(p.session.lng);
             CHECK(milcgpu_links_update(p.session.links, &f, &l, nullptr) == MILCGPU_NAN_OR_INF);
-            CHECK(last_error_says("site 2 "));
+            CHECK(last_error_says("in the link of x y z t = 1 1 0 0, direction Y. Check"));
             CHECK(milcgpu_links_version(p.session.links) == 0);
             CHECK(p.solve() == MILCGPU_BAD_ARGUMENT);
             CHECK(last_error_says("links are empty"));
@@ -298,8 +323,9 @@ TEST_CASE("memory plan, kernel list, messages, progress", "[api][smoke]") {
         CHECK(has(text, "links as handed over"));
         int rows = 0;
         milcgpu_kernels_list([](void *user, const char *) { ++*static_cast<int *>(user); }, &rows);
-        // heading; one source, with checksums, and several; Laplace; Wilson
-        CHECK(rows == 1 + 64 + 2 + 60 + 1 + 144 + 1 + 99);
+        // heading; one source, with checksums, of several sites at once, and several; Laplace; Wilson
+        const int at_once = MILCGPU_LANES ? 4 : 0;
+        CHECK(rows == 1 + 64 + 2 + at_once + 60 + 1 + 144 + 1 + 99);
         struct Seen {
             int calls = 0, last_step = 0;
             double last = 1;

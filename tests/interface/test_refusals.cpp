@@ -77,14 +77,14 @@ TEST_CASE("no shifts are legal; masses, sources or solutions with NaN, plans in 
         bad[0] = bad[first_odd] = not_a_number;
         const milcgpu_field nan = f.session.field(bad);
         CHECK(milcgpu_staggered_residual(k, MILCGPU_EVEN, 0.1, &f.b, &nan, &residual) == MILCGPU_NAN_OR_INF);
-        CHECK(last_error_says("solution: site 0 of the even sites"));
+        CHECK(last_error_says("solution: the site x y z t = 0 0 0 0 holds"));
         CHECK(milcgpu_staggered_residual(k, MILCGPU_ODD, 0.1, &nan, &x, &residual) == MILCGPU_NAN_OR_INF);
-        CHECK(last_error_says("source: site 0 of the odd sites"));
+        CHECK(last_error_says("source: the site x y z t = 1 0 0 0 holds"));
         CHECK(residual == -1);
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
             const milcgpu_storage what{precision, 18};
             CHECK(milcgpu_staggered_dslash(k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
-            CHECK(last_error_says("source: site 0 of the odd sites"));
+            CHECK(last_error_says("source: the site x y z t = 1 0 0 0 holds"));
         }
         REQUIRE(milcgpu_vectors_load(f.w.vectors(), 3, MILCGPU_ODD, &nan) == MILCGPU_OK); // values are not tested
         CHECK(milcgpu_vectors_dslash(f.w.vectors(), 3, k, MILCGPU_EVEN) == MILCGPU_NAN_OR_INF);

@@ -1,4 +1,5 @@
 // How the plugin follows the environment and the lattice: settings, precisions and their order, the table at the start.
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/solve/memory_plan.h"
@@ -78,12 +79,26 @@ TEST_CASE("the plan of memory is smaller where no packed links are needed", "[pl
     }
 }
 
+TEST_CASE("MILCGPU_RECONSTRUCT may have the numbers of reals that kernels are built for", "[plugin]") {
+    const std::vector<Setting> &settings = setting_table();
+    const auto setting = std::find_if(settings.begin(), settings.end(),
+                                      [](const Setting &s) { return std::string(s.name) == "MILCGPU_RECONSTRUCT"; });
+    REQUIRE(setting != settings.end());
+    for (const Precision sloppy : {Precision::single, Precision::half}) {
+        std::string built = "auto";
+        for (const DslashKernel &row : dslash_table())
+            if (row.spinor == sloppy && row.does({sloppy, sloppy, row.reals, Epilogue::step}))
+                built += format(" %d", row.reals);
+        CHECK(built == setting->allowed);
+    }
+}
+
 // Values that a setting may have: all of them, or examples if there are too many.
 static std::string words_of(const Setting &setting) {
     const std::string name = setting.name;
     return name == "MILCGPU_DEVICE"    ? "0 7 999"
            : name == "MILCGPU_TIMEOUT" ? "0.5 60 1e4"
-           : name == "MILCGPU_TABLE"   ? "0 t.csv a/t.json"
+           : name == "MILCGPU_TABLE"   ? "0 t.csv a/t.json t.txt t.json,status"
            : name == "MILCGPU_TEST"    ? "0 keep keep,cut=y,share_gpu cut=xt nan,cut=xyzt"
                                        : setting.allowed;
 }
@@ -102,11 +117,13 @@ TEST_CASE("settings: a bad value is refused by name, and the settings that are s
         return text;
     };
     // The message names the values that the setting may have.
-    for (const auto &[name, bad, values] : {std::tuple("MILCGPU_VERBOSE", "two", "0 1 2."),
-                                            {"MILCGPU_DEVICE", "99999999999", "0 to 999."},
-                                            {"MILCGPU_TIMEOUT", "0", "numbers above 0."},
-                                            {"MILCGPU_TABLE", "table.txt", ".csv or .json."},
-                                            {"MILCGPU_TEST", "kept", "0 look_at_all copy_back "}})
+    for (const auto &[name, bad, values] :
+         {std::tuple("MILCGPU_VERBOSE", "two", "0 1 2."),
+          {"MILCGPU_RECONSTRUCT", "17", "auto 18 13 12 9 8."},
+          {"MILCGPU_DEVICE", "99999999999", "0 to 999."},
+          {"MILCGPU_TIMEOUT", "0", "numbers above 0."},
+          {"MILCGPU_TABLE", "table.dat", ".csv, .json or .txt, with or without ,status behind."},
+          {"MILCGPU_TEST", "kept", "0 look_at_all copy_back "}})
         CHECK(has(refusal(name, bad), values));
     for (const auto &[name, bad] : {std::pair("MILCGPU_VERBOSE", "quiet"),
                                     {"MILCGPU_OFF", "maybe"},
@@ -119,6 +136,8 @@ TEST_CASE("settings: a bad value is refused by name, and the settings that are s
                                     {"MILCGPU_TIMEOUT", "inf"},
                                     {"MILCGPU_TIMEOUT", "60s"},
                                     {"MILCGPU_TABLE", ".csv"},
+                                    {"MILCGPU_TABLE", ",status"},
+                                    {"MILCGPU_TABLE", "t.json,strict"},
                                     {"MILCGPU_TABLE", "t.csv.gz"}})
         refusal(name, bad);
     {
@@ -264,25 +283,34 @@ TEST_CASE("the table at the start names the routines that are left to MILC", "[p
 
 TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be written", "[plugin]") {
     const tests::Folder folder;
-    for (const char *kind : {".csv", ".json"}) {
+    for (const char *kind : {".csv", ".json", ".txt"}) {
         const std::string name = (folder.path / "table").string() + kind;
-        const Environment environment{{"MILCGPU_TABLE", name}, {"MILCGPU_VERBOSE", "0"}};
+        const Environment environment{{"MILCGPU_TABLE", name + ",status"}, {"MILCGPU_VERBOSE", "0"}};
         Milc milc;
+        const bool csv = std::string(kind) == ".csv";
         const std::string said = said_by([&] {
             CHECK(milc.start() == 1);
             CHECK(milc.solve() == 1);
-            milcgpu_plugin_exit();
+            CHECK(has(text_of(name), csv ? "\n\"outside of milcgpu\",0,0," : "UNFINISHED")); // of the start
+            plugin().start.file_is_due = 0;
+            CHECK(milc.solve() == 1);
+            CHECK(has(text_of(name), "ks_congrad_parity"));
+            CHECK(milcgpu_plugin_exit(0) == 0);
         });
         CHECK(said.empty());
         const std::string table = text_of(name);
         INFO(table);
-        const bool csv = std::string(kind) == ".csv";
-        CHECK(table.find(csv ? "routine,calls,known,seconds," : "[{\"routine\":\"") == 0);
+        if (std::string(kind) == ".txt") {
+            CHECK(table.find("routine ") == 0);
+            CHECK(has(table, "\nverdict: GOOD\n"));
+            continue;
+        }
+        CHECK(table.find(csv ? "routine,calls,known,seconds," : "{\"version\":\"") == 0);
         CHECK(has(table, csv ? "\n\"ks_congrad_parity\"," : "{\"routine\":\"ks_congrad_parity\",\"calls\":"));
         CHECK(
             has(table, csv ? "\n\"outside of milcgpu\",0,0," : ",\n {\"routine\":\"outside of milcgpu\",\"calls\":0,"));
     }
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 3);
     std::filesystem::create_directory(folder.path / "folder.csv");
     for (const char *name : {"nowhere/t.csv", "folder.csv"}) {
         const std::string path = folder.path / name;
@@ -292,7 +320,7 @@ TEST_CASE("the table at exit as a file: CSV, JSON, and one that cannot be writte
         CHECK(line.find("milcgpu: MILCGPU_TABLE: " + path + " cannot be written: ") == 0);
         CHECK(line.find('\n') == line.size() - 1);
         CHECK(milc.solve() == 1);
-        const std::string at_exit = said_by([] { milcgpu_plugin_exit(); });
+        const std::string at_exit = said_by([] { milcgpu_plugin_exit(0); });
         CHECK(at_exit.find(line + "milcgpu: routine ") == 0); // in spite of MILCGPU_VERBOSE=0
         CHECK(has(at_exit, "milcgpu: ks_congrad_parity "));
     }
@@ -319,7 +347,7 @@ TEST_CASE("a program's locale with a decimal comma changes no number that is wri
         Milc milc;
         CHECK(milc.start() == 1);
         CHECK(milc.solve() == 1);
-        milcgpu_plugin_exit();
+        milcgpu_plugin_exit(0);
     }
     const std::string rows = text_of(table);
     const auto commas = [](const std::string &line) { // but those in quotes

@@ -1,5 +1,5 @@
 // M x = b with fields that stay on the device: M^dag and D of vectors, solves with them, and the plugin's whole call.
-#include "milc_glue/api/context.h"
+#include "milc_glue/links/vectors.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"

@@ -149,8 +149,9 @@ TEST_CASE("milc_host: NaN in the gauge field is logged once a routine, with what
             CHECK(++said[line] == 1);
             CHECK(tests::has(line, "MILC's own routine does this call"));
         }
-    for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
-        CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);
+    for (const char *call :
+         {"load_fn_links", "ks_multicg_offset_field: 3 shifts from 0.3", "update_u", "eo_fermion_force"})
+        CHECK(r.count(std::string("milcgpu: ") + call + ": milcgpu_") >= 1);
     // Later failures in a row are one line with their number.
     CHECK(r.calls("load_fn_links") == std::pair(1L, 5L));    // the last call is for another lattice
     CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // for the lattice, and for the links at their update
@@ -187,8 +188,10 @@ TEST_CASE("milc_host: compare mode finds molecular dynamics within tolerance", "
             for (const char *line : {"update_u: links", "imp_gauge_force: momenta",
                                      hisq ? "eo_fermion_force: momenta (MILC's derivative of W has terms "
                                           : "eo_fermion_force: momenta, difference",
-                                     "reunitarize_ks: links", "imp_gauge_action: value"})
+                                     "reunitarize_ks: links", "imp_gauge_action: value", "d_plaquette: value"})
                 CHECK(r.says("compare " + std::string(line)));
+            const auto [offloaded, compared] = r.calls("d_plaquette");
+            CHECK((offloaded > 6 && offloaded == compared));
         }
     const Run wrong = run("asqtad-P2", few + "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
     CHECK(wrong.status == 1);

@@ -50,7 +50,7 @@ TEST_CASE("milc_twin: what the library keeps and defers never changes a number",
 TEST_CASE("milc_twin: these steps, which once gave wrong numbers or ended the run, do not differ",
           "[milc_host][twin]") {
     struct Replay {
-        const char *rule, *steps;
+        const char *rule, *steps, *more = "";
     };
     const Replay replay = GENERATE(
         Replay{"if memory is short for the parts of a sum of links, other sets of links make room",
@@ -68,8 +68,12 @@ TEST_CASE("milc_twin: these steps, which once gave wrong numbers or ended the ru
                "begin:1 odd_part:1 short_of_memory:1 read_vectors:1"},
         Replay{"if memory is short to copy the gauge field, other data makes room",
                "begin:dda8ba897521d2 update_u:1607365209b8c1a4 short_of_memory:706bb1e41455f401"
-               " write_copy:e729f28caa8a0402"});
-    const Run r = run("hisq-newer-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=keep MILC_TWIN_ADDRESSES=again",
+               " write_copy:e729f28caa8a0402"},
+        Replay{"if one rank alone lacks memory for solutions, no rank keeps them on the device",
+               "begin:1 invert:1 short_of_memory:1 invert_masses:1", " MILC_TWIN_RANKS=2"});
+    const Run r = run("hisq-newer-P2",
+                      std::string("MILCGPU_BACKEND=host MILCGPU_TEST=keep,share_gpu MILC_TWIN_ADDRESSES=again") +
+                          replay.more,
                       std::string("twin steps ") + replay.steps);
     INFO(replay.rule);
     CHECK(r.status == 0);

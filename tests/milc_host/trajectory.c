@@ -8,6 +8,7 @@
 #include "plugin.h"
 #include <math.h>
 #include <quark_action.h>
+#include <signal.h>
 #include <string.h>
 
 void place(const char *name);
@@ -15,8 +16,11 @@ void place(const char *name);
 static const char *the_fault = "", *the_place = "";
 static int armed; /* from the second step on, but from the first for places that begin with "first" */
 
-/* Plants a fault once, before the next routine. "write" is a write by the program, without a notice. */
+/* Plants a fault once, before the next routine. "write" is a write by the program, without a notice. With
+ * MILC_HOST_KILL the program is killed after that routine. */
 void place(const char *name) {
+    if (*the_fault != 0 && *the_place == 0 && getenv("MILC_HOST_KILL") != NULL)
+        raise(SIGTERM);
     armed = armed || strcmp(name, "second") == 0;
     if ((!armed && strncmp(name, "first", 5) != 0) || strcmp(the_place, name) != 0)
         return;

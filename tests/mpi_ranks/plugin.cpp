@@ -78,7 +78,7 @@ void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decis
     plugin().ledger[MILCGPU_KS_CONGRAD].calls = 1;
     plugin().ledger[MILCGPU_KS_CONGRAD].seconds = 1 + library.rank;
     plugin().ledger[MILCGPU_KS_CONGRAD].to_host = 1000000;
-    milcgpu_plugin_exit();
+    milcgpu_plugin_exit(0);
     check(milcgpu_plugin_active() == 0, "the end");
 }
 

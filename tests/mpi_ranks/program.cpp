@@ -445,7 +445,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     check(solves() && distance(x, one.x, table.rank) < 1e-10, "memory that is short on one rank");
     b.back() = is_last ? NAN : b.back();
     check(!solves() && x == source, "a source with NaN on one rank is refused on all");
-    milcgpu_plugin_exit();
+    milcgpu_plugin_exit(0);
 }
 
 // A letter for each message that starts, in order: 'D' for the plugin's decisions, 'L' for the library.
@@ -598,7 +598,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     matrix.source = field(dirac), matrix.solution = field(to);
     for (const char *what : {"a clover solve", "a clover solve with known links"})
         call(what, 1, true, [&] { return milcgpu_plugin_clover_solve(&matrix, &report) == 1; });
-    milcgpu_plugin_exit();
+    milcgpu_plugin_exit(0);
 }
 
 // The last rank no longer answers. The others find out and report it.

@@ -1,6 +1,7 @@
 // Contractions through the C interface; fields on the device, links that change, and what contractions, shifts,
 // operators and smearing refuse.
 #include "milc_glue/links/links_handle.h"
+#include "milc_glue/measure/meson_links_handle.h"
 #include "milc_glue/residency/meson_links.h"
 #include "tests/mesons_support.h"
 #include <utility>

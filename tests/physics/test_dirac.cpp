@@ -103,9 +103,9 @@ template <class Real> struct Dirac {
         for (const MomentumFactor &f : momenta) {
             milcgpu_momentum m{};
             for (int mu = 0; mu < 3; ++mu)
-                m.p[mu] = f.p[mu], m.parity[mu] = f.parity[mu] == 'E'   ? MILCGPU_EVEN
-                                                  : f.parity[mu] == 'O' ? MILCGPU_ODD
-                                                                        : MILCGPU_EVEN_AND_ODD;
+                m.p[mu] = f.p[mu], m.parity[mu] = f.parity[mu] == 'E'   ? int(MILCGPU_EVEN)
+                                                  : f.parity[mu] == 'O' ? int(MILCGPU_ODD)
+                                                                        : int(MILCGPU_EVEN_AND_ODD);
             table.push_back(m);
         }
         return table;
@@ -643,7 +643,7 @@ TEST_CASE("ranks that contract Dirac fields must pass the same arguments", "[ope
         const char *says;
     };
     for (const Twist &twist : {Twist{5, false, MILCGPU_BAD_ARGUMENT, "spec.terms[0].in"},
-                               Twist{4, true, MILCGPU_NAN_OR_INF, "src1[0]: site 3 of the even sites"}}) {
+                               Twist{4, true, MILCGPU_NAN_OR_INF, "src1[0]: the site x y z t = 3 1 0 4 holds"}}) {
         const auto endings = on_cut(fields, cut, Backend::host, [&](Here &here, Ending &ending) {
             auto s = Fields::part(prop, here.places, 96);
             Mesons m(MILCGPU_GAMMAS_MILC, {{4, 4}}, {{{0, 0, 0}, {'B', 'B', 'B'}, {0, 0, 0, 0}}});
@@ -702,7 +702,7 @@ TEST_CASE("contractions of Dirac fields refuse bad input by name and leave outpu
         refused(sites(0, &in_single, &in_single, &to), "to is in double precision");
         refused(sites(0, &narrow, &right, &to), "phi: pitch of 184 bytes");
         psi[24 * 7 + 13] = NAN;
-        refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "psi: site 7 of the even sites", MILCGPU_NAN_OR_INF);
+        refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "psi: the site x y z t = 0 3 1 0 holds", MILCGPU_NAN_OR_INF);
         psi[24 * 7 + 13] = 1e300, phi[24 * 7 + 13] = 1e300;
         refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "so large", MILCGPU_NAN_OR_INF);
         const milcgpu_momentum rest{{0, 0, 0}, {3, 3, 3}}, wrong{{0, 0, 0}, {3, 4, 3}};
@@ -710,7 +710,7 @@ TEST_CASE("contractions of Dirac fields refuse bad input by name and leave outpu
         const auto slices = [&] { return milcgpu_dirac_slices(context, &spec, &left, &right, sums.data()); };
         refused(slices(), "too large", MILCGPU_NAN_OR_INF);
         psi[24 * 7 + 13] = 1, phi[24 * 7 + 13] = 1, phi[24 * (small.volume() / 2 + 2)] = INFINITY;
-        refused(slices(), "phi: site 2 of the odd sites", MILCGPU_NAN_OR_INF);
+        refused(slices(), "phi: the site x y z t = 1 2 0 0 holds", MILCGPU_NAN_OR_INF);
         phi[24 * (small.volume() / 2 + 2)] = 1;
         refused(milcgpu_dirac_slices(context, nullptr, &left, &right, sums.data()), "spec is NULL");
         refused(milcgpu_dirac_slices(context, &spec, &left, &right, nullptr), "sums is NULL");
@@ -766,7 +766,7 @@ TEST_CASE("contractions of Dirac fields refuse bad input by name and leave outpu
         auto third = s2;
         third[96 * 4 + 95] = -INFINITY;
         second[1] = d.session.field(third);
-        both("src2[1]: site 4 of the even sites", MILCGPU_NAN_OR_INF);
+        both("src2[1]: the site x y z t = 1 0 1 0 holds", MILCGPU_NAN_OR_INF);
         third[96 * 4 + 95] = 1;
         mesons.n_terms = 0; // no terms: the call succeeds
         CHECK(milcgpu_dirac_mesons(context, &mesons, n, first, second, sums.data()) == MILCGPU_OK);

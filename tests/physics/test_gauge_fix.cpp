@@ -59,7 +59,7 @@ TEST_CASE("gauge fixing takes the steps of the reference, in every gauge, with p
         for (const auto &n : {std::array<int, 4>{4, 6, 2, 4}, std::array<int, 4>{2, 4, 10, 6}}) {
             const reference::Lattice lattice{n};
             const Gauge start = reference::random_gauge(lattice, 5);
-            for (const int direction : {0, 2, 3, MILCGPU_LANDAU})
+            for (const int direction : {0, 2, 3, int(MILCGPU_LANDAU)})
                 for (const bool phased : {false, true}) {
                     CAPTURE(name(backend), direction, phased);
                     Gauge wanted = start;
@@ -103,7 +103,7 @@ TEST_CASE("gauge fixing reaches its condition and changes nothing but the gauge"
     const Gauge start = reference::transform_links(lattice, reference::random_transformation(lattice, 8),
                                                    reference::near_unit_gauge(lattice, 0.2, 7), 1);
     for (const Backend backend : backends())
-        for (const int direction : {3, MILCGPU_LANDAU}) {
+        for (const int direction : {3, int(MILCGPU_LANDAU)}) {
             CAPTURE(name(backend), direction);
             Handle<double> handle(lattice, backend, start, true);
             milcgpu_gauge_fix_spec spec = fix_spec(direction, true);

@@ -170,14 +170,14 @@ TEST_CASE("the library's over-relaxation keeps the action; its heat bath gives t
                 std::memcpy(&words[15 + 13], &factor, sizeof factor);
                 std::fill(drawn.begin(), drawn.end(), 7);
                 CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
-                CHECK(last_error_says("word 13 of site 1 "));
+                CHECK(last_error_says("word 13 of the site x y z t = 2 0 0 0 "));
                 CHECK(drawn[0] == 7);
             }
             words = generators(lattice.volume(), rng);
             for (const uint32_t lowest : {41u, 64u, 4000000000u}) {
                 words[3 * 15 + 14] = lowest;
                 CHECK(milcgpu_gauge_heat_bath(gauge, beta, 1, words.data(), drawn.data()) == MILCGPU_BAD_ARGUMENT);
-                CHECK(last_error_says("word 14 of site 3 "));
+                CHECK(last_error_says("word 14 of the site x y z t = 3 1 0 0 "));
                 CHECK(drawn[0] == 7);
             }
             auto report = sized<milcgpu_reunitarize_report>();

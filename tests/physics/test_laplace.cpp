@@ -3,6 +3,7 @@
 #include "gpu_kernels/laplace/laplace_operator.h"
 #include "gpu_kernels/solver/cg.h"
 #include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/measure/meson_links_handle.h"
 #include "tests/bench.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"

@@ -180,7 +180,7 @@ TEST_CASE("molecular dynamics refuses bad input by name and changes nothing", "[
         t.momenta[3] = INFINITY;
         const milcgpu_field infinite = Session<double>::field(t.momenta);
         CHECK(milcgpu_momenta_load(t.gauge, &infinite) == MILCGPU_NAN_OR_INF);
-        CHECK(last_error_says("momenta: number 3 in direction X"));
+        CHECK(last_error_says("momenta: number 3 of x y z t = 0 0 0 0, direction X, is "));
         CHECK(milcgpu_momenta_version(t.gauge) == 0);
         milcgpu_gauge *other = t.gauge;
         CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &other) == MILCGPU_BAD_ARGUMENT);

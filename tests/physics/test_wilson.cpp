@@ -383,7 +383,7 @@ TEST_CASE("Wilson D and M of host fields are the reference's, on one parity and 
                               reference::antiperiodic_in_time(lattice, reference::random_gauge(lattice, 31)));
         const WilsonField f = random_wilson(lattice, 32), before = random_wilson(lattice, 33);
         const milcgpu_storage what = operator_in(MILCGPU_DOUBLE);
-        for (const int parity : {int(MILCGPU_EVEN), int(MILCGPU_ODD), MILCGPU_EVEN_AND_ODD})
+        for (const int parity : {int(MILCGPU_EVEN), int(MILCGPU_ODD), int(MILCGPU_EVEN_AND_ODD)})
             for (const int sign : {1, -1})
                 for (const int which : {0, 1, 2}) { // D, M of Wilson, M with a clover term
                     const bool matrix = which > 0;
@@ -484,6 +484,7 @@ TEST_CASE("Wilson solves reach their tolerance by the reference's residual, for 
             CHECK(nothing.status == MILCGPU_OK);
             CHECK(reference::norm2(nothing.x) == 0);
             CHECK(nothing.report.true_residual == 0);
+            CHECK(has(nothing.report.message, "the source is 0 on all sites that this call reads"));
         }
 }
 
@@ -699,9 +700,9 @@ TEST_CASE("calls for Wilson fermions refuse bad input with a message and leave o
         says(solve(), MILCGPU_BAD_ARGUMENT, "how->mass must be 0");
         how.mass = 0;
         source[24 * 5 + 9] = NAN; // an even site, spin 1
-        says(dslash(1, MILCGPU_ODD), MILCGPU_NAN_OR_INF, "source, spin 1: site 5 of the even sites");
-        says(matrix(), MILCGPU_NAN_OR_INF, "source, spin 1: site 5 of the even sites");
-        says(solve(), MILCGPU_NAN_OR_INF, "source, spin 1: site 5 of the even sites");
+        says(dslash(1, MILCGPU_ODD), MILCGPU_NAN_OR_INF, "source, spin 1: the site x y z t = 3 0 1 0 holds");
+        says(matrix(), MILCGPU_NAN_OR_INF, "source, spin 1: the site x y z t = 3 0 1 0 holds");
+        says(solve(), MILCGPU_NAN_OR_INF, "source, spin 1: the site x y z t = 3 0 1 0 holds");
         CHECK(dslash(1, MILCGPU_EVEN) == MILCGPU_OK); // it reads odd sites alone
         x = before;
         source = w.to_milc(b);

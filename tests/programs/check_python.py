@@ -2,6 +2,7 @@
 import gc
 import sys
 import types
+import warnings
 
 import numpy
 
@@ -79,7 +80,7 @@ u = numpy.ascontiguousarray(milcgpu.directions_last(half))
 d = context.hisq(u)
 b = lattice.zeros(3)
 b[...] = random.normal(size=b.shape)
-fixed = lattice.zeros(3)
+fixed = b.copy()
 fixed.flags.writeable = False
 odd_address = numpy.frombuffer(bytearray(b.nbytes + 1), numpy.uint8)[1:].view(complex).reshape(b.shape)
 for kind, words, array in [
@@ -112,6 +113,14 @@ ys, report = d.solve_masses(b, [0.3, 0.5], 1e-9)
 assert [s.status for s in report.shifts] == [milcgpu.OK] * 2
 assert d.residual(b, ys[1], 0.5) < 1e-9 and abs(ys[0] - x[1]).max() < 1e-7 * abs(x[1]).max()
 out = x[1].copy()
+other_parity = b.copy()
+other_parity[0] = 0
+for work in (lambda: d.solve(other_parity, 0.3, 1e-8), lambda: d.solve_masses(other_parity, [0.3], 1e-8)):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        zero, report = work()
+    assert len(said) == 1 and "the source is 0 on all sites that this call reads" in str(said[0].message)
+    assert not zero.any() and report.status == milcgpu.OK and said[0].filename == __file__
 same, report = d.solve(b, 0.3, 1e-8, out=out)
 assert same is out and report.steps == 0
 error = raises(milcgpu.Error, "NOT_CONVERGED", d.solve, b, 0.3, 1e-12, max_iterations=4, max_restarts=1)

@@ -222,6 +222,46 @@ TEST_CASE("make lines in docs name targets of the Makefile", "[docs]") {
     CHECK(lines > 20);
 }
 
+static std::filesystem::path path_of_test(const std::string &name) {
+    for (const auto &folder : std::filesystem::directory_iterator("tests"))
+        if (std::filesystem::exists(folder.path() / name))
+            return folder.path() / name;
+    return name;
+}
+
+TEST_CASE("each command of README, tutorial and guide is run by a test, or by hand, as tests/README.md says",
+          "[docs]") {
+    const std::string list = text_of("tests/README.md");
+    std::map<std::string, int> rows; // how a command begins, and how many begin so
+    for (const auto &row :
+         matches(list.substr(list.find("\n| commands that begin")), "\n\\| (`.*`) \\| ([^|\n]+) \\|")) {
+        INFO(row[1]);
+        for (const auto &command : matches(row[1], "`([^`]+)`"))
+            rows[command[1]] = 0;
+        const auto tests_of = matches(row[2], "`(test_\\w+)\\.cpp`");
+        CHECK((!tests_of.empty() || !matches(row[2], "by hand,.* 20[0-9]{2}-[0-9]{2}-[0-9]{2}").empty()));
+        for (const auto &test : tests_of)
+            CHECK(std::filesystem::exists(path_of_test(test[0].substr(1, test[0].size() - 2))));
+    }
+    for (const char *page : {"README.md", "docs/tutorial.md", "docs/guide.md"})
+        for (const std::string &line : tests::blocks_of(page)) {
+            const bool is_c = !matches(line, ";( *(//|/\\*).*)?$|^#include").empty();
+            const bool is_output = !matches(line, "^milcgpu:|^\\.\\.\\.$| OK$|:ACCEPT: |^ +").empty();
+            if (is_c || is_output)
+                continue;
+            INFO(page << ": " << line);
+            const auto row =
+                std::find_if(rows.begin(), rows.end(), [&](const auto &of) { return line.rfind(of.first, 0) == 0; });
+            CHECK(row != rows.end());
+            if (row != rows.end())
+                ++row->second;
+        }
+    for (const auto &[command, lines] : rows) {
+        INFO(command);
+        CHECK(lines > 0);
+    }
+}
+
 TEST_CASE("names of the interface in the docs exist in the interface", "[docs]") {
     std::set<std::string> words;
     for (const char *root : {"milc_glue", "gpu_kernels/machine", "tests/milc_host"})
@@ -271,13 +311,6 @@ TEST_CASE("docs/guide.md names every program of the cookbook", "[docs]") {
         INFO(name);
         CHECK((name == "CMakeLists.txt" || page.find("`" + name + "`") != std::string::npos));
     }
-}
-
-static std::filesystem::path path_of_test(const std::string &name) {
-    for (const auto &folder : std::filesystem::directory_iterator("tests"))
-        if (std::filesystem::exists(folder.path() / name))
-            return folder.path() / name;
-    return name;
 }
 
 TEST_CASE("docs/conventions.md names tests that exist", "[docs]") {

@@ -350,8 +350,16 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     const Folder other;
     const fs::path own = other.path / "own";
     REQUIRE(tests::install(own, MILCGPU_VERSION).status == 0);
-    CHECK(shell("cd " + source_tree().string() + " && PREFIX=" + own.string() + " sh milc_glue/install/uninstall.sh")
-              .status == 0);
+    const std::string of_own =
+        "cd " + source_tree().string() + " && PREFIX=" + own.string() + " sh milc_glue/install/uninstall.sh";
+    write(own / "lib/of_another", "stays");
+    const Run kept = succeeded(shell(of_own));
+    CHECK(kept.says("lib stays: it has other files\n"));
+    CHECK(kept.says("removed from " + own.string() + " ("));
+    CHECK(tree(own).size() == 2);
+    fs::remove_all(own);
+    REQUIRE(tests::install(own, MILCGPU_VERSION).status == 0);
+    CHECK_FALSE(succeeded(shell(of_own)).says("stays"));
     CHECK(fs::is_empty(other.path));
     // Folders that cannot be installed into are refused.
     CHECK(tests::install("relative", MILCGPU_VERSION).says("absolute"));

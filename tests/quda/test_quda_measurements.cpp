@@ -6,6 +6,7 @@
 #include "tests/run_support.h"
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 using namespace tests;
 

@@ -1,5 +1,6 @@
 // Measurements on cut lattices, over ranks and emulated: fields have the bits of one rank, correlators agree within
 // rounding and are equal on all ranks, and a failure on one rank fails on all.
+#include "milc_glue/measure/meson_links_handle.h"
 #include "milc_glue/residency/meson_links.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"

@@ -5,6 +5,8 @@
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
+#include <cstdlib>
+#include <omp.h>
 
 using namespace tests;
 using namespace milcgpu;
@@ -359,6 +361,25 @@ TEST_CASE("start on ranks: each rank gets a GPU by its number on its host", "[ra
     CHECK(said({{""}, {""}}).empty()); // on the host backend, or with MILCGPU_TEST=share_gpu
     CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
               "ranks 0 and 2 of 3 are both on GPU a of host h"));
+}
+
+TEST_CASE("start on ranks: the name of the host backend has the threads that a rank gets", "[ranks][smoke]") {
+    const char *const said = std::getenv("OMP_NUM_THREADS");
+    const std::string kept = said != nullptr ? said : "";
+    unsetenv("OMP_NUM_THREADS");
+    std::array<std::string, 2> names;
+    const auto endings = start(
+        {4, 4, 4, 8}, {1, 1, 1, 2},
+        [](Given &given) {
+            omp_set_num_threads(2);
+            given.messages.node_size = 1000; // more than cores
+        },
+        [&](int rank, milcgpu_context &context) { names[rank] = milcgpu_context_device_name(&context); });
+    if (said != nullptr)
+        setenv("OMP_NUM_THREADS", kept.c_str(), 1);
+    CHECK(all_well(endings));
+    CHECK(names[0] == "host, 1 OpenMP thread");
+    CHECK(names[1] == "host, 1 OpenMP thread");
 }
 
 TEST_CASE("milcgpu_context_backend returns the backend of a context", "[api][smoke]") {

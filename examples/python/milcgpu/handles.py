@@ -1,6 +1,7 @@
 """Contexts and what they own. Each closes itself: by `with`, by close(), or when nothing refers to it any more."""
 
 import math
+import warnings
 import weakref
 
 import numpy
@@ -149,6 +150,13 @@ def _fraction(tolerance):
     return lambda step, residual: math.log(residual) / math.log(tolerance) if 0 < tolerance < 1 and residual > 0 else 0
 
 
+def _warn(report):
+    """A message of a solve that has succeeded, for example that its source is 0 on the sites of its parity."""
+    words = ffi.string(report.message).decode(errors="replace")
+    if words:
+        warnings.warn(words, stacklevel=3)
+
+
 class Links(Handle):
     """Fat and long links on the device, and solves with them. Colour fields are [sites.., 3]."""
 
@@ -184,6 +192,8 @@ class Links(Handle):
                 self._call(
                     lib.milcgpu_staggered_solve_sources, self.pointer, spec, together, n, b, x, reports, result=result
                 )
+        for report in reports:
+            _warn(report)
         return result()
 
     def solve_masses(self, source, masses, tolerance, progress=None, **members):
@@ -205,6 +215,7 @@ class Links(Handle):
         with watched(progress, "solve", _fraction(tolerance)) as show:
             spec = struct("multi_mass_spec", n_shifts=n, shifts=poles, progress=show, **members)
             self._call(lib.milcgpu_staggered_multi_mass, self.pointer, spec, b, x, report, result=result)
+        _warn(report)
         return result()
 
     def dslash(self, source, parity, out=None):

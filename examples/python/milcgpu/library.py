@@ -39,7 +39,7 @@ def _places():
 
 
 def _declarations(folder):
-    """The declarations of the headers, those first that others include, and the numbers that they #define. Headers that
+    """The declarations of the headers, those first that others include, and the fractions that they #define. Headers that
     contain functions (for MPI, for MILC) are left out."""
     texts, numbers = {}, {}
 
@@ -51,8 +51,8 @@ def _declarations(folder):
         for other in re.findall(r'#include "(milcgpu\w*\.h)"', text):
             add(other)
         text = re.sub(r"/\*.*?\*/|#ifdef __cplusplus.*?#endif", " ", text, flags=re.S)
-        for key, value in re.findall(r"^#define MILCGPU_(\w+) \(?(-?[0-9.]+)\)? *$", text, flags=re.M):
-            numbers[key] = float(value) if "." in value else int(value)
+        for key, value in re.findall(r"^#define MILCGPU_(\w+) \(?(-?[0-9]+\.[0-9]+)\)? *$", text, flags=re.M):
+            numbers[key] = float(value)
         texts.pop(name)
         texts[name] = re.sub(r"^#.*$", "", text, flags=re.M)
 

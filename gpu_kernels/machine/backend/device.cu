@@ -1,5 +1,6 @@
 #include "gpu_kernels/machine/backend/cuda_handles.h"
 #include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "gpu_kernels/machine/backend/peers.h"
 #include "gpu_kernels/machine/backend/reduce.h"
 #include "gpu_kernels/machine/comm/ranks.h"
@@ -68,7 +69,7 @@ std::string numa_node_of(const std::string &pci) {
 // The other constructor returns first. So if something fails below, the destructor runs and closes what is open.
 Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()) {
     if (backend == Backend::host) {
-        description_ = format("host, %d OpenMP threads", omp_get_max_threads());
+        description_ = "host, " + threads_in_words();
         zero_sum(); // so that a page of them counts before memory is planned
         return;
     }
@@ -231,7 +232,7 @@ void *Device::try_allocate(size_t bytes) {
                                            : static_cast<unsigned char *>(last->first) + last->second.bytes;
     }
     if (!on_gpu()) // exactly so many bytes, so that sanitizers find accesses beyond the end
-        return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
+        return allocate_in_large_pages(bytes, alignment);
 #if defined(MILCGPU_WITH_CUDA)
     const auto ask = [&] {
         return cudaMallocFromPoolAsync(&pointer, allocated_bytes(bytes), static_cast<cudaMemPool_t>(pool_),

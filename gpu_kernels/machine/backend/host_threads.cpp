@@ -127,4 +127,9 @@ void wait_passively() {
         idle += add_idle_threads(lacking);
 }
 
+std::string threads_in_words() {
+    const int threads = omp_get_max_threads();
+    return format("%d OpenMP thread%s", threads, threads == 1 ? "" : "s");
+}
+
 } // namespace milcgpu

@@ -1,6 +1,7 @@
 // OpenMP threads of the host: which loops use several, and how threads wait.
 #pragma once
 #include <cstddef>
+#include <string>
 
 namespace milcgpu {
 
@@ -21,5 +22,7 @@ void wait_passively();
 // larger number of threads is tested once. Throws Error (BAD_ARGUMENT) in a child of fork() whose parent owns the
 // threads of this thread's loops: libgomp would wait for them for ever.
 void require_threads();
+
+std::string threads_in_words(); // of a parallel loop of this thread: "2 OpenMP threads"
 
 } // namespace milcgpu

@@ -14,6 +14,7 @@
 // that finish computes (await in posted.h). With several ranks, finish is called after the sums of all ranks have been
 // added in rank order; bodies do not change.
 #pragma once
+#include "gpu_kernels/machine/backend/lanes.h"
 #include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/machine/backend/launch_types.h"
 #include "gpu_kernels/machine/backend/posted.h"
@@ -35,6 +36,11 @@ template <int N> struct Sums {
         for (int k = 0; k < N; ++k)
             v[k] += other.v[k];
     }
+};
+
+template <class Real> struct SumsOf {
+    using One = double;
+    template <int N> using Sites = Sums<N>;
 };
 
 // The `count` consecutive sources of a thread. If the call has fewer sources than that, the first one is done twice. A
@@ -166,6 +172,40 @@ template <int N, class Body> Sums<N> sum_of_tile(int tile, int n, const Body &bo
     return tile_sum<N>(lanes);
 }
 
+// A body that does several sites of a row at once has a type Block, with the index of its first site and the number of
+// sites that belong to the block before (fields/spinor_lanes.h), block(site), the block in which `site` is the first
+// that no other block has done, and tiles_of_rows(), the least number of tiles that are whole rows.
+template <class Body, class = void> struct does_blocks : std::false_type {};
+template <class Body> struct does_blocks<Body, std::void_t<typename Body::Block>> : std::true_type {};
+template <class Body> int tiles_together(const Body &body) {
+    if constexpr (does_blocks<Body>::value)
+        return body.tiles_of_rows();
+    else
+        return 1;
+}
+
+// The sums of the tiles from `tile` on that are computed together, in slots[tile] and so on.
+template <int N, class Body> void sum_tiles(int tile, int n, const Body &body, Sums<N> *slots) {
+    if constexpr (does_blocks<Body>::value) {
+        const int end = std::min(n, (tile + body.tiles_of_rows()) * tile_sites);
+        Sums<N> lanes[tile_sites] = {};
+        for (int site = tile * tile_sites; site < end;) {
+            const typename Body::Block block = body.block(site);
+            Sums<N> sums[Body::sites];
+            body(block, sums);
+            for (int k = block.skipped; k < Body::sites; ++k) {
+                lanes[site % tile_sites] = sums[k];
+                if (++site % tile_sites == 0 || site == end) {
+                    slots[(site - 1) / tile_sites] = tile_sum<N>(lanes);
+                    std::fill(lanes, lanes + tile_sites, Sums<N>{});
+                }
+            }
+        }
+    } else {
+        slots[tile] = sum_of_tile<N>(tile, n, body);
+    }
+}
+
 template <int N> Sums<N> add_up(const GlobalSum<N> &sum) {
     for (int group = 0; group < sum.shape.groups; ++group)
         sum.groups()[group] =
@@ -199,9 +239,10 @@ void run_sum(Device &device, int n, const Body &body, const Last &finish, const 
     if (gate != nullptr && *gate == 0)
         return;
     finish_pending(device, pending);
+    const int together = tiles_together(body);
 #pragma omp parallel for schedule(static) if (n >= few_sites)
-    for (int tile = 0; tile < sum.shape.tiles; ++tile)
-        sum.slots[tile] = sum_of_tile<N>(tile, n, body);
+    for (int tile = 0; tile < sum.shape.tiles; tile += together)
+        sum_tiles<N>(tile, n, body, sum.slots);
     if (finish.wanted() && !defer)
         finish(add_up(device, sum));
 }

@@ -1,0 +1,147 @@
+// Colour vectors of consecutive sites of a row, a lane for each site. In memory they are as spinor_storage.h says;
+// loads and stores transpose them in registers.
+#pragma once
+#include "gpu_kernels/fields/spinor_storage.h"
+#include "gpu_kernels/machine/backend/lanes.h"
+
+namespace milcgpu {
+
+// As many sites as lanes, from `first` on. The first `skipped` belong to the block before: they are computed again, and
+// not stored.
+struct SitesAtOnce {
+    int first, skipped;
+};
+// The neighbours of as many sites: lane l has site first + l if l < split, else second + l.
+struct NeighboursAtOnce {
+    int first, split, second;
+};
+
+#if MILCGPU_LANES
+
+template <class Scalar> struct SpinorLanes {
+    using Real = Lanes<typename Scalar::Real>;
+    static constexpr Precision precision = Scalar::precision;
+    static constexpr int site_bytes = Scalar::words * Scalar::word_bytes;
+};
+// A launch on the host sends nothing to peers, so it does not need the vector that it has stored.
+template <class Scalar> struct StoredSpinor<SpinorLanes<Scalar>> {};
+
+namespace lanes {
+
+#if defined(__clang__)
+#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Order{__VA_ARGS__})
+#endif
+
+// Three registers of four pairs, as four elements of three pairs are stored, to a register for each pair; and back.
+// Both directions take the same elements, in another order (the comments have element and pair).
+typedef double FourPairs __attribute__((vector_size(32)));
+MILCGPU_HD FourPairs four_at(const unsigned char *from) {
+    FourPairs x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+MILCGPU_HD void to_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
+    typedef int64_t Order __attribute__((vector_size(32)));
+    const FourPairs &a = in[0], &b = in[1], &c = in[2];                                    // 00 01 02 10, 11 12 20 21
+    const FourPairs x = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(a, b, 0, 1, 6, 3), c, 0, 5, 2, 3); // 00 30 20 10
+    const FourPairs y = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(b, a, 0, 5, 2, 3), c, 0, 1, 6, 3); // 11 01 31 21
+    const FourPairs z = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(c, b, 0, 5, 2, 3), a, 0, 1, 6, 3); // 22 12 02 32
+    out[0] = MILCGPU_SHUFFLE(x, x, 0, 3, 2, 1), out[1] = MILCGPU_SHUFFLE(y, y, 1, 0, 3, 2),
+    out[2] = MILCGPU_SHUFFLE(z, z, 2, 1, 0, 3);
+}
+MILCGPU_HD void from_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
+    typedef int64_t Order __attribute__((vector_size(32)));
+    const FourPairs x = MILCGPU_SHUFFLE(in[0], in[0], 0, 3, 2, 1), y = MILCGPU_SHUFFLE(in[1], in[1], 1, 0, 3, 2),
+                    z = MILCGPU_SHUFFLE(in[2], in[2], 2, 1, 0, 3);
+    out[0] = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(x, y, 0, 5, 2, 3), z, 0, 1, 6, 3);
+    out[1] = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(y, z, 0, 5, 2, 3), x, 0, 1, 6, 3);
+    out[2] = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(z, x, 0, 5, 2, 3), y, 0, 1, 6, 3);
+}
+
+// Single precision: eight sites, a pair is a complex number. Shuffles within the halves of a register are the fast
+// ones, so the lanes are in the order of sites 0 1 4 5 2 3 6 7.
+MILCGPU_HD constexpr int site_of(int lane, float) { return lane >= 2 && lane < 6 ? lane ^ 6 : lane; }
+MILCGPU_HD void load(const unsigned char *from, Vector<Lanes<float>> &x) {
+    typedef float Single __attribute__((vector_size(32)));
+    typedef int32_t Order __attribute__((vector_size(32)));
+    FourPairs low[3], high[3];
+    to_pairs({four_at(from), four_at(from + 32), four_at(from + 64)}, low);
+    to_pairs({four_at(from + 96), four_at(from + 128), four_at(from + 160)}, high);
+    for (int k = 0; k < 3; ++k) {
+        const Single a = reinterpret_cast<Single>(low[k]), b = reinterpret_cast<Single>(high[k]);
+        x.c[k].re.v = MILCGPU_SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
+        x.c[k].im.v = MILCGPU_SHUFFLE(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+    }
+}
+MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
+    typedef int32_t Order __attribute__((vector_size(32)));
+    FourPairs low[3], high[3], raw[3];
+    for (int k = 0; k < 3; ++k) {
+        low[k] = reinterpret_cast<FourPairs>(MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 0, 8, 1, 9, 4, 12, 5, 13));
+        high[k] = reinterpret_cast<FourPairs>(MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 2, 10, 3, 11, 6, 14, 7, 15));
+    }
+    from_pairs(low, raw);
+    for (int k = 0; k < 3; ++k)
+        memcpy(to + 32 * k, &raw[k], 32);
+    from_pairs(high, raw);
+    for (int k = 0; k < 3; ++k)
+        memcpy(to + 96 + 32 * k, &raw[k], 32);
+}
+
+} // namespace lanes
+
+// As in su3.h. The products are named so that the compiler fuses the same one with the addition as for a single site.
+template <class T> MILCGPU_HD Lanes<T> norm(Complex<Lanes<T>> a) {
+    const Lanes<T> re = a.re * a.re, im = a.im * a.im;
+    return re + im;
+}
+template <class T> MILCGPU_HD Lanes<T> real_dot(const Vector<Lanes<T>> &x, const Vector<Lanes<T>> &y) {
+    Lanes<T> sum = 0;
+    for (int k = 0; k < 3; ++k) {
+        const Lanes<T> re = x.c[k].re * y.c[k].re, im = x.c[k].im * y.c[k].im;
+        sum += re + im;
+    }
+    return sum;
+}
+
+template <class S, Reuse = Reuse::keep>
+MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t, const NeighboursAtOnce &at) {
+    constexpr int sites = S::Real::count;
+    Vector<typename S::Real> x;
+    if (at.split == sites) {
+        lanes::load(data + ptrdiff_t(at.first) * S::site_bytes, x);
+    } else {
+        unsigned char both[sites * S::site_bytes];
+        for (int l = 0; l < sites; ++l)
+            memcpy(both + l * S::site_bytes, data + size_t((l < at.split ? at.first : at.second) + l) * S::site_bytes,
+                   S::site_bytes);
+        lanes::load(both, x);
+    }
+    return x;
+}
+template <class S, Reuse = Reuse::keep>
+MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t, const SitesAtOnce &at) {
+    Vector<typename S::Real> x;
+    lanes::load(data + size_t(at.first) * S::site_bytes, x);
+    return x;
+}
+template <class S>
+MILCGPU_HD StoredSpinor<S> store_spinor(unsigned char *data, size_t, const SitesAtOnce &at,
+                                        const Vector<typename S::Real> &x) {
+    unsigned char *const to = data + size_t(at.first) * S::site_bytes;
+    if (at.skipped == 0) {
+        lanes::store(x, to);
+    } else {
+        unsigned char all[S::Real::count * S::site_bytes];
+        lanes::store(x, all);
+        memcpy(to + at.skipped * S::site_bytes, all + at.skipped * S::site_bytes,
+               size_t(S::Real::count - at.skipped) * S::site_bytes);
+    }
+    return {};
+}
+
+#endif
+
+} // namespace milcgpu

@@ -1,0 +1,138 @@
+// The certificate of a run: its verdicts, and the files of runs that end well and badly.
+#include "milc_glue/routines/state.h"
+#include "tests/milc_host_support.h"
+#include "tests/source_text.h"
+
+using namespace tests::milc_host;
+using tests::has;
+
+TEST_CASE("certificate: the verdict is good, mended, bad or unfinished, and names the worst solution",
+          "[plugin][certificate]") {
+    using namespace milcgpu;
+    Certificate run;
+    std::vector<Ledger> ledger(1);
+    RoutineAccount &solves = ledger[0][MILCGPU_KS_CONGRAD], &others = ledger[0][MILCGPU_KS_MULTICG];
+    CHECK(run.verdict(ledger[0]) == "UNFINISHED");
+    run.ended = true;
+    solves.solved(true, 0.9e-6, 1e-6);
+    others.solved(true, 0.95e-9, 1e-9);
+    others.solved(true, 0.1e-9, 1e-9);
+    others.solved(true, 0, 0); // no tolerance of its own
+    CHECK(run.verdict(ledger[0]) == "GOOD");
+    const auto text = [&] { return run.text(ledger, 1); };
+    CHECK(has(text(), "\nsolutions: 4\nworst solution: true residual 9.50e-10, asked 1.00e-09, in ks_multicg_offset_"));
+    ++run.sources, solves.reloaded = 2, solves.failed = 1;
+    CHECK(run.verdict(ledger[0]) ==
+          "MENDED: loads after data on the device had changed 3; calls that the device could not do 1");
+    CHECK_FALSE(run.is_bad(ledger[0]));
+    solves.solved(false, NAN, 1e-6);
+    solves.solved(false, 1e-2, 1e-6);
+    CHECK(has(text(), "worst solution: true residual nan, asked 1.00e-06, in ks_congrad_parity\n"));
+    CHECK(run.verdict(ledger[0]).find("BAD: solutions without the residual that was asked for 2; loads ") == 0);
+    CHECK(has(run.file(TableKind::json, ledger, 1), "\"residual\":\"nan\","));
+    for (const bool lost : {true, false}) {
+        Certificate other;
+        Ledger one;
+        other.ended = true;
+        other.lost = lost;
+        one[MILCGPU_PLAQUETTE].beyond = !lost;
+        CHECK(other.is_bad(one));
+    }
+    for (int k = 0; k < 60; ++k) {
+        run.note("the same");
+        run.note(format("\"%d\"\n\t", k));
+    }
+    const std::string notes = run.file(TableKind::txt, ledger, 1);
+    CHECK_FALSE(has(text(), "the same"));
+    CHECK(has(notes, "\nnote: the same (60 times)\nnote: '0' "));
+    CHECK(has(notes, "\nnote: more lines of this kind (11 times)\n"));
+}
+
+TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, and a bad one",
+          "[milc_host][certificate]") {
+    const tests::Folder folder;
+    const auto certified = [&](const std::string &arguments, const std::string &kind, int status = 0) {
+        const std::string file = folder.path / ("run" + kind);
+        const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TABLE=" + file, arguments);
+        CHECK(r.status == status);
+        const std::string name = file.substr(0, file.find(','));
+        if (has(name, ".json") && std::system("command -v python3 >/dev/null") == 0)
+            tests::succeeded(tests::shell("python3 -m json.tool " + name));
+        return tests::text_of(name);
+    };
+    const std::string good = certified("inverts none", ".json");
+    CHECK(has(good, ",\"verdict\":\"GOOD\",\n\"routines\":[{"));
+    CHECK(has(good, "\"lattice\":[4,6,2,4],"));
+    CHECK(has(good, "\"remark\":[\"mat_invert: MILC's own: M^dag on one parity is not built\"],\"note\":[],"));
+    const std::string flipped = certified("inverts flip", ".json,status");
+    CHECK(has(flipped, "\"verdict\":\"MENDED: loads after data on the device had changed 4\""));
+    CHECK(has(flipped, "fat links changed. A bit flipped"));
+    const std::string alone = certified("inverts device", ".txt");
+    CHECK(has(alone, "\nverdict: MENDED: calls that the device could not do 1\n"));
+    CHECK(has(alone, "\nnote: mat_invert: milcgpu_vectors_load: host backend: device lost"));
+    for (const int judged : {0, 1}) // some of its solves have too few iterations
+        CHECK(has(certified("", judged ? ".txt,status" : ".txt", judged ? MILCGPU_EXIT_BAD : 0),
+                  "\nverdict: BAD: solutions without the residual that was asked for 4\n"));
+    const std::string trajectory = certified("trajectory none update", ".txt");
+    const Run measured = run("hisq-P2", "MILCGPU_OFF=1", "trajectory none update");
+    double space = 0, time = 0;
+    const size_t at = trajectory.find("\nfirst plaquettes: ");
+    REQUIRE(at != std::string::npos);
+    REQUIRE(std::sscanf(trajectory.c_str() + at, "\nfirst plaquettes: %lf %lf", &space, &time) == 2);
+    CHECK(measured.says(milcgpu::format("trajectory measured: plaquettes %.5f", space)));
+    CHECK(has(trajectory, "\nlast plaquettes: 1."));
+}
+
+TEST_CASE("progress: solves, eigenvectors and trajectories say how far they are, and short ones say nothing",
+          "[milc_host][certificate]") {
+    const auto lines = [](const std::string &setting, const std::string &arguments) {
+        const Run r = run("hisq-P2", "MILCGPU_BACKEND=host " + setting, arguments);
+        CHECK(r.status == 0);
+        std::istringstream output(r.output);
+        std::map<std::string, std::string> last; // by the work
+        for (std::string line; std::getline(output, line);)
+            for (const char *work : {"trajectory", "ks_multicg_offset_field", "mat_invert", "ks_eigensolve"})
+                if (line.rfind(std::string("milcgpu: ") + work + ": ", 0) == 0 &&
+                    (has(line, " s left") || has(line, "trajectory: ")))
+                    last[work] = line;
+        return last;
+    };
+    const std::string soon = "MILCGPU_TEST=progress";
+    auto trajectory = lines(soon, "trajectory none update"), inverts = lines(soon, "inverts none"),
+         eigen = lines(soon, "eigen none");
+    CHECK(has(trajectory["trajectory"], " updates of the gauge field"));
+    for (const std::string &solve : {trajectory["ks_multicg_offset_field"], inverts["mat_invert"]}) {
+        int step = 0;
+        double residual = 0, target = 0, left = -1;
+        const size_t at = solve.find(": step ");
+        REQUIRE(at != std::string::npos);
+        REQUIRE(std::sscanf(solve.c_str() + at, ": step %d, |r| / |b| = %lf, target %lf", &step, &residual, &target) ==
+                3);
+        CHECK(residual < 1);
+        CHECK(std::sscanf(solve.c_str() + solve.find(", about"), ", about %lf s left", &left) == 1);
+        CHECK(left >= 0);
+        CHECK(left < 1);
+    }
+    CHECK(has(eigen["ks_eigensolve"], " Lanczos vectors, about "));
+    milcgpu_plugin_trajectory(1);
+    milcgpu::plugin().trajectory->updates = 40;
+    milcgpu_plugin_trajectory(0);
+    CHECK(milcgpu::plugin().trajectory->updates_of_last == 40);
+    for (const char *arguments : {"trajectory none update", "inverts none", "eigen none"})
+        CHECK(lines("", arguments).empty());
+}
+
+TEST_CASE("certificate: a run that is killed or cannot go on leaves it as far as it came", "[milc_host][certificate]") {
+    const tests::Folder folder;
+    const std::string file = folder.path / "run.json", to_file = "MILCGPU_BACKEND=host MILCGPU_TABLE=" + file;
+    const Run killed = run("hisq-P2", to_file + " MILC_HOST_KILL=1", "trajectory flip links");
+    CHECK(killed.status != 0);
+    CHECK_FALSE(killed.says("verdict"));
+    const std::string so_far = tests::text_of(file);
+    CHECK(has(so_far, "\"verdict\":\"UNFINISHED: loads after data on the device had changed 1\""));
+    CHECK(has(so_far, "{\"routine\":\"ks_multicg_offset_field\",\"calls\":"));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+    const Run lost = run("asqtad-P2", to_file, "trajectory device fermion");
+    CHECK(lost.status == 1);
+    CHECK(has(tests::text_of(file), "\"verdict\":\"UNFINISHED: losses of values that only the device had 1"));
+}

@@ -1,0 +1,181 @@
+// Rows of the dslash table that take several sites at once, against the rows that take one: the same bits.
+#include "gpu_kernels/fields/lane_links.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/staggered/dslash.h"
+#include "tests/support.h"
+#include <cstring>
+#include <random>
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+struct Bytes {
+    std::vector<unsigned char> out, s;
+    double sums[2];
+    bool operator==(const Bytes &o) const {
+        return out == o.out && s == o.s && std::memcmp(sums, o.sums, sizeof sums) == 0;
+    }
+};
+
+// A lattice with random links, ghosts included, and the fields of a call.
+struct LanesBench {
+    Device device{Backend::host, 0};
+    Geometry geometry;
+    Precision precision;
+    LinkField fat, lng;
+    std::mt19937_64 random{7};
+
+    // cuts: directions that are treated as cut, as bits.
+    LanesBench(const std::array<int, 4> &n, unsigned cuts, Precision p)
+        : geometry(n, {0, 0, 0, 0}, n, 3, cuts), precision(p), fat(device, p, 18, geometry, "test"),
+          lng(device, p, 18, geometry, "test") {
+        fill(fat.block(0, 0), fat.bytes()), fill(lng.block(0, 0), lng.bytes());
+        fat.scale = 1.1, lng.scale = -0.7;
+    }
+    void fill(unsigned char *data, size_t bytes) {
+        std::normal_distribution<double> gauss;
+        const auto numbers = [&](auto *to) {
+            for (size_t k = 0; k < bytes / sizeof *to; ++k)
+                to[k] = static_cast<std::decay_t<decltype(*to)>>(gauss(random));
+        };
+        if (precision == Precision::double_)
+            numbers(reinterpret_cast<double *>(data));
+        else
+            numbers(reinterpret_cast<float *>(data));
+    }
+    SpinorField field(int parity) {
+        SpinorField x(device, precision, geometry, parity, "test");
+        fill(x.data(), x.bytes());
+        return x;
+    }
+    static std::vector<unsigned char> bytes_of(const SpinorField &x) { return {x.data(), x.data() + x.bytes()}; }
+
+    // along_p: a step along a direction beside the residual, not along the residual itself. A step is in place.
+    Bytes run(Epilogue epilogue, int parity, bool along_p, const SpinorField &in, const SpinorField &x0,
+              const SpinorField &z0, const LaneLinks *lanes) {
+        const auto copy = [&](const SpinorField &from) {
+            SpinorField to(device, precision, geometry, parity, "test");
+            std::memcpy(to.data(), from.data(), from.bytes());
+            return to;
+        };
+        const SpinorField x = copy(x0), z = copy(z0), s = copy(z0);
+        const DeviceArray<double> sum(device, 1, "test");
+        const DeviceArray<CgState> cg(device, 1, "test");
+        CgState state{};
+        state.start(1, 1);
+        state.shift = 0.04, state.alpha = 0.3, state.carry = 0.7;
+        device.copy_to_device(cg.data(), &state, sizeof state);
+        DslashCall call{};
+        call.lattice = geometry.lattice(), call.parity = parity;
+        call.fat = &fat, call.lng = &lng, call.lanes = lanes;
+        call.in = in, call.out = z, call.x = x, call.z = z, call.s = s;
+        call.a = 0.37, call.alpha = 0.61;
+        call.check_convergence = false;
+        if (epilogue == Epilogue::step) {
+            call.cg = cg.data();
+            call.x = along_p ? x : z;
+        } else {
+            call.sum = sum.data();
+        }
+        dslash(device, call, epilogue);
+        Bytes bytes{bytes_of(z), bytes_of(s), {}};
+        if (epilogue == Epilogue::step)
+            bytes.sums[0] = cg.to_host()[0].rr_new, bytes.sums[1] = cg.to_host()[0].cross;
+        else
+            bytes.sums[0] = sum.to_host()[0];
+        return bytes;
+    }
+};
+
+std::vector<Precision> precisions_of_lanes() {
+    std::vector<Precision> found;
+    for (const DslashKernel &row : dslash_table())
+        if (row.lanes && row.epilogue == Epilogue::plain)
+            found.push_back(row.spinor);
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("D of several sites at once has the bits of D of one site, with any epilogue", "[dslash][lanes][sanitize]") {
+    CHECK(precisions_of_lanes().size() == (MILCGPU_LANES ? 1 : 0));
+    struct Shape {
+        std::array<int, 4> n;
+        unsigned cuts;
+    };
+    // Rows of one block, of several, and of blocks that overlap; odd extents; tiles of one row and of many.
+    const std::vector<Shape> shapes = {{{16, 2, 2, 2}, 0},  {{18, 4, 2, 4}, 8},  {{20, 2, 6, 4}, 14},
+                                       {{22, 3, 2, 2}, 0},  {{24, 6, 4, 4}, 4},  {{32, 2, 3, 2}, 2},
+                                       {{34, 2, 2, 6}, 0},  {{40, 4, 4, 2}, 12}, {{16, 4, 4, 6}, 6},
+                                       {{128, 2, 1, 2}, 0}, {{26, 1, 1, 3}, 0}};
+    for (const Precision precision : precisions_of_lanes())
+        for (const Shape &shape : shapes) {
+            LanesBench bench(shape.n, shape.cuts, precision);
+            REQUIRE(LaneLinks::fit(bench.geometry, precision, 18));
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
+            for (const int parity : {0, 1})
+                for (const EpilogueTraits &end : epilogues)
+                    for (const bool along_p : {false, true}) {
+                        if (along_p && end.epilogue != Epilogue::step)
+                            continue;
+                        const SpinorField in = bench.field(1 - parity), x = bench.field(parity),
+                                          z = bench.field(parity);
+                        const auto run = [&](const LaneLinks *links) {
+                            return bench.run(end.epilogue, parity, along_p, in, x, z, links);
+                        };
+                        const Bytes wanted = run(nullptr);
+                        CAPTURE(name(precision), shape.n[0], shape.n[1], shape.n[2], shape.n[3], shape.cuts, parity,
+                                end.name, along_p);
+                        CHECK(wanted.out != LanesBench::bytes_of(z));
+                        for (int choice = 0; choice < thread_choices(Backend::host); ++choice) {
+                            const Threads threads(Backend::host, choice);
+                            CHECK(run(&lanes) == wanted);
+                        }
+                    }
+        }
+}
+
+TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone if several sites are taken at once",
+          "[dslash][lanes]") {
+    for (const Precision precision : precisions_of_lanes())
+        for (const int nx : {16, 20}) {
+            LanesBench bench({nx, 4, 8, 8}, 0, precision);
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
+            const Geometry &geometry = bench.geometry;
+            for (const float planted : {NAN, INFINITY})
+                for (const int at : {0, 3, nx / 2 - 1, geometry.sites(1) - 1}) {
+                    const SpinorField in = bench.field(1), z = bench.field(0);
+                    const size_t site_bytes = spinor_bytes(precision);
+                    float part = planted;
+                    std::memcpy(in.data() + at * site_bytes + 4, &part, sizeof part);
+                    const Bytes got = bench.run(Epilogue::plain, 0, false, in, z, z, &lanes),
+                                wanted = bench.run(Epilogue::plain, 0, false, in, z, z, nullptr);
+                    CHECK(!(got.sums[0] < INFINITY));
+                    const auto same = [&](int i) {
+                        return std::memcmp(&got.out[i * site_bytes], &wanted.out[i * site_bytes], site_bytes) == 0;
+                    };
+                    const auto finite = [&](int i) {
+                        bool all = true;
+                        for (size_t k = 0; k < site_bytes / sizeof part; ++k) {
+                            std::memcpy(&part, &got.out[i * site_bytes + k * sizeof part], sizeof part);
+                            all = all && std::isfinite(part);
+                        }
+                        return all;
+                    };
+                    const CutLattice &lattice = geometry.lattice();
+                    const Site site = lattice.site(1, at);
+                    std::vector<bool> near(geometry.sites(0));
+                    for (int mu = 0; mu < 4; ++mu)
+                        for (const int hops : {1, lattice.third_hop[mu]})
+                            near[lattice.forward(site, mu, hops)] = near[lattice.backward(site, mu, hops)] = true;
+                    CAPTURE(nx, at, planted);
+                    int wrong = 0;
+                    for (int i = 0; i < geometry.sites(0); ++i)
+                        wrong += finite(i) == near[i] || (!near[i] && !same(i));
+                    CHECK(wrong == 0);
+                }
+        }
+}
