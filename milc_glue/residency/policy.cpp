@@ -5,8 +5,9 @@ namespace milcgpu {
 
 namespace {
 
-constexpr int half_from_sites = 65536;   // below, half precision iterates no faster than single (docs/step_time.png)
-constexpr int single_from_sites = 10000; // below, single no faster than double
+// On GPUs: below, half precision iterates no faster than single (docs/step_time.png), single no faster than double. On
+// the host half is slower than single, and a small solve takes no time.
+constexpr int half_from_sites = 65536, single_from_sites = 10000;
 
 template <class Test> const Policy *first_policy(const Test &test) {
     const auto found = std::find_if(policies.begin(), policies.end(), test);
@@ -25,9 +26,9 @@ const Policy *policy_of(int precise, int sloppy) {
 
 const Policy *automatic_policy(bool gpu, int sites, bool in_double) {
     const int precise = in_double ? MILCGPU_DOUBLE : MILCGPU_SINGLE;
-    const int sloppy = gpu && sites >= half_from_sites                  ? MILCGPU_HALF
-                       : gpu && sites >= single_from_sites && in_double ? MILCGPU_SINGLE
-                                                                        : precise;
+    const int sloppy = gpu && sites >= half_from_sites           ? MILCGPU_HALF
+                       : sites >= single_from_sites && in_double ? MILCGPU_SINGLE
+                                                                 : precise;
     return policy_of(precise, sloppy);
 }
 
