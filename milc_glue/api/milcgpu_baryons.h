@@ -84,7 +84,7 @@ int milcgpu_gb_operator_index(const char *label);
 /* The label of a number, with its final 0. 12 characters are enough; fewer than needed are BAD_ARGUMENT. */
 milcgpu_status milcgpu_gb_operator_label(int index, char *label, size_t size);
 
-#define MILCGPU_TWO_POINT (-1)
+enum { MILCGPU_TWO_POINT = -1 };
 
 /* One term of a correlator: correlator[t] += factor i^phase C[t], below. */
 typedef struct {

@@ -142,13 +142,14 @@ TEST_CASE("the oldest header of each struct is accepted: its size, and the offse
         {"milcgpu_eigen_report", {480, 0}}, {"milcgpu_eigen_spec", {56, 180}}, {"milcgpu_fatlink_report", {496, 0}},
         {"milcgpu_fatlink_spec", {184, 1296}}, {"milcgpu_flow_report", {560, 0}}, {"milcgpu_flow_spec", {72, 428}},
         {"milcgpu_force_report", {480, 0}}, {"milcgpu_force_spec", {64, 224}}, {"milcgpu_gauge_file", {112, 0}},
-        {"milcgpu_gauge_fix_report", {488, 0}}, {"milcgpu_gauge_fix_spec", {64, 268}},
+        {"milcgpu_gauge_fix_report", {488, 0}}, {"milcgpu_gauge_fix_spec", {64, 268}}, {"milcgpu_gb_spec", {80, 288}},
         {"milcgpu_hyp_spec", {48, 200}}, {"milcgpu_laplace_solve_spec", {96, 564}},
         {"milcgpu_laplace_spec", {32, 48}}, {"milcgpu_layout", {112, 0}}, {"milcgpu_meson_links_spec", {32, 36}},
         {"milcgpu_meson_spec", {56, 180}}, {"milcgpu_messages", {56, 0}}, {"milcgpu_multi_mass_report", {504, 0}},
         {"milcgpu_multi_mass_spec", {104, 672}}, {"milcgpu_nersc_spec", {40, 92}}, {"milcgpu_options", {40, 0}},
         {"milcgpu_reunitarize_report", {40, 0}}, {"milcgpu_solve_report", {552, 0}},
-        {"milcgpu_solve_spec", {128, 1004}}, {"milcgpu_stout_spec", {32, 68}}, {"milcgpu_wilson_spec", {32, 76}}};
+        {"milcgpu_solve_spec", {128, 1004}}, {"milcgpu_stout_spec", {32, 68}}, {"milcgpu_tie_up_spec", {72, 216}},
+        {"milcgpu_wilson_spec", {32, 76}}};
     // clang-format on
     std::map<std::string, std::pair<size_t, size_t>> now;
     const std::string tables = text_of("milc_glue/api/sized.h") + text_of("milc_glue/api/members.h");
@@ -165,7 +166,8 @@ TEST_CASE("the oldest header of each struct is accepted: its size, and the offse
           &members_of<milcgpu_gauge_fix_spec>, &members_of<milcgpu_ape_spec>, &members_of<milcgpu_hyp_spec>,
           &members_of<milcgpu_flow_spec>, &members_of<milcgpu_stout_spec>, &members_of<milcgpu_meson_links_spec>,
           &members_of<milcgpu_meson_spec>, &members_of<milcgpu_dirac_spec>, &members_of<milcgpu_dirac_meson_spec>,
-          &members_of<milcgpu_laplace_spec>, &members_of<milcgpu_laplace_solve_spec>, &members_of<milcgpu_wilson_spec>})
+          &members_of<milcgpu_laplace_spec>, &members_of<milcgpu_laplace_solve_spec>, &members_of<milcgpu_wilson_spec>,
+          &members_of<milcgpu_tie_up_spec>, &members_of<milcgpu_gb_spec>})
         add(*table);
     for (const auto &[name, numbers] : now) {
         CAPTURE(name);
