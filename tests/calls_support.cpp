@@ -176,6 +176,20 @@ void World::set_structs() {
     const int local = milcgpu_spin_taste_index("pion5"), shifted = milcgpu_spin_taste_index("G5-G5X");
     meson_terms[0] = {local, 0, 1, 1, 0}, meson_terms[1] = {shifted, 1, 1, 0.5, 1}, meson_terms[2] = meson_terms[1];
     contraction = {sizeof contraction, {}, 2, 2, 2, momenta, meson_terms};
+    for (milcgpu_tie_up &one : tie_ups)
+        one = {{0, 5, 3}, {1, 6, 4}};
+    milcgpu_tie_up_defaults(&tie_up, sizeof tie_up);
+    tie_up.corner = 5, tie_up.one_sided = 1, tie_up.n_list = 2, tie_up.list = tie_ups;
+    tie_up_wall = tie_up_at_momentum = tie_up;
+    tie_up_wall.wall = 1, tie_up_wall.one_sided = 0, tie_up_at_momentum.momentum = momenta[0];
+    const int mixed = milcgpu_gb_operator_index("16+ M1/2 42"), symmetric = milcgpu_gb_operator_index("8 S 61");
+    gb_terms[0] = {mixed, mixed, 0, 0, 0, 1, 1, 0}, gb_terms[1] = {symmetric, mixed, 0, 0, 0, 1, 0.5, 1};
+    gb_terms[2] = gb_terms[1];
+    milcgpu_gb_defaults(&three_point, sizeof three_point);
+    three_point.n_terms = three_point.n_correlators = 2, three_point.terms = gb_terms;
+    two_point = three_point;
+    three_point.current = milcgpu_spin_taste_index("GX-G1");
+    two_point.whole_sinks = two_point.one_sided = 1, two_point.momentum = momenta[0];
     for (milcgpu_dirac_term &one : dirac_terms)
         one = {3, 3, 1, 1, 1, 1};
     slices = {sizeof slices, 0, {}, 2, momenta};
@@ -301,6 +315,8 @@ milcgpu_vectors *World::vectors() {
         on_device = {nullptr, vectors_, 0}, to_device = {nullptr, vectors_, 2};
         for (int k = 0; k < 3; ++k)
             first[k] = {vectors_, k % 2}, third[k] = {vectors_, 3 + k % 2};
+        for (int k = 0; k < 24; ++k)
+            octets[k] = {vectors_, k % 3 == 1 ? 3 : 0};
         refill();
     }
     return vectors_;
@@ -591,6 +607,17 @@ const std::vector<Call> &calls() {
         ROW(milcgpu_wilson_solve_sources, solves, {7}, w.wilson(), &w.clover, &w.wilson_solve, MILCGPU_BLOCK, 2, w.psi.data(), w.dirac_x.data(), w.reports),
         ROW(milcgpu_wilson_residual, none, {}, w.wilson(), &w.clover, MILCGPU_EVEN, &w.psi[0], &w.psi[1], &w.value),
         ROW(milcgpu_wilson_multi_mass, solves, {5}, w.wilson(), &w.clover, &w.masses, &w.psi[0], w.dirac_x.data(), &w.of_masses),
+        // milcgpu_baryons.h
+        ROW(milcgpu_baryon_nucleon, none, {}, (w.vectors(), w.context), w.octets, w.sums.data()),
+        ROW(milcgpu_baryon_delta, none, {}, w.context, (w.vectors(), w.octets[1]), w.sums.data()),
+        ROW(milcgpu_octets_tie_up, none, {}, (w.vectors(), w.context), &w.tie_up, w.octets, w.sums.data()),
+        MORE(milcgpu_octets_tie_up, "wall", none, {}, (w.vectors(), w.context), &w.tie_up_wall, w.octets, w.sums.data()),
+        MORE(milcgpu_octets_tie_up, "at a momentum", none, {}, (w.vectors(), w.context), &w.tie_up_at_momentum, w.octets, w.sums.data()),
+        ROW(milcgpu_gb_operator_index, alone, {}, "8' S 7"),
+        ROW(milcgpu_gb_operator_label, alone, {}, 0, w.text, sizeof w.text),
+        ROW(milcgpu_gb_correlate, none, {}, (w.vectors(), w.context), &w.three_point, w.octets, w.sums.data()),
+        MORE(milcgpu_gb_correlate, "two-point", none, {}, (w.vectors(), w.context), &w.two_point, w.octets, w.sums.data()),
+        DEFAULTS(milcgpu_tie_up_defaults), DEFAULTS(milcgpu_gb_defaults),
     };
     return all;
 }

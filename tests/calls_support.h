@@ -137,6 +137,11 @@ class World {
     milcgpu_momentum momenta[3] = {};
     milcgpu_meson_term meson_terms[3] = {};
     milcgpu_meson_spec contraction{};
+    milcgpu_vector octets[24] = {}; // of vectors 0 to 2 and 3 to 5
+    milcgpu_tie_up tie_ups[3] = {};
+    milcgpu_tie_up_spec tie_up{}, tie_up_wall{}, tie_up_at_momentum{};
+    milcgpu_gb_term gb_terms[3] = {};
+    milcgpu_gb_spec three_point{}, two_point{};
     milcgpu_dirac_term dirac_terms[3] = {};
     milcgpu_dirac_spec slices{};
     milcgpu_dirac_meson_spec dirac_mesons{};

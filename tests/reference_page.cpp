@@ -146,9 +146,9 @@ std::string reference_page(const std::map<std::string, const Table *> &tables) {
         "`_defaults` of the struct sets; *on ranks* says whether a member must be the same on all ranks. An empty "
         "cell: "
         "the call\nchecks the member, as its comment says.\n";
-    for (const char *const header :
-         {"milcgpu", "milcgpu_md", "milcgpu_eigen", "milcgpu_mesons", "milcgpu_dirac", "milcgpu_file", "milcgpu_flow",
-          "milcgpu_gauge", "milcgpu_laplace", "milcgpu_wilson", "milcgpu_mpi", "milcgpu_milc"}) {
+    for (const char *const header : {"milcgpu", "milcgpu_md", "milcgpu_eigen", "milcgpu_mesons", "milcgpu_baryons",
+                                     "milcgpu_dirac", "milcgpu_file", "milcgpu_flow", "milcgpu_gauge",
+                                     "milcgpu_laplace", "milcgpu_wilson", "milcgpu_mpi", "milcgpu_milc"}) {
         const std::string text = text_of(std::string("milc_glue/api/") + header + ".h");
         const size_t head = text.find("*/") + 2;
         page += "\n## " + std::string(header) + ".h\n\n" + words_of(text.substr(0, head)) + "\n";

@@ -1,12 +1,14 @@
-// Operations on quark fields in measurements: shifts, operators of one to four links, smearing, contractions. Shifts
-// and the Laplacian are compared with the CPU reference, operators with the average over the orders of shifts,
-// contractions with the norm; single precision is compared with double.
+// Operations on quark fields in measurements: shifts, operators of one to four links, smearing, contractions, tie-ups
+// of baryons. Shifts, the Laplacian and a tie-up are compared with the CPU reference, operators with the average over
+// the orders of shifts, contractions with the norm; single precision is compared with double.
 #include "examples/bench/bench.h"
 #include "gpu_kernels/fields/spinor_field.h"
 #include "gpu_kernels/measure/quark_operators.h"
+#include "gpu_kernels/measure/tie_ups.h"
 #include "reorder/resident_links.h"
-#include "tests/reference/mesons.h"
+#include "tests/reference/baryons.h"
 #include <algorithm>
+#include <set>
 
 namespace examples {
 using namespace milcgpu;
@@ -45,6 +47,8 @@ class Mesons {
             smearing(p, u, products, x, y);
             contractions(p, x);
             thinned(p, x);
+            for (int octets = 1; octets <= (device_.on_gpu() ? 3 : 1); ++octets)
+                tie_ups(p, x, octets);
         }
     }
 
@@ -256,6 +260,48 @@ class Mesons {
         }
         row("thinned sources", p, t, 0, (1 + vectors) * spinor_bytes(p), made, difference(made, wanted), 1e-16,
             vectors);
+    }
+
+    // All that correlators of u u u, u u s, u d s need: the triples whose corners XOR to 0 at both ends.
+    void tie_ups(Precision p, const Field &x, int octets) {
+        const int n = octets * cube_corners * colours;
+        const Field all{{device_, p, geometry_, 0, "bench", n}, {device_, p, geometry_, 1, "bench", n}};
+        std::vector<TiedQuark> quarks;
+        for (int k = 0; k < n; ++k)
+            for (const auto &[from, to] : {std::pair(&x.even, &all.even), std::pair(&x.odd, &all.odd)})
+                device_.copy_on_device((*to)[k].data, (*from)[k % colours].data, (*from)[0].stride * spinor_bytes(p));
+        for (int k = 0; k < n; k += colours)
+            quarks.push_back({all.vectors().from(k).first(colours)});
+        std::set<std::array<std::pair<int, int>, 3>> distinct; // a tie-up is symmetric in its quarks
+        for (int k = 0; k < 4096; ++k) {
+            const int s0 = k & 7, s1 = k >> 3 & 7, k0 = k >> 6 & 7, k1 = k >> 9;
+            std::array<std::pair<int, int>, 3> one = {{{s0, k0}, {s1, k1}, {s0 ^ s1, k0 ^ k1}}};
+            for (int f = 0; f < 3; ++f) // u u s: the first two are equal
+                one[f].first += cube_corners * (octets == 3 ? f : octets == 2 && f == 2);
+            std::sort(one.begin(), one.end());
+            distinct.insert(one);
+        }
+        std::vector<TieUp> list;
+        for (const auto &one : distinct)
+            list.push_back({{one[0].first, one[1].first, one[2].first}, {one[0].second, one[1].second, one[2].second}});
+        std::vector<Complex<double>> found;
+        const double t = median_seconds(device_, device_.on_gpu() ? 5 : 1, 1,
+                                        [&] { found = tie_up(device_, nullptr, geometry_, quarks, {}, list); });
+        const size_t times = lattice_.n[3];
+        Reals made, last, wanted;
+        for (const auto &z : found)
+            made.insert(made.end(), {z.re, z.im});
+        last.assign(made.end() - 2 * times, made.end());
+        if (p == Precision::double_) {
+            reference::Octet octet;
+            octet.fill({x_[0], x_[1], x_[2]});
+            const int *const k = list.back().shift;
+            for (const auto &z : reference::tie_up(lattice_, {&octet, &octet, &octet}, {}, {k[0], k[1], k[2]}, {}))
+                wanted.insert(wanted.end(), {z.real(), z.imag()});
+        }
+        const double sites = 1.0 / 8; // of the corner
+        row(format("%zu tie-ups of octets", list.size()), p, t, 360.0 * sites * static_cast<double>(list.size()),
+            2.0 * n * spinor_bytes(p), made, wanted.empty() ? 0 : difference(last, wanted), 2e-15, octets);
     }
 
     Device &device_;

@@ -12,11 +12,6 @@ void fixing_goes_on(void *user, int step, double, double change) {
 }
 void solve_goes_on(void *user, int step, double residual) { (*static_cast<Progress *>(user))("solve", step, residual); }
 
-// A member of one colour vector.
-std::complex<double> colour(const std::vector<double> &field, size_t site, int c) {
-    return {field[6 * site + 2 * c], field[6 * site + 2 * c + 1]};
-}
-
 } // namespace
 
 constexpr const char *Hadrons::part_names[];
@@ -243,21 +238,14 @@ void Hadrons::contract(std::vector<Field> &g, size_t first, bool smeared, Hadron
                 sum += std::pow(g[first + j / 6][6 * k + j % 6], 2);
             return sum;
         });
-        const Field baryon = slice_sums([&](size_t k) {
-            const auto &x = sites_[k];
-            if (x[0] % 2 != 0 || x[1] % 2 != 0 || x[2] % 2 != 0)
-                return 0.0;
-            reference::Matrix m;
-            for (int c = 0; c < 3; ++c)
-                for (int a = 0; a < 3; ++a)
-                    m.e[c][a] = colour(g[first + c], k, a);
-            return reference::det(m).real();
-        });
+        const milcgpu_vector equal[3] = {{quarks_.get(), 0}, {quarks_.get(), 0}, {quarks_.get(), 0}};
+        Field baryon(2 * size_t(nt), 0.0);
+        must(milcgpu_baryon_nucleon(context_.get(), equal, baryon.data()));
         for (int t = 0; t < nt; ++t) {
             const int at = (slice_ + t) % nt;
             result.of[pion].push_back(sums[2 * at]);
             result.of[rho].push_back(sums[2 * (nt + at)]);
-            result.of[nucleon].push_back(at < slice_ ? -baryon[at] : baryon[at]);
+            result.of[nucleon].push_back(at < slice_ ? -baryon[2 * at] : baryon[2 * at]);
             if (sums[2 * at] != on_host[at]) // 0 may be both
                 result.norm = worse(result.norm, std::fabs(sums[2 * at] / on_host[at] - 1));
         }

@@ -11,8 +11,8 @@
 #pragma once
 #include "examples/lib/effective_mass.h"
 #include "examples/lib/system.h"
+#include "milc_glue/api/milcgpu_baryons.h"
 #include "milc_glue/api/milcgpu_gauge.h"
-#include "milc_glue/api/milcgpu_mesons.h"
 #include <functional>
 #include <memory>
 

@@ -26,13 +26,13 @@ struct SumLines {
     }
 };
 
-Complex<double> factor(int p, MomentumParity parity, int x, int n) {
+} // namespace
+
+Complex<double> momentum_factor(int p, MomentumParity parity, int x, int n) {
     const int turns = ((p % n) * x % n + n) % n; // th = 2 pi turns / n
     const double th = 2 * M_PI * turns / n;
     return {parity == MomentumParity::odd ? 0 : std::cos(th), parity == MomentumParity::even ? 0 : std::sin(th)};
 }
-
-} // namespace
 
 MomentumSums::MomentumSums(Device &device, const Geometry &geometry, const std::vector<Momentum> &momenta,
                            const int *origin, const std::array<int, 3> &order)
@@ -66,7 +66,7 @@ MomentumSums::MomentumSums(Device &device, const Geometry &geometry, const std::
             from.push_back(output.from);
             for (int x = 0; x < n; ++x)
                 factors.push_back(
-                    factor(output.p, output.parity, first + x - origin[mu], geometry.global_extents()[mu]));
+                    momentum_factor(output.p, output.parity, first + x - origin[mu], geometry.global_extents()[mu]));
         }
         Level &level = levels_[k];
         level.direction = mu, level.outputs = static_cast<int>(outputs.size());

@@ -16,6 +16,8 @@ struct Momentum {
     int p[3];
     MomentumParity parity[3];
 };
+// The factor of one direction of extent n, x from the origin.
+Complex<double> momentum_factor(int p, MomentumParity parity, int x, int n);
 
 class MomentumSums {
   public:

@@ -44,7 +44,7 @@ void pack(const CutLattice &lattice, const LaneBlocks &blocks, const LinkField &
 bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_reals) {
     const int nx = geometry.lattice().extent[0];
     return MILCGPU_LANES != 0 && precision == Precision::single && long_reals == reals && nx % 2 == 0 &&
-           nx / 2 >= Lanes<float>::count && !geometry.cut(0);
+           nx / 2 >= lane_bytes / static_cast<int>(real_bytes(precision)) && !geometry.cut(0);
 }
 
 size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {

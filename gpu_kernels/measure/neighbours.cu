@@ -8,35 +8,15 @@
 // both and writes a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, for three sources
 // 720. Flops: 144 a step and source.
 #include "gpu_kernels/fields/for_real.h"
+#include "gpu_kernels/fields/full_view.h"
 #include "gpu_kernels/fields/matrix_view.h"
 #include "gpu_kernels/fields/spinor_field.h"
-#include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/measure/quark_operators.h"
 
 namespace milcgpu {
 
 namespace {
-
-template <Precision p> struct FullView {
-    using S = SpinorOf<p>;
-    using Vec = Vector<typename S::Real>;
-    unsigned char *even, *odd;
-    size_t stride, source_bytes;
-    explicit FullView(const FullVectors &v)
-        : even(v.even.data), odd(v.odd.data), stride(v.even.stride), source_bytes(v.even.source_bytes) {}
-    MILCGPU_HD unsigned char *at(int parity, int source) const {
-        return (parity != 0 ? odd : even) + source * source_bytes;
-    }
-    MILCGPU_HD Vec load(int parity, int source, int i) const { return load_spinor<S>(at(parity, source), stride, i); }
-    // For `out` equal to `in`.
-    MILCGPU_HD Vec load_own(int parity, int source, int i) const {
-        return load_spinor<S, Reuse::written>(at(parity, source), stride, i);
-    }
-    MILCGPU_HD void store(int parity, int source, int i, const Vec &x) const {
-        store_spinor<S>(at(parity, source), stride, i, x);
-    }
-};
 
 // A step with four bits a direction: its component plus 8.
 uint32_t packed(const Step &step) {

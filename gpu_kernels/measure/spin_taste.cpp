@@ -35,7 +35,6 @@ constexpr struct {
                 {"sbfn", SpinTaste::Kind::backward, true},  {"sape", SpinTaste::Kind::pair, false},
                 {"sfape", SpinTaste::Kind::forward, false}, {"sbape", SpinTaste::Kind::backward, false}};
 constexpr int n_below_128 = n_named + 4 * (sizeof currents / sizeof *currents);
-constexpr int first_general = 128, end_of_general = first_general + 256;
 
 int gamma_index(const std::string &name) {
     for (int k = 0; k < 16; ++k)

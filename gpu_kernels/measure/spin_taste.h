@@ -35,6 +35,9 @@ struct SpinTaste {
     unsigned directions() const { return kind == Kind::general ? spin ^ taste : 1u << direction; }
 };
 
+// Numbers of spins with tastes; those of MILC's names are below.
+constexpr int first_general = 128, end_of_general = first_general + 256;
+
 // Throws Error(bad_argument) with the reason for an index that is not an operator.
 SpinTaste spin_taste(int index);
 // For a name: one of MILC's (pion5, rhoxs, ..), or SPIN-TASTE (G5T-GXY). Throws Error(bad_argument).

@@ -52,6 +52,14 @@ DEFAULTS(laplace)
 DEFAULTS(laplace_solve)
 DEFAULTS(wilson)
 
+void milcgpu_tie_up_defaults(milcgpu_tie_up_spec *spec, size_t size) {
+    fill(spec, size, [](milcgpu_tie_up_spec &s) { std::fill_n(s.momentum.parity, 3, MILCGPU_EVEN_AND_ODD); });
+}
+
+void milcgpu_gb_defaults(milcgpu_gb_spec *spec, size_t size) {
+    fill(spec, size, [](milcgpu_gb_spec &s) { std::fill_n(s.momentum.parity, 3, MILCGPU_EVEN_AND_ODD); });
+}
+
 void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size) {
     fill(spec, size, [u0](milcgpu_fatlink_spec &s) {
         const double u2 = u0 * u0, u4 = u2 * u2;

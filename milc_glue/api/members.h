@@ -176,7 +176,7 @@ TABLE(milcgpu_stout_spec, SIZE(32),
     NUMBERS(directions, three_or_four),
     NUMBERS(signs, in_or_out));
 
-// ---- milcgpu_mesons.h, milcgpu_dirac.h
+// ---- milcgpu_mesons.h
 
 TABLE(milcgpu_meson_links_spec, SIZE(32),
     NUMBERS(antiperiodic, flag),
@@ -201,6 +201,35 @@ TABLE(milcgpu_meson_spec, SIZE(56),
     NUMBERS(origin, unchecked),
     NUMBERS(n_momenta, one_or_more), NUMBERS(n_terms, none_or_more), NUMBERS(n_correlators, one_or_more),
     ENTRIES(momenta, n_momenta), ENTRIES(terms, n_terms));
+
+// ---- milcgpu_baryons.h
+
+constexpr May a_corner = from_to(0, 7);
+
+TABLE(milcgpu_tie_up, NUMBERS(source, a_corner), NUMBERS(sink, a_corner));
+
+TABLE(milcgpu_tie_up_spec, SIZE(72),
+    NUMBERS(corner, a_corner),
+    NUMBERS(wall, flag), NUMBERS(one_sided, flag),
+    NUMBERS(origin, unchecked),
+    INSIDE(momentum),
+    NUMBERS(n_list, from_to(1, 262144)), ENTRIES(list, n_list));
+
+TABLE(milcgpu_gb_term,
+    NUMBERS(source, unchecked), NUMBERS(sink, unchecked),
+    NUMBERS(flip, flag), NUMBERS(wall, flag), NUMBERS(cube, flag),
+    NUMBERS(phase, from_to(0, 3)),
+    NUMBERS(factor, any_finite),
+    NUMBERS(correlator, none_or_more));
+
+TABLE(milcgpu_gb_spec, SIZE(80),
+    NUMBERS(current, unchecked.from(MILCGPU_TWO_POINT)),
+    NUMBERS(whole_sinks, flag), NUMBERS(one_sided, flag),
+    NUMBERS(origin, unchecked),
+    INSIDE(momentum),
+    NUMBERS(n_terms, one_or_more), NUMBERS(n_correlators, one_or_more), ENTRIES(terms, n_terms));
+
+// ---- milcgpu_dirac.h
 
 constexpr May gamma_basis = from_to(0, 1, "MILCGPU_GAMMAS_MILC (0) or MILCGPU_GAMMAS_DEGRAND_ROSSI (1)");
 

@@ -2,6 +2,7 @@
 // header is older than the library.
 #pragma once
 #include "milc_glue/api/checks.h"
+#include "milc_glue/api/milcgpu_baryons.h"
 #include "milc_glue/api/milcgpu_dirac.h"
 #include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/api/milcgpu_file.h"

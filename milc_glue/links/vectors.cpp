@@ -26,12 +26,17 @@ const char *sites_of(int parity) { return parity == 0 ? "even" : "odd"; }
 
 } // namespace
 
-void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what) {
+void milcgpu::need_content(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what) {
     need_vectors(vectors, first, count, what);
-    for (int k = first; k < first + count; ++k) {
+    for (int k = first; k < first + count; ++k)
         if (!vectors.filled[parity][k])
             refuse(format("%s: vector %d is empty on %s sites: load it, or solve into it first", what, k,
                           sites_of(parity)));
+}
+
+void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what) {
+    need_content(vectors, first, count, parity, what);
+    for (int k = first; k < first + count; ++k) {
         const std::optional<uint64_t> &sum = vectors.sums[parity][k];
         if (sum && *sum != checksum_of(vectors, k, parity)) {
             vectors.filled[parity][k] = false;

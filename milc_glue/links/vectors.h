@@ -26,7 +26,9 @@ namespace milcgpu {
 
 // Throws if it has no such vectors. what: the argument that names them.
 void need_vectors(const milcgpu_vectors &vectors, int first, int count, const char *what);
-// Throws if one of them is empty on this parity, or has lost its checksum; that vector is empty then.
+// Throws if one of them is empty on this parity.
+void need_content(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what);
+// The same, or if one has lost its checksum; that vector is empty then.
 void need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what = "vectors");
 // Marks vectors that a call is about to write as empty, until now_filled().
 void begin_filling(milcgpu_vectors &vectors, int first, int count, int parity);

@@ -125,18 +125,6 @@ class RawNumbers {
     SpinorBlock all_;
 };
 
-// A call of all ranks on `context`. body returns a function that makes the line that says what was done: once outputs
-// are written nothing may fail.
-template <class Body> milcgpu_status dirac_call(milcgpu_context *context, const char *function, const Body &body) {
-    return guarded(context, function, [&] {
-        require(context, function, "context");
-        const double start = wall_seconds();
-        const auto done = body(*context);
-        context->log(2, [&] { return format("%s: %.3f ms", done().c_str(), (wall_seconds() - start) * 1e3); });
-        return Status::ok;
-    });
-}
-
 // ---- mesons
 
 struct MesonPlan {
@@ -193,7 +181,7 @@ struct MesonCall {
 template <class Make>
 milcgpu_status sum_mesons(milcgpu_context *context, const milcgpu_dirac_meson_spec *given, const MesonCall &of,
                           const Make &make) {
-    return dirac_call(context, of.function, [&](milcgpu_context &c) {
+    return timed_call(context, of.function, [&](milcgpu_context &c) {
         const size_t numbers = of.open ? open_numbers : 1;
         Device &device = *c.device;
         MesonPlan plan;
@@ -287,10 +275,7 @@ milcgpu_status milcgpu_gamma_label(int basis, int index, char *label, size_t siz
     return guarded(nullptr, "milcgpu_gamma_label", [&] {
         require(label, "milcgpu_gamma_label", "label");
         checked_gamma(checked_basis(basis), index, "index");
-        const std::string text = gamma_label(static_cast<GammaBasis>(basis), index);
-        if (text.size() >= size)
-            refuse(format("the label %s needs %zu characters, there are %zu", text.c_str(), text.size() + 1, size));
-        std::copy(text.c_str(), text.c_str() + text.size() + 1, label);
+        copy_label(gamma_label(static_cast<GammaBasis>(basis), index), label, size);
         return Status::ok;
     });
 }
@@ -309,7 +294,7 @@ milcgpu_status milcgpu_gamma_matrix(int basis, int index, int column[4], int pow
 milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const milcgpu_field *phi,
                                    const milcgpu_field *psi, const milcgpu_field *to) {
     constexpr const char *function = "milcgpu_dirac_sites";
-    return dirac_call(context, function, [&](milcgpu_context &c) {
+    return timed_call(context, function, [&](milcgpu_context &c) {
         constexpr size_t record = 2 * gamma_matrices; // reals
         Device &device = *c.device;
         const size_t volume = c.geometry.volume();
@@ -349,7 +334,7 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
 milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dirac_spec *spec, const milcgpu_field *phi,
                                     const milcgpu_field *psi, double *sums) {
     constexpr const char *function = "milcgpu_dirac_slices";
-    return dirac_call(context, function, [&](milcgpu_context &c) {
+    return timed_call(context, function, [&](milcgpu_context &c) {
         std::vector<Momentum> momenta;
         std::vector<GammaPair> pairs;
         std::optional<FieldPair> fields;

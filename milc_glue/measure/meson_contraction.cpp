@@ -15,11 +15,13 @@ std::vector<Momentum> milcgpu::momenta_of(int n, const milcgpu_momentum *given) 
     return momenta;
 }
 
-void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &added, const char *made_of,
-                              double *correlators) {
+void milcgpu::sum_over_ranks(Device &device, std::vector<Complex<double>> &added) {
     constexpr size_t most = size_t(1) << 24; // complex numbers: twice as many fit in an int
     for (size_t first = 0; first < added.size(); first += most)
         device.add_over_ranks(&added[first].re, static_cast<int>(2 * std::min(most, added.size() - first)));
+}
+
+void milcgpu::add_finite(const std::vector<Complex<double>> &added, const char *made_of, double *correlators) {
     for (const Complex<double> &z : added)
         if (!std::isfinite(z.re) || !std::isfinite(z.im))
             throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: check %s", made_of));
@@ -27,6 +29,12 @@ void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &adde
         correlators[2 * k] += added[k].re;
         correlators[2 * k + 1] += added[k].im;
     }
+}
+
+void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &added, const char *made_of,
+                              double *correlators) {
+    sum_over_ranks(device, added);
+    add_finite(added, made_of, correlators);
 }
 
 namespace {

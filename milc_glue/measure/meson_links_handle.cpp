@@ -297,6 +297,12 @@ milcgpu_status load_links(milcgpu_meson_links *links, const char *function, cons
 
 } // namespace
 
+void milcgpu::copy_label(const std::string &text, char *label, size_t size) {
+    if (text.size() >= size)
+        refuse(format("the label %s needs %zu characters, there are %zu", text.c_str(), text.size() + 1, size));
+    std::copy(text.c_str(), text.c_str() + text.size() + 1, label);
+}
+
 extern "C" {
 
 milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links) {
@@ -372,10 +378,7 @@ int milcgpu_spin_taste_index(const char *label) {
 milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size) {
     return guarded(nullptr, "milcgpu_spin_taste_label", [&] {
         require(label, "milcgpu_spin_taste_label", "label");
-        const std::string text = spin_taste_label(index);
-        if (text.size() >= size)
-            refuse(format("the label %s needs %zu characters, there are %zu", text.c_str(), text.size() + 1, size));
-        std::copy(text.c_str(), text.c_str() + text.size() + 1, label);
+        copy_label(spin_taste_label(index), label, size);
         return Status::ok;
     });
 }

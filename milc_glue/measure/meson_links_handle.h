@@ -114,8 +114,11 @@ template <class Term, class Spec> void check_term(const Term &term, int k, const
         refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d", k, term.momentum, spec.n_momenta,
                       term.correlator, spec.n_correlators));
 }
-// Adds the numbers of all ranks, and adds the sum to the caller's numbers. Throws if a sum is not finite, before it
-// writes any.
+// The sums over all ranks.
+void sum_over_ranks(Device &, std::vector<Complex<double>> &);
+// Adds to the caller's numbers. Throws if one is not finite, before it writes any. add_correlators: their sums over all
+// ranks.
+void add_finite(const std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 
 // Where n quark fields of a call are.
@@ -167,6 +170,21 @@ struct Busy {
 inline void need_links(const milcgpu_meson_links &links) {
     if (!links.loaded)
         refuse("there are no links: load them first (milcgpu_meson_links_load)");
+}
+
+// Copies a label to the caller, with its final 0.
+void copy_label(const std::string &text, char *label, size_t size);
+
+// A call of all ranks on `context`. body returns a function that makes the line that says what was done: once outputs
+// are written nothing may fail.
+template <class Body> milcgpu_status timed_call(milcgpu_context *context, const char *function, const Body &body) {
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        const double start = wall_seconds();
+        const auto done = body(*context);
+        context->log(2, [&] { return format("%s: %.3f ms", done().c_str(), (wall_seconds() - start) * 1e3); });
+        return Status::ok;
+    });
 }
 
 // Runs body(links) with its context's device current, and turns its errors into a status. body returns a function that

@@ -133,22 +133,49 @@ static double action_by_device(int of_phases_in) {
 double __wrap_imp_gauge_action(void) { return action_by_device(0); }
 double milcgpu_gauge_action_phases_in(void) { return action_by_device(1); }
 
+/* Compares the number that differs most. Numbers may vanish, so `size` of each is added: a typical value. */
+static int compare_worst(const milcgpu_call *call, int n, const double *sizes, const double *ours,
+                         const double *theirs) {
+    int k, worst = 0;
+#define DIFFERENCE(k) fabs((sizes[k] + ours[k]) / (sizes[k] + theirs[k]) - 1)
+    for (k = 0; k < n; k++)
+        if (!(DIFFERENCE(k) <= DIFFERENCE(worst)))
+            worst = k;
+#undef DIFFERENCE
+    return milcgpu_compare_numbers(call, sizes[worst] + ours[worst], sizes[worst] + theirs[worst]);
+}
+
+/* With phases in, plaquettes of smooth links are near -3. */
+static int compare_plaquettes(const milcgpu_call *call) {
+    const double size = phases_in == ON ? -3 : 3, sizes[2] = {size, size};
+    double ours[2], theirs[2];
+    int k;
+    for (k = 0; k < 2; k++) {
+        ours[k] = *(const double *)call->outputs[k].data;
+        theirs[k] = *(const double *)call->outputs[k].theirs;
+    }
+    return compare_worst(call, 2, sizes, ours, theirs);
+}
 /* The device measures if it has the newest links, or if the next routine of the trajectory copies them there; otherwise
- * MILC's own routine costs less than the copy. phases_in says whether MILC's links include phases. */
+ * MILC's own routine costs less than the copy. */
 static int plaquettes(double *space, double *time) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
-    if (!milcgpu_plugin_plaquettes(&sites, space, time))
-        return 0;
-    if (phases_in == OFF) {
-        *space = -*space;
-        *time = -*time;
+    const int sign = phases_in == ON ? 1 : -1, were_out = milcgpu_put_phases_in();
+    const int done = milcgpu_plugin_plaquettes(&sites, space, time);
+    milcgpu_put_phases_back(were_out);
+    if (done) {
+        *space *= sign;
+        *time *= sign;
     }
-    return 1;
+    return done;
 }
 void __wrap_d_plaquette(double *space, double *time) {
     double numbers[2];
-    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS);
-    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON))
+    milcgpu_output output[] = {MILCGPU_MEMORY(space, sizeof *space), MILCGPU_MEMORY(time, sizeof *time)};
+    milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS,
+                                        MILCGPU_OUTPUTS(output), .compare = compare_plaquettes);
+    if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON) &&
+        !milcgpu_plugin_compare())
         call.why_own = MILCGPU_SAID_AT_START;
     milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
     numbers[0] = phases_in == ON ? -*space : *space;
@@ -225,8 +252,7 @@ static void own_measurement(const measurement *m, double action, double *numbers
     numbers[4] = loop.imag;
 }
 
-/* Compares the number that differs most. For the loops this is their weighted sum, which is MILC's action. All numbers
- * may vanish, so the largest value of a trace, or the action of a site, is added to each. */
+/* The loops are compared by their weighted sum, which is MILC's action. */
 enum { NUMBERS = 5 };
 typedef struct {
     measurement m;
@@ -235,17 +261,9 @@ typedef struct {
 static int compare_measurement(const milcgpu_call *call) {
     const gauge_numbers *const all = (const gauge_numbers *)call->details;
     const measurement *const m = &all->m;
-    const double numbers[NUMBERS] = {all->action, m->plaquettes[0], m->plaquettes[1], m->polyakov[0], m->polyakov[1]};
-    double ours[NUMBERS], theirs[NUMBERS];
-    int k, worst = 0;
-    for (k = 0; k < NUMBERS; k++) {
-        const double size = k == 0 ? ACTION_OF_SITE : 3;
-        ours[k] = size + numbers[k];
-        theirs[k] = size + all->theirs[k];
-        if (!(fabs(ours[k] / theirs[k] - 1) <= fabs(ours[worst] / theirs[worst] - 1)))
-            worst = k;
-    }
-    return milcgpu_compare_numbers(call, ours[worst], theirs[worst]);
+    const double ours[NUMBERS] = {all->action, m->plaquettes[0], m->plaquettes[1], m->polyakov[0], m->polyakov[1]};
+    static const double sizes[NUMBERS] = {ACTION_OF_SITE, 3, 3, 3, 3};
+    return compare_worst(call, NUMBERS, sizes, ours, all->theirs);
 }
 
 static int measure_by_device(gauge_numbers *all) {

@@ -1,8 +1,10 @@
 // The structs of the C interface (milc_glue/api/members.h): defaults, flags, and structs of older headers.
 #include "milc_glue/api/members.h"
+#include "tests/source_text.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 using namespace milcgpu;
 using namespace tests;
@@ -129,6 +131,48 @@ TEST_CASE("a struct of an older header is accepted, with 0 for the members that 
         CHECK((full.again == (size > 32 ? 6 : 0) && full.last == (size > 40 ? 7 : 0)));
     }
     CHECK(taken == std::vector<size_t>{24, 32, 40, 48});
+}
+
+TEST_CASE("the oldest header of each struct is accepted: its size, and the offsets of its members", "[errors]") {
+    // The size, and the sum of the offsets of the members within it (0: a struct without a table). Programs that were
+    // built with this header run with the library as long as both have the same MAJOR.MINOR of MILCGPU_VERSION.
+    // clang-format off
+    const std::map<std::string, std::pair<size_t, size_t>> oldest = {
+        {"milcgpu_ape_spec", {48, 140}}, {"milcgpu_dirac_meson_spec", {56, 192}}, {"milcgpu_dirac_spec", {40, 76}},
+        {"milcgpu_eigen_report", {480, 0}}, {"milcgpu_eigen_spec", {56, 180}}, {"milcgpu_fatlink_report", {496, 0}},
+        {"milcgpu_fatlink_spec", {184, 1296}}, {"milcgpu_flow_report", {560, 0}}, {"milcgpu_flow_spec", {72, 428}},
+        {"milcgpu_force_report", {480, 0}}, {"milcgpu_force_spec", {64, 224}}, {"milcgpu_gauge_file", {112, 0}},
+        {"milcgpu_gauge_fix_report", {488, 0}}, {"milcgpu_gauge_fix_spec", {64, 268}},
+        {"milcgpu_hyp_spec", {48, 200}}, {"milcgpu_laplace_solve_spec", {96, 564}},
+        {"milcgpu_laplace_spec", {32, 48}}, {"milcgpu_layout", {112, 0}}, {"milcgpu_meson_links_spec", {32, 36}},
+        {"milcgpu_meson_spec", {56, 180}}, {"milcgpu_messages", {56, 0}}, {"milcgpu_multi_mass_report", {504, 0}},
+        {"milcgpu_multi_mass_spec", {104, 672}}, {"milcgpu_nersc_spec", {40, 92}}, {"milcgpu_options", {40, 0}},
+        {"milcgpu_reunitarize_report", {40, 0}}, {"milcgpu_solve_report", {552, 0}},
+        {"milcgpu_solve_spec", {128, 1004}}, {"milcgpu_stout_spec", {32, 68}}, {"milcgpu_wilson_spec", {32, 76}}};
+    // clang-format on
+    std::map<std::string, std::pair<size_t, size_t>> now;
+    const std::string tables = text_of("milc_glue/api/sized.h") + text_of("milc_glue/api/members.h");
+    for (const auto &row : matches(tables, "\n(?:SIZED|TABLE)\\((\\w+), (?:SIZE\\()?([0-9]+)\\)"))
+        now[row[1]].first = std::stoul(row[2]);
+    const auto add = [&](const Table &table) {
+        auto &[bytes, offsets] = now[table.name];
+        for (const Member &m : table)
+            offsets += m.offset < bytes ? m.offset : 0;
+    };
+    for (const Table *table :
+         {&members_of<milcgpu_solve_spec>, &members_of<milcgpu_multi_mass_spec>, &members_of<milcgpu_fatlink_spec>,
+          &members_of<milcgpu_force_spec>, &members_of<milcgpu_eigen_spec>, &members_of<milcgpu_nersc_spec>,
+          &members_of<milcgpu_gauge_fix_spec>, &members_of<milcgpu_ape_spec>, &members_of<milcgpu_hyp_spec>,
+          &members_of<milcgpu_flow_spec>, &members_of<milcgpu_stout_spec>, &members_of<milcgpu_meson_links_spec>,
+          &members_of<milcgpu_meson_spec>, &members_of<milcgpu_dirac_spec>, &members_of<milcgpu_dirac_meson_spec>,
+          &members_of<milcgpu_laplace_spec>, &members_of<milcgpu_laplace_solve_spec>, &members_of<milcgpu_wilson_spec>})
+        add(*table);
+    for (const auto &[name, numbers] : now) {
+        CAPTURE(name);
+        const auto row = oldest.find(name);
+        CHECK((row != oldest.end() && row->second == numbers));
+    }
+    CHECK(now.size() == oldest.size());
 }
 
 TEST_CASE("reports of an older header get the members that they have", "[errors]") {

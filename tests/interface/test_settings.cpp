@@ -1,4 +1,5 @@
 // How the plugin follows the environment and the lattice: settings, precisions and their order, the table at the start.
+#include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/start_context.h"
 #include "milc_glue/solve/memory_plan.h"
@@ -78,6 +79,20 @@ TEST_CASE("the plan of memory is smaller where no packed links are needed", "[pl
     }
 }
 
+TEST_CASE("MILCGPU_RECONSTRUCT may have the numbers of reals that kernels are built for", "[plugin]") {
+    const std::vector<Setting> &settings = setting_table();
+    const auto setting = std::find_if(settings.begin(), settings.end(),
+                                      [](const Setting &s) { return std::string(s.name) == "MILCGPU_RECONSTRUCT"; });
+    REQUIRE(setting != settings.end());
+    for (const Precision sloppy : {Precision::single, Precision::half}) {
+        std::string built = "auto";
+        for (const DslashKernel &row : dslash_table())
+            if (row.spinor == sloppy && row.does({sloppy, sloppy, row.reals, Epilogue::step}))
+                built += format(" %d", row.reals);
+        CHECK(built == setting->allowed);
+    }
+}
+
 // Values that a setting may have: all of them, or examples if there are too many.
 static std::string words_of(const Setting &setting) {
     const std::string name = setting.name;
@@ -104,6 +119,7 @@ TEST_CASE("settings: a bad value is refused by name, and the settings that are s
     // The message names the values that the setting may have.
     for (const auto &[name, bad, values] :
          {std::tuple("MILCGPU_VERBOSE", "two", "0 1 2."),
+          {"MILCGPU_RECONSTRUCT", "17", "auto 18 13 12 9 8."},
           {"MILCGPU_DEVICE", "99999999999", "0 to 999."},
           {"MILCGPU_TIMEOUT", "0", "numbers above 0."},
           {"MILCGPU_TABLE", "table.dat", ".csv, .json or .txt, with or without ,status behind."},

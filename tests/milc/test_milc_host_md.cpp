@@ -188,8 +188,10 @@ TEST_CASE("milc_host: compare mode finds molecular dynamics within tolerance", "
             for (const char *line : {"update_u: links", "imp_gauge_force: momenta",
                                      hisq ? "eo_fermion_force: momenta (MILC's derivative of W has terms "
                                           : "eo_fermion_force: momenta, difference",
-                                     "reunitarize_ks: links", "imp_gauge_action: value"})
+                                     "reunitarize_ks: links", "imp_gauge_action: value", "d_plaquette: value"})
                 CHECK(r.says("compare " + std::string(line)));
+            const auto [offloaded, compared] = r.calls("d_plaquette");
+            CHECK((offloaded > 6 && offloaded == compared));
         }
     const Run wrong = run("asqtad-P2", few + "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
     CHECK(wrong.status == 1);

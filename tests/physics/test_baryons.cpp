@@ -1,4 +1,6 @@
 // Staggered baryons: the reference against numbers that MILC's formulas give, and the library against the reference.
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_baryons.h"
 #include "tests/mesons_support.h"
 #include "tests/reference/baryons.h"
 
@@ -134,4 +136,441 @@ TEST_CASE("baryons of the reference are those of MILC's formulas", "[baryons]") 
         CAPTURE(one.name, one.cube, one.wall, one.current, one.p_x);
         CHECK(std::abs(c[0] - one.at_0) < 1e-13 * largest);
     }
+}
+
+namespace {
+
+// Octets on the device: corner s of octet f, source colour c, is vector 3 (8 f + s) + c.
+template <class Real> struct OctetsOnDevice {
+    Session<Real> session;
+    milcgpu_vectors *vectors = nullptr;
+    milcgpu_vector quarks[24];
+    std::vector<std::string> &messages() { return session.messages; }
+
+    OctetsOnDevice(const Lattice &lattice, Backend backend, const std::array<const Octet *, 3> &octets, int block = 0)
+        : session(lattice, backend, block) {
+        REQUIRE(milcgpu_vectors_create(session.context, Session<Real>::precision, 72, &vectors) == MILCGPU_OK);
+        for (int k = 0; k < 24; ++k) {
+            quarks[k] = {vectors, 3 * k};
+            for (int c = 0; c < 3; ++c) {
+                auto host = reference::vector_to_milc<Real>(lattice, (*octets[k / 8])[k % 8][c]);
+                const milcgpu_field field = Session<Real>::field(host);
+                for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+                    REQUIRE(milcgpu_vectors_load(vectors, 3 * k + c, parity, &field) == MILCGPU_OK);
+            }
+        }
+    }
+    ~OctetsOnDevice() { milcgpu_vectors_destroy(vectors); }
+
+    // What `call` adds to n correlators.
+    template <class Call> std::vector<Complex> added(int n, const Call &call) {
+        std::vector<Complex> sums(size_t(n) * session.lattice.n[3], {0.5, -2});
+        const milcgpu_status status = call(reinterpret_cast<double *>(sums.data()));
+        CAPTURE(milcgpu_last_error());
+        REQUIRE(status == MILCGPU_OK);
+        for (Complex &z : sums)
+            z -= Complex(0.5, -2);
+        return sums;
+    }
+    std::vector<Complex> tie_up(const milcgpu_tie_up_spec &spec) {
+        return added(spec.n_list,
+                     [&](double *to) { return milcgpu_octets_tie_up(session.context, &spec, quarks, to); });
+    }
+    std::vector<Complex> correlate(const milcgpu_gb_spec &spec) {
+        return added(spec.n_correlators,
+                     [&](double *to) { return milcgpu_gb_correlate(session.context, &spec, quarks, to); });
+    }
+};
+
+// MILC's words for an operator of the reference.
+int number_of(const std::string &name) {
+    const char symmetry = name[name.find(' ') + 1], of_class = name.back();
+    std::string label = name;
+    if (symmetry == 'M')
+        label.insert(label.find('M') + 1, "1/2");
+    else if (of_class == '4' || of_class == '6')
+        label += '1';
+    return milcgpu_gb_operator_index(label.c_str());
+}
+
+milcgpu_gb_spec gb_spec(const milcgpu_gb_term &term, const char *current = "2point") {
+    milcgpu_gb_spec spec;
+    milcgpu_gb_defaults(&spec, sizeof spec);
+    if (std::string(current) != "2point")
+        spec.current = milcgpu_spin_taste_index(current);
+    spec.n_terms = spec.n_correlators = 1, spec.terms = &term;
+    return spec;
+}
+
+milcgpu_tie_up_spec tie_up_spec(int n, const milcgpu_tie_up *list) {
+    milcgpu_tie_up_spec spec;
+    milcgpu_tie_up_defaults(&spec, sizeof spec);
+    spec.n_list = n, spec.list = list;
+    return spec;
+}
+
+Octet random_octet(const Lattice &lattice, unsigned long seed) {
+    Octet octet;
+    for (auto &quark : octet)
+        for (Fermion &field : quark)
+            field = random_fermion(lattice, seed++);
+    return octet;
+}
+
+} // namespace
+
+TEST_CASE("baryons of the library are those of MILC's formulas", "[baryons][sanitize]") {
+    const auto &q = congruent_octets().octet;
+    for (const Backend backend : backends()) {
+        OctetsOnDevice<double> device(four, backend, congruent_octets().all());
+        const milcgpu_vector first[3] = {device.quarks[0], device.quarks[8], device.quarks[16]};
+        const auto nucleon =
+            device.added(1, [&](double *to) { return milcgpu_baryon_nucleon(device.session.context, first, to); });
+        const auto delta =
+            device.added(1, [&](double *to) { return milcgpu_baryon_delta(device.session.context, first[0], to); });
+        CHECK(apart(nucleon, reference::nucleon(four, {&q[0][0], &q[1][0], &q[2][0]})) < 1e-14);
+        CHECK(apart(delta, reference::delta(four, q[0][0])) < 1e-14);
+        for (const Known &one : known) {
+            const int op = number_of(one.name);
+            const milcgpu_gb_term term{op, op, 0, one.wall, one.cube, 0, 1, 0};
+            milcgpu_gb_spec spec = gb_spec(term, one.current);
+            spec.momentum = {{one.p_x, 0, 0}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD}};
+            const auto c = device.correlate(spec);
+            double largest = 0;
+            for (const Complex &z : c)
+                largest = std::max(largest, std::abs(z));
+            CAPTURE(name(backend), one.name, one.cube, one.wall, one.current, one.p_x);
+            CHECK(std::abs(c[0] - one.at_0) < 1e-13 * largest);
+        }
+    }
+}
+
+namespace {
+
+template <class Real> void check_tie_ups(const Lattice &lattice, Backend backend) {
+    Octet octet[3];
+    for (int f = 0; f < 3; ++f) {
+        octet[f] = random_octet(lattice, 100 * (f + 1));
+        for (auto &quark : octet[f])
+            for (Fermion &field : quark)
+                field = reference::vector_from_milc<Real>(lattice, reference::vector_to_milc<Real>(lattice, field));
+    }
+    const std::array<const Octet *, 3> octets = {&octet[0], &octet[1], &octet[2]};
+    OctetsOnDevice<Real> device(lattice, backend, octets);
+    const milcgpu_tie_up list[] = {{{0, 0, 0}, {0, 0, 0}},
+                                   {{1, 2, 4}, {7, 6, 1}},
+                                   {{7, 5, 3}, {3, 3, 5}},
+                                   {{6, 1, 2}, {4, 2, 7}},
+                                   {{1, 2, 4}, {7, 6, 1}}};
+    const char letters[] = " OEB";
+    for (const int corner : {0, 3, 6})
+        for (const bool one_sided : {false, true})
+            for (const int how : {0, 1, 2}) { // without a momentum, with one, a wall
+                reference::SliceOfSites sites;
+                sites.corner = corner, sites.one_sided = one_sided, sites.wall = how == 2, sites.origin = {1, 0, 3, 1};
+                milcgpu_tie_up_spec spec = tie_up_spec(5, list);
+                spec.corner = corner, spec.wall = how == 2, spec.one_sided = one_sided;
+                std::copy(sites.origin.begin(), sites.origin.end(), spec.origin);
+                if (how == 1) {
+                    spec.momentum = {{-2, 0, 1}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN, MILCGPU_ODD}};
+                    sites.p = {-2, 0, 1};
+                    for (int mu = 0; mu < 3; ++mu)
+                        sites.parity[mu] = letters[spec.momentum.parity[mu]];
+                }
+                const auto got = device.tie_up(spec);
+                for (int k = 0; k < 5; ++k) {
+                    const auto corners = [](const int(&of)[3]) { return reference::Triple{of[0], of[1], of[2]}; };
+                    const auto wanted =
+                        reference::tie_up(lattice, octets, corners(list[k].source), corners(list[k].sink), sites);
+                    CAPTURE(name(backend), sizeof(Real), lattice.n[0], lattice.n[3], corner, one_sided, how, k);
+                    const auto begin = got.begin() + k * lattice.n[3];
+                    CHECK(apart({begin, begin + lattice.n[3]}, wanted) < (sizeof(Real) == 8 ? 3e-14 : 3e-5));
+                }
+            }
+}
+
+} // namespace
+
+TEST_CASE("tie-ups at any corners are the reference's: shapes, corners, momenta, walls, one-sided shifts",
+          "[baryons]") {
+    for (const Backend backend : backends())
+        for (const Lattice &lattice : {Lattice{{2, 4, 6, 4}}, Lattice{{6, 2, 6, 2}}}) {
+            check_tie_ups<double>(lattice, backend);
+            check_tie_ups<float>(lattice, backend);
+        }
+}
+
+TEST_CASE(
+    "Golterman-Bailey correlators between different operators, flips, whole sinks and currents are the reference's",
+    "[baryons]") {
+    const struct {
+        const char *source, *sink, *current;
+        bool cube, flip, whole;
+    } cases[] = {
+        {"16+ M 42", "8 S 6", "2point", true, true, false},     {"8 A 4", "16- A 6", "2point", false, true, true},
+        {"8 S 2", "16- M 62", "GX-G1", false, false, true},     {"8' M 41", "8' S 7", "GXY-GX", false, true, true},
+        {"16- M 7", "16+ M 61", "GYT-G5Z", false, true, false}, {"8 S 6", "16+ S 4", "G5-G5X", false, false, true}};
+    const Lattice lattice{{2, 4, 2, 4}};
+    Octet octet[3];
+    for (int f = 0; f < 3; ++f)
+        octet[f] = random_octet(lattice, 7 + 100 * f);
+    const std::array<const Octet *, 3> octets = {&octet[0], &octet[1], &octet[2]};
+    for (const Backend backend : backends()) {
+        OctetsOnDevice<double> device(lattice, backend, octets);
+        for (const auto &one : cases) {
+            const milcgpu_gb_term term{number_of(one.source), number_of(one.sink), one.flip, 0, one.cube, 3, 0.5, 0};
+            milcgpu_gb_spec spec = gb_spec(term, one.current);
+            spec.whole_sinks = one.whole;
+            auto wanted = reference::gb_correlator(lattice, octets, one.source, one.sink, one.current, one.cube,
+                                                   one.flip, one.whole, {});
+            for (Complex &z : wanted)
+                z *= Complex(0, -0.5);
+            CAPTURE(name(backend), one.source, one.sink, one.current);
+            CHECK(apart(device.correlate(spec), wanted) < 1e-13);
+        }
+    }
+}
+
+TEST_CASE("the signs of all 256 currents are the reference's", "[baryons]") {
+    const Octet octet = random_octet(four, 3);
+    OctetsOnDevice<double> device(four, Backend::host, {&octet, &octet, &octet});
+    const int op = number_of("8 S 1");
+    for (int k = 0; k < 256; k += long_tests() ? 1 : 5) {
+        const std::string label = std::string(gammas[k / 16]) + "-" + gammas[k % 16];
+        const milcgpu_gb_term term{op, op, 0, 1, 1, 0, 1, 0};
+        reference::SliceOfSites wall;
+        wall.wall = true;
+        CAPTURE(label);
+        CHECK(apart(device.correlate(gb_spec(term, label.c_str())),
+                    reference::gb_correlator(four, {&octet, &octet, &octet}, "8 S 1", "8 S 1", label, true, false,
+                                             false, wall)) < 1e-13);
+    }
+}
+
+TEST_CASE("whole sinks change nothing if the three octets are equal, and equal octets have fewer tie-ups",
+          "[baryons]") {
+    const Octet octet = random_octet(four, 5);
+    for (const Backend backend : backends()) {
+        OctetsOnDevice<double> device(four, backend, {&octet, &octet, &octet});
+        for (int k = 0; k < 16; ++k)
+            device.quarks[8 + k] = device.quarks[k % 8];
+        for (const char *op : {"16+ S 6", "16- M 41", "16+ M 62", "8 M 5"}) {
+            const milcgpu_gb_term term{number_of(op), number_of(op), 0, 0, 0, 0, 1, 0};
+            milcgpu_gb_spec spec = gb_spec(term);
+            const auto part = device.correlate(spec);
+            spec.whole_sinks = 1;
+            CAPTURE(name(backend), op);
+            CHECK(apart(device.correlate(spec), part) < 1e-13);
+        }
+    }
+}
+
+TEST_CASE("tie-ups have the same bits for all threads and blocks, and from calls of one tie-up or many", "[baryons]") {
+    const auto octets = congruent_octets().all();
+    std::vector<milcgpu_tie_up> list;
+    for (int s = 0; s < 8; ++s)
+        for (int k = 0; k < 8; ++k)
+            list.push_back({{s, 5, s ^ 5}, {k, 6, k ^ 6}});
+    for (const Backend backend : backends()) {
+        std::vector<Complex> first;
+        for (int choice = 0; choice < thread_choices(backend); ++choice) {
+            const Threads threads(backend, choice);
+            OctetsOnDevice<double> device(four, backend, octets, threads.block);
+            milcgpu_tie_up_spec all = tie_up_spec(int(list.size()), list.data()), one = tie_up_spec(1, &list[37]);
+            all.corner = one.corner = 1;
+            const auto sums = device.tie_up(all), alone = device.tie_up(one);
+            if (first.empty())
+                first = sums;
+            CHECK(sums == first);
+            CHECK(std::equal(alone.begin(), alone.end(), sums.begin() + 37 * four.n[3]));
+        }
+    }
+}
+
+TEST_CASE("tie-ups have the same bits if memory is short, where fewer time slices at a time fit", "[baryons][memory]") {
+    const milcgpu_tie_up list[] = {{{0, 5, 5}, {1, 2, 3}}, {{1, 2, 4}, {7, 6, 1}}};
+    for (const Backend backend : backends()) {
+        OctetsOnDevice<double> device(four, backend, congruent_octets().all());
+        const milcgpu_tie_up_spec spec = tie_up_spec(2, list);
+        milcgpu::Device &memory = *device.session.context->device;
+        const std::vector<Complex> zero(2 * four.n[3]);
+        std::vector<Complex> wanted;
+        int in_parts = 0;
+        for (int k = -1; k < 20; ++k) { // the first time without a fault
+            std::vector<Complex> sums = zero;
+            if (k >= 0)
+                memory.inject(milcgpu::Fault::allocation, k);
+            const milcgpu_status status = milcgpu_octets_tie_up(device.session.context, &spec, device.quarks,
+                                                                reinterpret_cast<double *>(sums.data()));
+            const bool happened = k >= 0 && memory.planted() == milcgpu::Fault::none;
+            memory.inject(milcgpu::Fault::none);
+            if (k < 0)
+                wanted = sums;
+            CAPTURE(name(backend), k, milcgpu_last_error());
+            CHECK((status == MILCGPU_OK || (k >= 0 && status == MILCGPU_NO_MEMORY)));
+            CHECK(sums == (status == MILCGPU_OK ? wanted : zero));
+            in_parts += happened && status == MILCGPU_OK;
+        }
+        CHECK(in_parts >= 3); // fields, their partial sums, sums
+    }
+}
+
+namespace {
+
+// Propagators on unit links: source colour c gives sink colour c alone. From the corner walls of slice 0.
+Octet free_octet(const Lattice &lattice, double mass) {
+    const Gauge unit = reference::unit_gauge(lattice);
+    const Gauge fat = reference::phased_links(lattice, unit, {}, true);
+    Gauge lng = fat;
+    for (auto &link : lng)
+        link = 0.0 * link;
+    Gauge half = fat;
+    for (auto &link : half)
+        link = 0.5 * link;
+    Octet octet;
+    for (int s = 0; s < 8; ++s) {
+        Fermion b(lattice.volume()), x(lattice.volume());
+        for (int site = 0; site < lattice.volume(); ++site) {
+            const auto at = lattice.coordinates(site);
+            if (at[3] == 0 && at[0] % 2 + 2 * (at[1] % 2) + 4 * (at[2] % 2) == s)
+                b[site].c[0] = 1;
+        }
+        for (const int parity : {0, 1}) {
+            const auto solved =
+                reference::conjugate_gradient(lattice, half, lng, mass, parity, b, Fermion(b.size()), 1e-14, 500);
+            for (int site = 0; site < lattice.volume(); ++site)
+                if (lattice.parity(site) == parity)
+                    x[site] = solved.x[site];
+        }
+        const Fermion dx = reference::dslash(lattice, half, lng, x);
+        for (int c = 0; c < 3; ++c) {
+            octet[s][c].resize(b.size());
+            for (size_t site = 0; site < b.size(); ++site)
+                octet[s][c][site].c[c] = 2 * mass * x[site].c[0] - dx[site].c[0];
+        }
+    }
+    return octet;
+}
+
+} // namespace
+
+TEST_CASE("on unit links different irreps do not mix, and a cube is eight corners", "[baryons]") {
+    const Lattice lattice{{4, 4, 4, 8}};
+    const Octet octet = free_octet(lattice, 0.4);
+    for (const Backend backend : backends()) {
+        OctetsOnDevice<double> device(lattice, backend, {&octet, &octet, &octet});
+        for (int k = 0; k < 16; ++k)
+            device.quarks[8 + k] = device.quarks[k % 8];
+        const std::vector<std::string> names = {"8 S 1",  "8 S 6",   "8' S 4",   "8' S 7",   "16+ S 4",  "16- S 4",
+                                                "8 M 41", "8' M 41", "16+ M 42", "16+ M 61", "16- M 42", "16- M 7"};
+        std::vector<milcgpu_gb_term> terms;
+        for (const auto &source : names)
+            for (const auto &sink : names)
+                for (const int cube : {0, 1})
+                    terms.push_back({number_of(source), number_of(sink), 0, 0, cube, 0, 1, int(terms.size())});
+        milcgpu_gb_spec spec = gb_spec(terms[0]);
+        spec.n_terms = spec.n_correlators = int(terms.size()), spec.terms = terms.data();
+        const auto c = device.correlate(spec);
+        const auto largest = [&](size_t k) {
+            double most = 0;
+            for (int t = 0; t < 8; ++t)
+                most = std::max(most, std::abs(c[8 * k + t]));
+            return most;
+        };
+        const auto word = [](const std::string &name, int which) {
+            return which == 0 ? name.substr(0, name.find(' ')) : name.substr(name.find(' ') + 1, 1);
+        };
+        double scale = 0, mixed = 0, off = 0;
+        int same = 0;
+        for (size_t k = 0; k < terms.size(); ++k) {
+            const std::string &source = names[k / 2 / names.size()], &sink = names[k / 2 % names.size()];
+            scale = std::max(scale, largest(k));
+            if (word(source, 1) != word(sink, 1))
+                continue;
+            if (word(source, 0) != word(sink, 0))
+                mixed = std::max(mixed, largest(k));
+            else if (k % 2 == 0) {
+                ++same;
+                CAPTURE(source, sink);
+                CHECK((source != sink || largest(k) > 1e-6 * scale));
+                for (int t = 0; t < 8; ++t)
+                    off = std::max(off, std::abs(c[8 * (k + 1) + t] - 8.0 * c[8 * k + t]));
+            }
+        }
+        CHECK(same > 15);
+        CHECK(mixed < 1e-14 * scale);
+        CHECK(off < 1e-14 * scale);
+    }
+}
+
+TEST_CASE("baryons refuse what is wrong, and say what", "[baryons][errors][null]") {
+    OctetsOnDevice<double> device(four, Backend::host, congruent_octets().all());
+    Session<double> elsewhere(four, Backend::host);
+    milcgpu_context *const context = device.session.context;
+    std::vector<double> to(8 * 4, 3);
+    const int mixed = number_of("16+ M 42");
+    milcgpu_gb_term term{mixed, mixed, 0, 0, 0, 0, 1, 0};
+    milcgpu_gb_spec spec = gb_spec(term);
+    const auto refused = [&](milcgpu_status status, const char *words, milcgpu_status with = MILCGPU_BAD_ARGUMENT) {
+        CAPTURE(words, milcgpu_last_error());
+        CHECK(status == with);
+        CHECK(last_error_says(words));
+        CHECK(to == std::vector<double>(to.size(), 3));
+    };
+    const auto call = [&] { return milcgpu_gb_correlate(context, &spec, device.quarks, to.data()); };
+    REQUIRE(call() == MILCGPU_OK);
+    std::fill(to.begin(), to.end(), 3);
+    // A corner that no term needs may be absent. Class 4 needs corners 1 to 6.
+    const milcgpu_vector of_7 = std::exchange(device.quarks[7], {nullptr, 0}), of_13 = device.quarks[13];
+    CHECK(call() == MILCGPU_OK);
+    std::fill(to.begin(), to.end(), 3);
+    device.quarks[13].of = nullptr;
+    refused(call(), "octets[13] (corner 5 of octet 1)");
+    device.quarks[7] = of_7, device.quarks[13] = of_13;
+    refused(milcgpu_gb_correlate(elsewhere.context, &spec, device.quarks, to.data()), "another context");
+    milcgpu_vectors *other = nullptr;
+    REQUIRE(milcgpu_vectors_create(context, MILCGPU_DOUBLE, 3, &other) == MILCGPU_OK);
+    device.quarks[13] = {other, 0};
+    refused(call(), "vector 0 is empty on even sites");
+    device.quarks[13] = {other, 1};
+    refused(call(), "vectors 1 to 3: this set has vectors 0 to 2");
+    milcgpu_vectors_destroy(other);
+    REQUIRE(milcgpu_vectors_create(context, MILCGPU_SINGLE, 3, &other) == MILCGPU_OK);
+    std::vector<float> zero(6 * four.volume());
+    const milcgpu_field field = Session<float>::field(zero);
+    for (int c = 0; c < 3; ++c)
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            REQUIRE(milcgpu_vectors_load(other, c, parity, &field) == MILCGPU_OK);
+    device.quarks[13] = {other, 0};
+    refused(call(), "octets[13] (corner 5 of octet 1) is in single precision");
+    device.quarks[13] = of_13;
+    milcgpu_vectors_destroy(other);
+    term.sink = 99;
+    refused(call(), "spec.terms[0].sink is 99");
+    term.sink = mixed, term.correlator = 1;
+    refused(call(), "spec.terms[0].correlator is 1 of 1");
+    term.correlator = 0, term.wall = 1, spec.momentum.p[1] = 1;
+    std::fill_n(spec.momentum.parity, 3, MILCGPU_EVEN);
+    refused(call(), "a wall sink has no momentum");
+    term.wall = 0, spec.momentum.parity[2] = 0;
+    refused(call(), "spec.momentum.parity[2]");
+    spec = gb_spec(term);
+    spec.current = milcgpu_spin_taste_index("pion5");
+    refused(call(), "spec.current is 0, a name of MILC's mesons");
+    spec.current = MILCGPU_TWO_POINT;
+    CHECK(milcgpu_gb_operator_index("16+ M 42") == -1);
+    CHECK(last_error_says("there is no operator \"16+ M 42\""));
+    CHECK(milcgpu_gb_operator_index("8 M1/2 42") == milcgpu_gb_operator_index("8 M1/2 41"));
+    char label[12];
+    for (int k = 0; milcgpu_gb_operator_label(k, label, sizeof label) == MILCGPU_OK; ++k)
+        CHECK(milcgpu_gb_operator_index(label) == k);
+    CHECK(last_error_says("index is 43"));
+    refused(milcgpu_gb_operator_label(20, label, 8), "needs 9 characters");
+    // NaN in a quark is found in the result.
+    auto bad = reference::vector_to_milc<double>(four, congruent_octets().octet[0][2][1]);
+    std::fill(bad.begin(), bad.end(), NAN);
+    const milcgpu_field nan = Session<double>::field(bad);
+    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+        REQUIRE(milcgpu_vectors_load(device.vectors, 3 * 2 + 1, parity, &nan) == MILCGPU_OK);
+    refused(call(), "the quarks", MILCGPU_NAN_OR_INF);
 }

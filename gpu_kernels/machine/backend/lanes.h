@@ -15,6 +15,11 @@ namespace milcgpu {
 
 constexpr int lane_bytes = 32; // of a register
 
+// What a body sums at a site whose reals are of this type: numbers of type One, N in Sites<N>.
+template <class Real> struct SumsOf; // reduce.h
+
+#if MILCGPU_LANES // nvcc accepts no vectors in code for the device
+
 template <class T> struct Lanes {
     using Number = T;
     static constexpr int count = lane_bytes / static_cast<int>(sizeof(T));
@@ -41,11 +46,11 @@ template <class T> struct Lanes {
 // N numbers for each of several sites.
 template <class T, int N> struct LaneSums { Lanes<T> v[N]; };
 
-// What a body sums at a site whose reals are of this type: numbers of type One, N in Sites<N> (reduce.h).
-template <class Real> struct SumsOf;
 template <class T> struct SumsOf<Lanes<T>> {
     using One = Lanes<T>;
     template <int N> using Sites = LaneSums<T, N>;
 };
+
+#endif
 
 } // namespace milcgpu

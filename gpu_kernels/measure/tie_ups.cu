@@ -1,0 +1,312 @@
+// The passes of tie_ups.h: fields of T_k Q at the sites of a corner, and sums over these sites.
+#include "gpu_kernels/fields/full_view.h"
+#include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/machine/backend/launch.h"
+#include "gpu_kernels/measure/quark_operators.h"
+#include "gpu_kernels/measure/tie_ups.h"
+#include <algorithm>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr int sites_together = 64;       // of a slice, summed by one thread
+constexpr double most_bytes = 1 << 30;   // of the fields and sums of some slices, on a whole lattice
+constexpr double most_threads = 1 << 30; // of a launch
+
+template <class Real> MILCGPU_HD Complex<Real> load_number(const unsigned char *numbers, size_t i) {
+    constexpr int bytes = sizeof(Complex<Real>);
+    uint32_t words[bytes / 4];
+    load_element<bytes, bytes, Reuse::keep>(numbers, 0, i, words);
+    Complex<Real> z;
+    memcpy(&z, words, bytes);
+    return z;
+}
+
+// The sites of the corner in some slices of the box: `count` in each direction from `first` on, every second one in
+// space.
+struct CornerSites {
+    int first[4], count[4]; // first: on the wide box
+    MILCGPU_HD int of_slice() const { return count[0] * count[1] * count[2]; }
+    MILCGPU_HD void place(int j, int (&x)[4]) const {
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 3; ++mu) {
+            x[mu] = first[mu] + 2 * (j % count[mu]);
+            j /= count[mu];
+        }
+        x[3] = first[3] + j;
+    }
+};
+
+// One thread a site and source colour.
+template <Precision p> struct CornerFields {
+    using Real = typename LinkReal<p>::Real;
+    Lattice lattice; // the wide box
+    CornerSites sites;
+    FullView<p> in;
+    unsigned char *to;
+    int work, record, first_number; // sites of all slices; numbers a site, and the first one of this quark
+    unsigned colours;
+    bool one_sided;
+
+    MILCGPU_HD void operator()(int thread) const {
+        const int j = thread % work, c = thread / work;
+        int x[4], lexicographic[3][3]; // behind, here, ahead
+        sites.place(j, x);
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 3; ++mu)
+            MILCGPU_UNROLL
+        for (int hop = -1; hop <= 1; ++hop) {
+            const int n = lattice.extent[mu], there = x[mu] + hop;
+            lexicographic[mu][hop + 1] = (there < 0    ? there + n
+                                          : there >= n ? there - n
+                                                       : there) *
+                                         lattice.stride_lexicographic[mu];
+        }
+        const int slice = x[3] * lattice.stride_lexicographic[3],
+                  parity = (x[0] + x[1] + x[2] + x[3] + lattice.origin_parity) & 1;
+        Vector<Real> sum[cube_corners] = {};
+        if ((colours >> c & 1u) != 0) {
+            MILCGPU_UNROLL
+            for (int hops = 0; hops < 27; ++hops) {
+                const int hx = hops % 3, hy = hops / 3 % 3, hz = hops / 9;
+                const int k = (hx != 1) + 2 * (hy != 1) + 4 * (hz != 1), odd = (k ^ k >> 1 ^ k >> 2) & 1;
+                if (one_sided && (hx == 0 || hy == 0 || hz == 0))
+                    continue;
+                const int at = lexicographic[0][hx] + lexicographic[1][hy] + lexicographic[2][hz] + slice;
+                sum[k] = sum[k] + in.load(parity ^ odd, c, at >> 1);
+            }
+        }
+        MILCGPU_UNROLL
+        for (int a = 0; a < 3; ++a)
+            MILCGPU_UNROLL
+        for (int k = 0; k < cube_corners; ++k) {
+            const int steps = (k & 1) + (k >> 1 & 1) + (k >> 2);
+            const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum[k].c[a];
+            constexpr int bytes = sizeof z;
+            uint32_t words[bytes / 4];
+            memcpy(words, &z, bytes);
+            store_element<bytes, bytes>(to, 0, size_t(j) * record + first_number + (3 * c + a) * cube_corners + k,
+                                        words);
+        }
+    }
+};
+
+// The numbers of a site that are summed: tie-ups, or those of the fields themselves.
+struct Places {
+    uint16_t at[4]; // in the record of a site: the first number of the quark, plus the shift
+};
+template <class Real> struct Tied {
+    const unsigned char *fields;
+    const Places *places;
+    const Complex<double> *factors; // of the sites of a slice; nullptr: 1
+    MILCGPU_HD Matrix<Real> quark(size_t first) const {
+        Matrix<Real> q;
+        MILCGPU_UNROLL
+        for (int c = 0; c < 3; ++c)
+            MILCGPU_UNROLL
+        for (int a = 0; a < 3; ++a)
+            q.e[c][a] = load_number<Real>(fields, first + (3 * c + a) * cube_corners);
+        return q;
+    }
+    MILCGPU_HD Complex<double> operator()(size_t record, int item, int site) const {
+        const Places of = places[item];
+        const Complex<double> z =
+            convert<double>(tie(quark(record + of.at[0]), quark(record + of.at[1]), quark(record + of.at[2])));
+        return factors != nullptr ? factors[site] * z : z;
+    }
+};
+template <class Real> struct Plain {
+    const unsigned char *fields;
+    MILCGPU_HD Complex<double> operator()(size_t record, int item, int) const {
+        return convert<double>(load_number<Real>(fields, record + item));
+    }
+};
+
+// to[chunk][item]: sums over the sites of a chunk. Chunks do not reach into the next slice.
+template <class Number> struct SumChunks {
+    Number number;
+    Complex<double> *to;
+    int items, sites, chunks, record; // sites and chunks: of a slice
+    MILCGPU_HD void operator()(int thread) const {
+        const int item = thread % items, chunk = thread / items, slice = chunk / chunks,
+                  begin = (chunk - slice * chunks) * sites_together,
+                  end = begin + sites_together < sites ? begin + sites_together : sites;
+        Complex<double> sum = {};
+        MILCGPU_ROLLED
+        for (int site = begin; site < end; ++site)
+            sum = sum + number((size_t(slice) * sites + site) * record, item, site);
+        to[thread] = sum;
+    }
+};
+
+// to[item][t]
+struct SumSlices {
+    const Complex<double> *from;
+    Complex<double> *to;
+    int items, chunks, slices, first;
+    MILCGPU_HD void operator()(int thread) const {
+        const int item = thread % items, slice = thread / items;
+        Complex<double> sum = {};
+        for (int chunk = 0; chunk < chunks; ++chunk)
+            sum = sum + from[(size_t(slice) * chunks + chunk) * items + item];
+        to[size_t(item) * slices + first + slice] = sum;
+    }
+};
+
+struct Work {
+    Device &device;
+    Halo *halo;
+    const WideBox &box;
+    const std::vector<TiedQuark> &quarks;
+    const SliceCorner &at;
+    int items;
+
+    const Geometry &geometry() const { return box.box(); }
+    int slices() const { return geometry().lattice().extent[3]; }
+    Precision precision() const { return quarks[0].vectors.even.precision; }
+    int record() const { return numbers_a_quark * static_cast<int>(quarks.size()); }
+    int number_bytes() const { return 2 * real_bytes(precision()); }
+
+    CornerSites sites(int first_slice, int count) const {
+        const InnerBox inner = box.inner();
+        CornerSites s{};
+        for (int mu = 0; mu < 3; ++mu) {
+            const int skipped = (geometry().origin()[mu] ^ at.corner >> mu) & 1;
+            s.first[mu] = inner.first[mu] + skipped;
+            s.count[mu] = (inner.extent[mu] - skipped + 1) / 2;
+        }
+        s.first[3] = inner.first[3] + first_slice, s.count[3] = count;
+        return s;
+    }
+    std::vector<Complex<double>> factors() const {
+        std::vector<Complex<double>> made;
+        const CornerSites s = sites(0, 1);
+        for (int j = 0; at.momentum && j < s.of_slice(); ++j) {
+            int x[4];
+            s.place(j, x);
+            Complex<double> product{1, 0};
+            for (int mu = 0; mu < 3; ++mu)
+                product =
+                    product * momentum_factor(at.momentum->p[mu], at.momentum->parity[mu],
+                                              x[mu] - box.inner().first[mu] + geometry().origin()[mu] - at.origin[mu],
+                                              geometry().global_extents()[mu]);
+            made.push_back(product);
+        }
+        return made;
+    }
+    // The fewest parts into which the slices must be divided; the same on all ranks. On a cut lattice each part copies
+    // all quarks with their margin, so there is one if it fits.
+    int parts() const {
+        const double all = geometry().global_volume() / 8,
+                     chunks = all / sites_together + geometry().global_extents()[3],
+                     bytes = all * record() * number_bytes() + chunks * items * sizeof(Complex<double>);
+        return static_cast<int>(
+            std::ceil(std::max(halo != nullptr ? 0 : bytes / most_bytes, chunks * items / most_threads)));
+    }
+
+    // number(fields, factors): what is summed.
+    template <class Real, class Make> std::vector<Complex<double>> sums_in(int parts, const Make &number) const {
+        constexpr Precision p = sizeof(Real) == 8 ? Precision::double_ : Precision::single;
+        const int together = (slices() + parts - 1) / parts, of_slice = sites(0, 1).of_slice(),
+                  chunks = (of_slice + sites_together - 1) / sites_together;
+        const std::vector<Complex<double>> of_sites = factors();
+        DeviceArray<unsigned char> fields;
+        DeviceArray<Complex<double>> partial, sums, on_device;
+        queue_of(device).collective("memory for tie-ups", [&] {
+            fields = {device, std::max<size_t>(size_t(of_slice) * together * record() * number_bytes(), 16),
+                      "contraction"};
+            partial = {device, std::max<size_t>(size_t(items) * chunks * together, 1), "partial sums"};
+            sums = {device, size_t(items) * slices(), "sums over time slices"};
+            if (!of_sites.empty())
+                on_device = {device, of_sites.size(), "factors of momenta"};
+        });
+        if (!of_sites.empty())
+            queue_of(device).copy_to_device(on_device.data(), of_sites.data(), on_device.bytes());
+        for (int part = 0; part < parts; ++part) {
+            const int first = std::min(part * together, slices()), count = std::min(together, slices() - first);
+            const CornerSites here = sites(first, count);
+            const int work = of_slice * count;
+            for (size_t k = 0; k < quarks.size(); ++k) {
+                const AroundVectors around(device, halo, box, quarks[k].vectors, {{1, 1, 1, 0}, true});
+                launch(device, 3 * work,
+                       CornerFields<p>{box.wide().lattice(), here, FullView<p>(around.vectors()), fields.data(), work,
+                                       record(), static_cast<int>(k) * numbers_a_quark, quarks[k].colours,
+                                       at.one_sided},
+                       "shifted quarks");
+            }
+            const auto summed = number(fields.data(), on_device.data());
+            launch(device, items * chunks * count,
+                   SumChunks<std::remove_const_t<decltype(summed)>>{summed, partial.data(), items, of_slice, chunks,
+                                                                    record()},
+                   "tie-ups");
+            launch(device, items * count, SumSlices{partial.data(), sums.data(), items, chunks, slices(), first},
+                   "sums of tie-ups");
+        }
+        std::vector<Complex<double>> found;
+        queue_of(device).collective("sums of tie-ups", [&] { found = sums.to_host(); });
+        return found;
+    }
+    // In more parts if memory is short.
+    template <class Real, class Make> std::vector<Complex<double>> sums(const Make &number) const {
+        for (int in = parts();; in *= 2)
+            try {
+                return sums_in<Real>(in, number);
+            } catch (const Error &error) {
+                if (error.status() != Status::no_memory || in >= geometry().global_extents()[3])
+                    throw;
+            }
+    }
+};
+
+void check(const std::vector<TiedQuark> &quarks) {
+    for (const TiedQuark &quark : quarks)
+        if (quark.vectors.sources() < 3 || quark.vectors.even.precision != quarks[0].vectors.even.precision ||
+            quark.vectors.even.precision == Precision::half)
+            throw Error(Status::bad_argument, "tie-ups: quarks are three vectors of one precision, double or single");
+    if (quarks.empty() || quarks.size() * numbers_a_quark > 65535)
+        throw Error(Status::bad_argument,
+                    format("tie-ups of %zu quarks: 1 to %d", quarks.size(), 65535 / numbers_a_quark));
+}
+
+} // namespace
+
+std::vector<Complex<double>> tie_up(Device &device, Halo *halo, const WideBox &box,
+                                    const std::vector<TiedQuark> &quarks, const SliceCorner &at,
+                                    const std::vector<TieUp> &list) {
+    check(quarks);
+    std::vector<Places> places;
+    for (const TieUp &one : list) {
+        Places of{};
+        for (int f = 0; f < 3; ++f)
+            of.at[f] = static_cast<uint16_t>(one.quark[f] * numbers_a_quark + one.shift[f]);
+        places.push_back(of);
+    }
+    DeviceArray<Places> on_device;
+    queue_of(device).collective("memory for tie-ups", [&] { on_device = {device, places.size(), "contraction"}; });
+    queue_of(device).copy_to_device(on_device.data(), places.data(), on_device.bytes());
+    const Work work{device, halo, box, quarks, at, static_cast<int>(list.size())};
+    std::vector<Complex<double>> found;
+    for_real(work.precision(), [&](auto real) {
+        using Real = typename LinkReal<decltype(real)::value>::Real;
+        found = work.sums<Real>([&](const unsigned char *fields, const Complex<double> *factors) {
+            return Tied<Real>{fields, on_device.data(), factors};
+        });
+    });
+    return found;
+}
+
+std::vector<Complex<double>> sum_quarks(Device &device, Halo *halo, const WideBox &box,
+                                        const std::vector<TiedQuark> &quarks, const SliceCorner &at) {
+    check(quarks);
+    const Work work{device, halo, box, quarks, at, numbers_a_quark * static_cast<int>(quarks.size())};
+    std::vector<Complex<double>> found;
+    for_real(work.precision(), [&](auto real) {
+        using Real = typename LinkReal<decltype(real)::value>::Real;
+        found =
+            work.sums<Real>([](const unsigned char *fields, const Complex<double> *) { return Plain<Real>{fields}; });
+    });
+    return found;
+}
+
+} // namespace milcgpu

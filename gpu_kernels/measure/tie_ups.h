@@ -1,0 +1,77 @@
+// Tie-ups of three staggered quarks, of which baryon correlators consist. A quark is a propagator Q from one source: a
+// vector for each source colour c, with sink colours a. A corner k of the unit cube is a number x + 2 y + 4 z.
+//
+//   T_k Q(x)       mean of Q over the 2^|k| sites x +- each direction of k; one-sided: Q(x + the directions of k)
+//   E(p, q, r)     eps_{c0 c1 c2} eps_{a0 a1 a2} p[c0][a0] q[c1][a1] r[c2][a2]
+//   tie-up[t]      sum of f(x) E(T_k0 Q0, T_k1 Q1, T_k2 Q2)(x) over the sites of slice t whose x, y, z have given
+//                  parities (a corner of the lattice)
+//
+//   operators: Golterman, Smit, Nucl. Phys. B 255 (1985) 328; Bailey, hep-lat/0611023
+//
+// Two passes. The first stores T_k Q for all k at the sites of the corner: in [site][quark][c][a][k], so that threads
+// with neighbouring k read whole lines. The second forms E, one thread a tie-up and 64 sites; all threads that work on
+// a site read the same fields. Sums are added in a fixed order. E and T are in the precision of the quarks, sums of E
+// in double.
+//
+// Fields of T are for a part of the time slices at a time, so that they fit. Bytes a site of the corner and quark, p
+// bytes a real: 27 x 18 p read (mostly from a cache), 144 p written. Flops: 360 a site and tie-up.
+#pragma once
+#include "gpu_kernels/algebra/momentum_sums.h"
+#include "gpu_kernels/fields/spinor_block.h"
+#include "gpu_kernels/fields/su3.h"
+#include "gpu_kernels/halo/wide_box.h"
+#include <optional>
+#include <vector>
+
+namespace milcgpu {
+
+class Halo;
+
+struct TiedQuark {
+    FullVectors vectors;  // three, on the box
+    unsigned colours = 7; // the source colours in these bits; the others count as 0
+};
+
+struct TieUp {
+    int quark[3], shift[3]; // places in the list of quarks; corners
+};
+
+struct SliceCorner {
+    int corner = 0; // of global coordinates
+    bool one_sided = false;
+    std::optional<Momentum> momentum;
+    int origin[4] = {};
+};
+
+constexpr int cube_corners = 8;
+constexpr int numbers_a_quark = 9 * cube_corners; // of a site: [c][a][k]
+
+// Sums over the sites of the box, which wait for the device: [tie-up][t of the box]. halo: nullptr if the lattice is
+// whole; otherwise all ranks call together, and box has a margin of one layer or more.
+std::vector<Complex<double>> tie_up(Device &, Halo *, const WideBox &box, const std::vector<TiedQuark> &,
+                                    const SliceCorner &, const std::vector<TieUp> &);
+// Sums of T_k Q itself: [((quark 3 + c) 3 + a) 8 + k][t of the box].
+std::vector<Complex<double>> sum_quarks(Device &, Halo *, const WideBox &box, const std::vector<TiedQuark> &,
+                                        const SliceCorner &);
+
+// E, with rows of source colours: by nine minors of p and q.
+template <class Real>
+MILCGPU_HD Complex<Real> tie(const Matrix<Real> &p, const Matrix<Real> &q, const Matrix<Real> &r) {
+    Complex<Real> sum = {};
+    MILCGPU_UNROLL
+    for (int c = 0; c < 3; ++c) {
+        const int c1 = (c + 1) % 3, c2 = (c + 2) % 3;
+        MILCGPU_UNROLL
+        for (int a = 0; a < 3; ++a) {
+            const int a1 = (a + 1) % 3, a2 = (a + 2) % 3;
+            Complex<Real> minor = p.e[c][a] * q.e[c1][a1];
+            minor = minus(minor, p.e[c][a1], q.e[c1][a]);
+            minor = minus(minor, p.e[c1][a], q.e[c][a1]);
+            minor = plus(minor, p.e[c1][a1], q.e[c][a]);
+            sum = plus(sum, minor, r.e[c2][a2]);
+        }
+    }
+    return sum;
+}
+
+} // namespace milcgpu
