@@ -36,7 +36,7 @@ trap 'rm -f "$new"' EXIT
 folder() {
     [ -d "$root/$1" ] && return
     case $1 in .) ;; */*) folder "${1%/*}" ;; *) folder . ;; esac
-    mkdir -p "$root/$1" || fail "$root/$1 cannot be created: choose a PREFIX that you can write to, or use sudo"
+    mkdir -p "$root/$1" || fail "$(realpath -ms "$root/$1") cannot be created: choose a PREFIX that you can write to, or use sudo"
     echo "d $1" >>"$new"
 }
 # put MODE FILE PLACE: a copy, at PLACE in the prefix. Scripts can be run.
