@@ -183,7 +183,7 @@ void World::set_structs() {
     tie_up_wall = tie_up_at_momentum = tie_up;
     tie_up_wall.wall = 1, tie_up_wall.one_sided = 0, tie_up_at_momentum.momentum = momenta[0];
     const int mixed = milcgpu_gb_operator_index("16+ M1/2 42"), symmetric = milcgpu_gb_operator_index("8 S 61");
-    gb_terms[0] = {mixed, mixed, 0, 0, 0, 1, 1, 0}, gb_terms[1] = {symmetric, mixed, 0, 0, 1, 1, 0.5, 1};
+    gb_terms[0] = {mixed, mixed, 0, 0, 0, 1, 1, 0}, gb_terms[1] = {symmetric, mixed, 0, 0, 0, 1, 0.5, 1};
     gb_terms[2] = gb_terms[1];
     milcgpu_gb_defaults(&three_point, sizeof three_point);
     three_point.n_terms = three_point.n_correlators = 2, three_point.terms = gb_terms;

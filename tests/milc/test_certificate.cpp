@@ -69,7 +69,7 @@ TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, 
     CHECK(has(flipped, "fat links changed. A bit flipped"));
     const std::string alone = certified("inverts device", ".txt");
     CHECK(has(alone, "\nverdict: MENDED: calls that the device could not do 1\n"));
-    CHECK(has(alone, "\nnote: mat_invert: milcgpu_vectors_load: host backend: device lost"));
+    CHECK(has(alone, "\nnote: mat_invert: m 0.1: milcgpu_vectors_load: host backend: device lost"));
     for (const int judged : {0, 1}) // some of its solves have too few iterations
         CHECK(has(certified("", judged ? ".txt,status" : ".txt", judged ? MILCGPU_EXIT_BAD : 0),
                   "\nverdict: BAD: solutions without the residual that was asked for 4\n"));

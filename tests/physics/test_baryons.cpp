@@ -1,4 +1,5 @@
 // Staggered baryons: the reference against numbers that MILC's formulas give, and the library against the reference.
+#include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_baryons.h"
 #include "tests/mesons_support.h"
 #include "tests/reference/baryons.h"

@@ -372,7 +372,7 @@ TEST_CASE("links load, count their statistics, fall back to 18 reals, and name t
             broken[18 * (4 * 37 + 2) + 11] = bad;
             const HostField b{broken.data(), Precision::double_, 576};
             const std::string refusal = refusal_by(Status::nan_or_inf, [&] { links.update(b, l); });
-            for (const char *part : {"fat links: ", "site 37 ", "direction Z"})
+            for (const char *part : {"fat links: ", "x y z t = 2 0 1 1, direction Z"})
                 CHECK(has(refusal, part));
             CHECK(links.empty());
         }

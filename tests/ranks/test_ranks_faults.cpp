@@ -71,7 +71,7 @@ TEST_CASE("ranks: if one rank fails, all fail with a message that names it, and 
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_fault_inject(here.context, MILCGPU_FAULT_ALLOCATION); }),
                     Status::no_memory, "rank 1 of 2: "));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.source[0] = NAN; }), Status::nan_or_inf,
-                    "rank 1 of 2: source: site 0 "));
+                    "rank 1 of 2: source: the site x y z t = 0 0 0 4 holds"));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.max_restarts = 0; }), Status::bad_argument,
                     "rank 1 of 2: spec.max_restarts is 0"));
     // Also if it is rank 0.
