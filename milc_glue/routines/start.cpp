@@ -34,10 +34,10 @@ bool has_solves(const milcgpu_milc &milc) {
 }
 
 // The part of a routine that stays MILC's own, if the device does the rest.
-const char *rest_of(milcgpu_routine routine) {
-    return routine == MILCGPU_SPIN_TASTE  ? "; local operators: MILC's own"
-           : routine == MILCGPU_PLAQUETTE ? "; of links that MILC has: MILC's own"
-                                          : "";
+const char *rest_of(const Plugin &p, milcgpu_routine routine) {
+    return routine == MILCGPU_SPIN_TASTE                    ? "; local operators: MILC's own"
+           : routine == MILCGPU_PLAQUETTE && p.compare == 0 ? "; of links that MILC has: MILC's own"
+                                                            : "";
 }
 
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
@@ -72,7 +72,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
                                             : "double",
             left != nullptr ? left
             : on_host       ? host.c_str()
-                            : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
+                            : (device + (p.own_routines ? rest_of(p, routine) : "")).c_str());
     }
     return text + absent;
 }

@@ -192,6 +192,7 @@ TEST_CASE("milc_host: compare mode finds molecular dynamics within tolerance", "
                 CHECK(r.says("compare " + std::string(line)));
             const auto [offloaded, compared] = r.calls("d_plaquette");
             CHECK((offloaded > 6 && offloaded == compared));
+            CHECK_FALSE(tests::has(r.runs_on("d_plaquette"), "MILC's own"));
         }
     const Run wrong = run("asqtad-P2", few + "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
     CHECK(wrong.status == 1);
