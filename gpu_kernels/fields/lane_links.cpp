@@ -11,12 +11,11 @@ namespace {
 constexpr int reals = LaneLinks::reals, links = LaneLinks::links;
 
 template <class T>
-void pack(const CutLattice &lattice, const LaneBlocks &blocks, const LinkField &fat, const LinkField &lng,
-          unsigned char *data) {
-    const int all = blocks.all(lattice);
+void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng, unsigned char *data) {
+    const int all = lattice.volume() / 2 / Lanes<T>::count;
 #pragma omp parallel for schedule(static) if (lattice.volume() >= few_sites)
     for (int b = 0; b < 2 * all; ++b) {
-        const int parity = b / all, first = blocks.first(b % all);
+        const int parity = b / all, first = b % all * Lanes<T>::count;
         unsigned char *link = data + b * LaneLinks::block_bytes;
         int own[Lanes<T>::count];
         Site sites[Lanes<T>::count];
@@ -42,22 +41,20 @@ void pack(const CutLattice &lattice, const LaneBlocks &blocks, const LinkField &
 #endif
 
 bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_reals) {
-    const int nx = geometry.lattice().extent[0];
-    return MILCGPU_LANES != 0 && precision == Precision::single && long_reals == reals && nx % 2 == 0 &&
-           nx / 2 >= lane_bytes / static_cast<int>(real_bytes(precision)) && !geometry.cut(0);
+    const int row = geometry.lattice().extent[0] / 2, count = lane_bytes / static_cast<int>(real_bytes(precision));
+    return MILCGPU_LANES != 0 && precision == Precision::single && long_reals == reals &&
+           geometry.lattice().extent[0] % 2 == 0 && row >= count && geometry.sites(0) % count == 0 && !geometry.cut(0);
 }
 
 size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
-    const LaneBlocks blocks(geometry.lattice(), lane_bytes / static_cast<int>(real_bytes(precision)));
-    return 2 * block_bytes * blocks.all(geometry.lattice());
+    return size_t(geometry.volume()) * links * link_bytes(precision, reals);
 }
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
                      [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng) {
 #if MILCGPU_LANES
-    blocks_ = {geometry.lattice(), lane_bytes / static_cast<int>(real_bytes(fat.precision()))};
     data_ = {device, bytes_of(geometry, fat.precision()), "links of several sites"};
-    pack<float>(geometry.lattice(), blocks_, fat, lng, data_.data());
+    pack<float>(geometry.lattice(), fat, lng, data_.data());
     checksum_ = checksum(device, data_.data(), data_.bytes());
 #endif
 }

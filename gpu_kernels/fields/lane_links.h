@@ -1,23 +1,12 @@
-// The links of the staggered D for several sites at once (machine/backend/lanes.h). The 16 links of a block of sites
-// are stored together, in the order in which D reads them, real by real: D then reads one stream of memory, where
-// 16 streams would take three times as long. So links of the other parity, which D reads behind a site, are stored a
-// second time.
+// The links of the staggered D for several consecutive sites at once (machine/backend/lanes.h). The 16 links of such a
+// block of sites are stored together, in the order in which D reads them, real by real: D then reads one stream of
+// memory, where 16 streams would take three times as long. So links of the other parity, which D reads behind a site,
+// are stored a second time.
 #pragma once
 #include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/machine/backend/lanes.h"
 
 namespace milcgpu {
-
-// How the rows of a lattice, nx/2 sites of a parity each, are cut into blocks. If nx/2 is no multiple of the sites of a
-// block, the last block of a row overlaps the one before.
-struct LaneBlocks {
-    int row, a_row, sites; // sites of a row, blocks of a row, sites of a block
-    LaneBlocks() = default;
-    LaneBlocks(const CutLattice &lattice, int sites_of_block)
-        : row(lattice.extent[0] / 2), a_row((row - 1) / sites_of_block + 1), sites(sites_of_block) {}
-    int all(const CutLattice &lattice) const { return lattice.volume() / lattice.extent[0] * a_row; } // of a parity
-    int first(int block) const { return block / a_row * row + std::min(block % a_row * sites, row - sites); }
-};
 
 class LaneLinks {
   public:
@@ -37,11 +26,9 @@ class LaneLinks {
     // Packs fields that fit. Both have their ghosts.
     LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng);
     const unsigned char *of(int parity) const { return data_.data() + parity * (data_.bytes() / 2); }
-    const LaneBlocks &blocks() const { return blocks_; }
     Region region() const { return {data_.data(), data_.bytes(), checksum_, "links of several sites"}; }
 
   private:
-    LaneBlocks blocks_;
     DeviceArray<unsigned char> data_;
     uint64_t checksum_ = 0;
 };

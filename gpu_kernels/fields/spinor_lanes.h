@@ -1,20 +1,10 @@
-// Colour vectors of consecutive sites of a row, a lane for each site. In memory they are as spinor_storage.h says;
+// Colour vectors of several sites, a lane for each site. In memory they are as spinor_storage.h says;
 // loads and stores transpose them in registers.
 #pragma once
 #include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/lanes.h"
 
 namespace milcgpu {
-
-// As many sites as lanes, from `first` on. The first `skipped` belong to the block before: they are computed again, and
-// not stored.
-struct SitesAtOnce {
-    int first, skipped;
-};
-// The neighbours of as many sites: lane l has site first + l if l < split, else second + l.
-struct NeighboursAtOnce {
-    int first, split, second;
-};
 
 #if MILCGPU_LANES
 
@@ -25,6 +15,12 @@ template <class Scalar> struct SpinorLanes {
 };
 // A launch on the host sends nothing to peers, so it does not need the vector that it has stored.
 template <class Scalar> struct StoredSpinor<SpinorLanes<Scalar>> {};
+
+// The neighbours of as many sites as lanes: consecutive sites from at[0] on, or at[l] of site l.
+template <int count> struct NeighboursAtOnce {
+    bool consecutive;
+    int at[count];
+};
 
 namespace lanes {
 
@@ -107,38 +103,25 @@ template <class T> MILCGPU_HD Lanes<T> real_dot(const Vector<Lanes<T>> &x, const
 }
 
 template <class S, Reuse = Reuse::keep>
-MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t, const NeighboursAtOnce &at) {
-    constexpr int sites = S::Real::count;
-    Vector<typename S::Real> x;
-    if (at.split == sites) {
-        lanes::load(data + ptrdiff_t(at.first) * S::site_bytes, x);
-    } else {
-        unsigned char both[sites * S::site_bytes];
-        for (int l = 0; l < sites; ++l)
-            memcpy(both + l * S::site_bytes, data + size_t((l < at.split ? at.first : at.second) + l) * S::site_bytes,
-                   S::site_bytes);
-        lanes::load(both, x);
-    }
-    return x;
-}
-template <class S, Reuse = Reuse::keep>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t, const SitesAtOnce &at) {
     Vector<typename S::Real> x;
     lanes::load(data + size_t(at.first) * S::site_bytes, x);
     return x;
 }
+template <class S, int count>
+MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride,
+                                                const NeighboursAtOnce<count> &from) {
+    if (from.consecutive)
+        return load_spinor<S>(data, stride, SitesAtOnce{from.at[0]});
+    unsigned char all[count * S::site_bytes];
+    for (int l = 0; l < count; ++l)
+        memcpy(all + l * S::site_bytes, data + size_t(from.at[l]) * S::site_bytes, S::site_bytes);
+    return load_spinor<S>(all, stride, SitesAtOnce{0});
+}
 template <class S>
 MILCGPU_HD StoredSpinor<S> store_spinor(unsigned char *data, size_t, const SitesAtOnce &at,
                                         const Vector<typename S::Real> &x) {
-    unsigned char *const to = data + size_t(at.first) * S::site_bytes;
-    if (at.skipped == 0) {
-        lanes::store(x, to);
-    } else {
-        unsigned char all[S::Real::count * S::site_bytes];
-        lanes::store(x, all);
-        memcpy(to + at.skipped * S::site_bytes, all + at.skipped * S::site_bytes,
-               size_t(S::Real::count - at.skipped) * S::site_bytes);
-    }
+    lanes::store(x, data + size_t(at.first) * S::site_bytes);
     return {};
 }
 

@@ -16,7 +16,7 @@ namespace milcgpu {
 // If the lattice is cut, the ghosts of `in` and those of the links behind must have arrived (halo.h).
 struct DslashCall : StencilCall {
     const LinkField *fat, *lng;       // same precision
-    const LaneLinks *lanes = nullptr; // of the same links, for one source and no checksums; nullptr: none
+    const LaneLinks *lanes = nullptr; // of the same links, for several sites at once; nullptr: none
     PeerLaunch exchange{};            // from Halo::before_dslash, if the lattice is cut
 };
 using DslashKernel = StencilKernel<DslashCall>;

@@ -1,79 +1,116 @@
-// The stencil of dslash.h for several sites of a row at once, on the host. It has the arithmetic of hops.h at each
+// The stencil of dslash.h for several consecutive sites at once, on the host. It has the arithmetic of hops.h at each
 // site, in the same order, so the results have the same bits.
 //
-// A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites are consecutive, too; in x they
-// are shifted by up to two sites, and continue at the other end of the row.
+// A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too; in
+// x they are shifted by up to two sites, and continue at the other end of the row. The sites belong to one row or two.
 #pragma once
 #include "gpu_kernels/fields/lane_links.h"
 #include "gpu_kernels/fields/spinor_lanes.h"
 #include "gpu_kernels/staggered/dslash.h"
 #include "gpu_kernels/stencil/launches.h"
-#include <numeric>
 
 #if MILCGPU_LANES
 namespace milcgpu {
 
-template <class Spinor, class End> struct LanesStencil {
+// D on one source or on several. The links of a block come from memory once, and from the cache for further sources.
+template <class Spinor> struct LanesHops {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
-    static constexpr int reach = 3, sites = Real::count;
-    struct Block : SitesAtOnce {
-        const unsigned char *links;
-    };
+    static constexpr int reach = 3, sites = Real::count, sites_at_once = sites;
+    static constexpr bool on_host = true;
 
     CutLattice lattice;
-    LaneBlocks blocks;
-    int parity;
+    int row, parity; // row: its sites
     const unsigned char *in, *links;
     Real fat_scale, long_scale;
-    End end;
 
     void fill(const Device &, const DslashCall &call) {
         lattice = call.lattice;
-        blocks = call.lanes->blocks();
-        parity = call.parity;
+        row = lattice.extent[0] / 2, parity = call.parity;
         in = call.in.data, links = call.lanes->of(call.parity);
         fat_scale = static_cast<Real>(call.fat->scale), long_scale = static_cast<Real>(call.lng->scale);
     }
 
-    int tiles_of_rows() const { return std::lcm(blocks.row, tile_sites) / tile_sites; }
-    Block block(int site) const {
-        const int row = site / blocks.row, place = site - row * blocks.row;
-        const int number = row * blocks.a_row + (place + sites - 1) / sites, first = blocks.first(number);
-        return {{first, site - first}, links + size_t(number) * LaneLinks::block_bytes};
+    // The first site in each row, and how many sites are in the first.
+    struct Rows {
+        Site begin[2];
+        int in_first;
+    };
+    Rows rows(int first) const {
+        Rows of;
+        of.begin[0] = lattice.site(parity, first);
+        of.in_first = std::min(sites, row - (of.begin[0].x[0] >> 1));
+        if (of.in_first < sites)
+            of.begin[1] = lattice.site(parity, first + of.in_first);
+        return of;
     }
-
-    NeighboursAtOnce neighbours(const Site &site, int mu, int hops) const {
-        if (mu > 0)
-            return {hops > 0 ? lattice.forward(site, mu, hops) : lattice.backward(site, mu, -hops), sites, 0};
-        const int first = site.index(), place = site.x[0] >> 1, by = ((site.x[0] + hops) >> 1) - place;
-        if (place + by < 0)
-            return {first + by + blocks.row, -(place + by), first + by};
-        return {first + by, std::min(sites, blocks.row - place - by), first + by - blocks.row};
+    NeighboursAtOnce<sites> neighbours(const Rows &of, int mu, int hops) const {
+        NeighboursAtOnce<sites> to;
+        to.consecutive = true;
+        for (int r = 0, l = 0; l < sites; ++r) {
+            const Site &site = of.begin[r];
+            const int end = r == 0 ? of.in_first : sites, place = site.x[0] >> 1;
+            const int by = mu > 0 ? 0 : ((site.x[0] + hops) >> 1) - place;
+            const int at = mu == 0    ? site.index() + by
+                           : hops > 0 ? lattice.forward(site, mu, hops)
+                                      : lattice.backward(site, mu, -hops);
+            const bool whole = place + by >= 0 && place + by + end - l <= row;
+            to.consecutive &= whole && (r == 0 || at == to.at[0] + l);
+            to.at[l] = at;
+            if (to.consecutive && end == sites)
+                return to;
+            for (int k = 0, x = place + by; l < end; ++l, ++k, ++x)
+                to.at[l] = at + k + (x < 0 ? row : x >= row ? -row : 0);
+        }
+        return to;
     }
-
-    void operator()(const Block &block, Sums<End::sums> (&sums)[sites]) const {
-        const Site site = lattice.site(parity, block.first);
-        Vec fat = {}, lng = {};
-        const unsigned char *link = block.links;
+    struct Sum {
+        Vec fat, lng;
+    };
+    Vec scaled(const Sum &sum) const { return fat_scale * sum.fat + long_scale * sum.lng; }
+    MILCGPU_HD Sum all(int first, const unsigned char *from) const {
+        const Rows of = rows(first);
+        Sum sum = {};
+        const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
         for (int mu = 0; mu < 4; ++mu)
             for_each_of<0, 1, 2, 3>([&](auto k) {
                 constexpr LaneLinks::Place place = LaneLinks::place(k, Spinor::precision);
                 const int hops = place.is_long ? lattice.third_hop[mu] : 1;
-                const Vec x = load_spinor<Spinor>(in, 0, neighbours(site, mu, place.behind ? -hops : hops));
+                const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, place.behind ? -hops : hops));
                 Matrix<Real> u;
                 for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
                     u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
                 if constexpr (place.behind)
-                    adjoint_multiply_subtract(place.is_long ? lng : fat, u, x);
+                    adjoint_multiply_subtract(place.is_long ? sum.lng : sum.fat, u, x);
                 else
-                    multiply_add(place.is_long ? lng : fat, u, x);
+                    multiply_add(place.is_long ? sum.lng : sum.fat, u, x);
             });
+        return sum;
+    }
+};
+
+template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
+    using Base = LanesHops<Spinor>;
+    End end;
+    void operator()(int first, Sums<End::sums> *sums) const {
         StoredSpinor<Spinor> made;
-        const auto of_sites = end(0, static_cast<const SitesAtOnce &>(block), fat_scale * fat + long_scale * lng, made);
+        const auto of_sites = end(0, SitesAtOnce{first}, this->scaled(this->all(first, this->in)), made);
         for (int n = 0; n < End::sums; ++n)
-            for (int l = 0; l < sites; ++l)
-                sums[lanes::site_of(l, typename Real::Number())].v[n] = of_sites.v[n].v[l];
+            for (int l = 0; l < Base::sites; ++l)
+                sums[lanes::site_of(l, typename Base::Real::Number())].v[n] = of_sites.v[n].v[l];
+    }
+};
+
+// For TogetherStencil. The host takes one source after the other, so each has the arithmetic of one source.
+template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
+    using Base = LanesHops<Spinor>;
+    using Part = typename Base::Sum;
+    static constexpr size_t stride = 0;
+    size_t source_bytes;
+    template <int, bool, int count>
+    void all(const SitesAtOnce &at, const Sources<count> &own, Part (&sum)[count]) const {
+        static_assert(count == 1, "one source after the other");
+        sum[0] = Base::all(at.first, own.first_of(this->in, source_bytes));
     }
 };
 
@@ -81,8 +118,11 @@ template <class Scalar> struct OfLanes {
     using Call = DslashCall;
     using Where = OnThisBackend;
     using Spinor = SpinorLanes<Scalar>;
-    static constexpr const char *name = "launch dslash";
+    static constexpr const char *name = "launch dslash", *name_of_several = "launch dslash on several sources",
+                                *name_without_sums = "launch dslash on several sources, no sums";
     template <class End> using OneSource = LanesStencil<Spinor, End>;
+    template <class End> using EachSource = OneSource<End>;
+    using Together = LanesOfSources<Spinor>;
     static constexpr KernelKey key = {Scalar::precision, Scalar::precision, 18, Epilogue::plain, 1, 4, false, true};
 };
 

@@ -20,8 +20,11 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {
     if (half.checksums != nullptr)
         return *checked_residual_;
-    return half.in.sources == 1 ? *one_source_[static_cast<int>(epilogue)]
-                                : find_dslash(spec().spinor, spec().link, spec().reals, epilogue, half.in.sources);
+    const KernelKey &one = *one_source_[static_cast<int>(epilogue)];
+    return half.in.sources == 1
+               ? *one_source_[static_cast<int>(epilogue)]
+               : find_kernel(dslash_table(), "dslash",
+                             {one.spinor, one.link, one.reals, epilogue, half.in.sources, 4, false, one.lanes});
 }
 
 void StaggeredOperator::apply_half(Device &device, const HalfCall &half, Epilogue epilogue) const {

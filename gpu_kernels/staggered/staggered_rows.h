@@ -96,6 +96,7 @@ template <class Where> void lanes_rows([[maybe_unused]] std::vector<DslashKernel
 #if MILCGPU_LANES
     using Of = OfLanes<SpinorSingle>;
     add_rows_of_one<Of, 1, one_source_block>(table, Of::key);
+    add_rows_of_several<Of, 1, SourcesShape<1, 1, 4>>(table, Of::key);
 #endif
 }
 

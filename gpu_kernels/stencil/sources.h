@@ -14,12 +14,13 @@ template <class Stencil> struct SourcesStencil {
     const CgState *cg;
     MILCGPU_HD bool open(int k) const { return cg[k].active != 0; }
     ActiveSources active() const { return {&cg->active, sizeof *cg}; }
-    MILCGPU_HD auto operator()(int i, int k) const {
-        auto body = first;
+    MILCGPU_HD Stencil of_source(int k) const {
+        Stencil body = first;
         body.in += k * source_bytes;
         body.end = first.end.of_source(k, k * source_bytes);
-        return body(i);
+        return body;
     }
+    MILCGPU_HD auto operator()(int i, int k) const { return of_source(k)(i); }
 };
 
 // Several sources without sums. A thread does `count` of them, up to `together`. Each count has its number of blocks of
@@ -36,7 +37,7 @@ template <int together_, int blocks_, int directions_> struct SourcesShape {
 template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, Shape {
     using typename Hops::Part;
     Ending<Spinor> end; // of source 0
-    template <int count> MILCGPU_HD void of(int i, const Sources<count> &own) const {
+    template <int count, class At> MILCGPU_HD void of(const At &i, const Sources<count> &own) const {
         Part part[count] = {};
         this->template all<Shape::directions(count), Shape::addresses(count)>(i, own, part);
         MILCGPU_UNROLL

@@ -15,6 +15,11 @@ namespace milcgpu {
 
 constexpr int lane_bytes = 32; // of a register
 
+// As many consecutive sites as lanes.
+struct SitesAtOnce {
+    int first;
+};
+
 // What a body sums at a site whose reals are of this type: numbers of type One, N in Sites<N>.
 template <class Real> struct SumsOf; // reduce.h
 

@@ -164,46 +164,34 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
     return tile_sum<N>(lanes);
 }
 
+// A body may do Body::sites_at_once sites at once: body(first site, the sums of each). Their number divides the tile
+// and n.
+template <class Body, class = void> struct at_once_of : std::integral_constant<int, 1> {};
+template <class Body>
+struct at_once_of<Body, std::void_t<decltype(Body::sites_at_once)>> : std::integral_constant<int, Body::sites_at_once> {
+};
+
 // Calls body(i) for all i of a tile, and adds them by the same tree as the GPU.
 template <int N, class Body> Sums<N> sum_of_tile(int tile, int n, const Body &body) {
     Sums<N> lanes[tile_sites] = {};
-    for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
-        lanes[k] = body(tile * tile_sites + k);
+    constexpr int at_once = at_once_of<Body>::value;
+    for (int k = 0; k < tile_sites && tile * tile_sites + k < n; k += at_once)
+        if constexpr (at_once > 1)
+            body(tile * tile_sites + k, lanes + k);
+        else
+            lanes[k] = body(tile * tile_sites + k);
     return tile_sum<N>(lanes);
 }
 
-// A body that does several sites of a row at once has a type Block, with the index of its first site and the number of
-// sites that belong to the block before (fields/spinor_lanes.h), block(site), the block in which `site` is the first
-// that no other block has done, and tiles_of_rows(), the least number of tiles that are whole rows.
-template <class Body, class = void> struct does_blocks : std::false_type {};
-template <class Body> struct does_blocks<Body, std::void_t<typename Body::Block>> : std::true_type {};
-template <class Body> int tiles_together(const Body &body) {
-    if constexpr (does_blocks<Body>::value)
-        return body.tiles_of_rows();
+// The part of a body of several sources that does one of them.
+template <class Body, class = void> struct has_source : std::false_type {};
+template <class Body>
+struct has_source<Body, std::void_t<decltype(std::declval<Body>().of_source(0))>> : std::true_type {};
+template <class Body> auto of_source(const Body &body, int source) {
+    if constexpr (has_source<Body>::value)
+        return body.of_source(source);
     else
-        return 1;
-}
-
-// The sums of the tiles from `tile` on that are computed together, in slots[tile] and so on.
-template <int N, class Body> void sum_tiles(int tile, int n, const Body &body, Sums<N> *slots) {
-    if constexpr (does_blocks<Body>::value) {
-        const int end = std::min(n, (tile + body.tiles_of_rows()) * tile_sites);
-        Sums<N> lanes[tile_sites] = {};
-        for (int site = tile * tile_sites; site < end;) {
-            const typename Body::Block block = body.block(site);
-            Sums<N> sums[Body::sites];
-            body(block, sums);
-            for (int k = block.skipped; k < Body::sites; ++k) {
-                lanes[site % tile_sites] = sums[k];
-                if (++site % tile_sites == 0 || site == end) {
-                    slots[(site - 1) / tile_sites] = tile_sum<N>(lanes);
-                    std::fill(lanes, lanes + tile_sites, Sums<N>{});
-                }
-            }
-        }
-    } else {
-        slots[tile] = sum_of_tile<N>(tile, n, body);
-    }
+        return [&body, source](int i) { return body(i, source); };
 }
 
 template <int N> Sums<N> add_up(const GlobalSum<N> &sum) {
@@ -239,10 +227,9 @@ void run_sum(Device &device, int n, const Body &body, const Last &finish, const 
     if (gate != nullptr && *gate == 0)
         return;
     finish_pending(device, pending);
-    const int together = tiles_together(body);
 #pragma omp parallel for schedule(static) if (n >= few_sites)
-    for (int tile = 0; tile < sum.shape.tiles; tile += together)
-        sum_tiles<N>(tile, n, body, sum.slots);
+    for (int tile = 0; tile < sum.shape.tiles; ++tile)
+        sum.slots[tile] = sum_of_tile<N>(tile, n, body);
     if (finish.wanted() && !defer)
         finish(add_up(device, sum));
 }
@@ -454,12 +441,12 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
     if constexpr (!is_on_host<Body>::value) {
         host::refuse(what);
     } else {
-#pragma omp parallel for schedule(static) collapse(2) if (int64_t{n} * sources >= few_sites)
-        for (int source = 0; source < sources; ++source)
-            for (int tile = 0; tile < sum.shape.tiles; ++tile)
+        // A tile's links stay in the cache for all sources.
+#pragma omp parallel for schedule(static) if (int64_t{n} * sources >= few_sites)
+        for (int tile = 0; tile < sum.shape.tiles; ++tile)
+            for (int source = 0; source < sources; ++source)
                 if (body.open(source))
-                    sum.of_source(source).slots[tile] =
-                        host::sum_of_tile<N>(tile, n, [&](int i) { return body(i, source); });
+                    sum.of_source(source).slots[tile] = host::sum_of_tile<N>(tile, n, host::of_source(body, source));
         for (int source = 0; source < sources && finish.wanted(); ++source)
             if (body.open(source))
                 finish(host::add_up(device, sum.of_source(source)), source);
@@ -488,10 +475,13 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
     } else {
         if (gate != nullptr && *gate == 0)
             return;
-#pragma omp parallel for schedule(static) collapse(2) if (int64_t{n} * sources >= few_sites)
-        for (int source = 0; source < sources; ++source)
-            for (int i = 0; i < n; ++i)
-                body.of(i, Sources<1>{source, 0, false});
+        constexpr int at_once = host::at_once_of<Body>::value;
+        // A tile's links stay in the cache for all sources.
+#pragma omp parallel for schedule(static) if (int64_t{n} * sources >= few_sites)
+        for (int tile = 0; tile < n; tile += tile_sites)
+            for (int source = 0; source < sources; ++source)
+                for (int i = tile; i < std::min(n, tile + tile_sites); i += at_once)
+                    body.of(std::conditional_t<(at_once > 1), SitesAtOnce, int>{i}, Sources<1>{source, 0, false});
     }
 }
 
