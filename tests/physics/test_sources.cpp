@@ -234,7 +234,7 @@ TEST_CASE("sources that depend on each other, are zero or hold NaN do not affect
                 CHECK(all.reports[3].steps == 0);
                 CHECK(all.x[3] == std::vector<double>(all.x[3].size(), 0.0));
                 CHECK(all.reports[5].status == MILCGPU_NAN_OR_INF);
-                CHECK(has(all.reports[5].message, "source: site"));
+                CHECK(has(all.reports[5].message, "source: the site x y z t = 0 0 0 0 "));
                 CHECK(all.x[5] == std::vector<double>(all.x[5].size(), 7.0));
                 CHECK(last_error_says("source 5"));
             }

@@ -342,7 +342,7 @@ TEST_CASE("Wilson sources that are zero, hold NaN or stop at their limit do not 
             CHECK(s.reports[1].status == MILCGPU_OK);
             CHECK(s.x[1] == nothing);
             CHECK(s.reports[2].status == MILCGPU_NAN_OR_INF);
-            CHECK(has(s.reports[2].message, "spin 1: site"));
+            CHECK(has(s.reports[2].message, "spin 1: the site x y z t = 1 1 0 0 "));
             CHECK(s.x[2] == nothing); // untouched
             CHECK(s.reports[3].status == MILCGPU_NOT_CONVERGED);
             CHECK(std::fabs(s.reports[3].true_residual - residual_of(w, b[3], s.x[3])) < times_measured * 1e-15);
