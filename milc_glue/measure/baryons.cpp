@@ -232,21 +232,11 @@ milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie
 }
 
 int milcgpu_gb_operator_index(const char *label) {
-    int index = -1;
-    guarded(nullptr, "milcgpu_gb_operator_index", [&] {
-        require(label, "milcgpu_gb_operator_index", "label");
-        index = gb_operator_index(label);
-        return Status::ok;
-    });
-    return index;
+    return index_of_label("milcgpu_gb_operator_index", label, [&] { return gb_operator_index(label); });
 }
 
 milcgpu_status milcgpu_gb_operator_label(int index, char *label, size_t size) {
-    return guarded(nullptr, "milcgpu_gb_operator_label", [&] {
-        require(label, "milcgpu_gb_operator_label", "label");
-        copy_label(gb_operator_label(index), label, size);
-        return Status::ok;
-    });
+    return label_of_index("milcgpu_gb_operator_label", label, size, [&] { return gb_operator_label(index); });
 }
 
 } // extern "C"

@@ -254,9 +254,8 @@ std::vector<Complex<double>> open_mesons(DiracSums &sums, const FullVectors &phi
 extern "C" {
 
 int milcgpu_gamma_index(int basis, const char *label) {
-    int found = -1;
-    guarded(nullptr, "milcgpu_gamma_index", [&] {
-        require(label, "milcgpu_gamma_index", "label");
+    return index_of_label("milcgpu_gamma_index", label, [&] {
+        int found = -1;
         const GammaBasis set = checked_basis(basis);
         std::string all;
         for (int k = 0; k < gamma_matrices; ++k) {
@@ -266,17 +265,14 @@ int milcgpu_gamma_index(int basis, const char *label) {
         }
         if (found < 0)
             refuse(format("'%s' is no gamma matrix of this set, which has%s", label, all.c_str()));
-        return Status::ok;
+        return found;
     });
-    return found;
 }
 
 milcgpu_status milcgpu_gamma_label(int basis, int index, char *label, size_t size) {
-    return guarded(nullptr, "milcgpu_gamma_label", [&] {
-        require(label, "milcgpu_gamma_label", "label");
+    return label_of_index("milcgpu_gamma_label", label, size, [&] {
         checked_gamma(checked_basis(basis), index, "index");
-        copy_label(gamma_label(static_cast<GammaBasis>(basis), index), label, size);
-        return Status::ok;
+        return gamma_label(static_cast<GammaBasis>(basis), index);
     });
 }
 

@@ -297,10 +297,26 @@ milcgpu_status load_links(milcgpu_meson_links *links, const char *function, cons
 
 } // namespace
 
-void milcgpu::copy_label(const std::string &text, char *label, size_t size) {
-    if (text.size() >= size)
-        refuse(format("the label %s needs %zu characters, there are %zu", text.c_str(), text.size() + 1, size));
-    std::copy(text.c_str(), text.c_str() + text.size() + 1, label);
+int milcgpu::index_of_label(const char *function, const char *label, const std::function<int()> &find) {
+    int index = -1;
+    guarded(nullptr, function, [&] {
+        require(label, function, "label");
+        index = find();
+        return Status::ok;
+    });
+    return index;
+}
+
+milcgpu_status milcgpu::label_of_index(const char *function, char *label, size_t size,
+                                       const std::function<std::string()> &name) {
+    return guarded(nullptr, function, [&] {
+        require(label, function, "label");
+        const std::string text = name();
+        if (text.size() >= size)
+            refuse(format("the label %s needs %zu characters, there are %zu", text.c_str(), text.size() + 1, size));
+        std::copy(text.c_str(), text.c_str() + text.size() + 1, label);
+        return Status::ok;
+    });
 }
 
 extern "C" {
@@ -366,21 +382,11 @@ milcgpu_status milcgpu_quarks_shift(milcgpu_meson_links *links, int dir, int way
 }
 
 int milcgpu_spin_taste_index(const char *label) {
-    int index = -1;
-    guarded(nullptr, "milcgpu_spin_taste_index", [&] {
-        require(label, "milcgpu_spin_taste_index", "label");
-        index = spin_taste_index(label);
-        return Status::ok;
-    });
-    return index;
+    return index_of_label("milcgpu_spin_taste_index", label, [&] { return spin_taste_index(label); });
 }
 
 milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size) {
-    return guarded(nullptr, "milcgpu_spin_taste_label", [&] {
-        require(label, "milcgpu_spin_taste_label", "label");
-        copy_label(spin_taste_label(index), label, size);
-        return Status::ok;
-    });
+    return label_of_index("milcgpu_spin_taste_label", label, size, [&] { return spin_taste_label(index); });
 }
 
 milcgpu_status milcgpu_quarks_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int index, const int origin[4],

@@ -8,6 +8,7 @@
 #include "milc_glue/links/vectors.h"
 #include "milc_glue/links/verify.h"
 #include "reorder/resident_links.h"
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -172,8 +173,10 @@ inline void need_links(const milcgpu_meson_links &links) {
         refuse("there are no links: load them first (milcgpu_meson_links_load)");
 }
 
-// Copies a label to the caller, with its final 0.
-void copy_label(const std::string &text, char *label, size_t size);
+// Functions of the C interface between a number and its label. The index is what find() returns, or -1 and a message if
+// it throws; the label that name() returns is copied with its final 0.
+int index_of_label(const char *function, const char *label, const std::function<int()> &find);
+milcgpu_status label_of_index(const char *function, char *label, size_t size, const std::function<std::string()> &name);
 
 // A call of all ranks on `context`. body returns a function that makes the line that says what was done: once outputs
 // are written nothing may fail.
