@@ -120,7 +120,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons"
+    files="$files setup draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons"
     for file in md mesons invert propagators; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
