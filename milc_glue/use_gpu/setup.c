@@ -16,7 +16,7 @@ void __wrap_make_lattice(void) {
 typedef void mapping(int, int, int, int, int *, int, int *, int *, int *, int *);
 
 enum { AHEAD = 24 }; /* sites; from 16 to 64 a loop takes a third of its time without */
-static int gathers; /* calls of make_gather */
+static int gathers;  /* calls of make_gather */
 static mapping *mapped;
 static __thread size_t ahead; /* MILC may loop with several threads */
 
@@ -44,8 +44,8 @@ static void milcgpu_next_site(int x, int y, int z, int t, int *mu, int way, int 
     *to_t = *mu == TUP ? (t + step + nt) % nt : t;
 }
 
-/* MILC's own routine calls the make_gather of the same file, where the linker replaces no call. It ends the run if there
- * are other gathers already. */
+/* MILC's own routine calls the make_gather of the same file, where the linker replaces no call. It ends the run if
+ * there are other gathers already. */
 void __wrap_make_nn_gathers(void) {
     const int parity = ((nx | ny | nz | nt) & 1) != 0 ? SCRAMBLE_PARITY : SWITCH_PARITY;
     int mu;
