@@ -63,16 +63,16 @@ typedef struct {
     milcgpu_report_sizes report_sizes;
 } milcgpu_milc;
 
-/* As a program begins, on one rank. begin: from here on freed fields stay in the process (host_memory.h), and all
- * threads fill and copy fields. wake: a thread makes the GPU ready while MILC reads its input and its lattice. Neither
- * logs anything. */
-void milcgpu_plugin_begin(void);
+/* As a program begins. begin: from here on freed fields stay in the process (host_memory.h), and all threads of this
+ * rank fill and copy fields; node_ranks: the ranks of this host, which share its cores. wake, on one rank: a thread
+ * makes the GPU ready while MILC reads its input and its lattice. */
+void milcgpu_plugin_begin(int node_ranks);
 void milcgpu_plugin_wake(void);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* part(what, from, to) for pieces of 0 ... n - 1, by all threads: the results of `part`, or-ed. -1: not
- * done, because there are several ranks or a setting forbids it. */
+ * done, because a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
 /* The same as a call of this routine: 0: not done, because routines are not taken over now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),

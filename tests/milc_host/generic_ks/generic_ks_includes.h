@@ -122,6 +122,8 @@ extern size_t volume, sites_on_node, even_sites_on_node;
 size_t node_index(int x, int y, int z, int t);
 int numnodes(void);
 void g_intsum(int *sum);
+void g_uint32sum(uint32_t *sum);
+void g_dcomplexsum(double_complex *sum);
 void g_vecdoublesum(double *sums, int n);
 int mynode(void);
 int node_number(int x, int y, int z, int t);
