@@ -84,6 +84,9 @@ std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted
         for (size_t k = 0; k < wanted.size(); ++k)
             if (is_wanted(k) && (had_them[k] == 0) == are_new)
                 slots[k] = &set_for(wanted[k].first, wanted[k].second, had_them[k]), make_writable(*slots[k]);
+    for (LinkSet *slot : slots)
+        if (slot != nullptr)
+            free_solvers_and_packed(*slot); // of the content before
     return slots;
 }
 
@@ -136,6 +139,34 @@ bool LinkCache::drop_oldest(const LinkSet *except) {
     release(**oldest);
     sets_.erase(oldest);
     return true;
+}
+
+void LinkCache::free_solvers_and_packed(const LinkSet &set) {
+    if (set.handle == nullptr)
+        return;
+    context_->forget(set.handle);
+    set.handle->release_idle();
+}
+
+void LinkCache::free_solvers_and_packed() {
+    for (const auto &set : sets_)
+        free_solvers_and_packed(*set);
+}
+
+void LinkCache::drop_all_but_deferred() {
+    if (sets_.empty()) // on all ranks
+        return;
+    uint64_t unneeded = 0;
+    for (size_t k = 0; k < sets_.size(); ++k) {
+        const auto [fat, lng] = sets_[k]->mirror.addresses();
+        unneeded |= static_cast<uint64_t>(!are_deferred(fat, lng)) << k;
+    }
+    unneeded = collective_.on_all_ranks(unneeded);
+    for (size_t k = sets_.size(); k-- > 0;)
+        if ((unneeded >> k & 1) != 0) {
+            release(*sets_[k]);
+            sets_.erase(sets_.begin() + static_cast<std::ptrdiff_t>(k));
+        }
 }
 
 void LinkCache::drop_all() {

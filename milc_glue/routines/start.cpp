@@ -255,7 +255,7 @@ int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
 
 void Plugin::write_file_so_far() {
     const double since = wall_seconds();
-    certificate.sources += context != nullptr ? std::exchange(context->sources_reloaded, 0) : 0;
+    count_for_certificate();
     const bool written = write_file({ledger}, since - loaded_at);
     const double now = wall_seconds();
     start.file_is_due = written ? now + std::max(1.0, 200 * (now - since)) : INFINITY;

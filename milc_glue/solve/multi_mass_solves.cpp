@@ -73,6 +73,8 @@ MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSol
         return *kept.multi_mass;
     kept.multi_mass.reset(); // frees its memory first
     kept.block.reset();
+    if (family.context.is_half_full_on_any_rank())
+        kept_solvers(family.context).all.remove_if([&](const KeptSolver &solver) { return &solver != &kept; });
     make_masses(family.device(), kept, a);
     return *kept.multi_mass;
 }
