@@ -149,7 +149,7 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
     const auto on_device = [&] { return plugin().vectors.held(x, spec->n_terms, MILCGPU_EVEN + MILCGPU_ODD) == 0; };
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account, bool on_device_everywhere) {
         VectorStore &vectors = plugin().vectors;
-        plugin().links->free_solvers_and_packed();
+        plugin().links->make_room_for_force();
         *report = empty_report();
         milcgpu_status status;
         if (on_device_everywhere) {

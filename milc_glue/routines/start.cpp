@@ -164,6 +164,7 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
     p.start.file_is_due = INFINITY;
     p.end_failures();
     p.say_unwritten(true);
+    p.count_for_certificate();
     const double run_seconds = wall_seconds() - loaded_at;
     if (!write_file(of_ranks, run_seconds) || p.verbosity > 0)
         p.print(table_of(of_ranks, run_seconds));
