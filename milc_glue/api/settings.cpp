@@ -37,7 +37,17 @@ std::vector<std::string> words_between_commas(const std::string &text) {
     return words;
 }
 
-const std::string cut = "cut="; // the word that has letters behind it
+const std::string cut = "cut=", memory = "memory="; // words with letters, or with a number, behind them
+
+// Of the word memory=BYTES; 0: it has no such number.
+int bytes_of(const std::string &word) {
+    const std::string digits = word.substr(memory.size());
+    constexpr size_t most_digits = 7;
+    return !digits.empty() && digits.size() <= most_digits &&
+                   digits.find_first_not_of("0123456789") == std::string::npos
+               ? std::stoi(digits)
+               : 0;
+}
 
 // Words of MILCGPU_TEST that contradict each other.
 constexpr std::pair<const char *, const char *> opposites[] = {
@@ -52,6 +62,8 @@ bool is_test_words(const std::string &value) {
     return value == "0" || std::all_of(words.begin(), words.end(), [&](const std::string &word) {
                if (word.rfind(cut, 0) == 0)
                    return directions_of(word.substr(cut.size())).value_or(0) != 0;
+               if (word.rfind(memory, 0) == 0)
+                   return bytes_of(word) > 0;
                return std::any_of(test_words().begin(), test_words().end(),
                                   [&](const TestWord &known) { return word == known.name; });
            });
@@ -129,7 +141,8 @@ const std::vector<TestWord> &test_words() {
         {"check_halo", false, "a checksum with every message between ranks"},
         {"progress", false, "lines of work that takes long come from the start, and after each step"},
         {"learn", false, "eigenvectors are computed after a few solves, also on the smallest lattices"},
-        {"cut=xyzt", false, "on one rank: treats these directions as cut"}};
+        {"cut=xyzt", false, "on one rank: treats these directions as cut"},
+        {"memory=12000", false, "milcgpu takes at most so many bytes of device memory per site, as on a smaller card"}};
     return words;
 }
 
@@ -238,6 +251,14 @@ int cut_by_test() {
         if (word.rfind(cut, 0) == 0)
             directions |= *directions_of(word.substr(cut.size()));
     return directions;
+}
+
+int memory_by_test() {
+    int bytes = 0;
+    for (const std::string &word : words_between_commas(setting("MILCGPU_TEST")))
+        if (word.rfind(memory, 0) == 0)
+            bytes = bytes_of(word);
+    return bytes;
 }
 
 std::optional<int> directions_of(const std::string &text) {

@@ -50,6 +50,10 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
     }
     if (on_shelf >= family.most_kept())
         solvers.erase(oldest); // frees its memory first
+    if (family.context.is_half_full_on_any_rank())
+        for (KeptSolver &idle : solvers)
+            if (&idle != kept_solvers(family.context).busy)
+                idle.multi_mass.reset();
     made.make = family.maker();
     family.make_solver(made);
     solvers.push_front(std::move(made));
