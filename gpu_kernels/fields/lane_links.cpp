@@ -41,9 +41,9 @@ void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng,
 #endif
 
 bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_reals) {
-    const int row = geometry.lattice().extent[0] / 2, count = lane_bytes / static_cast<int>(real_bytes(precision));
+    const int count = lane_bytes / static_cast<int>(real_bytes(precision));
     return MILCGPU_LANES != 0 && precision == Precision::single && long_reals == reals &&
-           geometry.lattice().extent[0] % 2 == 0 && row >= count && geometry.sites(0) % count == 0 && !geometry.cut(0);
+           geometry.lattice().extent[0] % 2 == 0 && geometry.sites(0) % count == 0 && !geometry.cut(0);
 }
 
 size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {

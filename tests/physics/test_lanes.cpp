@@ -116,11 +116,15 @@ TEST_CASE("D of several sites at once has the bits of D of one site, with any ep
         std::array<int, 4> n;
         unsigned cuts;
     };
-    // Rows of one block, of several, and blocks of two rows; odd extents; a last tile that is not full.
+    // Rows of one block, of several, and blocks of several rows; odd extents; a last tile that is not full.
     const std::vector<Shape> shapes = {{{16, 2, 2, 2}, 0},  {{18, 4, 2, 4}, 8},  {{20, 2, 6, 4}, 14},
                                        {{22, 4, 2, 2}, 0},  {{24, 6, 4, 4}, 4},  {{32, 2, 3, 2}, 2},
                                        {{34, 2, 2, 6}, 0},  {{40, 4, 4, 2}, 12}, {{16, 4, 4, 6}, 6},
-                                       {{128, 2, 1, 2}, 0}, {{26, 1, 2, 4}, 0},  {{48, 3, 1, 1}, 0}};
+                                       {{128, 2, 1, 2}, 0}, {{26, 1, 2, 4}, 0},  {{48, 3, 1, 1}, 0},
+                                       {{8, 8, 2, 4}, 0},   {{8, 4, 6, 2}, 10},  {{4, 6, 4, 8}, 0},
+                                       {{4, 4, 4, 4}, 14},  {{2, 4, 6, 4}, 4},   {{6, 2, 4, 4}, 8},
+                                       {{10, 4, 2, 2}, 2},  {{12, 3, 4, 2}, 8},  {{14, 2, 4, 2}, 0},
+                                       {{6, 4, 1, 2}, 0},   {{2, 8, 2, 2}, 0}};
     for (const Precision precision : precisions_of_lanes())
         for (const Shape &shape : shapes) {
             LanesBench bench(shape.n, shape.cuts, precision);
@@ -153,7 +157,7 @@ TEST_CASE("D of several sites at once has the bits of D of one site, with any ep
 TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone if several sites are taken at once",
           "[dslash][lanes]") {
     for (const Precision precision : precisions_of_lanes())
-        for (const int nx : {16, 20}) {
+        for (const int nx : {4, 6, 8, 16, 20}) {
             LanesBench bench({nx, 4, 8, 8}, 0, precision);
             const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
             const Geometry &geometry = bench.geometry;
