@@ -99,6 +99,35 @@ MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
         memcpy(to + 96 + 32 * k, &raw[k], 32);
 }
 
+// Double precision: four sites, half a register is a complex number. Sites 0 and 2 share registers, and 1 and 3, so that
+// the lanes are in the order of sites.
+MILCGPU_HD constexpr int site_of(int lane, double) { return lane; }
+template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<double>> &x) {
+    typedef int64_t Order __attribute__((vector_size(32)));
+    const auto two = [&](int l, int k) {
+        double number[4];
+        memcpy(number, site(l) + 16 * k, 16), memcpy(number + 2, site(l + 2) + 16 * k, 16);
+        return FourPairs{number[0], number[1], number[2], number[3]};
+    };
+    for (int k = 0; k < 3; ++k) {
+        const FourPairs even = two(0, k), odd = two(1, k);
+        x.c[k].re.v = MILCGPU_SHUFFLE(even, odd, 0, 4, 2, 6), x.c[k].im.v = MILCGPU_SHUFFLE(even, odd, 1, 5, 3, 7);
+    }
+}
+MILCGPU_HD void load(const unsigned char *from, Vector<Lanes<double>> &x) {
+    load_each([&](int l) { return from + 48 * l; }, x);
+}
+MILCGPU_HD void store(const Vector<Lanes<double>> &x, unsigned char *to) {
+    typedef int64_t Order __attribute__((vector_size(32)));
+    for (int k = 0; k < 3; ++k, to += 16) {
+        const FourPairs even = MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 0, 4, 2, 6),
+                        odd = MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 1, 5, 3, 7);
+        const double two[4][2] = {{even[0], even[1]}, {odd[0], odd[1]}, {even[2], even[3]}, {odd[2], odd[3]}};
+        for (int l = 0; l < 4; ++l)
+            memcpy(to + 48 * l, two[l], 16);
+    }
+}
+
 } // namespace lanes
 
 // As in su3.h. The products are named so that the compiler fuses the same one with the addition as for a single site.

@@ -68,24 +68,28 @@ template <class Spinor> struct LanesHops {
         Vec fat, lng;
     };
     Vec scaled(const Sum &sum) const { return fat_scale * sum.fat + long_scale * sum.lng; }
+    // Fat links first, then long ones: with both sums there would be too few registers.
     MILCGPU_HD Sum all(int first, const unsigned char *from) const {
         const Rows of = rows(first);
-        Sum sum = {};
         const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
-        for (int mu = 0; mu < 4; ++mu)
-            for_each_of<0, 1, 2, 3>([&](auto k) {
-                constexpr LaneLinks::Place place = LaneLinks::place(k, Spinor::precision);
-                const int hops = place.is_long ? lattice.third_hop[mu] : 1;
-                const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, place.behind ? -hops : hops));
-                Matrix<Real> u;
-                for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
-                    u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
-                if constexpr (place.behind)
-                    adjoint_multiply_subtract(place.is_long ? sum.lng : sum.fat, u, x);
-                else
-                    multiply_add(place.is_long ? sum.lng : sum.fat, u, x);
-            });
-        return sum;
+        const auto add = [&](auto is_long, int mu, auto behind, Vec &sum) {
+            const int hops = is_long ? lattice.third_hop[mu] : 1;
+            const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, behind ? -hops : hops));
+            Matrix<Real> u;
+            for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
+                u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
+            if constexpr (behind)
+                adjoint_multiply_subtract(sum, u, x);
+            else
+                multiply_add(sum, u, x);
+        };
+        const auto sum_of = [&](auto is_long) {
+            Vec sum = {};
+            for (int mu = 0; mu < 4; ++mu)
+                for_each_of<0, 1>([&](auto behind) { add(is_long, mu, behind, sum); });
+            return sum;
+        };
+        return {sum_of(std::false_type()), sum_of(std::true_type())};
     }
 };
 
