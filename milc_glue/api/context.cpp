@@ -12,11 +12,17 @@ Evictable::~Evictable() { of_.evictable[turn_].erase(this); }
 milcgpu_context::milcgpu_context() = default;
 milcgpu_context::~milcgpu_context() = default;
 
+static bool is_true_on_any_rank(const milcgpu_context &context, const char *phase, int here) {
+    const std::vector<int> all = context.ranks->gathered(phase, here);
+    return std::any_of(all.begin(), all.end(), [](int there) { return there != 0; });
+}
+
+bool milcgpu_context::is_half_full_on_any_rank() const {
+    return is_true_on_any_rank(*this, "memory that is in use", static_cast<int>(device->is_half_full()));
+}
+
 bool milcgpu_context::release_idle() {
-    const auto on_any_rank = [this](int here) {
-        const std::vector<int> all = ranks->gathered("memory that is freed", here);
-        return std::any_of(all.begin(), all.end(), [](int there) { return there != 0; });
-    };
+    const auto on_any_rank = [this](int here) { return is_true_on_any_rank(*this, "memory that is freed", here); };
     for (const std::function<bool()> &release : release_more)
         if (on_any_rank(release()))
             return true;

@@ -120,6 +120,7 @@ struct milcgpu_context {
     // left.
     std::vector<std::function<bool()>> release_more;
 
+    bool is_half_full_on_any_rank() const; // its device: then large idle data go before others are allocated
     bool release_idle(); // if an allocation does not fit, on all ranks; returns false if nothing is left to free
 
     void log(int level, const std::string &line) const {

@@ -11,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_baryons.h"
 #include "milcgpu_dirac.h"
 #include "milcgpu_eigen.h"
 #include "milcgpu_flow.h"
@@ -448,20 +449,29 @@ int milcgpu_plugin_links_of_operator(int spin_taste);
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
 
-/* Correlators of GPU and CPU: n complex numbers, each a sum of products of two fields. They may vanish, so their
- * difference is relative to factor times the product of the norms of the fields. */
+/* Correlators of GPU and CPU: n complex numbers, each a sum of products of two or three fields. They may vanish, so
+ * their difference is relative to factor times the norms of the first two fields times the largest number of the third,
+ * or to the largest correlator, if this is more. */
 typedef struct {
     milcgpu_routine routine;
     int n;
     const double *gpu, *cpu;
-    const void *sources[2];
-    int reals;     /* of a source, a site */
+    const void *sources[3]; /* the third: NULL if there are two */
+    int reals;              /* of a source, a site */
     double factor; /* the largest, by which products are multiplied */
     /* MILC's numbers are at most this many times too large, and the GPU's were multiplied by as much; 1: neither. */
     int repeats;
     double seconds, cpu_seconds;
 } milcgpu_plugin_correlators;
 int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
+
+/* ---- baryons. Quarks: three fields for each propagator, NULL: absent ---------------------------------------------- */
+
+int milcgpu_plugin_right_baryons(void); /* MILCGPU_BARYONS=right */
+/* What a term reads: bit s of sources[f]: corner s of octet f; bit k of sinks[f]: its shift to corner k. 0: the term is
+ * refused, after a line in the log. */
+int milcgpu_plugin_gb_corners(const milcgpu_gb_spec *spec, const milcgpu_gb_term *term, unsigned sources[3],
+                              unsigned sinks[3]);
 
 /* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
  * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */

@@ -37,7 +37,17 @@ std::vector<std::string> words_between_commas(const std::string &text) {
     return words;
 }
 
-const std::string cut = "cut="; // the word that has letters behind it
+const std::string cut = "cut=", memory = "memory="; // words with letters, or with a number, behind them
+
+// Of the word memory=BYTES; 0: it has no such number.
+int bytes_of(const std::string &word) {
+    const std::string digits = word.substr(memory.size());
+    constexpr size_t most_digits = 7;
+    return !digits.empty() && digits.size() <= most_digits &&
+                   digits.find_first_not_of("0123456789") == std::string::npos
+               ? std::stoi(digits)
+               : 0;
+}
 
 // Words of MILCGPU_TEST that contradict each other.
 constexpr std::pair<const char *, const char *> opposites[] = {
@@ -52,6 +62,8 @@ bool is_test_words(const std::string &value) {
     return value == "0" || std::all_of(words.begin(), words.end(), [&](const std::string &word) {
                if (word.rfind(cut, 0) == 0)
                    return directions_of(word.substr(cut.size())).value_or(0) != 0;
+               if (word.rfind(memory, 0) == 0)
+                   return bytes_of(word) > 0;
                return std::any_of(test_words().begin(), test_words().end(),
                                   [&](const TestWord &known) { return word == known.name; });
            });
@@ -98,6 +110,9 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_TABLE", "0, or file names that end in .csv, .json or .txt, with or without ,status behind", "0",
          "a file for the table and the certificate of the run; ,status: a bad run ends with status 3", is_table_file},
+        {"MILCGPU_BARYONS", "milc right", "milc",
+         "of ks_spectrum, where MILC's formulas have a fault. milc: sinks of S and M1/2 operators as MILC has them "
+         "since 2024, nucleon and delta times the number of ranks; right: whole sinks, no such factor"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: every solve compares checksums of the data on the device"},
         {"MILCGPU_DIRECT", "1 host 0", "1",
          "ghosts and sums between GPUs of a host. host: through its memory, as if GPUs do not reach each other's; "
@@ -129,7 +144,8 @@ const std::vector<TestWord> &test_words() {
         {"check_halo", false, "a checksum with every message between ranks"},
         {"progress", false, "lines of work that takes long come from the start, and after each step"},
         {"learn", false, "eigenvectors are computed after a few solves, also on the smallest lattices"},
-        {"cut=xyzt", false, "on one rank: treats these directions as cut"}};
+        {"cut=xyzt", false, "on one rank: treats these directions as cut"},
+        {"memory=12000", false, "milcgpu takes at most so many bytes of device memory per site, as on a smaller card"}};
     return words;
 }
 
@@ -238,6 +254,14 @@ int cut_by_test() {
         if (word.rfind(cut, 0) == 0)
             directions |= *directions_of(word.substr(cut.size()));
     return directions;
+}
+
+int memory_by_test() {
+    int bytes = 0;
+    for (const std::string &word : words_between_commas(setting("MILCGPU_TEST")))
+        if (word.rfind(memory, 0) == 0)
+            bytes = bytes_of(word);
+    return bytes;
 }
 
 std::optional<int> directions_of(const std::string &text) {

@@ -46,6 +46,8 @@ const std::vector<TestWord> &test_words();
 bool asked_for(const char *word);
 // The directions of the word cut=xyzt: bit mu is direction mu.
 int cut_by_test();
+// The number of the word memory=BYTES; 0: not set.
+int memory_by_test();
 // The sum of bits for such letters; no value if the text has another letter, or one twice.
 std::optional<int> directions_of(const std::string &text);
 

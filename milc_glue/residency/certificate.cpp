@@ -152,6 +152,11 @@ Row facts_of(const Certificate &run, const std::vector<Ledger> &ranks, double ru
         inside += row_of(ranks, static_cast<milcgpu_routine>(r)).sum.seconds;
     add("seconds", {format("%.3f", run_seconds)});
     add("seconds_outside", {format("%.3f", run_seconds - inside)});
+    if (run.memory.peak_bytes > 0) {
+        add("peak_bytes", {std::to_string(run.memory.peak_bytes)});
+        add("peak_bytes_per_site", {format("%.1f", run.memory.per_site(run.memory.peak_bytes))});
+        add("shortages_of_memory", {std::to_string(run.memory.shortages)});
+    }
     const Sums sums(ranks[0]);
     add("solutions", {std::to_string(sums.solutions)});
     if (sums.worst != nullptr)
@@ -172,7 +177,61 @@ Row facts_of(const Certificate &run, const std::vector<Ledger> &ranks, double ru
     return facts;
 }
 
+// The memory at its peak: a row for each owner and size of arrays, the largest first; what is below a thousandth of the
+// peak is one row.
+struct MemoryRow {
+    std::string of;
+    int arrays;
+    size_t bytes, bytes_each; // each: 0 if sizes differ
+};
+std::vector<MemoryRow> memory_rows(const Certificate::Memory &memory) {
+    constexpr int least_part = 1000;
+    std::vector<MemoryRow> rows;
+    MemoryRow others{"others", 0, 0, 0};
+    for (const auto &[kind, count] : memory.at_peak) {
+        const MemoryRow row{kind.first, count, kind.second * count, kind.second};
+        if (row.bytes * least_part >= memory.peak_bytes)
+            rows.push_back(row);
+        else
+            others.arrays += row.arrays, others.bytes += row.bytes;
+    }
+    std::sort(rows.begin(), rows.end(), [](const MemoryRow &a, const MemoryRow &b) { return a.bytes > b.bytes; });
+    if (others.arrays > 0)
+        rows.push_back(others);
+    return rows;
+}
+
+std::string memory_table(const Certificate::Memory &memory) {
+    if (memory.peak_bytes == 0)
+        return "";
+    std::string text =
+        format("memory of the device at its peak, in bytes per site\n%12s %7s %12s\n", "all", "arrays", "each");
+    for (const MemoryRow &row : memory_rows(memory))
+        text +=
+            format("%12.1f %7d %12s  %s\n", memory.per_site(row.bytes), row.arrays,
+                   row.bytes_each > 0 ? format("%.1f", memory.per_site(row.bytes_each)).c_str() : "", row.of.c_str());
+    return text;
+}
+
+std::string memory_json(const Certificate::Memory &memory) {
+    std::vector<std::string> rows;
+    for (const MemoryRow &row : memory_rows(memory))
+        rows.push_back("{" +
+                       as_json({{"of", {word(row.of)}},
+                                {"arrays", {std::to_string(row.arrays)}},
+                                {"bytes", {std::to_string(row.bytes)}},
+                                {"bytes_per_site", {format("%.1f", memory.per_site(row.bytes))}}}) +
+                       "}");
+    return "[" + joined(rows, ",\n ") + "]";
+}
+
 } // namespace
+
+void Certificate::used(Device &device) {
+    memory.shortages += device.new_shortages();
+    if (device.peak_bytes() > memory.peak_bytes)
+        memory.peak_bytes = device.peak_bytes(), memory.at_peak = device.at_peak();
+}
 
 void Certificate::note(const std::string &line) {
     constexpr size_t most = 50; // lines may differ in their numbers
@@ -214,12 +273,12 @@ std::string Certificate::verdict(const Ledger &ledger) const {
 }
 
 std::string Certificate::text(const std::vector<Ledger> &ranks, double run_seconds) const {
-    return as_text(facts_of(*this, ranks, run_seconds, false));
+    return memory_table(memory) + as_text(facts_of(*this, ranks, run_seconds, false));
 }
 
 std::string Certificate::file(TableKind kind, const std::vector<Ledger> &ranks, double run_seconds) const {
     if (kind == TableKind::txt)
-        return table_of(ranks, run_seconds) + as_text(facts_of(*this, ranks, run_seconds, true));
+        return table_of(ranks, run_seconds) + memory_table(memory) + as_text(facts_of(*this, ranks, run_seconds, true));
     const std::vector<Row> rows = rows_of(ranks, run_seconds, *this);
     std::vector<std::string> lines;
     if (kind == TableKind::csv) {
@@ -236,7 +295,7 @@ std::string Certificate::file(TableKind kind, const std::vector<Ledger> &ranks, 
     }
     return kind == TableKind::csv ? joined(lines, "\n") + "\n"
                                   : "{" + as_json(facts_of(*this, ranks, run_seconds, true)) + ",\n\"routines\":[" +
-                                        joined(lines, ",\n ") + "]}\n";
+                                        joined(lines, ",\n ") + "],\n\"memory\":" + memory_json(memory) + "}\n";
 }
 
 } // namespace milcgpu

@@ -1,6 +1,7 @@
 // The certificate of a run: what ran where, on which lattice; how far its solutions are from what was asked for; what
 // went wrong, and what was done about it; and a verdict. It grows while the run goes on. The table of calls is a part.
 #pragma once
+#include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/residency/ledger.h"
 #include <array>
 #include <set>
@@ -23,8 +24,15 @@ struct Certificate {
     std::vector<std::string> files;                  // lattice files that were read or written
     std::vector<std::pair<std::string, long>> notes; // lines about errors, and how often each came
     std::set<std::pair<milcgpu_routine, std::string>> remarks; // also: why MILC's own routines did calls
+    struct Memory {
+        size_t sites = 1, peak_bytes = 0;
+        Device::ArrayCounts at_peak;
+        long shortages = 0; // allocations that did not fit at once
+        double per_site(size_t bytes) const { return static_cast<double>(bytes) / static_cast<double>(sites); }
+    } memory; // of rank 0's device
 
     void note(const std::string &line);
+    void used(Device &); // keeps the largest peak of all contexts of the run
     void measured(double space, double time);
 
     // "GOOD"; "MENDED: ..." if all results are right in spite of errors; "BAD: ..." if a result is not what was asked

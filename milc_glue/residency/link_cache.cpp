@@ -74,6 +74,8 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
 
 // Sets that had the addresses are taken first, before any set moves; then they are too new to be dropped for others.
 std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
+    if (context_->is_half_full_on_any_rank())
+        drop_all_but_deferred();
     const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
     Collective::Words had_them{};
     for (size_t k = 0; k < wanted.size(); ++k)
@@ -84,6 +86,9 @@ std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted
         for (size_t k = 0; k < wanted.size(); ++k)
             if (is_wanted(k) && (had_them[k] == 0) == are_new)
                 slots[k] = &set_for(wanted[k].first, wanted[k].second, had_them[k]), make_writable(*slots[k]);
+    for (LinkSet *slot : slots)
+        if (slot != nullptr)
+            free_solvers_and_packed(*slot); // of the content before
     return slots;
 }
 
@@ -136,6 +141,40 @@ bool LinkCache::drop_oldest(const LinkSet *except) {
     release(**oldest);
     sets_.erase(oldest);
     return true;
+}
+
+void LinkCache::free_solvers_and_packed(const LinkSet &set) {
+    if (set.handle == nullptr)
+        return;
+    context_->forget(set.handle);
+    set.handle->release_idle();
+}
+
+void LinkCache::make_room_for_force() {
+    for (const auto &set : sets_)
+        free_solvers_and_packed(*set);
+    if (!sets_.empty() && context_->is_half_full_on_any_rank())
+        drop_if([](const DeferredValues::Value *of) { return of != nullptr && of->sum; });
+}
+
+void LinkCache::drop_all_but_deferred() {
+    if (!sets_.empty())
+        drop_if([](const DeferredValues::Value *of) { return of == nullptr; });
+}
+
+// which(value): of the deferred value of a set; nullptr: there is none.
+template <class Which> void LinkCache::drop_if(const Which &which) {
+    uint64_t dropped = 0;
+    for (size_t k = 0; k < sets_.size(); ++k) {
+        const auto [fat, lng] = sets_[k]->mirror.addresses();
+        dropped |= static_cast<uint64_t>(which(deferred(fat, lng))) << k;
+    }
+    dropped = collective_.on_all_ranks(dropped);
+    for (size_t k = sets_.size(); k-- > 0;)
+        if ((dropped >> k & 1) != 0) {
+            release(*sets_[k]);
+            sets_.erase(sets_.begin() + static_cast<std::ptrdiff_t>(k));
+        }
 }
 
 void LinkCache::drop_all() {

@@ -80,7 +80,12 @@ class LinkCache {
     // The links of this set for as long as the caller holds them: new content goes into another handle.
     static std::shared_ptr<milcgpu_links> hold(LinkSet &set);
     void forget_copy(const milcgpu_links *handle); // a bit has flipped in it: the next ready() loads it again
+    // For a force, which needs memory and no links; afterwards MILC changes the gauge field. Frees packed links and
+    // solvers, and sums of links if memory may be short.
+    void make_room_for_force();
     bool drop_oldest(const LinkSet *except);
+    // Drops all sets but those whose links are deferred, for new links: of a gauge field that changes, mostly.
+    void drop_all_but_deferred();
     void drop_all();
 
     milcgpu_field field(const void *links) const { return {const_cast<void *>(links), real_, 0}; }
@@ -100,6 +105,8 @@ class LinkCache {
                               deferred_bit = uint64_t{1} << 3 * most_link_sets, // MILC's fields are not filled
         whole_bit = deferred_bit << 1;                                          // all of the links were looked at
     static void make_writable(LinkSet &set);
+    void free_solvers_and_packed(const LinkSet &set);
+    template <class Which> void drop_if(const Which &which);
     static void release(LinkSet &set);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
     const DeferredValues::Value *deferred(const void *fat, const void *lng) const;

@@ -22,6 +22,7 @@
 #pragma once
 #include "milc_glue/host/host_fields.h"
 #include <atomic>
+#include <utility>
 
 namespace milcgpu {
 
@@ -39,6 +40,7 @@ class Mirror {
     bool is_at(const void *field, const void *second = nullptr) const {
         return field_.data == field && second_.data == second;
     }
+    std::pair<const void *, const void *> addresses() const { return {field_.data, second_.data}; }
     Newest newest() const { return newest_; }
     bool is(Newest newest) const { return newest_ == newest; }
     unsigned long version() const { return version_; } // changes with each write that was announced or seen

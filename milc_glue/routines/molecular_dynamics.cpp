@@ -21,8 +21,11 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
              const std::function<bool()> &asked, const Work &work) {
     milcgpu_plugin_host_writes(writes);
     return offloaded(routine, [&](Plugin &p, RoutineAccount &account) -> Done {
-        if (writes & MILCGPU_LINKS)
+        if (writes & MILCGPU_LINKS) {
             p.lattice_changed();
+            if (p.links != nullptr)
+                p.links->drop_all_but_deferred();
+        }
         const auto attempt = [&] {
             bool holds = asked && asked();
             const milcgpu_status ready =
@@ -146,6 +149,7 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
     const auto on_device = [&] { return plugin().vectors.held(x, spec->n_terms, MILCGPU_EVEN + MILCGPU_ODD) == 0; };
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account, bool on_device_everywhere) {
         VectorStore &vectors = plugin().vectors;
+        plugin().links->make_room_for_force();
         *report = empty_report();
         milcgpu_status status;
         if (on_device_everywhere) {

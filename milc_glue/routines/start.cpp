@@ -164,6 +164,7 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
     p.start.file_is_due = INFINITY;
     p.end_failures();
     p.say_unwritten(true);
+    p.count_for_certificate();
     const double run_seconds = wall_seconds() - loaded_at;
     if (!write_file(of_ranks, run_seconds) || p.verbosity > 0)
         p.print(table_of(of_ranks, run_seconds));
@@ -255,7 +256,7 @@ int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
 
 void Plugin::write_file_so_far() {
     const double since = wall_seconds();
-    certificate.sources += context != nullptr ? std::exchange(context->sources_reloaded, 0) : 0;
+    count_for_certificate();
     const bool written = write_file({ledger}, since - loaded_at);
     const double now = wall_seconds();
     start.file_is_due = written ? now + std::max(1.0, 200 * (now - since)) : INFINITY;

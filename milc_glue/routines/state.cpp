@@ -115,6 +115,7 @@ bool Plugin::open(int backend) {
     layout.site_map = site_map.data();
     if (collective(milcgpu_context_create(&layout, &options, &context)) != MILCGPU_OK)
         return false;
+    context->device->set_memory_limit(static_cast<size_t>(memory_by_test()) * sites);
     milcgpu_context_backend(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
@@ -197,10 +198,18 @@ void Plugin::lose_solutions(const std::string &why) {
     log(0, why + (solutions_again ? ". They are made again" : ""));
 }
 
+void Plugin::count_for_certificate() {
+    if (context == nullptr)
+        return;
+    certificate.sources += std::exchange(context->sources_reloaded, 0);
+    certificate.memory.sites = std::max(1, sites);
+    certificate.used(*context->device);
+}
+
 void Plugin::drop() {
     end_failures();
     drop_all();
-    certificate.sources += context != nullptr ? context->sources_reloaded : 0;
+    count_for_certificate();
     milcgpu_context_destroy(context);
     context = nullptr;
 }

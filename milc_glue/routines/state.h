@@ -99,6 +99,7 @@ struct Plugin : MilcSide, Residency {
             write_file_so_far();
     }
     void write_file_so_far();
+    void count_for_certificate(); // what the context has counted since the last time
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();

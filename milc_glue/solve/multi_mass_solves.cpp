@@ -73,6 +73,11 @@ MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSol
         return *kept.multi_mass;
     kept.multi_mass.reset(); // frees its memory first
     kept.block.reset();
+    if (family.context.is_half_full_on_any_rank()) {
+        kept_solvers(family.context).all.remove_if([&](const KeptSolver &solver) { return &solver != &kept; });
+        for (milcgpu_links *links : family.context.handles)
+            links->release_idle();
+    }
     make_masses(family.device(), kept, a);
     return *kept.multi_mass;
 }

@@ -14,6 +14,7 @@ void OperatorFamily::make_solver(KeptSolver &s) { make_cg(device(), s, full()); 
 
 void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
     CgOperators &of = s.operators;
+    full.for_residuals = !(s.sloppy == full);
     of.full = s.make(full);
     of.precise = s.precise == full ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
@@ -50,6 +51,10 @@ KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorS
     }
     if (on_shelf >= family.most_kept())
         solvers.erase(oldest); // frees its memory first
+    if (family.context.is_half_full_on_any_rank())
+        for (KeptSolver &idle : solvers)
+            if (&idle != kept_solvers(family.context).busy)
+                idle.multi_mass.reset();
     made.make = family.maker();
     family.make_solver(made);
     solvers.push_front(std::move(made));

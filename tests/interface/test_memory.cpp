@@ -75,6 +75,74 @@ TEST_CASE("idle solvers are freed, the oldest first, before a call fails with NO
     }
 }
 
+TEST_CASE("a device knows what it held at its peak, and how often memory was short", "[faults][smoke]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        milcgpu::Device device(backend, 0);
+        using Bytes = milcgpu::DeviceArray<unsigned char>;
+        const size_t each = milcgpu::Device::allocated_bytes(1000), before = device.used_bytes();
+        const auto held = [&](const char *owner) {
+            const auto found = device.at_peak().find({owner, each});
+            return found != device.at_peak().end() ? found->second : 0;
+        };
+        {
+            Bytes first(device, 1000, "one"), second(device, 1000, "one");
+            CHECK(held("one") == 2);
+            { const Bytes third(device, 1000, "other"); }
+            first = Bytes(); // below the peak, another array replaces it
+            const Bytes later(device, 1000, "later");
+            CHECK(device.peak_bytes() == before + 3 * each);
+            CHECK((held("one") == 2 && held("other") == 1 && held("later") == 0));
+        }
+        CHECK(held("one") == 2);
+        const Bytes all(device, 4 * each, "higher");
+        CHECK(
+            (held("one") == 0 && device.at_peak().count({"higher", milcgpu::Device::allocated_bytes(4 * each)}) == 1));
+        CHECK(device.new_shortages() == 0);
+        CHECK_FALSE(device.is_half_full());
+        device.set_memory_limit(device.used_bytes());
+        CHECK(device.is_half_full());
+        bool once = false;
+        device.set_reclaim([&] {
+            device.set_memory_limit(0);
+            return !std::exchange(once, true);
+        });
+        { const Bytes more(device, 1000, "more"); }
+        device.set_memory_limit(device.used_bytes());
+        once = true;
+        device.set_reclaim({});
+        CHECK_THROWS_AS(Bytes(device, 1000, "more"), milcgpu::Error);
+        CHECK(device.new_shortages() == 2);
+        CHECK(device.new_shortages() == 0);
+    }
+}
+
+TEST_CASE("on a device that is more than half full, a solve of several masses frees idle solvers before it allocates",
+          "[faults]") {
+    for (const Backend backend : backends())
+        for (const bool full : {false, true}) {
+            CAPTURE(name(backend));
+            Prepared p(backend);
+            p.fill_cache();
+            p.device().set_memory_limit(p.device().used_bytes() * (full ? 2 : 3) - 1);
+            auto spec = sized<milcgpu_multi_mass_spec>();
+            const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.08, 1e-10, 0}};
+            spec.parity = MILCGPU_EVEN;
+            spec.n_shifts = 2;
+            spec.shifts = shifts;
+            spec.max_iterations = 1000, spec.max_restarts = 5;
+            spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
+            std::vector<double> other(p.source.size());
+            p.x = other;
+            const milcgpu_field from = p.session.field(p.source),
+                                to[2] = {p.session.field(p.x), p.session.field(other)};
+            auto report = sized<milcgpu_multi_mass_report>();
+            CHECK(milcgpu_staggered_multi_mass(p.session.links, &spec, &from, to, &report) == MILCGPU_OK);
+            CHECK(milcgpu::kept_solvers(*p.session.context).all.size() == (full ? 1 : 4));
+            CHECK(p.device().new_shortages() == 0);
+        }
+}
+
 TEST_CASE("every function that allocates first frees idle solvers and unused links", "[faults]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));

@@ -99,7 +99,7 @@ static std::string words_of(const Setting &setting) {
     return name == "MILCGPU_DEVICE"    ? "0 7 999"
            : name == "MILCGPU_TIMEOUT" ? "0.5 60 1e4"
            : name == "MILCGPU_TABLE"   ? "0 t.csv a/t.json t.txt t.json,status"
-           : name == "MILCGPU_TEST"    ? "0 keep keep,cut=y,share_gpu cut=xt nan,cut=xyzt"
+           : name == "MILCGPU_TEST"    ? "0 keep keep,cut=y,share_gpu cut=xt nan,cut=xyzt memory=1 load,memory=9999999"
                                        : setting.allowed;
 }
 
@@ -144,8 +144,9 @@ TEST_CASE("settings: a bad value is refused by name, and the settings that are s
         const Environment two_lines{{"MILCGPU_TABLE", "a\nb.csv"}}; // settings travel between ranks as lines
         CHECK_THROWS(Settings::of_environment());
     }
-    for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept", "dslash,nan,no_dslash",
-                            "load,keep", "copy_back,nan"})
+    for (const char *bad :
+         {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept", "dslash,nan,no_dslash", "load,keep",
+          "copy_back,nan", "memory=", "memory=0", "memory=-1", "memory=1e4", "memory=10000000"})
         refusal("MILCGPU_TEST", bad);
     for (const Setting &setting : setting_table())
         for (const char *bad : {"banana", " ", "0 1", "1 "})
@@ -177,7 +178,7 @@ TEST_CASE("settings: a bad value is refused by name, and the settings that are s
 
 TEST_CASE("settings: MILCGPU_AUTO=0 includes words of MILCGPU_TEST, and docs/reference.md lists all words",
           "[plugin]") {
-    CHECK(setting_table().size() == 14);
+    CHECK(setting_table().size() == 15);
     const std::string reference = [] {
         std::ifstream file("docs/reference.md");
         REQUIRE(file); // the tests run in the root of the source tree

@@ -63,6 +63,9 @@ TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, 
     const std::string good = certified("inverts none", ".json");
     CHECK(has(good, ",\"verdict\":\"GOOD\",\n\"routines\":[{"));
     CHECK(has(good, "\"lattice\":[4,6,2,4],"));
+    CHECK(has(good, ",\"shortages_of_memory\":0,"));
+    CHECK(has(good, "],\n\"memory\":[{\"of\":\""));
+    CHECK(has(good, "{\"of\":\"fat links as handed over\",\"arrays\":"));
     CHECK(has(good, "\"remark\":[\"mat_invert: MILC's own: M^dag on one parity is not built\"],\"note\":[],"));
     const std::string flipped = certified("inverts flip", ".json,status");
     CHECK(has(flipped, "\"verdict\":\"MENDED: loads after data on the device had changed 4\""));

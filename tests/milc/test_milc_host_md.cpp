@@ -107,6 +107,25 @@ TEST_CASE("milc_host: molecular dynamics gives the numbers of MILC's own, wherev
         }
 }
 
+// 11300 bytes per site are what a card of 80 GB has for 48^3 x 64 sites. A trajectory of NERSC-10 has 37 terms, this
+// one three, and takes 1630 bytes less for their solutions.
+TEST_CASE("milc_host: a trajectory in double at the limit of 80 GB for 48^3 x 64 sites lacks no memory",
+          "[milc_host]") {
+    for (const char *program : {"hisq-P2", "hisq-newer-P2", "asqtad-P2"}) {
+        const std::string host = "MILCGPU_BACKEND=host ";
+        const Run &r = right_trajectory(program, host + "MILCGPU_TEST=memory=9670", "", more);
+        CHECK(r.numbers() == right_trajectory(program, host, "", more).numbers());
+        CHECK(r.says("milcgpu: shortages of memory: 0\n"));
+        double peak = 0;
+        const std::string line = "milcgpu: peak bytes per site: ";
+        const size_t at = r.output.find(line);
+        REQUIRE(at != std::string::npos);
+        REQUIRE(std::sscanf(r.output.c_str() + at + line.size(), "%lf", &peak) == 1);
+        CHECK(peak > 7000);
+        CHECK(peak < (program[0] == 'h' ? 9510 : 7480));
+    }
+}
+
 TEST_CASE("milc_host: molecular dynamics works by the device and by routines that stay MILC's own", "[milc_host]") {
     const std::string backend = backend_settings().back();
     for (const char *resident : {" MILCGPU_TEST=nan", " MILCGPU_COMPARE=strict"}) {

@@ -86,6 +86,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
     cudaDeviceProp properties;
     raise(cudaGetDeviceProperties(&properties, ordinal), "read the GPU's properties");
     cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);
+    memory_bytes_ = properties.totalGlobalMem;
     description_ = format("%s, sm_%d%d, %d SMs, %.1f GiB", properties.name, properties.major, properties.minor,
                           properties.multiProcessorCount, properties.totalGlobalMem / 1073741824.0);
     char host[64] = "";
@@ -229,7 +230,7 @@ void *Device::try_allocate(size_t bytes) {
     if (counts_only_) { // an address behind the last array
         const auto last = allocations_.rbegin();
         return last == allocations_.rend() ? reinterpret_cast<void *>(alignment)
-                                           : static_cast<unsigned char *>(last->first) + last->second.bytes;
+                                           : static_cast<unsigned char *>(last->first) + last->second.bytes();
     }
     if (!on_gpu()) // exactly so many bytes, so that sanitizers find accesses beyond the end
         return allocate_in_large_pages(bytes, alignment);
@@ -260,6 +261,7 @@ void *Device::allocate(size_t bytes, const char *owner) {
     const bool planted = fault_is_due(Fault::allocation); // fails even after reclaim_
     last_allocation_ = planted ? Allocated::planted_failure : Allocated::failed;
     void *pointer = planted ? nullptr : try_allocate(bytes);
+    shortages_ += pointer == nullptr && !planted;
     while (pointer == nullptr && ranks_ == nullptr && reclaim_ && reclaim_())
         pointer = planted ? nullptr : try_allocate(bytes);
     if (pointer == nullptr)
@@ -268,14 +270,16 @@ void *Device::allocate(size_t bytes, const char *owner) {
                            name(backend_), bytes / 1048576.0, owner, free_bytes() / 1048576.0, used_bytes_ / 1048576.0,
                            memory_table().c_str()));
     try {
-        allocations_[pointer] = {padded, bytes, owner};
+        const auto kind = counts_.try_emplace({owner, padded}, 0).first;
+        allocations_[pointer] = {kind, bytes};
+        ++kind->second;
     } catch (const std::bad_alloc &) {
-        allocations_.erase(pointer);
         free_now(pointer);
         throw;
     }
     used_bytes_ += padded;
-    peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+    if (used_bytes_ > peak_bytes_)
+        peak_bytes_ = used_bytes_, peak_is_now_ = true;
     last_allocation_ = Allocated::well;
     return pointer;
 }
@@ -284,7 +288,16 @@ void Device::release(void *pointer) noexcept {
     const auto found = allocations_.find(pointer);
     if (found == allocations_.end())
         return;
-    used_bytes_ -= found->second.bytes;
+    if (peak_is_now_) {
+        peak_is_now_ = false;
+        try {
+            at_peak_ = counts_;
+        } catch (const std::bad_alloc &) {
+            at_peak_.clear();
+        }
+    }
+    used_bytes_ -= found->second.bytes();
+    --found->second.kind->second;
     allocations_.erase(found);
     free_now(pointer);
 }
@@ -303,7 +316,7 @@ void Device::free_now(void *pointer) noexcept {
 std::vector<Device::Array> Device::arrays() const {
     std::vector<Array> all;
     for (const auto &entry : allocations_)
-        all.push_back({entry.second.owner, entry.second.asked_bytes});
+        all.push_back({entry.second.owner(), entry.second.asked_bytes});
     return all;
 }
 
@@ -318,7 +331,7 @@ std::string Device::flip_bit(size_t bit) {
             copy_to_host(&value, byte, 1);
             value ^= static_cast<unsigned char>(1u << bit % 8);
             copy_to_device(byte, &value, 1);
-            return allocation.owner;
+            return allocation.owner();
         }
         at -= allocation.asked_bytes;
     }
@@ -379,8 +392,9 @@ size_t Device::free_bytes() const {
 
 std::string Device::memory_table() const {
     std::map<std::string, size_t> by_owner;
-    for (const auto &entry : allocations_)
-        by_owner[entry.second.owner] += entry.second.bytes;
+    for (const auto &[kind, count] : counts_)
+        if (count > 0)
+            by_owner[kind.first] += kind.second * count;
     std::string table;
     for (const auto &entry : by_owner)
         table += format("  %10.1f MiB  %s\n", entry.second / 1048576.0, entry.first.c_str());

@@ -53,6 +53,12 @@ class Device final : public LaunchQueue {
     size_t peak_bytes() const { return peak_bytes_; }
     size_t free_bytes() const;
     std::string memory_table() const; // one line for each owner
+    // Arrays by owner and allocated bytes of each: how many there were when used_bytes() was largest.
+    using ArrayCounts = std::map<std::pair<std::string, size_t>, int>;
+    const ArrayCounts &at_peak() const { return peak_is_now_ ? counts_ : at_peak_; }
+    long new_shortages() {
+        return std::exchange(shortages_, 0);
+    } // allocations since the last time that did not fit at once
     // Sets `reclaim`, which is called if an allocation does not fit. It frees memory that is kept for later, and
     // returns false if it found none. With several ranks collective() calls it on all ranks, since remaking what one
     // rank freed may take messages. It must return the same on all ranks: milcgpu_context::release_idle does, because
@@ -63,6 +69,8 @@ class Device final : public LaunchQueue {
     bool reclaim_on_all_ranks(size_t &least_used);
     // For tests: allocations that would raise used_bytes() above this do not fit. 0: no limit.
     void set_memory_limit(size_t bytes) { memory_limit_ = bytes; }
+    // More than half of the memory is in use. The host's memory counts only up to a limit.
+    bool is_half_full() const { return used_bytes_ > (memory_limit_ != 0 ? memory_limit_ : memory_bytes_) / 2; }
 
     // Copies between host and device. Host memory may be pageable or pinned; the caller may reuse it when the call
     // returns. Pageable memory is copied through pinned buffers of the library: OpenMP threads fill or empty one buffer
@@ -202,12 +210,16 @@ class Device final : public LaunchQueue {
     void stage_to_host(const Rows &to, const void *from, uint64_t *sum);
     void take_arrivals(size_t left); // until so many are left
     struct Allocation {
-        size_t bytes, asked_bytes; // bytes allocated, and bytes requested
-        std::string owner;
+        ArrayCounts::iterator kind;
+        size_t asked_bytes; // bytes requested
+        const std::string &owner() const { return kind->first.first; }
+        size_t bytes() const { return kind->first.second; }
     };
     int ordinal_;
     std::string description_, place_;
     std::map<void *, Allocation> allocations_;
+    ArrayCounts counts_, at_peak_;
+    bool peak_is_now_ = true;         // at_peak_ is not filled yet
     std::map<void *, size_t> pinned_; // the caller's memory, in bytes
     struct Pinned {
         void *data;
@@ -215,7 +227,8 @@ class Device final : public LaunchQueue {
         bool spare;
     };
     std::vector<Pinned> own_pinned_;
-    size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
+    size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0, memory_bytes_ = SIZE_MAX;
+    long shortages_ = 0;
     std::function<bool()> reclaim_;
     enum class Allocated { well, failed, planted_failure } last_allocation_ = Allocated::well;
     bool in_collective_ = false, counts_only_ = false;
