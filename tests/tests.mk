@@ -133,6 +133,7 @@ words_of_originals_md     := P1 P2 newer asqtad hisq
 words_of_originals_mesons := P1 P2 master
 words_of_originals_gauge  := P1 P2
 words_of_originals_clover := P1 P2
+words_of_originals_baryons := P1 P2 newer master
 original_files := $(patsubst tests/milc_host/%.cpp,%,$(wildcard tests/milc_host/originals*.cpp))
 words_of        = $(subst -, ,$(1))
 originals_of    = $(foreach file,$(original_files),$(O)/milc_host/$(subst $(space),-,$(strip $(file) $(filter $(words_of_$(file)),$(call words_of,$(1))))).o)

@@ -43,10 +43,9 @@ template <Precision p> struct CornerFields {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice; // the wide box
     CornerSites sites;
-    FullView<p> in;
+    FullView<p> in[3]; // for each source colour; without data: 0
     unsigned char *to;
     int work, record, first_number; // sites of all slices; numbers a site, and the first one of this quark
-    unsigned colours;
     bool one_sided;
 
     MILCGPU_HD void operator()(int thread) const {
@@ -66,7 +65,8 @@ template <Precision p> struct CornerFields {
         const int slice = x[3] * lattice.stride_lexicographic[3],
                   parity = (x[0] + x[1] + x[2] + x[3] + lattice.origin_parity) & 1;
         Vector<Real> sum[cube_corners] = {};
-        if ((colours >> c & 1u) != 0) {
+        const FullView<p> from = c == 0 ? in[0] : c == 1 ? in[1] : in[2];
+        if (from.even != nullptr) {
             MILCGPU_UNROLL
             for (int hops = 0; hops < 27; ++hops) {
                 const int hx = hops % 3, hy = hops / 3 % 3, hz = hops / 9;
@@ -74,7 +74,7 @@ template <Precision p> struct CornerFields {
                 if (one_sided && (hx == 0 || hy == 0 || hz == 0))
                     continue;
                 const int at = lexicographic[0][hx] + lexicographic[1][hy] + lexicographic[2][hz] + slice;
-                sum[k] = sum[k] + in.load(parity ^ odd, c, at >> 1);
+                sum[k] = sum[k] + from.load(parity ^ odd, 0, at >> 1);
             }
         }
         MILCGPU_UNROLL
@@ -154,6 +154,13 @@ struct SumSlices {
     }
 };
 
+Precision precision_of(const TiedQuark &quark) {
+    for (const FullVectors &vectors : quark.colour)
+        if (vectors.even)
+            return vectors.even.precision;
+    throw Error(Status::bad_argument, "tie-ups: a quark has no vectors");
+}
+
 struct Work {
     Device &device;
     Halo *halo;
@@ -164,7 +171,7 @@ struct Work {
 
     const Geometry &geometry() const { return box.box(); }
     int slices() const { return geometry().lattice().extent[3]; }
-    Precision precision() const { return quarks[0].vectors.even.precision; }
+    Precision precision() const { return precision_of(quarks[0]); }
     int record() const { return numbers_a_quark * static_cast<int>(quarks.size()); }
     int number_bytes() const { return 2 * real_bytes(precision()); }
 
@@ -228,10 +235,19 @@ struct Work {
             const CornerSites here = sites(first, count);
             const int work = of_slice * count;
             for (size_t k = 0; k < quarks.size(); ++k) {
-                const AroundVectors around(device, halo, box, quarks[k].vectors, {{1, 1, 1, 0}, true});
+                AroundVectors around[3];
+                for (int c = 0; c < 3; ++c)
+                    if (quarks[k].colour[c].even)
+                        around[c] = {device, halo, box, quarks[k].colour[c], {{1, 1, 1, 0}, true}};
+                const auto view = [&](int c) { return FullView<p>(around[c].vectors()); };
                 launch(device, 3 * work,
-                       CornerFields<p>{box.wide().lattice(), here, FullView<p>(around.vectors()), fields.data(), work,
-                                       record(), static_cast<int>(k) * numbers_a_quark, quarks[k].colours,
+                       CornerFields<p>{box.wide().lattice(),
+                                       here,
+                                       {view(0), view(1), view(2)},
+                                       fields.data(),
+                                       work,
+                                       record(),
+                                       static_cast<int>(k) * numbers_a_quark,
                                        at.one_sided},
                        "shifted quarks");
             }
@@ -261,9 +277,10 @@ struct Work {
 
 void check(const std::vector<TiedQuark> &quarks) {
     for (const TiedQuark &quark : quarks)
-        if (quark.vectors.sources() < 3 || quark.vectors.even.precision != quarks[0].vectors.even.precision ||
-            quark.vectors.even.precision == Precision::half)
-            throw Error(Status::bad_argument, "tie-ups: quarks are three vectors of one precision, double or single");
+        for (const FullVectors &vectors : quark.colour)
+            if (vectors.even &&
+                (vectors.even.precision != precision_of(quarks[0]) || vectors.even.precision == Precision::half))
+                throw Error(Status::bad_argument, "tie-ups: quarks have one precision, double or single");
     if (quarks.empty() || quarks.size() * numbers_a_quark > 65535)
         throw Error(Status::bad_argument,
                     format("tie-ups of %zu quarks: 1 to %d", quarks.size(), 65535 / numbers_a_quark));

@@ -28,8 +28,7 @@ namespace milcgpu {
 class Halo;
 
 struct TiedQuark {
-    FullVectors vectors;  // three, on the box
-    unsigned colours = 7; // the source colours in these bits; the others count as 0
+    FullVectors colour[3]; // one vector for each source colour, on the box; an empty one counts as 0
 };
 
 struct TieUp {

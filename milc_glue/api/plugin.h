@@ -11,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_baryons.h"
 #include "milcgpu_dirac.h"
 #include "milcgpu_eigen.h"
 #include "milcgpu_flow.h"
@@ -63,16 +64,16 @@ typedef struct {
     milcgpu_report_sizes report_sizes;
 } milcgpu_milc;
 
-/* As a program begins, on one rank. begin: from here on freed fields stay in the process (host_memory.h), and all
- * threads fill and copy fields. wake: a thread makes the GPU ready while MILC reads its input and its lattice. Neither
- * logs anything. */
-void milcgpu_plugin_begin(void);
+/* As a program begins. begin: from here on freed fields stay in the process (host_memory.h), and all threads of this
+ * rank fill and copy fields; node_ranks: the ranks of this host, which share its cores. wake, on one rank: a thread
+ * makes the GPU ready while MILC reads its input and its lattice. */
+void milcgpu_plugin_begin(int node_ranks);
 void milcgpu_plugin_wake(void);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* part(what, from, to) for pieces of 0 ... n - 1, by all threads: the results of `part`, or-ed. -1: not
- * done, because there are several ranks or a setting forbids it. */
+ * done, because a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
 /* The same as a call of this routine: 0: not done, because routines are not taken over now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
@@ -446,20 +447,29 @@ int milcgpu_plugin_links_of_operator(int spin_taste);
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
 
-/* Correlators of GPU and CPU: n complex numbers, each a sum of products of two fields. They may vanish, so their
- * difference is relative to factor times the product of the norms of the fields. */
+/* Correlators of GPU and CPU: n complex numbers, each a sum of products of two or three fields. They may vanish, so
+ * their difference is relative to factor times the norms of the first two fields times the largest number of the third,
+ * or to the largest correlator, if this is more. */
 typedef struct {
     milcgpu_routine routine;
     int n;
     const double *gpu, *cpu;
-    const void *sources[2];
-    int reals;     /* of a source, a site */
+    const void *sources[3]; /* the third: NULL if there are two */
+    int reals;              /* of a source, a site */
     double factor; /* the largest, by which products are multiplied */
     /* MILC's numbers are at most this many times too large, and the GPU's were multiplied by as much; 1: neither. */
     int repeats;
     double seconds, cpu_seconds;
 } milcgpu_plugin_correlators;
 int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
+
+/* ---- baryons. Quarks: three fields for each propagator, NULL: absent ---------------------------------------------- */
+
+int milcgpu_plugin_right_baryons(void); /* MILCGPU_BARYONS=right */
+/* What a term reads: bit s of sources[f]: corner s of octet f; bit k of sinks[f]: its shift to corner k. 0: the term is
+ * refused, after a line in the log. */
+int milcgpu_plugin_gb_corners(const milcgpu_gb_spec *spec, const milcgpu_gb_term *term, unsigned sources[3],
+                              unsigned sinks[3]);
 
 /* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
  * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */

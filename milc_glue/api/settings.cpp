@@ -110,6 +110,9 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_TABLE", "0, or file names that end in .csv, .json or .txt, with or without ,status behind", "0",
          "a file for the table and the certificate of the run; ,status: a bad run ends with status 3", is_table_file},
+        {"MILCGPU_BARYONS", "milc right", "milc",
+         "of ks_spectrum, where MILC's formulas have a fault. milc: sinks of S and M1/2 operators as MILC has them "
+         "since 2024, nucleon and delta times the number of ranks; right: whole sinks, no such factor"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: every solve compares checksums of the data on the device"},
         {"MILCGPU_DIRECT", "1 host 0", "1",
          "ghosts and sums between GPUs of a host. host: through its memory, as if GPUs do not reach each other's; "

@@ -62,8 +62,7 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
                  milcgpu_context &context) {
     const Box &box = context.box;
     context.geometry = Geometry(box.extent, box.origin, box.whole, halo_depth, box.emulated);
-    omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
-                                   static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
+    use_threads_of_rank(layout.messages != nullptr ? layout.messages->node_size : 1);
     context.device = std::make_unique<Device>(static_cast<Backend>(mine.backend),
                                               gpu_of(options.device, layout.messages, Device::gpu_count()));
     context.device->set_block(options.block_size);
@@ -155,10 +154,12 @@ int milcgpu::gpu_of(int asked, const milcgpu_messages *messages, int gpus) {
     return messages != nullptr && gpus > 0 ? messages->node_rank % gpus : 0;
 }
 
-int milcgpu::threads_of(const char *said, const milcgpu_messages *messages, int now, int cores) {
-    if (said != nullptr || messages == nullptr || messages->node_size < 2)
-        return now;
-    return std::max(1, std::min(now, cores / messages->node_size));
+int milcgpu::threads_of(const char *said, int node_ranks, int now, int cores) {
+    return said != nullptr || node_ranks < 2 ? now : std::max(1, std::min(now, cores / node_ranks));
+}
+void milcgpu::use_threads_of_rank(int node_ranks) {
+    omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), node_ranks, omp_get_max_threads(),
+                                   static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
 Box milcgpu::box_of(const milcgpu_layout &layout, int rank) {

@@ -30,8 +30,11 @@ void require_a_gpu_each(const std::vector<LocalRank> &places);
 // number of GPUs.
 int gpu_of(int asked, const milcgpu_messages *messages, int gpus);
 // The OpenMP threads of a rank that has `now` of them: at most its share of the host's cores, unless the user has set
-// OMP_NUM_THREADS (nullptr: not set). Ranks that each use all cores wait for one another's threads.
-int threads_of(const char *said, const milcgpu_messages *messages, int now, int cores);
+// OMP_NUM_THREADS (nullptr: not set). Ranks that each use all cores wait for one another's threads. node_ranks: the
+// ranks of this host.
+int threads_of(const char *said, int node_ranks, int now, int cores);
+// Gives OpenMP's loops the threads of this rank.
+void use_threads_of_rank(int node_ranks);
 
 // The value of MILCGPU_TIMEOUT; no value if the text is not allowed.
 std::optional<double> seconds_of(const std::string &text);

@@ -23,12 +23,12 @@ template <class F> void each_page(void *block, size_t bytes, const F &f) {
 
 } // namespace
 
-void keep_freed_memory() {
+void keep_freed_memory(int node_ranks) {
 #if defined(M_MMAP_MAX) && defined(M_TRIM_THRESHOLD)
     if (mallopt(M_MMAP_MAX, 0) == 0 || mallopt(M_TRIM_THRESHOLD, -1) == 0) // another allocator returns 0
         return;
     // This advice holds for pages that the heap gets later. They take no memory until they are touched.
-    const size_t ahead = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4;
+    const size_t ahead = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4 / node_ranks;
     void *const pages = std::malloc(ahead);
     if (pages == nullptr)
         return;

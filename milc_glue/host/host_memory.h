@@ -7,7 +7,7 @@ namespace milcgpu {
 // From here on malloc() keeps freed memory in the process for later fields, and the heap grows in large pages if the
 // system has them. glibc would return each freed field to the system, and the system would clear its pages again.
 // Nothing happens under another allocator.
-void keep_freed_memory();
+void keep_freed_memory(int node_ranks);
 
 // memset and memcpy by all threads.
 void fill_bytes(void *to, int byte, size_t bytes);

@@ -1,60 +1,94 @@
 // The C interface to baryons: quarks are vectors on the device; every correlator is a sum of tie-ups
 // (gpu_kernels/measure/tie_ups.h), with weights on the host.
+#include "milc_glue/measure/baryons.h"
 #include "gpu_kernels/measure/tie_ups.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/measure/gb_operators.h"
 #include "milc_glue/measure/meson_links_handle.h"
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 using namespace milcgpu;
 
 namespace {
 
+QuarkColours in_a_row(const milcgpu_vector &first) {
+    QuarkColours quark{};
+    for (int c = 0; c < 3; ++c)
+        quark.colour[c] = {first.of, std::min(first.index, INT_MAX - 2) + c};
+    return quark;
+}
+bool is_row(const QuarkColours &quark) {
+    const milcgpu_vector &first = quark.colour[0], &last = quark.colour[2];
+    return first.of != nullptr && last.of == first.of && last.index == first.index + 2;
+}
+std::vector<QuarkColours> in_rows(CallArguments &call, const char *name, const milcgpu_vector *first, int n) {
+    call.entries(name, first, n);
+    std::vector<QuarkColours> quarks;
+    for (int k = 0; k < n; ++k)
+        quarks.push_back(in_a_row(first[k]));
+    return quarks;
+}
+
 // The quarks of a call, each once.
 class QuarksOfCall {
   public:
     explicit QuarksOfCall(milcgpu_context &context) : context_(context) {}
-    // The place of a quark in the list. Throws unless its three vectors are there. colours: the ones that are used.
-    int place(const milcgpu_vector &quark, const std::string &name, unsigned colours = 7) {
+    // The place of a quark in the list. Throws unless its vectors are there. colours: the ones that are used, as bits.
+    int place(QuarkColours quark, const std::string &name, unsigned colours = 7) {
         const char *const what = name.c_str();
-        require(quark.of, what, "the vectors of a quark that this call needs");
-        if (quark.of->context != &context_)
-            refuse(format("%s: the vectors belong to another context than the call", what));
-        for (const int parity : {0, 1})
-            need_content(*quark.of, quark.index, 3, parity, what);
-        const Precision real = quark.of->parity[0].precision(), first = list_.empty() ? real : precision();
-        if (real != first)
-            refuse(format("%s is in %s precision, the first quark is in %s: they must agree", what, milcgpu::name(real),
-                          milcgpu::name(first)));
-        const Key key{quark.of, quark.index, colours};
-        const auto [at, is_new] = places_.try_emplace(key, static_cast<int>(list_.size()));
-        if (is_new) {
-            const FullVectors all = {quark.of->parity[0], quark.of->parity[1]};
-            list_.push_back({all.from(quark.index).first(3), colours});
-            vectors_.push_back(quark);
+        TiedQuark tied;
+        Key key{};
+        for (int c = 0; c < 3; ++c) {
+            if ((colours >> c & 1u) == 0)
+                continue;
+            const milcgpu_vector &v = quark.colour[c];
+            require(v.of, what, "the vectors of a quark that this call needs");
+            if (v.of->context != &context_)
+                refuse(format("%s: the vectors belong to another context than the call", what));
+            if (is_row(quark))
+                need_vectors(*v.of, quark.colour[0].index, 3, what);
+            for (const int parity : {0, 1})
+                need_content(*v.of, v.index, 1, parity, what);
+            const Precision real = v.of->parity[0].precision();
+            if (vectors_.empty())
+                precision_ = real;
+            if (real != precision_)
+                refuse(format("%s is in %s precision, the first quark is in %s: they must agree", what,
+                              milcgpu::name(real), milcgpu::name(precision_)));
+            const FullVectors all = {v.of->parity[0], v.of->parity[1]};
+            tied.colour[c] = all.from(v.index).first(1);
+            key[c] = {v.of, v.index};
+            vectors_.insert(key[c]);
         }
+        const auto [at, is_new] = places_.try_emplace(key, static_cast<int>(list_.size()));
+        if (is_new)
+            list_.push_back(tied);
         return at->second;
     }
     const std::vector<TiedQuark> &list() const { return list_; }
-    Precision precision() const { return list_[0].vectors.even.precision; }
+    Precision precision() const { return precision_; }
     // Call it after the last read. Throws if vectors are no longer what was put there.
     void must_hold() const {
         context_.device->collective("quarks are as they were", [&] {
-            for (const milcgpu_vector &quark : vectors_)
+            for (const auto &[of, index] : vectors_)
                 for (const int parity : {0, 1})
-                    need_filled(*quark.of, quark.index, 3, parity, "a quark");
+                    need_filled(*of, index, 1, parity, "a quark");
         });
     }
 
   private:
-    using Key = std::tuple<const milcgpu_vectors *, int, unsigned>;
+    using Vector = std::pair<milcgpu_vectors *, int>;
+    using Key = std::array<Vector, 3>;
     milcgpu_context &context_;
     std::map<Key, int> places_;
     std::vector<TiedQuark> list_;
-    std::vector<milcgpu_vector> vectors_;
+    std::set<Vector> vectors_;
+    Precision precision_ = Precision::double_;
 };
 
 constexpr int most_octet_quarks = 24;
@@ -63,8 +97,7 @@ constexpr int most_octet_quarks = 24;
 struct Octets {
     int place[most_octet_quarks];
     // needed: a bit for each quark.
-    Octets(CallArguments &call, QuarksOfCall &quarks, const milcgpu_vector *octets, unsigned needed) {
-        call.entries("octets", octets, most_octet_quarks);
+    Octets(CallArguments &call, QuarksOfCall &quarks, const std::vector<QuarkColours> &octets, unsigned needed) {
         for (int k = 0; k < most_octet_quarks; ++k) {
             const std::string name =
                 format("octets[%d] (corner %d of octet %d)", k, k % cube_corners, k / cube_corners);
@@ -164,18 +197,19 @@ constexpr const char *made_of = "the quarks";
 
 } // namespace
 
-extern "C" {
+namespace {
 
-milcgpu_status milcgpu_baryon_nucleon(milcgpu_context *context, const milcgpu_vector quarks[3], double *correlator) {
+// quarks(call): the three.
+template <class Quarks> milcgpu_status nucleon(milcgpu_context *context, const Quarks &quarks, double *correlator) {
     constexpr const char *function = "milcgpu_baryon_nucleon";
     return timed_call(context, function, [&](milcgpu_context &c) {
         QuarksOfCall used(c);
         TieUp colours_in_turn{};
         same_on_all_ranks(c, function, [&](CallArguments &call) {
             call.given("correlator", correlator);
-            call.entries("quarks", quarks, 3);
+            const std::vector<QuarkColours> three = quarks(call);
             for (int f = 0; f < 3; ++f) { // E of quarks with one colour each is the determinant
-                colours_in_turn.quark[f] = used.place(quarks[f], format("quarks[%d]", f), 1u << f);
+                colours_in_turn.quark[f] = used.place(three[f], format("quarks[%d]", f), 1u << f);
                 call.of_entries.push_back({"which of quarks are equal", double(colours_in_turn.quark[f])});
             }
         });
@@ -186,14 +220,14 @@ milcgpu_status milcgpu_baryon_nucleon(milcgpu_context *context, const milcgpu_ve
     });
 }
 
-milcgpu_status milcgpu_baryon_delta(milcgpu_context *context, milcgpu_vector quark, double *correlator) {
+// quark(call): the quark.
+template <class Quark> milcgpu_status delta(milcgpu_context *context, const Quark &quark, double *correlator) {
     constexpr const char *function = "milcgpu_baryon_delta";
     return timed_call(context, function, [&](milcgpu_context &c) {
         QuarksOfCall used(c);
         same_on_all_ranks(c, function, [&](CallArguments &call) {
             call.given("correlator", correlator);
-            call.copy_of("quark", &quark);
-            used.place(quark, "quark");
+            used.place(quark(call), "quark");
         });
         auto sums = tie_up_all(c, used, {}, false, {{{0, 0, 0}, {1, 2, 4}}});
         used.must_hold();
@@ -202,6 +236,29 @@ milcgpu_status milcgpu_baryon_delta(milcgpu_context *context, milcgpu_vector qua
         add_finite(sums, made_of, correlator);
         return [] { return std::string("delta"); };
     });
+}
+
+} // namespace
+
+milcgpu_status milcgpu::baryon_nucleon(milcgpu_context *context, const QuarkColours quarks[3], double *correlator) {
+    return nucleon(
+        context, [&](CallArguments &) { return std::vector<QuarkColours>(quarks, quarks + 3); }, correlator);
+}
+milcgpu_status milcgpu::baryon_delta(milcgpu_context *context, const QuarkColours &quark, double *correlator) {
+    return delta(
+        context, [&](CallArguments &) { return quark; }, correlator);
+}
+
+extern "C" {
+
+milcgpu_status milcgpu_baryon_nucleon(milcgpu_context *context, const milcgpu_vector quarks[3], double *correlator) {
+    return nucleon(
+        context, [&](CallArguments &call) { return in_rows(call, "quarks", quarks, 3); }, correlator);
+}
+
+milcgpu_status milcgpu_baryon_delta(milcgpu_context *context, milcgpu_vector quark, double *correlator) {
+    return delta(
+        context, [&](CallArguments &call) { return in_a_row(call.copy_of("quark", &quark)); }, correlator);
 }
 
 milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie_up_spec *given,
@@ -219,7 +276,7 @@ milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie
             for (int k = 0; k < spec.n_list; ++k)
                 for (int f = 0; f < 3; ++f)
                     needed |= 1u << (f * cube_corners + spec.list[k].source[f]);
-            const Octets all(call, quarks, octets, needed);
+            const Octets all(call, quarks, in_rows(call, "octets", octets, most_octet_quarks), needed);
             list = all.tied(spec.list, spec.n_list);
         });
         const auto sums = tie_up_all(c, quarks, corner_of(spec, spec.corner), spec.wall != 0, list);
@@ -293,7 +350,8 @@ class Group {
 
 using Groups = std::map<std::pair<bool, int>, Group>; // wall or not, corner
 
-void add_term(Groups &groups, const milcgpu_gb_spec &spec, const milcgpu_gb_term &term) {
+// add(corner of the lattice, weight, corners of the source, corners of the sink), for each tie-up of a term.
+template <class Add> void walk_term(const milcgpu_gb_spec &spec, const milcgpu_gb_term &term, const Add &add) {
     const bool has_current = spec.current != MILCGPU_TWO_POINT;
     const GbCurrent current = has_current ? gb_current(spec.current) : GbCurrent();
     const int flip = term.flip != 0 ? 7 : 0;
@@ -302,19 +360,19 @@ void add_term(Groups &groups, const milcgpu_gb_spec &spec, const milcgpu_gb_term
         // The current displaces the source of M1/2, and the sites of the others.
         const int moved = o ^ current.displacement, at_source = is_mixed(term.sink) ? moved : o,
                   corner = (is_mixed(term.sink) ? o : moved) ^ flip;
-        Group &group = groups[{term.wall != 0, corner}];
         const double factor = current.sign(o) * term.factor / 36;
         for (const WeightedCorners &s : source)
             for (const WeightedCorners &k : sink)
-                group.add(term.correlator, times_i(Complex<double>{factor * s.weight * k.weight, 0}, term.phase),
-                          {s.corners[0] ^ at_source, s.corners[1] ^ at_source, s.corners[2] ^ at_source}, k.corners);
+                add(corner, times_i(Complex<double>{factor * s.weight * k.weight, 0}, term.phase),
+                    std::array<int, 3>{s.corners[0] ^ at_source, s.corners[1] ^ at_source, s.corners[2] ^ at_source},
+                    k.corners);
     }
 }
 
-} // namespace
-
-extern "C" milcgpu_status milcgpu_gb_correlate(milcgpu_context *context, const milcgpu_gb_spec *given,
-                                               const milcgpu_vector *octets, double *correlators) {
+// octets(call): 24 quarks.
+template <class Given>
+milcgpu_status correlate(milcgpu_context *context, const milcgpu_gb_spec *given, const Given &octets,
+                         double *correlators, double *flops) {
     constexpr const char *function = "milcgpu_gb_correlate";
     return timed_call(context, function, [&](milcgpu_context &c) {
         QuarksOfCall quarks(c);
@@ -336,11 +394,13 @@ extern "C" milcgpu_status milcgpu_gb_correlate(milcgpu_context *context, const m
                     require_gb_operator(index, format("spec.terms[%d].%s", k, name));
                 if (term.correlator >= spec.n_correlators)
                     refuse(format("spec.terms[%d].correlator is %d of %d", k, term.correlator, spec.n_correlators));
-                add_term(groups, spec, term);
+                walk_term(spec, term, [&](int corner, auto weight, const auto &source, const auto &sink) {
+                    groups[{term.wall != 0, corner}].add(term.correlator, weight, source, sink);
+                });
             }
             for (const auto &[at, group] : groups)
                 needed |= group.needed();
-            const Octets all(call, quarks, octets, needed);
+            const Octets all(call, quarks, octets(call), needed);
             for (auto &[at, group] : groups)
                 group.take(all);
             added.resize(spec.n_correlators * times);
@@ -352,8 +412,35 @@ extern "C" milcgpu_status milcgpu_gb_correlate(milcgpu_context *context, const m
         }
         quarks.must_hold();
         add_finite(added, made_of, correlators);
+        if (flops != nullptr)
+            *flops = 360.0 * static_cast<double>(tie_ups) * c.geometry.volume() / cube_corners;
         return [n = spec.n_correlators, tie_ups, p = quarks.precision()] {
             return format("%d correlators of %zu tie-ups, %s", n, tie_ups, name(p));
         };
     });
+}
+
+} // namespace
+
+milcgpu_status milcgpu::gb_correlate(milcgpu_context *context, const milcgpu_gb_spec *spec,
+                                     const QuarkColours octets[24], double *correlators, double *flops) {
+    return correlate(
+        context, spec, [&](CallArguments &) { return std::vector<QuarkColours>(octets, octets + most_octet_quarks); },
+        correlators, flops);
+}
+
+GbCorners milcgpu::corners_of(const milcgpu_gb_spec &spec, const milcgpu_gb_term &term) {
+    GbCorners all;
+    walk_term(spec, term, [&](int, auto, const std::array<int, 3> &source, const std::array<int, 3> &sink) {
+        for (int f = 0; f < 3; ++f)
+            all.source[f] |= 1u << source[f], all.sink[f] |= 1u << sink[f];
+    });
+    return all;
+}
+
+extern "C" milcgpu_status milcgpu_gb_correlate(milcgpu_context *context, const milcgpu_gb_spec *spec,
+                                               const milcgpu_vector *octets, double *correlators) {
+    return correlate(
+        context, spec, [&](CallArguments &call) { return in_rows(call, "octets", octets, most_octet_quarks); },
+        correlators, nullptr);
 }

@@ -438,11 +438,21 @@ int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of) {
             const HostRecords records = records_of(p, field, of->reals);
             return of_all_ranks(p, difference_of(records, records, p.in_double())).size;
         };
-        const double size = of->factor * size_of(of->sources[0]) * size_of(of->sources[1]);
-        double difference = 0;
-        for (int k = 0; k < of->n; ++k)
+        const auto largest_of = [&](const void *field) {
+            double largest = 0;
+            for (size_t k = 0; k < size_t(of->reals) * p.sites; ++k)
+                largest = std::fmax(largest, std::fabs(p.in_double() ? static_cast<const double *>(field)[k]
+                                                                     : static_cast<const float *>(field)[k]));
+            return p.collective.worst(largest);
+        };
+        double size = of->factor * size_of(of->sources[0]) * size_of(of->sources[1]), difference = 0;
+        if (of->sources[2] != nullptr)
+            size *= largest_of(of->sources[2]);
+        for (int k = 0; k < of->n; ++k) {
             difference = worse_error(
                 difference, std::hypot(of->gpu[2 * k] - of->cpu[2 * k], of->gpu[2 * k + 1] - of->cpu[2 * k + 1]));
+            size = std::fmax(size, std::hypot(of->cpu[2 * k], of->cpu[2 * k + 1]));
+        }
         difference = p.collective.worst(difference);
         const std::string what =
             of->repeats == 1
@@ -452,7 +462,8 @@ int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of) {
                          "are right; for this comparison they were multiplied likewise)",
                          of->repeats);
         return field_line(p, of->routine, what.c_str(), difference == 0 ? 0 : difference / size,
-                          p.in_double() ? 1e-13 : 1e-4, of->seconds, of->cpu_seconds);
+                          (p.in_double() ? 1e-13 : 1e-4) * (of->sources[2] != nullptr ? 0.1 : 1), of->seconds,
+                          of->cpu_seconds);
     });
 }
 

@@ -264,12 +264,14 @@ void Plugin::write_file_so_far() {
 
 extern "C" {
 
-void milcgpu_plugin_begin(void) {
-    answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [] {
+void milcgpu_plugin_begin(int node_ranks) {
+    answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [&] {
         const std::optional<Settings> settings = settings_if_good();
         if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") &&
             !plugin().start.all_threads_work) {
-            keep_freed_memory();
+            use_threads_of_rank(node_ranks);
+            require_threads();
+            keep_freed_memory(node_ranks);
             plugin().start.all_threads_work = true;
         }
         return 0;

@@ -45,7 +45,7 @@ class StaggeredRun : public DryRun {
     StaggeredRun(const Geometry &geometry, Precision host, const SolveArguments &a, int sources)
         : geometry_(geometry), host_(host) {
         const OperatorMaker make = [this, parity = a.parity](OperatorSpec &spec) {
-            if (spec.spinor == spec.link && LaneLinks::fit(geometry_, spec.link, spec.reals))
+            if (StaggeredOperator::takes_lanes(geometry_, spec))
                 lanes_.insert(spec.link);
             return std::make_shared<const StaggeredOperator>(geometry_, parity, spec, LinkPair());
         };
@@ -56,7 +56,10 @@ class StaggeredRun : public DryRun {
             MemoryPlan plan{};
             plan.links = ResidentLinks::bytes_as_given(host_, geometry_);
             plan.raw = Device::allocated_bytes(size_t(geometry_.volume()) * 72 * real_bytes(host_)); // links_to_device
-            plan.packed = ResidentLinks::packed_bytes(versions, host_, geometry_);
+            ResidentField::Versions packed = versions;
+            for (const Precision precision : lanes_)
+                packed.erase({precision, 18});
+            plan.packed = ResidentLinks::packed_bytes(packed, host_, geometry_);
             for (const Precision precision : lanes_)
                 plan.packed += Device::allocated_bytes(LaneLinks::bytes_of(geometry_, precision));
             plan.vectors = device.used_bytes();

@@ -24,6 +24,9 @@
 #ifdef MILCGPU_GLUE_propagators
 #include <ks_spectrum_includes.h>
 #endif
+#ifdef MILCGPU_GLUE_gb_baryons
+#include "../include/gb_ops.h"
+#endif
 #ifdef MILCGPU_GLUE_pure_gauge
 #include "../include/generic_pg.h"
 #endif

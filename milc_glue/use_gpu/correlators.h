@@ -80,38 +80,72 @@ static inline double milcgpu_largest_factor(const milcgpu_tables *t) {
     return largest;
 }
 
+/* to = factor i^phase from, as MILC numbers the phases; complex numbers. */
+static inline void milcgpu_normalize(double *to, const double *from, int phase, double factor) {
+    const double re = factor * from[0], im = factor * from[1];
+    to[0] = phase == 0 ? re : phase == 1 ? -im : phase == 2 ? -re : im;
+    to[1] = phase == 0 ? im : phase == 1 ? re : phase == 2 ? -im : -re;
+}
+
 /* ---- the rows ---------------------------------------------------------------------------------------------------- */
 
 /* What a contraction adds to its rows. */
 typedef struct {
-    const milcgpu_tables *tables;
     int n;            /* number of rows */
     size_t reals;     /* in a row */
     int of_all_ranks; /* 1: MILC adds the contribution of this rank's sites; the device returns the sums of all ranks */
-    int times;        /* 2: MILC's tables repeat a correlator, so MILC's own sums follow the sums */
+    int times;        /* 2: MILC's formula differs, so in a comparison the sums by this formula follow the sums */
     double *sums, *before; /* the device's sums; minus the rows before the call (plus MILC's sums, to compare) */
-    const void *src1, *src2;
+    double divisor;        /* of what is added to the rows */
+    char *skips;           /* 1 for rows that are not compared */
+    const void *sources[3];
     int reals_of_source; /* for each site */
+    double factor;       /* the largest */
+    int repeats;         /* milcgpu_most_repeats */
     milcgpu_output *rows;
 } milcgpu_correlators;
 
-static inline milcgpu_correlators milcgpu_new_correlators(const milcgpu_tables *t, int n, size_t reals) {
+/* sums, before and skips are 0. */
+static inline milcgpu_correlators milcgpu_new_rows(int n, size_t reals, int times) {
     milcgpu_correlators c;
     memset(&c, 0, sizeof c);
-    c.tables = t;
     c.n = n;
     c.reals = reals;
-    c.times = milcgpu_offloads() && milcgpu_plugin_compare() && milcgpu_most_repeats(t) > 1 ? 2 : 1;
-    c.sums = (double *)milcgpu_room(((c.times + 1) * n * reals + 1) * sizeof(double), "correlators");
-    memset(c.sums, 0, (c.times + 1) * n * reals * sizeof(double));
-    c.before = c.sums + c.times * n * reals;
+    c.times = times;
+    c.divisor = c.repeats = 1;
+    c.sums = (double *)milcgpu_room(((times + 1) * n * reals + 1) * sizeof(double), "correlators");
+    memset(c.sums, 0, (times + 1) * n * reals * sizeof(double));
+    c.before = c.sums + times * n * reals;
     c.rows = (milcgpu_output *)milcgpu_room((n + 1) * sizeof *c.rows, "correlators");
     memset(c.rows, 0, n * sizeof *c.rows);
+    c.skips = (char *)milcgpu_room(n + 1, "correlators");
+    memset(c.skips, 0, n + 1);
     return c;
+}
+static inline milcgpu_correlators milcgpu_new_correlators(const milcgpu_tables *t, int n, size_t reals) {
+    const int repeats = milcgpu_most_repeats(t);
+    milcgpu_correlators c =
+        milcgpu_new_rows(n, reals, milcgpu_offloads() && milcgpu_plugin_compare() && repeats > 1 ? 2 : 1);
+    c.factor = milcgpu_largest_factor(t);
+    c.repeats = repeats;
+    return c;
+}
+/* A row of baryons, with its factor. */
+static inline void milcgpu_set_row(milcgpu_correlators *c, int m, complex *row, double factor) {
+    const double size = factor < 0 ? -factor : factor;
+    c->rows[m].data = row;
+    c->rows[m].bytes = nt * sizeof(complex);
+    c->factor = size > c->factor ? size : c->factor;
+}
+static inline void milcgpu_no_numbers(milcgpu_correlators *c, int m) {
+    size_t k;
+    for (k = 0; k < c->reals; k++)
+        c->sums[m * c->reals + k] = 0.0 / 0.0;
 }
 static inline void milcgpu_free_correlators(milcgpu_correlators *c) {
     free(c->sums);
     free(c->rows);
+    free(c->skips);
 }
 
 static inline void milcgpu_add_to_rows(milcgpu_correlators *c) {
@@ -122,7 +156,7 @@ static inline void milcgpu_add_to_rows(milcgpu_correlators *c) {
             Real *const row = (Real *)c->rows[m].data;
             c->before[m * c->reals + k] = -row[k];
             if (!c->of_all_ranks || this_node == 0)
-                row[k] += c->sums[m * c->reals + k];
+                row[k] += c->sums[m * c->reals + k] / c->divisor;
         }
 }
 
@@ -130,24 +164,32 @@ static inline void milcgpu_add_to_rows(milcgpu_correlators *c) {
 static inline int milcgpu_compare_rows(const milcgpu_call *call) {
     const milcgpu_correlators *const c = (const milcgpu_correlators *)call->details;
     const size_t all = c->n * c->reals;
+    double *const ours = c->times > 1 ? c->sums + all : c->sums;
     milcgpu_plugin_correlators pair;
-    int m;
+    int m, compared = 0;
     size_t k;
     for (m = 0; m < c->n; m++)
-        for (k = 0; k < c->reals; k++)
-            c->before[m * c->reals + k] += ((const Real *)c->rows[m].theirs)[k];
+        compared |= !c->skips[m];
+    if (!compared)
+        return 1;
+    for (m = 0; m < c->n; m++)
+        for (k = 0; k < c->reals; k++) {
+            double *const theirs = &c->before[m * c->reals + k];
+            *theirs += ((const Real *)c->rows[m].theirs)[k];
+            if (c->skips[m])
+                ours[m * c->reals + k] = *theirs = 0;
+        }
     if (c->of_all_ranks)
         g_vecdoublesum(c->before, all);
     memset(&pair, 0, sizeof pair);
     pair.routine = call->row;
     pair.n = all / 2;
-    pair.gpu = c->times > 1 ? c->sums + all : c->sums;
+    pair.gpu = ours;
     pair.cpu = c->before;
-    pair.sources[0] = c->src1;
-    pair.sources[1] = c->src2;
+    memcpy(pair.sources, c->sources, sizeof pair.sources);
     pair.reals = c->reals_of_source;
-    pair.factor = milcgpu_largest_factor(c->tables);
-    pair.repeats = milcgpu_most_repeats(c->tables);
+    pair.factor = c->factor;
+    pair.repeats = c->repeats;
     pair.seconds = call->seconds;
     pair.cpu_seconds = call->cpu_seconds;
     return milcgpu_plugin_compare_correlators(&pair);

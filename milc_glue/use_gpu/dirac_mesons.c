@@ -114,7 +114,7 @@ static void meson(complex **prop, wilson_propagator **open, TABLES) {
                         .outputs = rows.rows, .n_outputs = num_corr, .compare = milcgpu_compare_rows, .details = &rows);
     int m;
     rows.of_all_ranks = 1;
-    rows.src1 = src1, rows.src2 = src2, rows.reals_of_source = 96;
+    rows.sources[0] = src1, rows.sources[1] = src2, rows.reals_of_source = 96;
     for (m = 0; m < num_corr; m++)
         rows.rows[m].data = open != NULL ? (void *)open[m] : (void *)prop[m], rows.rows[m].bytes = bytes;
     milcgpu_offload(&call, contract(&call, &c, &rows), own(prop, open, TABLES_GIVEN));

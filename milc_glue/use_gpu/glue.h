@@ -205,6 +205,11 @@ static inline milcgpu_field milcgpu_field_of(const void *f) {
 #define MILCGPU_NO_LINKS "MILC's own: there are no links"
 #define MILCGPU_NO_TOLERANCE "MILC's own: no tolerance is given"
 #define MILCGPU_UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
+#ifdef NO_SINK_LINKS
+#define MILCGPU_LINKS_AT_SINKS NULL
+#else
+#define MILCGPU_LINKS_AT_SINKS "MILC's own: this program has links at the sinks of baryons (NO_SINK_LINKS is not set)"
+#endif
 #define MILCGPU_OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
 #define MILCGPU_OTHER_MEASUREMENT "MILC's own: it prints other numbers in this program"
 /* With user-defined coefficients MILC's own routine does the flow. */

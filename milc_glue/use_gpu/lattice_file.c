@@ -227,7 +227,7 @@ gauge_file *__wrap_save_parallel_ildg(TO_WRITE, milcgpu_file_name lfn) {
     return gf != NULL ? gf : milcgpu_original(save_parallel_ildg)(WRITTEN, lfn);
 }
 
-/* ---- checks of a lattice, on one rank ---------------------------------------------------------------------------- */
+/* ---- checks of a lattice ----------------------------------------------------------------------------------------- */
 
 /* Results for one slice of the sites. Slices do not depend on the threads, and their sums are added in order. */
 typedef struct {
@@ -261,7 +261,8 @@ static int deviations(void *unused, size_t from, size_t to) {
     return 0;
 }
 
-/* If a link is off by more, MILC's own routine ends the run and prints its message. */
+/* If a link of any rank is off by more, MILC's own routine ends the run and prints its message. Its only other result
+ * is this rank's largest deviation. */
 Real __wrap_check_unitarity(void) {
     const Real tolerance = 0.0001;
     Real worst = 0;
@@ -272,6 +273,7 @@ Real __wrap_check_unitarity(void) {
         if (of_slices[slice].deviation > worst)
             worst = of_slices[slice].deviation;
     }
+    g_intsum(&failed);
     return failed ? milcgpu_original(check_unitarity)() : worst;
 }
 
@@ -297,11 +299,13 @@ static int checksums(void *unused, size_t from, size_t to) {
 u_int32type __wrap_nersc_cksum(void) {
     u_int32type sum = 0;
     int slice;
-    if (milcgpu_plugin_by_all_threads(SLICES, checksums, NULL) < 0)
+    if (milcgpu_plugin_by_all_threads(SLICES, checksums, NULL) < 0) {
         sum = milcgpu_original(nersc_cksum)();
-    else
+    } else {
         for (slice = 0; slice < SLICES; slice++)
             sum += of_slices[slice].checksum;
+        g_uint32sum(&sum);
+    }
     milcgpu_plugin_lattice_is(NULL, &sum);
     return sum;
 }
@@ -333,6 +337,7 @@ void __wrap_d_linktrsum(double_complex *mean) {
         sum.real += of_slices[slice].trace.real;
         sum.imag += of_slices[slice].trace.imag;
     }
+    g_dcomplexsum(&sum);
     mean->real = sum.real / (4. * volume);
     mean->imag = sum.imag / (4. * volume);
 }

@@ -1,5 +1,4 @@
-/* memset and memcpy in MILC's objects, with which MILC clears and copies fields: all threads do the work. The C library
- * does it on several ranks, because they share the threads of a host, and before MILC has reported the number of ranks.
+/* memset and memcpy in MILC's objects, with which MILC clears and copies fields: all threads of the rank do the work.
  * Also the memory that the glue itself allocates. */
 #include "glue.h"
 #include <string.h>

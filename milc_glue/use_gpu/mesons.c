@@ -276,7 +276,7 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
                         .n_outputs = n, .compare = milcgpu_compare_rows, .details = &rows);
     int m;
     rows.of_all_ranks = MILCGPU_IS_MASTER;
-    rows.src1 = src1, rows.src2 = src2, rows.reals_of_source = 6;
+    rows.sources[0] = src1, rows.sources[1] = src2, rows.reals_of_source = 6;
     for (m = 0; m < n; m++)
         rows.rows[m].data = prop[m], rows.rows[m].bytes = nt * sizeof(complex);
     milcgpu_offload(&call, contract(&c, &rows),

@@ -80,3 +80,19 @@ long milcgpu_probe(void) {
 }
 #endif
 #endif
+
+#ifdef MILCGPU_PROBE_gb_baryons
+#ifndef GB_BARYON
+#error "there are none"
+#endif
+#include "../include/gb_ops.h"
+#include <ks_spectrum_includes.h>
+#ifdef MILCGPU_FEATURE
+long milcgpu_probe(void) { return MAX_GB_BARYON; }
+#else
+long milcgpu_probe(void) {
+    return MAX_GB_BARYON + GB_2POINT_BACKPROP + sizeof(mmap_cache) + GBSYM_ANTISYM + param.num_gb_triplet +
+           param.num_corr_b[0] + param.num_corr_gb[0];
+}
+#endif
+#endif

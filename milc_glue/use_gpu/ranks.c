@@ -40,11 +40,13 @@ void milcgpu_stop_all_ranks(void) {
     terminate(1);
 }
 
-/* The only place where all ranks of all jobs meet: jobs reach their first solve at different times, or never. */
-static void find_node_rank(void) {
+/* Returns how many ranks this host has. Here all ranks of all jobs meet: they reach their first solve at different
+ * times, or never. */
+static int ranks_of_host(void) {
     int has_begun = 0;
     if (MPI_Initialized(&has_begun) == MPI_SUCCESS && has_begun)
         milcgpu_mpi_node(MPI_COMM_WORLD, &node.rank, &node.size);
+    return node.size;
 }
 
 static void give_communicators_back(void) {
@@ -62,7 +64,7 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
 
 void milcgpu_stop_all_ranks(void) { terminate(1); }
 
-static void find_node_rank(void) {
+static int ranks_of_host(void) {
 #if !defined(MPI_COMMS) && !defined(QMP)
     /* The variables that count the copies that a launcher has started and number this one. */
     static const char *const counts[3] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
@@ -77,9 +79,10 @@ static void find_node_rank(void) {
                     "milcgpu: %s=%s, but this MILC was built for one rank: if %s copies of it were started, each runs "
                     "the whole job. Build it with MPP=true for several ranks\n",
                     counts[k], count, count);
-        return;
+        break;
     }
 #endif
+    return 1;
 }
 
 static void give_communicators_back(void) {}
@@ -87,11 +90,9 @@ static void give_communicators_back(void) {}
 
 void __wrap_initialize_machine(int *argc, char ***argv) {
     milcgpu_original(initialize_machine)(argc, argv);
-    find_node_rank();
-    if (numnodes() == 1) {
-        milcgpu_plugin_begin();
+    milcgpu_plugin_begin(ranks_of_host());
+    if (numnodes() == 1)
         milcgpu_plugin_wake();
-    }
 }
 
 /* Handlers of exit() run after message passing has ended. */

@@ -87,6 +87,7 @@ say_left() {
     md) stays='molecular dynamics stays' ;;
     lattice_file) stays='reading and writing lattices stays' ;;
     mesons) stays='shifts, smearing and contractions stay' ;;
+    gb_baryons) stays='Golterman-Bailey baryons stay' ;;
     *) stays='sources that are solved together stay' ;;
     esac
     echo "milcgpu: $program: $stays with MILC's own routines, because MILC's headers do not have what $file.c reads."
@@ -120,8 +121,8 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons"
-    for file in md mesons invert propagators; do
+    files="$files draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
+    for file in md mesons invert propagators gb_baryons; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
@@ -177,7 +178,7 @@ if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        lattice_file | invert | eigen | propagators | mesons | currents) alone="$alone $file" ;;
+        lattice_file | invert | eigen | propagators | mesons | currents | gb_baryons) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done

@@ -194,6 +194,8 @@ TEST_CASE("milc_build: the protocol logs why a call is left to the original", "[
         "fermion_links_want_aux", "destroy_fn_links", "destroy_hisq_links_milc", "destroy_hisq_auxiliary_t",
         // Readers of eigenvectors.
         "reload_ks_eigen", "save_ks_eigen", "check_eigres", "reset_eigenvalues", "measure_chirality", "print_densities",
+        // Baryons: MILC's cache, for which the device has no need; MILC's blinding.
+        "create_qk_oct_cache", "destroy_qk_oct_cache", "blind_vdcomplex",
         // MILC's loops around offloaded routines.
         "update", "update_h", "d_action", "ks_ratinv", "ks_rateval", "g_measure_ks", "f_meas_imp_field", "solve_ksprop",
         "grsource_plain_field", "z2rsource_plain_field"};

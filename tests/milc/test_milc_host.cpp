@@ -49,7 +49,8 @@ TEST_CASE("milc_host: fields that MILC frees stay in the process, and return to 
           "[milc_host][sanitize]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const auto &[setting, from] :
-             {std::pair("", "kept"), std::pair("MILCGPU_TEST=no_pool", "freed"), std::pair("MILCGPU_OFF=1", "freed")})
+             {std::pair("", "kept"), std::pair("MILC_HOST_RANKS=2", "kept"), std::pair("MILCGPU_TEST=no_pool", "freed"),
+              std::pair("MILCGPU_OFF=1", "freed")})
             right(program, on_host + setting, std::string("memory ") + from, "6 checks");
 }
 
@@ -299,6 +300,38 @@ TEST_CASE("milc_host: D and contractions of Dirac fields give the result of MILC
     CHECK(does("hisq-P2", "", "flip").calls("dslash_w_field").first == 12);
 }
 
+TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc_host][baryons]") {
+    const std::string cache = "MILC's cache of shifted quarks (GB_BARYON_MMAP) lacks corners 0 and 7",
+                      sites = "point sinks with and without a star are in one run",
+                      mixed = "are as in MILC since 2024: not symmetrised", whole = "are symmetrised, as in MILC until",
+                      absent = "8 S 3 to 8 S 3 needs corner 5 of octet 2 of the triplet",
+                      ranks = "over the ranks twice";
+    for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-newer-P2", "hisq-P2"}, 2)) {
+        const bool has_cache = tests::has(program, "newer");
+        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict"})
+            for (const char *kind : {"milc", "right"}) {
+                const bool compares = tests::has(setting, "strict"), is_right = std::string(kind) == "right";
+                const Run r = right(program, on_host + setting + " MILCGPU_BARYONS=" + kind, "baryons", "25 checks");
+                CAPTURE(program, setting, kind);
+                CHECK(r.calls("ks_baryon_nd") == std::make_pair(3L, compares ? 3L : 0L));
+                CHECK(r.calls("gb_baryon") == std::make_pair(compares && is_right ? 8L : 4L, compares ? 4L : 0L));
+                for (const std::string &said : {sites, is_right ? whole : mixed, absent, ranks})
+                    CHECK(r.count(said) == 1);
+                CHECK(r.count(cache) == (has_cache ? 1 : 0));
+                CHECK(r.count("spin_taste: number 12 is neither 2point nor a current") == 1);
+                if (compares) // MILC's cache makes two of four calls wrong as a whole
+                    CHECK(r.count("compare gb_baryon") == (has_cache ? 2 : 4));
+                CHECK(r.count("gb baryon: 8 M 41 16- M 42\n") == (compares ? 2 : 1));
+            }
+        CHECK_FALSE(right(program, on_host + "MILCGPU_OFF=1", "baryons").says("milcgpu"));
+        // After the GPU is lost, MILC's own routine makes the cache that it needs.
+        const Run lost = right(program, on_host, "baryons device", "");
+        CHECK(lost.lost_gpu());
+        CHECK(lost.calls("gb_baryon") == std::make_pair(0L, 1L));
+        CHECK(right(program, on_host, "baryons memory").calls("gb_baryon") == std::make_pair(2L, 0L));
+    }
+}
+
 TEST_CASE("milc_host: measurements and M x = b work with the routines of MILC's master",
           "[milc_host][measurements][invert]") {
     for (const char *program : sampled<const char *>({"asqtad-master-P1", "hisq-master-P2"}, 2))
@@ -311,6 +344,7 @@ TEST_CASE("milc_host: measurements and M x = b work with the routines of MILC's 
                 CHECK((all.calls(routine).second == 0 || std::string(setting) == "MILCGPU_COMPARE=strict"));
             }
             CHECK(tests::has(all.runs_on("shift_field"), "inside spin_taste_op"));
+            CHECK(right(program, on_host + setting, "baryons").calls("ks_baryon_nd").first == 3);
             const Run &inverts = right(program, on_host + setting, "inverts");
             CHECK_FALSE(inverts.says("inversion"));                             // master prints no titles
             CHECK(inverts.calls("mat_invert").first == 12 + 2 * 2 * 3 + 6 + 3); // M^dag of a mass; masses far apart
@@ -467,7 +501,7 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
         for (const std::string routines : {"serial", "parallel", "mpiio"}) {
             const Run r = with(program, routines == "serial" ? "MILC_HOST_LAYOUT=shuffled" : "", routines);
             CHECK(r.status == 0);
-            CHECK(r.says("\n0 of 391 checks wrong"));
+            CHECK(r.says("\n0 of 392 checks wrong"));
             CHECK_FALSE(r.says("MILC's own restore_"));
             CHECK_FALSE(r.says("MILC's own save_"));
             const std::string how = routines == "serial"     ? "serially"
@@ -484,7 +518,7 @@ TEST_CASE("milc_host: lattice files are read and written by the library, with MI
     for (const std::string routines : {"scidac", "ildg"}) {
         const Run r = with(routines == "ildg" ? "hisq-P2" : "asqtad-P1", "MILC_HOST_LAYOUT=shuffled", routines);
         CHECK(r.status == 0);
-        CHECK(r.says("\n0 of 391 checks wrong"));
+        CHECK(r.says("\n0 of 392 checks wrong"));
         CHECK(r.says("Saved gauge configuration as a single binary file " + name + "\n" + stamp + "Checksums "));
         CHECK(r.says("Restoring binary SciDAC file " + name + "\nFile info \n\"" + xml +
                      "<title>MILC ILDG archival gauge configuration</title>\"\nRecord info \n\"<usqcdInfo><plaq>1.5"

@@ -89,7 +89,7 @@ void try_pauses(void) {
 Real __real_check_unitarity(void);
 u_int32type __real_nersc_cksum(void);
 void __real_d_linktrsum(double_complex *mean);
-extern int own_checks;
+extern int own_checks, sums_over_ranks;
 
 /* Checks of freshly loaded links: MILC's numbers, the mean trace but for rounding. MILC must name a link that is not
  * SU(3). */
@@ -97,13 +97,14 @@ static void try_checks_of_lattice(void) {
     double_complex mean, own;
     Real *const some = &lattice[5].link[2].e[1][0].real;
     const Real was = *some;
-    const int before = own_checks;
+    const int before = own_checks, sums = sums_over_ranks;
     check(check_unitarity() == __real_check_unitarity(), "deviation from unitarity", check_unitarity());
     check(nersc_cksum() == __real_nersc_cksum(), "checksum of a lattice", nersc_cksum());
     d_linktrsum(&mean);
     __real_d_linktrsum(&own);
     check(fabs(mean.real - own.real) < 1e-13 && fabs(mean.imag - own.imag) < 1e-13, "mean trace", mean.real - own.real);
     check(own_checks == before + 3, "what MILC's own checked", own_checks - before);
+    check(sums_over_ranks == sums + 8, "sums over ranks, as many as MILC's own make", sums_over_ranks - sums);
     *some = 3;
     check(check_unitarity() > 1 && own_checks == before + 4, "a link that is not unitary", own_checks - before);
     *some = was;

@@ -63,9 +63,12 @@ Real check_su3(su3_matrix *link) {
 Real check_unitarity(void) {
     Real worst = 0;
     size_t i;
+    int failed;
     own_checks++;
     for (i = 0; i < 4 * sites_on_node; i++)
         worst = fmax(worst, check_su3(&lattice[i / 4].link[i % 4]));
+    failed = worst > 0.0001;
+    g_intsum(&failed);
     return worst;
 }
 u_int32type nersc_cksum(void) {
@@ -81,6 +84,7 @@ u_int32type nersc_cksum(void) {
             } x = {((Real *)&lattice[i / 4].link[i % 4])[k]};
             sum += x.word;
         }
+    g_uint32sum(&sum);
     return sum;
 }
 void d_linktrsum(double_complex *mean) {
@@ -93,4 +97,5 @@ void d_linktrsum(double_complex *mean) {
             mean->real += (double)lattice[i / 4].link[i % 4].e[k][k].real / (4 * volume);
             mean->imag += (double)lattice[i / 4].link[i % 4].e[k][k].imag / (4 * volume);
         }
+    g_dcomplexsum(mean);
 }

@@ -14,6 +14,7 @@
  *   program pauses: processor time of pauses between loops of all threads, in host.c
  *   program lattice_file ROUTINES FILE: links to a file and back, in host.c
  *   program measurements: only measurements.c
+ *   program baryons [FAULT]: only baryons.c
  *   program compared: only compared.c
  *   program declined: calls that are left to MILC's own, in compared.c
  *   program gauge: only gauge fixing and APE smearing, in links.c
@@ -42,6 +43,7 @@ void try_lattice_file(const char *routines, const char *name);
 void trajectory(const char *fault, const char *at);
 void orders(const char *what);
 void try_measurements(fn_links_t *fn);
+void try_baryons(const char *fault);
 void try_compared(fn_links_t *fn);
 void try_declined(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
@@ -195,6 +197,11 @@ int main(int argc, char **argv) {
         fill_gauge_field(500);
         rephase(OFF);
         (strcmp(fault, "dirac") == 0 ? try_dirac : try_clover)(argc > 2 ? argv[2] : "none");
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
+    if (strcmp(fault, "baryons") == 0) {
+        try_baryons(argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -69,8 +69,11 @@ void share_sites(void *field, size_t bytes) {
     wait_for_all_ranks();
 }
 
+int sums_over_ranks;
+
 void g_vecdoublesum(double *sums, int n) {
     int r, k;
+    sums_over_ranks++;
     if (ranks == 1)
         return;
     if (n > most_sums)
@@ -87,6 +90,12 @@ void g_intsum(int *sum) {
     g_vecdoublesum(&all, 1);
     *sum = (int)all;
 }
+void g_uint32sum(uint32_t *sum) {
+    double all = *sum;
+    g_vecdoublesum(&all, 1);
+    *sum = (uint32_t)(unsigned long long)all;
+}
+void g_dcomplexsum(double_complex *sum) { g_vecdoublesum(&sum->real, 2); }
 
 /* ---- messages between ranks, by the table of milcgpu.h
  * ------------------------------------------------------------- */

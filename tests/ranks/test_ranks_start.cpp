@@ -349,11 +349,11 @@ TEST_CASE("start on ranks: each rank gets a GPU by its number on its host", "[ra
     CHECK(gpu_of(-1, &messages, 0) == 0);
     CHECK(gpu_of(-1, nullptr, 4) == 0);
     messages.node_size = 4;
-    CHECK(threads_of(nullptr, &messages, 32, 32) == 8);
-    CHECK(threads_of(nullptr, &messages, 6, 32) == 6); // already bound to fewer
-    CHECK(threads_of(nullptr, &messages, 2, 2) == 1);
-    CHECK(threads_of("32", &messages, 32, 32) == 32);
-    CHECK(threads_of(nullptr, nullptr, 32, 32) == 32);
+    CHECK(threads_of(nullptr, 4, 32, 32) == 8);
+    CHECK(threads_of(nullptr, 4, 6, 32) == 6); // already bound to fewer
+    CHECK(threads_of(nullptr, 4, 2, 2) == 1);
+    CHECK(threads_of("32", 4, 32, 32) == 32);
+    CHECK(threads_of(nullptr, 1, 32, 32) == 32);
     const auto said = [](const std::vector<LocalRank> &places) {
         return thrown_by([&] { require_a_gpu_each(places); });
     };

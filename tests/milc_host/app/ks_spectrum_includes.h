@@ -6,10 +6,6 @@
 enum set_type { MULTIMASS_SET, MULTISOURCE_SET, MULTICOLORSOURCE_SET, SINGLES_SET };
 
 typedef struct {
-    int nc;
-    su3_vector **v;
-} ks_prop_field;
-typedef struct {
     int type;
 } quark_source;
 

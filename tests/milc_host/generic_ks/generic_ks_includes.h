@@ -37,6 +37,30 @@ typedef struct {
     complex_number e[3][3];
 } su3_matrix;
 #include "../include/io_lat.h"
+typedef double_complex dcomplex;
+typedef struct {
+    int nc;
+    su3_vector **v;
+} ks_prop_field;
+ks_prop_field *create_ksp_field(int nc);
+double dclock(void);
+void print_timing(double dtime, const char *str);
+
+#ifndef MILC_HOST_MASTER /* which has no Golterman-Bailey baryons */
+#define GB_BARYON
+#define NO_SINK_LINKS
+#ifdef MILC_HOST_NEWER
+#define GB_BARYON_MMAP
+#endif
+typedef struct {
+    ks_prop_field *corners[8];
+} mmap_cache;
+void create_qk_oct_cache(ks_prop_field **qko, int qknum, int r0[], su3_matrix *links);
+void destroy_qk_oct_cache(int qknum);
+mmap_cache *get_qk_cache_pointer(int qknum);
+void assign_qk_cache_pointer(mmap_cache *qcache, int qknum);
+void blind_vdcomplex(dcomplex v[], int veclen);
+#endif
 
 typedef struct {
     su3_vector d[4];
@@ -122,6 +146,8 @@ extern size_t volume, sites_on_node, even_sites_on_node;
 size_t node_index(int x, int y, int z, int t);
 int numnodes(void);
 void g_intsum(int *sum);
+void g_uint32sum(uint32_t *sum);
+void g_dcomplexsum(double_complex *sum);
 void g_vecdoublesum(double *sums, int n);
 int mynode(void);
 int node_number(int x, int y, int z, int t);

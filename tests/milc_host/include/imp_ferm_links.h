@@ -10,6 +10,7 @@ typedef struct {
 } ks_eigen_param;
 typedef struct {
     ks_eigen_param eigen_param;
+    int num_gb_triplet, num_corr_b[2], num_corr_gb[2];
 } params;
 extern params param;
 #ifdef MILC_HOST_MASTER
@@ -78,6 +79,9 @@ void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int n
                        char **q_parity, int no_spin_taste_corr, int num_corr_mom[], int **corr_table, int p_index[],
                        imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int spin_taste_snk[], int meson_phase[],
                        Real meson_factor[], IF_DEVELOP(int num_corr) int corr_index[], int r0[]);
+
+void ks_baryon_nd(complex *prop[], ks_prop_field *qp0, ks_prop_field *qp1, ks_prop_field *qp2, int num_corr_b,
+                  int baryon_type_snk[], int phase[], Real fact[]);
 
 void ks_dirac_adj_op(su3_vector *src, su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
 void ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
