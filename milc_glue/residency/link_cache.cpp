@@ -74,7 +74,7 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
 
 // Sets that had the addresses are taken first, before any set moves; then they are too new to be dropped for others.
 std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
-    if (context_->is_half_full_on_any_rank())
+    if (memory_may_be_short())
         drop_all_but_deferred();
     const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
     Collective::Words had_them{};
@@ -150,10 +150,14 @@ void LinkCache::free_solvers_and_packed(const LinkSet &set) {
     set.handle->release_idle();
 }
 
+bool LinkCache::memory_may_be_short() const {
+    return collective_(static_cast<int>(context_->device->is_half_full())) != 0;
+}
+
 void LinkCache::make_room_for_force() {
     for (const auto &set : sets_)
         free_solvers_and_packed(*set);
-    if (!sets_.empty() && context_->is_half_full_on_any_rank())
+    if (!sets_.empty() && memory_may_be_short())
         drop_if([](const DeferredValues::Value *of) { return of != nullptr && of->sum; });
 }
 

@@ -106,6 +106,7 @@ class LinkCache {
         whole_bit = deferred_bit << 1;                                          // all of the links were looked at
     static void make_writable(LinkSet &set);
     void free_solvers_and_packed(const LinkSet &set);
+    bool memory_may_be_short() const; // on any rank
     template <class Which> void drop_if(const Which &which);
     static void release(LinkSet &set);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
