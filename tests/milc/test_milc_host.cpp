@@ -324,11 +324,14 @@ TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc
                       ranks = "over the ranks twice";
     for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-newer-P2", "hisq-P2"}, 2)) {
         const bool has_cache = tests::has(program, "newer");
-        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict"})
-            for (const char *kind : {"milc", "right"}) {
+        for (const std::string &backend : backend_settings())
+            for (const auto &[setting, kind] :
+                 {std::pair("MILCGPU_COMPARE=0", "milc"), std::pair("MILCGPU_COMPARE=0", "right"),
+                  std::pair("MILCGPU_COMPARE=strict", "milc"), std::pair("MILCGPU_COMPARE=strict", "right")}) {
                 const bool compares = tests::has(setting, "strict"), is_right = std::string(kind) == "right";
-                const Run r = right(program, on_host + setting + " MILCGPU_BARYONS=" + kind, "baryons", "25 checks");
-                CAPTURE(program, setting, kind);
+                const Run r =
+                    right(program, backend + " " + setting + " MILCGPU_BARYONS=" + kind, "baryons", "25 checks");
+                CAPTURE(program, backend, setting, kind);
                 CHECK(r.calls("ks_baryon_nd") == std::make_pair(3L, compares ? 3L : 0L));
                 CHECK(r.calls("gb_baryon") == std::make_pair(compares && is_right ? 8L : 4L, compares ? 4L : 0L));
                 for (const std::string &said : {sites, is_right ? whole : mixed, absent, ranks})
@@ -340,6 +343,9 @@ TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc
                 CHECK(r.count("gb baryon: 8 M 41 16- M 42\n") == (compares ? 2 : 1));
             }
         CHECK_FALSE(right(program, on_host + "MILCGPU_OFF=1", "baryons").says("milcgpu"));
+        // 16 quarks of 4 * 6 * 4 * 4 sites are loaded once for all calls.
+        CHECK(right(program, on_host + "MILCGPU_TEST=dslash,keep", "baryons").line_of("gb_baryon").to ==
+              Approx(16 * 3 * 384 * 6 * (tests::has(program, "P1") ? 4 : 8) * 1e-6).margin(0.051));
         // After the GPU is lost, MILC's own routine makes the cache that it needs.
         const Run lost = right(program, on_host, "baryons device", "");
         CHECK(lost.lost_gpu());
