@@ -18,8 +18,7 @@ void begin(const Table &table, void *at) {
 
 // The caller's header may be older or newer: `size` bytes are filled. more(full): what the table does not say.
 template <class Struct, class More = void (*)(Struct &)>
-void fill(
-    Struct *spec, size_t size, const More &more = [](Struct &) {}) {
+void fill(Struct *spec, size_t size, const More &more = [](Struct &) {}) {
     if (spec == nullptr)
         return;
     Struct full{};
