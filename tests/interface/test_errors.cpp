@@ -208,7 +208,8 @@ TEST_CASE("a tolerance below the precision ends with PRECISION_FLOOR and the tru
             CHECK(p.solve() == MILCGPU_PRECISION_FLOOR);
             CHECK(p.report.true_residual > c.tolerance);
             CHECK(p.report.true_residual < c.reached);
-            CHECK(last_error_says(" precision "));
+            CHECK(last_error_says(" precision gives no more "));
+            CHECK(last_error_says("a larger tolerance, or a higher precision") == (c.precise != MILCGPU_DOUBLE));
         }
     }
 }
