@@ -84,6 +84,15 @@ std::vector<Piece> pieces_of(const std::string &text) {
 
 std::string default_of(const Member &m) { return m.may.start != 0 ? milcgpu::format("%.10g", m.may.start) : "0"; }
 
+std::string default_inside(const Member &m) {
+    if (m.may.start != 0)
+        return "its first member " + default_of(m);
+    for (const Member &inner : *m.table)
+        if (inner.may.start != 0)
+            return "0, its " + std::string(inner.name) + " " + default_of(inner);
+    return "0";
+}
+
 // The columns that the table of members has: allowed values, what _defaults sets, and how ranks may differ.
 std::string columns_of(const Table *table, const std::string &name, bool is_pointer) {
     if (table != nullptr)
@@ -96,8 +105,7 @@ std::string columns_of(const Table *table, const std::string &name, bool is_poin
                     return (m.may.checked ? replaced(m.may.text(), "\\|", "\\|") : "") + " | " + default_of(m) +
                            " | same";
                 case Member::inside:
-                    return " | " + (m.may.start != 0 ? "its first member " + default_of(m) : std::string("0")) +
-                           " | same";
+                    return " | " + default_inside(m) + " | same";
                 case Member::own:
                     return std::string(is_pointer ? " | NULL" : " | 0") + " | may differ";
                 case Member::given:

@@ -59,7 +59,8 @@ std::vector<Region> CgSolver::checked_regions(bool residual_alone) const {
 
 std::vector<Region> CgSolver::checked_regions(const CgReport &report) const {
     std::vector<Region> all = checked_regions(report.status == Status::ok);
-    for (size_t k = 0; report.checked_links && k < full_.A->checked_regions().size(); ++k)
+    const size_t taken = std::min<size_t>(full_.A->checked_regions().size(), NormalOperator::most_checksums);
+    for (size_t k = 0; report.checked_links && k < taken; ++k)
         all[k].taken = limits_.checksums + k;
     return all;
 }

@@ -64,7 +64,7 @@ class NormalOperator {
 
     // The resident data that the operator is made of.
     virtual std::vector<Region> checked_regions() const = 0;
-    // Whether the epilogue residual can compute their checksums, at most most_checksums of them.
+    // Whether the epilogue residual can compute the checksums of the first most_checksums of them.
     virtual bool takes_checksums() const = 0;
     static constexpr int most_checksums = 2;
 

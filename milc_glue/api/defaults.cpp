@@ -6,11 +6,14 @@ using namespace milcgpu;
 namespace {
 
 void begin(const Table &table, void *at) {
-    for (const Member &m : table)
-        if (m.may.start != 0) {
-            const Member &number = m.kind == Member::inside ? *m.table->first : m;
-            number.set(static_cast<unsigned char *>(at) + m.offset + (&number == &m ? 0 : number.offset), m.may.start);
-        }
+    for (const Member &m : table) {
+        unsigned char *const member = static_cast<unsigned char *>(at) + m.offset;
+        if (m.kind == Member::inside)
+            begin(*m.table, member);
+        const Member &number = m.kind == Member::inside ? *m.table->first : m;
+        for (int k = 0; k < number.count && m.may.start != 0; ++k)
+            number.set(member + k * number.bytes, m.may.start);
+    }
 }
 
 // The caller's header may be older or newer: `size` bytes are filled. more(full): what the table does not say.
@@ -46,19 +49,13 @@ DEFAULTS(flow)
 DEFAULTS(stout)
 DEFAULTS(meson_links)
 DEFAULTS(meson)
+DEFAULTS(tie_up)
+DEFAULTS(gb)
 DEFAULTS(dirac)
 DEFAULTS(dirac_meson)
 DEFAULTS(laplace)
 DEFAULTS(laplace_solve)
 DEFAULTS(wilson)
-
-void milcgpu_tie_up_defaults(milcgpu_tie_up_spec *spec, size_t size) {
-    fill(spec, size, [](milcgpu_tie_up_spec &s) { std::fill_n(s.momentum.parity, 3, MILCGPU_EVEN_AND_ODD); });
-}
-
-void milcgpu_gb_defaults(milcgpu_gb_spec *spec, size_t size) {
-    fill(spec, size, [](milcgpu_gb_spec &s) { std::fill_n(s.momentum.parity, 3, MILCGPU_EVEN_AND_ODD); });
-}
 
 void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size) {
     fill(spec, size, [u0](milcgpu_fatlink_spec &s) {

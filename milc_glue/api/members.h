@@ -188,7 +188,8 @@ TABLE(milcgpu_quarks, ALIKE(host), ALIKE(device), NUMBERS(first, unchecked));
 TABLE(milcgpu_momentum,
     NUMBERS(p, unchecked),
     NUMBERS(parity, from_to(MILCGPU_ODD, MILCGPU_EVEN_AND_ODD,
-                            "MILCGPU_ODD (1), MILCGPU_EVEN (2) or MILCGPU_EVEN_AND_ODD (3)")));
+                            "MILCGPU_ODD (1), MILCGPU_EVEN (2) or MILCGPU_EVEN_AND_ODD (3)")
+                        .from(MILCGPU_EVEN_AND_ODD)));
 
 TABLE(milcgpu_meson_term,
     NUMBERS(spin_taste, unchecked),

@@ -680,16 +680,21 @@ TEST_CASE("pictures: masses of one configuration, whose errors are nan, are draw
     if (!tests::has_gnuplot())
         SKIP_TEST("gnuplot is not installed");
     const tests::Folder folder;
-    const auto picture = [&](const char *mass) {
-        const std::string name = folder.path.string() + "/spectrum";
+    const auto picture = [&](const char *correlator, const char *mass) {
+        const std::string name = folder.path.string() + "/spectrum", end = ",nan,4x4x4x8,host backend,2026-11-28\n";
         std::ofstream(name + ".csv") << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass,"
-                                        "lattice,card,date\n0.1,corner-wall,pion,1,1.3,nan,"
-                                     << mass << ",nan,4x4x4x8,host backend,2026-11-28\n";
+                                        "lattice,card,date\n0.1,corner-wall,pion,1,"
+                                     << correlator << ",nan," << mass << end
+                                     << "0.1,corner-wall,pion,2,1,nan,2" << end // both axes end at these points
+                                     << "0.1,corner-wall,pion,3,9,nan,0.5" << end;
         CHECK(tests::draw(name + ".csv").status == 0);
         return text_of(name + ".png");
     };
-    CHECK(picture("1.157") != picture("nan"));
-    CHECK(picture("1.157").size() > 1000);
+    const std::string drawn = picture("3", "1.157");
+    CHECK(drawn != picture("3", "1.6"));
+    CHECK(drawn != picture("3", "nan"));
+    CHECK(drawn != picture("5", "1.157"));
+    CHECK(drawn.size() > 1000);
 }
 
 TEST_CASE("pictures: no table and no name of a folder runs a command", "[docs]") {

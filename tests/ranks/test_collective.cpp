@@ -449,6 +449,16 @@ TEST_CASE("the table at exit sums over all ranks and has the slowest rank of eac
     CHECK(tests::has(several, "ks_congrad_parity              4       0      2.000  20.0%       1.5       3.0"));
     CHECK(tests::has(several, "1.000            1\n"));
     CHECK(tests::has(several, "all of these 2.000 s of a run of 10.000 s"));
+    // A column is explained if it has numbers.
+    const auto explained = [&](long RoutineAccount::*column, const char *legend) {
+        CHECK_FALSE(tests::has(several, legend));
+        std::vector<Ledger> with = ranks;
+        with[0][MILCGPU_UPDATE_U].*column = 1;
+        with[0][MILCGPU_UPDATE_U].calls = 1;
+        CHECK(tests::has(table_of(with, 10), legend));
+    };
+    explained(&RoutineAccount::known, "\nknown: calls whose result milcgpu had from an earlier call\n");
+    explained(&RoutineAccount::safer, "\nsafer: tries in a safer precision after an error\n");
 
     Certificate run;
     run.device = "a \"GPU\", 80 GB";
