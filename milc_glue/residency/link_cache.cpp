@@ -74,13 +74,22 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
 
 // Sets that had the addresses are taken first, before any set moves; then they are too new to be dropped for others.
 std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
-    if (memory_may_be_short())
-        drop_all_but_deferred();
     const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
-    Collective::Words had_them{};
-    for (size_t k = 0; k < wanted.size(); ++k)
-        had_them[k] = is_wanted(k) ? with_addresses(wanted[k].first, wanted[k].second) : 0;
-    had_them = collective_.on_all_ranks(had_them);
+    const auto had_on_all_ranks = [&] {
+        Collective::Words bits{};
+        for (size_t k = 0; k < wanted.size(); ++k)
+            bits[k] = is_wanted(k) ? with_addresses(wanted[k].first, wanted[k].second) : 0;
+        bits[0] |= context_->device->is_half_full() ? 0 : room_bit;
+        bits = collective_.on_all_ranks(bits);
+        memory_may_be_short_ = (bits[0] & room_bit) == 0;
+        bits[0] &= ~room_bit;
+        return bits;
+    };
+    Collective::Words had_them = had_on_all_ranks();
+    if (memory_may_be_short_) {
+        drop_all_but_deferred();
+        had_them = had_on_all_ranks();
+    }
     std::vector<LinkSet *> slots(wanted.size(), nullptr);
     for (const bool are_new : {false, true})
         for (size_t k = 0; k < wanted.size(); ++k)
@@ -150,14 +159,10 @@ void LinkCache::free_solvers_and_packed(const LinkSet &set) {
     set.handle->release_idle();
 }
 
-bool LinkCache::memory_may_be_short() const {
-    return collective_(static_cast<int>(context_->device->is_half_full())) != 0;
-}
-
 void LinkCache::make_room_for_force() {
     for (const auto &set : sets_)
         free_solvers_and_packed(*set);
-    if (!sets_.empty() && memory_may_be_short())
+    if (memory_may_be_short_)
         drop_if([](const DeferredValues::Value *of) { return of != nullptr && of->sum; });
 }
 

@@ -103,10 +103,10 @@ class LinkCache {
     static constexpr int first_deferred = most_link_sets, first_addresses = 2 * most_link_sets;
     static constexpr uint64_t any_set = (uint64_t{1} << most_link_sets) - 1,
                               deferred_bit = uint64_t{1} << 3 * most_link_sets, // MILC's fields are not filled
-        whole_bit = deferred_bit << 1;                                          // all of the links were looked at
+        whole_bit = deferred_bit << 1,                                          // all of the links were looked at
+        room_bit = whole_bit << 1;                                              // the device is not half full
     static void make_writable(LinkSet &set);
     void free_solvers_and_packed(const LinkSet &set);
-    bool memory_may_be_short() const; // on any rank
     template <class Which> void drop_if(const Which &which);
     static void release(LinkSet &set);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
@@ -123,6 +123,7 @@ class LinkCache {
     DeferredValues &deferred_;
     std::string why_no_sum_;
     long clock_ = 0;
+    bool memory_may_be_short_ = false; // on any rank, when links were last made
 };
 
 } // namespace milcgpu
