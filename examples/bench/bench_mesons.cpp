@@ -270,8 +270,9 @@ class Mesons {
         for (int k = 0; k < n; ++k)
             for (const auto &[from, to] : {std::pair(&x.even, &all.even), std::pair(&x.odd, &all.odd)})
                 device_.copy_on_device((*to)[k].data, (*from)[k % colours].data, (*from)[0].stride * spinor_bytes(p));
+        const auto vector = [&](int k) { return all.vectors().from(k).first(1); };
         for (int k = 0; k < n; k += colours)
-            quarks.push_back({all.vectors().from(k).first(colours)});
+            quarks.push_back({{vector(k), vector(k + 1), vector(k + 2)}});
         std::set<std::array<std::pair<int, int>, 3>> distinct; // a tie-up is symmetric in its quarks
         for (int k = 0; k < 4096; ++k) {
             const int s0 = k & 7, s1 = k >> 3 & 7, k0 = k >> 6 & 7, k1 = k >> 9;

@@ -31,6 +31,9 @@ largest = system("awk -F, '$8 !~ /^[0-9]/ {$8 = 0} $7 ~ /^[0-9]/ && $7 > m && 3 
 set yrange [0:real(largest)]
 set xrange [0:last("t") / 2.0 + 1]
 unset key
-plot for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):(good($7, $8)):8 \
-    with yerrorbars linetype kind(k, h) dashtype 1 title label(k, h), 0 with lines linecolor "black" notitle
+# A line at 0, so that there is a point if no mass is known. Not the function 0: beside a loop over files without points
+# gnuplot 6 then ends with 'undefined variable'.
+plot "+" using 1:(0) with lines linecolor "black" notitle, \
+    for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):(good($7, $8)):8 \
+    with yerrorbars linetype kind(k, h) dashtype 1 title label(k, h)
 unset multiplot

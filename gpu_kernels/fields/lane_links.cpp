@@ -1,4 +1,5 @@
 #include "gpu_kernels/fields/lane_links.h"
+#include "gpu_kernels/fields/for_real.h"
 #include "gpu_kernels/fields/spinor_lanes.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
@@ -57,10 +58,12 @@ LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geo
                      [[maybe_unused]] Precision precision) {
 #if MILCGPU_LANES
     data_ = {device, bytes_of(geometry, precision), "links of several sites"};
-    const auto packing = precision == Precision::double_         ? pack<double, double>
-                         : fat.precision() == Precision::double_ ? pack<float, double>
-                                                                 : pack<float, float>;
-    packing(geometry.lattice(), fat, lng, data_.data());
+    for_real(precision, [&](auto of) {
+        for_real(fat.precision(), [&](auto given) {
+            pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(geometry.lattice(), fat, lng,
+                                                                              data_.data());
+        });
+    });
     checksum_ = checksum(device, data_.data(), data_.bytes());
 #endif
 }

@@ -17,11 +17,11 @@ class LaneLinks {
         int mu;
         bool is_long, behind;
     };
-    static constexpr Place place(int k) { return {k / 2 % 4, k >= links / 2, k % 2 != 0}; }
+    static constexpr Place place(int k) { return {k / 4, k % 4 >= 2, k % 2 != 0}; }
     // Whether D of links in this precision, 18 reals a long link, can take several sites at once.
     static bool fit(const Geometry &, Precision, int reals);
     static size_t bytes_of(const Geometry &, Precision);
-    // Packs fields of 18 reals and scale 1 in this or a higher precision. Both have their ghosts.
+    // Packs fields of 18 reals and scale 1, in double or single. Both have their ghosts.
     LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision);
     const unsigned char *of(int parity) const { return data_.data() + parity * (data_.bytes() / 2); }
     Region region() const { return {data_.data(), data_.bytes(), checksum_, "links of several sites"}; }

@@ -99,8 +99,8 @@ MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
         memcpy(to + 96 + 32 * k, &raw[k], 32);
 }
 
-// Double precision: four sites, half a register is a complex number. Sites 0 and 2 share registers, and 1 and 3, so that
-// the lanes are in the order of sites.
+// Double precision: four sites, half a register is a complex number. Sites 0 and 2 share registers, and 1 and 3, so
+// that the lanes are in the order of sites.
 MILCGPU_HD constexpr int site_of(int lane, double) { return lane; }
 template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<double>> &x) {
     typedef int64_t Order __attribute__((vector_size(32)));

@@ -278,9 +278,10 @@ struct Work {
 void check(const std::vector<TiedQuark> &quarks) {
     for (const TiedQuark &quark : quarks)
         for (const FullVectors &vectors : quark.colour)
-            if (vectors.even &&
-                (vectors.even.precision != precision_of(quarks[0]) || vectors.even.precision == Precision::half))
-                throw Error(Status::bad_argument, "tie-ups: quarks have one precision, double or single");
+            if (vectors.even && (vectors.sources() != 1 || vectors.even.precision != precision_of(quarks[0]) ||
+                                 vectors.even.precision == Precision::half))
+                throw Error(Status::bad_argument,
+                            "tie-ups: a quark has one vector for each colour, of one precision, double or single");
     if (quarks.empty() || quarks.size() * numbers_a_quark > 65535)
         throw Error(Status::bad_argument,
                     format("tie-ups of %zu quarks: 1 to %d", quarks.size(), 65535 / numbers_a_quark));

@@ -137,9 +137,9 @@ std::string why_it_ended_early(const CgReport &report, double tolerance, double 
     }
     if (report.status == Status::precision_floor)
         return format(
-            "the true residual stays at %s: %s precision gives no more (tolerance %s). Set a larger tolerance, "
-            "or a higher precision",
-            residual.c_str(), name(precise), asked.c_str());
+            "the true residual stays at %s: %s precision gives no more (tolerance %s). Set a larger tolerance%s",
+            residual.c_str(), name(precise), asked.c_str(),
+            precise == Precision::double_ ? "" : ", or a higher precision");
     if (report.broke_down)
         return format("BiCGstab broke down again and again in %d iterations, with the true residual at %s (tolerance "
                       "%s); the solution so far is returned. Use conjugate gradient",

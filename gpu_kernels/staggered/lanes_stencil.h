@@ -2,7 +2,8 @@
 // site, in the same order, so the results have the same bits.
 //
 // A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too; in
-// x they are shifted by up to two sites, and continue at the other end of the row. The sites may belong to several rows.
+// x they are shifted by up to two sites, and continue at the other end of the row. The sites may belong to several
+// rows.
 #pragma once
 #include "gpu_kernels/fields/lane_links.h"
 #include "gpu_kernels/fields/spinor_lanes.h"
@@ -22,13 +23,11 @@ template <class Spinor> struct LanesHops {
     CutLattice lattice;
     int row, parity; // row: its sites
     const unsigned char *in, *links;
-    Real fat_scale, long_scale;
 
     void fill(const Device &, const DslashCall &call) {
         lattice = call.lattice;
         row = lattice.extent[0] / 2, parity = call.parity;
         in = call.in.data, links = call.lanes->of(call.parity);
-        fat_scale = static_cast<Real>(call.fat->scale), long_scale = static_cast<Real>(call.lng->scale);
     }
 
     // The rows of a block: the first site in each, and the lane behind the last.
@@ -67,29 +66,26 @@ template <class Spinor> struct LanesHops {
     struct Sum {
         Vec fat, lng;
     };
-    Vec scaled(const Sum &sum) const { return fat_scale * sum.fat + long_scale * sum.lng; }
-    // Fat links first, then long ones: with both sums there would be too few registers.
+    Vec scaled(const Sum &sum) const { return sum.fat + sum.lng; } // the links have the scale 1
     MILCGPU_HD Sum all(int first, const unsigned char *from) const {
         const Rows of = rows(first);
+        Sum sum = {};
         const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
-        const auto add = [&](auto is_long, int mu, auto behind, Vec &sum) {
-            const int hops = is_long ? lattice.third_hop[mu] : 1;
-            const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, behind ? -hops : hops));
-            Matrix<Real> u;
-            for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
-                u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
-            if constexpr (behind)
-                adjoint_multiply_subtract(sum, u, x);
-            else
-                multiply_add(sum, u, x);
-        };
-        const auto sum_of = [&](auto is_long) {
-            Vec sum = {};
-            for (int mu = 0; mu < 4; ++mu)
-                for_each_of<0, 1>([&](auto behind) { add(is_long, mu, behind, sum); });
-            return sum;
-        };
-        return {sum_of(std::false_type()), sum_of(std::true_type())};
+        for (int mu = 0; mu < 4; ++mu)
+            for_each_of<0, 1, 2, 3>([&](auto k) {
+                constexpr LaneLinks::Place place = LaneLinks::place(k);
+                const int hops = place.is_long ? lattice.third_hop[mu] : 1;
+                const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, place.behind ? -hops : hops));
+                Matrix<Real> u;
+                for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
+                    u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
+                Vec &to = place.is_long ? sum.lng : sum.fat;
+                if constexpr (place.behind)
+                    adjoint_multiply_subtract(to, u, x);
+                else
+                    multiply_add(to, u, x);
+            });
+        return sum;
     }
 };
 

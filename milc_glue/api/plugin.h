@@ -69,6 +69,8 @@ typedef struct {
  * makes the GPU ready while MILC reads its input and its lattice. */
 void milcgpu_plugin_begin(int node_ranks);
 void milcgpu_plugin_wake(void);
+/* All threads touch the pages that the next malloc() of so many bytes gets. */
+void milcgpu_plugin_touch(size_t bytes);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);

@@ -39,6 +39,19 @@ void keep_freed_memory(int node_ranks) {
 #endif
 }
 
+void touch_next_block(size_t bytes) {
+    void *const block = std::malloc(bytes);
+    if (block == nullptr)
+        return;
+    const auto small_page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    each_page(block, bytes, [&](unsigned char *page, size_t n) {
+        for (size_t k = 0; k < n; k += small_page)
+            *static_cast<volatile unsigned char *>(page + k) = 0;
+        *static_cast<volatile unsigned char *>(page + n - 1) = 0;
+    });
+    std::free(block);
+}
+
 void fill_bytes(void *to, int byte, size_t bytes) {
     each_page(to, bytes, [&](unsigned char *page, size_t n) { std::memset(page, byte, n); });
 }

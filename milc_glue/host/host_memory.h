@@ -9,6 +9,10 @@ namespace milcgpu {
 // Nothing happens under another allocator.
 void keep_freed_memory(int node_ranks);
 
+// All threads touch the pages of the next block that malloc() returns, if freed memory is kept: the system clears a
+// page when it is touched first.
+void touch_next_block(size_t bytes);
+
 // memset and memcpy by all threads.
 void fill_bytes(void *to, int byte, size_t bytes);
 void copy_bytes(void *to, const void *from, size_t bytes);

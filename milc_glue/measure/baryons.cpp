@@ -47,7 +47,7 @@ class QuarksOfCall {
             if ((colours >> c & 1u) == 0)
                 continue;
             const milcgpu_vector &v = quark.colour[c];
-            require(v.of, what, "the vectors of a quark that this call needs");
+            require(v.of, what, "`of` of a quark that this call needs");
             if (v.of->context != &context_)
                 refuse(format("%s: the vectors belong to another context than the call", what));
             if (is_row(quark))
@@ -393,7 +393,8 @@ milcgpu_status correlate(milcgpu_context *context, const milcgpu_gb_spec *given,
                 for (const auto &[index, name] : {std::pair(term.source, "source"), std::pair(term.sink, "sink")})
                     require_gb_operator(index, format("spec.terms[%d].%s", k, name));
                 if (term.correlator >= spec.n_correlators)
-                    refuse(format("spec.terms[%d].correlator is %d of %d", k, term.correlator, spec.n_correlators));
+                    refuse(format("spec.terms[%d].correlator is %d: must be below spec.n_correlators, %d", k,
+                                  term.correlator, spec.n_correlators));
                 walk_term(spec, term, [&](int corner, auto weight, const auto &source, const auto &sink) {
                     groups[{term.wall != 0, corner}].add(term.correlator, weight, source, sink);
                 });

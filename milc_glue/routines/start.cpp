@@ -278,6 +278,10 @@ void milcgpu_plugin_begin(int node_ranks) {
     });
 }
 
+void milcgpu_plugin_touch(size_t bytes) {
+    if (plugin().start.all_threads_work)
+        touch_next_block(bytes);
+}
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes) {
     if (!plugin().start.all_threads_work)
         return 0;

@@ -52,7 +52,23 @@ TEST_CASE("milc_host: fields that MILC frees stay in the process, and return to 
         for (const auto &[setting, from] :
              {std::pair("", "kept"), std::pair("MILC_HOST_RANKS=2", "kept"), std::pair("MILCGPU_TEST=no_pool", "freed"),
               std::pair("MILCGPU_OFF=1", "freed")})
-            right(program, on_host + setting, std::string("memory ") + from, "6 checks");
+            right(program, on_host + setting, std::string("memory ") + from, "7 checks");
+}
+
+TEST_CASE("milc_host: gathers and generators of random numbers have MILC's values", "[milc_host][sanitize]") {
+    for (const char *program : {"asqtad-P1", "hisq-P2", "asqtad-master-P1"})
+        for (const auto &[setting, by] : {std::pair("OMP_NUM_THREADS=3", "threads"),
+                                          std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
+            for (const char *layout : {"", " MILC_HOST_LAYOUT=shuffled"}) {
+                const std::string set = on_host + setting + layout, as = std::string("setup ") + by;
+                const Run r = right(program, set, as, "11 checks");
+                const bool master = std::string(program).find("master") != std::string::npos;
+                const int own = by == std::string("one"); // the test calls MILC's own once more
+                CHECK(r.count("WARNING!!: Resetting random seed\n") == (master ? 3 : 1 + own));
+                const Run bad = run(program, set, as + " bad"), again = run(program, set, as + " again");
+                CHECK((bad.status == 1 && bad.says("a gather keeps the parity of a site\n")));
+                CHECK((again.status == 1 && again.says("make_nn_gathers must come first\n")));
+            }
 }
 
 TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[milc_host]") {
@@ -309,11 +325,14 @@ TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc
                       ranks = "over the ranks twice";
     for (const char *program : sampled<const char *>({"asqtad-P1", "hisq-newer-P2", "hisq-P2"}, 2)) {
         const bool has_cache = tests::has(program, "newer");
-        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict"})
-            for (const char *kind : {"milc", "right"}) {
+        for (const std::string &backend : backend_settings())
+            for (const auto &[setting, kind] :
+                 {std::pair("MILCGPU_COMPARE=0", "milc"), std::pair("MILCGPU_COMPARE=0", "right"),
+                  std::pair("MILCGPU_COMPARE=strict", "milc"), std::pair("MILCGPU_COMPARE=strict", "right")}) {
                 const bool compares = tests::has(setting, "strict"), is_right = std::string(kind) == "right";
-                const Run r = right(program, on_host + setting + " MILCGPU_BARYONS=" + kind, "baryons", "25 checks");
-                CAPTURE(program, setting, kind);
+                const Run r =
+                    right(program, backend + " " + setting + " MILCGPU_BARYONS=" + kind, "baryons", "25 checks");
+                CAPTURE(program, backend, setting, kind);
                 CHECK(r.calls("ks_baryon_nd") == std::make_pair(3L, compares ? 3L : 0L));
                 CHECK(r.calls("gb_baryon") == std::make_pair(compares && is_right ? 8L : 4L, compares ? 4L : 0L));
                 for (const std::string &said : {sites, is_right ? whole : mixed, absent, ranks})
@@ -325,6 +344,9 @@ TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc
                 CHECK(r.count("gb baryon: 8 M 41 16- M 42\n") == (compares ? 2 : 1));
             }
         CHECK_FALSE(right(program, on_host + "MILCGPU_OFF=1", "baryons").says("milcgpu"));
+        // 16 quarks of 4 * 6 * 4 * 4 sites are loaded once for all calls.
+        CHECK(right(program, on_host + "MILCGPU_TEST=dslash,keep", "baryons").line_of("gb_baryon").to ==
+              Approx(16 * 3 * 384 * 6 * (tests::has(program, "P1") ? 4 : 8) * 1e-6).margin(0.051));
         // After the GPU is lost, MILC's own routine makes the cache that it needs.
         const Run lost = right(program, on_host, "baryons device", "");
         CHECK(lost.lost_gpu());
@@ -608,7 +630,7 @@ TEST_CASE("milc_host: the tables match the settings", "[milc_host]") {
     const Run automatic = run("hisq-P2", "MILCGPU_BACKEND=host");
     CHECK(automatic.says("precision of solves: double (automatic, MILCGPU_PRECISION sets it), long links of the sloppy "
                          "part in 18 reals (automatic, MILCGPU_RECONSTRUCT sets it)"));
-    CHECK(automatic.says("packed links") == (MILCGPU_LANES != 0)); // else double needs none
+    CHECK(automatic.says("packed links") == (MILCGPU_LANES != 0)); // double needs those of several sites alone
     CHECK(automatic.says("safer CPU calls CPU seconds\n"));
     for (const char *routine : {"create_hisq_links_milc", "ranmom"})
         CHECK(automatic.runs_on(routine) == "host, 1 OpenMP thread");

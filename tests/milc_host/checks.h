@@ -10,7 +10,6 @@ void check_iterations(int good, const char *what, double value);
 double difference(const void *a, const void *b, size_t reals);
 double allowed(double mass);
 void inject(const char *fault);
-void make_lattice(void);
 void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 su3_vector *random_field(unsigned seed);

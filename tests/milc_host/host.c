@@ -3,6 +3,7 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "checks.h"
+#include "plugin.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <string.h>
@@ -30,6 +31,19 @@ static long new_pages(size_t bytes, int value) {
     return after.ru_minflt - before.ru_minflt;
 }
 
+/* Page faults of a loop over a field that is allocated. */
+static long faults_of_a_loop(size_t bytes) {
+    struct rusage before, after;
+    unsigned char *volatile field = malloc(bytes);
+    size_t k;
+    getrusage(RUSAGE_SELF, &before);
+    for (k = 0; k < bytes; k += 1024)
+        field[k] = 1;
+    getrusage(RUSAGE_SELF, &after);
+    free(field);
+    return after.ru_minflt - before.ru_minflt;
+}
+
 /* kept: freed fields stay in the process. */
 void try_memory(int kept) {
     const size_t large = (size_t)64 << 20;
@@ -39,8 +53,12 @@ void try_memory(int kept) {
 #else
     const int sanitized = 0;
 #endif
-    unsigned char *volatile a = malloc(large), *volatile b = malloc(large);
+    unsigned char *volatile a, *volatile b;
     long pages;
+    milcgpu_plugin_touch(large);
+    pages = faults_of_a_loop(large);
+    check((pages < least) == kept || sanitized, "new pages of a loop after all threads have touched them", pages);
+    a = malloc(large), b = malloc(large);
     memset(a, 7, large);
     memcpy(b, a, large);
     check(all_are(b, large, 7), "memcpy of a large block", 0);
@@ -53,6 +71,76 @@ void try_memory(int kept) {
     new_pages(large, 1);
     pages = new_pages(large, 2);
     check((pages < least) == kept || sanitized, "new pages of a field like one that was freed", pages);
+}
+
+/* ---- gathers and generators of random numbers -------------------------------------------------------------------- */
+
+extern int own_generators;
+int gathered_from(int dir, size_t site);
+void __real_initialize_site_prn_from_seed(milc_seed seed);
+
+/* Wrong entries of the table of a gather from the site (x, y, z, t) + steps * mu. */
+static int wrong_gathers(int dir, int mu, int steps) {
+    const int extent[4] = {nx, ny, nz, nt};
+    size_t i;
+    int wrong = 0;
+    for (i = 0; i < sites_on_node; i++) {
+        int x[4] = {lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t};
+        x[mu] = (x[mu] + steps + 3 * extent[mu]) % extent[mu];
+        wrong += gathered_from(dir, i) != (int)node_index(x[0], x[1], x[2], x[3]);
+    }
+    return wrong;
+}
+
+static void three_sites_on(int x, int y, int z, int t, int *mu, int way, int *x2, int *y2, int *z2, int *t2) {
+    const int extent[4] = {nx, ny, nz, nt};
+    int *const to[4] = {x2, y2, z2, t2};
+    *x2 = x, *y2 = y, *z2 = z, *t2 = t;
+    *to[*mu] = (*to[*mu] + 3 * way + 3 * extent[*mu]) % extent[*mu];
+}
+static void mirrored(int x, int y, int z, int t, int *args, int way, int *x2, int *y2, int *z2, int *t2) {
+    (void)args, (void)way;
+    *x2 = nx - 1 - x, *y2 = ny - 1 - y, *z2 = nz - 1 - z, *t2 = nt - 1 - t;
+}
+
+static double_prn *generators(void) {
+    double_prn *all = (double_prn *)malloc(sites_on_node * sizeof *all);
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        all[i] = lattice[i].site_prn;
+    return all;
+}
+
+/* by_threads: all threads set the generators. what: bad, a gather that MILC refuses; again: the gathers of neighbours a
+ * second time, which MILC refuses, too. */
+void try_setup(int by_threads, const char *what) {
+    double_prn *ours, *theirs;
+    int mu, dir, wrong = 0;
+    size_t i;
+    make_nn_gathers();
+    for (mu = XUP; mu <= TUP; mu++)
+        check(wrong_gathers(mu, mu, 1) + wrong_gathers(OPP_DIR(mu), mu, -1) == 0, "gathers of neighbours", mu);
+    for (mu = XUP; mu <= TUP; mu++) {
+        dir = make_gather(three_sites_on, &mu, WANT_INVERSE, ALLOW_EVEN_ODD, SWITCH_PARITY);
+        check(dir == 8 + 2 * mu && wrong_gathers(dir, mu, 3) + wrong_gathers(dir + 1, mu, -3) == 0,
+              "gathers of third neighbours", mu);
+    }
+    dir = make_gather(mirrored, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SAME_PARITY);
+    for (i = 0; i < sites_on_node; i++)
+        wrong += gathered_from(dir, gathered_from(dir, i)) != (int)i;
+    check(dir == 16 && wrong == 0, "a gather that is its own inverse", wrong);
+    if (strcmp(what, "bad") == 0)
+        make_gather(mirrored, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SWITCH_PARITY);
+    if (strcmp(what, "again") == 0)
+        make_nn_gathers();
+    initialize_site_prn_from_seed(77);
+    initialize_site_prn_from_seed(78);
+    check((own_generators == 0) == by_threads, "generators that MILC's own sets", own_generators);
+    ours = generators();
+    __real_initialize_site_prn_from_seed(78);
+    theirs = generators();
+    check(memcmp(ours, theirs, sites_on_node * sizeof *ours) == 0, "generators of random numbers", 0);
+    free(ours), free(theirs);
 }
 
 /* The number of threads in MILC's loops. */

@@ -43,6 +43,7 @@ void make_lattice(void) {
                 for (x = box_origin[0]; x < box_origin[0] + box_extent[0]; x++) {
                     site *s = &lattice[node_index(x, y, z, t)];
                     s->x = x, s->y = y, s->z = z, s->t = t;
+                    s->index = x + nx * (y + ny * (z + nz * t));
                     s->site_prn.state = x + 100 * (y + 100 * (z + 100 * t));
                     s->parity = (x + y + z + t) % 2 ? ODD : EVEN;
                     s->phase[XUP] = t % 2 ? -1 : 1;

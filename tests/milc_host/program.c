@@ -7,6 +7,7 @@
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [kept, or freed]: freed fields must stay in the process, or leave it, in host.c
+ *   program setup [threads, or one] [bad, again]: gathers and generators of random numbers, in host.c
  *   program auxiliary: auxiliary links, needed and not, in links.c
  *   program sums: sums of links, in use while others are destroyed, in links.c
  *   program waiting [a fault: none, device, memory, flip]: links that no routine reads, in links.c
@@ -37,6 +38,7 @@ void auxiliary(void);
 void waiting(const char *fault);
 void sums_of_links(void);
 void try_memory(int kept);
+void try_setup(int by_threads, const char *what);
 void try_threads(void);
 void try_pauses(void);
 void try_lattice_file(const char *routines, const char *name);
@@ -178,6 +180,11 @@ int main(int argc, char **argv) {
     nx = nt = 4, ny = strcmp(fault, "eigen") == 0 ? 4 : 6;
     nz = is_small(fault) ? 2 : 4;
     make_lattice();
+    if (strcmp(fault, "setup") == 0) {
+        try_setup(strcmp(argv[2], "threads") == 0, argc > 3 ? argv[3] : "");
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
     if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
         strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);

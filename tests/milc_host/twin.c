@@ -30,7 +30,6 @@
 #include <time.h>
 #include <unistd.h>
 
-void make_lattice(void);
 extern void (*instead_of_update)(void); /* update.c */
 
 typedef struct {

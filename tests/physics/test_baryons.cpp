@@ -548,7 +548,7 @@ TEST_CASE("baryons refuse what is wrong, and say what", "[baryons][errors][null]
     term.sink = 99;
     refused(call(), "spec.terms[0].sink is 99");
     term.sink = mixed, term.correlator = 1;
-    refused(call(), "spec.terms[0].correlator is 1 of 1");
+    refused(call(), "spec.terms[0].correlator is 1: must be below spec.n_correlators, 1");
     term.correlator = 0, term.wall = 1, spec.momentum.p[1] = 1;
     std::fill_n(spec.momentum.parity, 3, MILCGPU_EVEN);
     refused(call(), "a wall sink has no momentum");

@@ -31,7 +31,6 @@ struct LanesBench {
         : geometry(n, {0, 0, 0, 0}, n, 3, cuts), precision(p), fat(device, p, 18, geometry, "test"),
           lng(device, p, 18, geometry, "test") {
         fill(fat.block(0, 0), fat.bytes()), fill(lng.block(0, 0), lng.bytes());
-        fat.scale = 1.1, lng.scale = -0.7;
     }
     void fill(unsigned char *data, size_t bytes) {
         std::normal_distribution<double> gauss;

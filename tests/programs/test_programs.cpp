@@ -90,7 +90,8 @@ TEST_CASE("programs: the last line of check_lattice tells if a file is right, on
         const Run made = succeeded(run("make_lattice --size 8 4 4 8 --sweeps 2 --format " + format + " --out " + file));
         const Run one = succeeded(run("check_lattice " + file)), four = run("check_lattice " + file, "2 1 1 2", 4);
         CHECK(last_line(one) == "right");
-        CHECK(four.output == one.output);
+        CHECK(four.count(one.output) == 1); // MPI may print warnings before it
+        CHECK(four.count("\nright\n") == 1);
         const std::string plaquette = made.output.substr(made.output.find("final plaquette ") + 16, 10);
         CHECK(one.count("\nplaquette       " + plaquette + " (") == 1);
         std::string bytes = tests::text_of(file);

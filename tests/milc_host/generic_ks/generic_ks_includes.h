@@ -85,9 +85,27 @@ typedef struct {
 complex complex_gaussian_rand_no(double_prn *prn);
 Real z2_rand_no(double_prn *prn);
 void random_anti_hermitian(anti_hermitmat *h, double_prn *prn);
+#ifdef MILC_HOST_MASTER
+typedef int milc_seed;
+#else
+typedef uint32_t milc_seed;
+#endif
+void initialize_prn(double_prn *prn, milc_seed seed, milc_seed index);
+void initialize_site_prn_from_seed(milc_seed seed);
+
+enum { FORWARDS = 1, BACKWARDS = -1 };
+enum { OWN_INVERSE, WANT_INVERSE, NO_INVERSE };
+enum { ALLOW_EVEN_ODD, NO_EVEN_ODD };
+enum { SAME_PARITY, SWITCH_PARITY, SCRAMBLE_PARITY };
+void make_lattice(void);
+void make_nn_gathers(void);
+void sort_eight_gathers(int first);
+int make_gather(void (*map)(int, int, int, int, int *, int, int *, int *, int *, int *), int *args, int inverse,
+                int want_even_odd, int parity);
 
 typedef struct {
     short x, y, z, t;
+    int index;
     char parity;
     double_prn site_prn;
     su3_matrix link[4], old_link[4];
