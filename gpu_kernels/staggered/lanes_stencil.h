@@ -63,12 +63,11 @@ template <class Spinor> struct LanesHops {
         }
         return to;
     }
-    // The sums of fat and of long links, or both sums in the first one. The links have the scale 1.
     struct Sum {
         Vec fat, lng;
     };
-    Vec scaled(const Sum &sum) const { return sum.fat + sum.lng; }
-    template <bool one_sum = false> MILCGPU_HD Sum all(int first, const unsigned char *from) const {
+    Vec scaled(const Sum &sum) const { return sum.fat + sum.lng; } // the links have the scale 1
+    MILCGPU_HD Sum all(int first, const unsigned char *from) const {
         const Rows of = rows(first);
         Sum sum = {};
         const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
@@ -80,7 +79,7 @@ template <class Spinor> struct LanesHops {
                 Matrix<Real> u;
                 for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
                     u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
-                Vec &to = place.is_long && !one_sum ? sum.lng : sum.fat;
+                Vec &to = place.is_long ? sum.lng : sum.fat;
                 if constexpr (place.behind)
                     adjoint_multiply_subtract(to, u, x);
                 else
@@ -102,8 +101,7 @@ template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
     }
 };
 
-// For TogetherStencil, with the sums of SourcesHops: one sum in single takes two thirds of the time. The host takes one
-// source after the other.
+// For TogetherStencil. The host takes one source after the other, so each has the arithmetic of one source.
 template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
     using Base = LanesHops<Spinor>;
     using Part = typename Base::Sum;
@@ -112,8 +110,7 @@ template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
     template <int, bool, int count>
     void all(const SitesAtOnce &at, const Sources<count> &own, Part (&sum)[count]) const {
         static_assert(count == 1, "one source after the other");
-        constexpr bool one_sum = Spinor::precision != Precision::double_;
-        sum[0] = Base::template all<one_sum>(at.first, own.first_of(this->in, source_bytes));
+        sum[0] = Base::all(at.first, own.first_of(this->in, source_bytes));
     }
 };
 
