@@ -28,7 +28,8 @@ void keep_freed_memory(int node_ranks) {
     if (mallopt(M_MMAP_MAX, 0) == 0 || mallopt(M_TRIM_THRESHOLD, -1) == 0) // another allocator returns 0
         return;
     // This advice holds for pages that the heap gets later. They take no memory until they are touched.
-    const size_t ahead = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4 / node_ranks;
+    const size_t ahead = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) / 4 / static_cast<size_t>(node_ranks) *
+                         static_cast<size_t>(sysconf(_SC_PAGESIZE));
     void *const pages = std::malloc(ahead);
     if (pages == nullptr)
         return;

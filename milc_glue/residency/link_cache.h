@@ -80,11 +80,11 @@ class LinkCache {
     // The links of this set for as long as the caller holds them: new content goes into another handle.
     static std::shared_ptr<milcgpu_links> hold(LinkSet &set);
     void forget_copy(const milcgpu_links *handle); // a bit has flipped in it: the next ready() loads it again
-    // For a force, which needs memory and no links; afterwards MILC changes the gauge field. Frees packed links and
-    // solvers, and sums of links if memory may be short.
+    // Frees solvers and packed links, and sums of links if memory may be short. A force needs the memory and none of
+    // these, and after it MILC changes the gauge field.
     void make_room_for_force();
     bool drop_oldest(const LinkSet *except);
-    // Drops all sets but those whose links are deferred, for new links: of a gauge field that changes, mostly.
+    // Drops all sets whose links are not deferred. MILC is about to make new links, mostly of a changed gauge field.
     void drop_all_but_deferred();
     void drop_all();
 
