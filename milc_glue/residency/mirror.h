@@ -40,6 +40,7 @@ class Mirror {
     bool is_at(const void *field, const void *second = nullptr) const {
         return field_.data == field && second_.data == second;
     }
+    const HostRecords &field() const { return field_; }
     std::pair<const void *, const void *> addresses() const { return {field_.data, second_.data}; }
     Newest newest() const { return newest_; }
     bool is(Newest newest) const { return newest_ == newest; }
