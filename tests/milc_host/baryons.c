@@ -194,7 +194,13 @@ static void try_faults_of_milc(ks_prop_field **a, ks_prop_field **b) {
     tie(&in, a, a, a);
 }
 
-static void change_one(ks_prop_field **quarks) { quarks[3]->v[1][5].c[0].real += 1; }
+static void change(ks_prop_field **quarks) {
+    size_t i;
+    int s;
+    for (s = 0; s < CORNERS; s++)
+        for (i = 0; i < sites_on_node; i++)
+            quarks[s]->v[1][i].c[0].real += 1;
+}
 static void free_all(ks_prop_field **quarks) {
     int s, c;
     for (s = 0; s < CORNERS && READS_CACHE; s++) {
@@ -208,7 +214,7 @@ static void lose_device(ks_prop_field **quarks) {
     inject("device");
 }
 static void change_and_lose(ks_prop_field **quarks) {
-    change_one(quarks);
+    change(quarks);
     inject("device");
 }
 /* MILC's cache has the quarks as they were when it was made. */
@@ -223,12 +229,12 @@ static void try_changed_quarks(const char *fault) {
     add(&in, GB_16U_M_I1_C4_2, GB_16U_M_I1_C4_1, 0, 0, 0, 0);
     add(&in, GB_8P_S_C7, GB_8P_S_C4, 1, 0, 0, 0);
     if (strcmp(fault, "none") == 0) {
-        tie_after(&in, quarks, quarks, quarks, change_one);
+        tie_after(&in, quarks, quarks, quarks, change);
         tie_after(&in, quarks, quarks, quarks, free_all);
     } else if (strcmp(fault, "lost") == 0) {
         tie_after(&in, quarks, quarks, quarks, lose_device);
     } else {
-        in.is_absent[1] = READS_CACHE && getenv("MILCGPU_OFF") == NULL; /* the other does not read quark 3 */
+        in.is_absent[0] = in.is_absent[1] = READS_CACHE && getenv("MILCGPU_OFF") == NULL;
         tie_after(&in, quarks, quarks, quarks, change_and_lose);
     }
     for (s = 0; s < CORNERS && !(READS_CACHE && strcmp(fault, "none") == 0); s++)
