@@ -8,8 +8,8 @@
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   kept_gauge.h       what fixing or smearing   whole               host, both
 //                      has made
-//   vector_store.h     quark fields, solutions   whole               host, both
-//                      and their sources
+//   vector_store.h     quark fields, solutions   whole               host, both; the device, of quarks in MILC's
+//                      and their sources                             cache for baryons that MILC has changed since
 //
 // Solutions and eigenvectors that the device alone has are in the table of deferred values (deferred.h), with all that
 // is still to be made.

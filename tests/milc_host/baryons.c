@@ -228,6 +228,7 @@ static void try_changed_quarks(const char *fault) {
     in.current = GB_2POINT_BACKPROP;
     add(&in, GB_16U_M_I1_C4_2, GB_16U_M_I1_C4_1, 0, 0, 0, 0);
     add(&in, GB_8P_S_C7, GB_8P_S_C4, 1, 0, 0, 0);
+    tie(&in, quarks, quarks, quarks);
     if (strcmp(fault, "none") == 0) {
         tie_after(&in, quarks, quarks, quarks, change);
         tie_after(&in, quarks, quarks, quarks, free_all);
