@@ -356,6 +356,11 @@ TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc
         // 24 quarks of 4 * 6 * 4 * 4 sites are loaded once for all calls, and eight fields once more after a change.
         CHECK(right(program, on_host + "MILCGPU_TEST=dslash,keep", "baryons").line_of("gb_baryon").to ==
               Approx((24 * 3 + 8) * 384 * 6 * (tests::has(program, "P1") ? 4 : 8) * 1e-6).margin(0.051));
+        // Solutions are on the device already.
+        const Run solved = right(program, on_host + "MILCGPU_TEST=keep", "solved_quarks");
+        CHECK(solved.calls("gb_baryon").first == 1);
+        CHECK(solved.line_of("gb_baryon").to == 0);
+        CHECK(solved.line_of("mat_invert").to > 0);
         // After the GPU is lost, MILC's own routine makes the cache that it needs.
         const Run lost = right(program, on_host, "baryons device", "");
         CHECK(lost.lost_gpu());
