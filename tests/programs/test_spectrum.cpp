@@ -254,6 +254,16 @@ TEST_CASE("programs: the correlators of spectrum are the contractions of the ref
             CHECK(difference(s.of("0.15 " + source + " " + hadrons[k]), wanted[k]) < 2e-11);
         }
     }
+    // The same field in a file, in single precision.
+    const Folder folder;
+    const std::string file = folder.path.string() + "/lat";
+    REQUIRE(tests::run_program("make_lattice --size 4 2 4 6 --sweeps 2 --seed 3 --out " + file).status == 0);
+    const Spectrum of_file =
+        spectrum("--masses 0.15 --first-slice 5 --not-fixed --width 1.5 --smear-steps 4 --wall even "
+                 "--tolerance 1e-12 --lattice " +
+                 file);
+    for (const std::string name : {"0.15 even-wall nucleon", "0.15 smeared nucleon", "0.15 smeared pion"})
+        CHECK(difference(of_file.of(name), s.of(name)) < 1e-6);
 }
 
 TEST_CASE("programs: baryons of two octets are those of the reference's propagators, on one rank and on two",
