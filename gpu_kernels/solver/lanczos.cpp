@@ -341,7 +341,9 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
                     format("no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
                            state.missed / report.highest,
                            limits.tolerance > 0
-                               ? format(", above the tolerance %.1e: set a larger one", limits.tolerance).c_str()
+                               ? format(", above the tolerance %.1e: set a larger one%s", limits.tolerance,
+                                        limits.stored == Precision::double_ ? "" : ", or keep vectors in double")
+                                     .c_str()
                                : ""));
     found->keep(good);
     found->take_checksums();
