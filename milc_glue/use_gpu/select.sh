@@ -49,6 +49,7 @@ sections_of() { # FILE: the sections that it is compiled with
     program) echo "$files" ;;
     sites) case " $files " in *' md '*) echo md ;; *) echo sites ;; esac ;;
     make_links) echo links hisq_links deferred ;;
+    reload) case " $files " in *' updates '*) echo reload updates ;; *) echo reload ;; esac ;;
     *) echo "$1" ;;
     esac
 }
@@ -121,7 +122,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files setup draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
+    files="$files setup reload draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
     for file in md mesons invert propagators gb_baryons; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"

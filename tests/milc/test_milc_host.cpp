@@ -80,6 +80,15 @@ TEST_CASE("milc_host: gathers and generators of random numbers have the values o
     check_setup("asqtad-master-P1");
 }
 
+TEST_CASE("milc_host: plaquettes and reunitarized links have every bit of MILC's", "[milc_host][sanitize]") {
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const auto &[setting, by] :
+             {std::pair("OMP_NUM_THREADS=3", "threads"), std::pair("OMP_NUM_THREADS=3 MILC_HOST_OTHER_BITS=1", "threads"),
+              std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
+            CHECK(right(program, on_host + setting, std::string("reload ") + by, "8 checks")
+                      .count("Unitarity problem") == 2);
+}
+
 TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[milc_host]") {
     const int cores = std::max(omp_get_num_procs(), 3); // one thread fewer than cores
     const auto threads = [&](const std::string &setting) {
