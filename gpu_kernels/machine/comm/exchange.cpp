@@ -32,6 +32,8 @@ uint64_t sum_of_bytes(const void *data, size_t bytes, uint64_t seed) {
     return sum;
 }
 
+constexpr int tag_by_number = -1; // of gathers: several may be in flight at once
+
 constexpr const char *in_spite_of_success =
     "although message passing reported success. Message passing or memory fails: see the MPI's transports, or use "
     "other hosts. All ranks must end";
@@ -240,14 +242,13 @@ const Message *Ranks::changed_message(const char *phase, const std::vector<Messa
     return nullptr;
 }
 
+// A gather that fails here has taken its number, too.
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
-    : Gather(ranks, phase, mine, bytes, // several may be in flight at once
-             Ranks::tags + static_cast<int>(ranks.gathers_ % Ranks::tags), ranks.gathers_) {
-    ++ranks.gathers_;
-}
+    : Gather(ranks, phase, mine, bytes, tag_by_number, ranks.gathers_++) {}
 
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag, unsigned number)
-    : ranks_(ranks), phase_(phase), bytes_(bytes), block_(bytes + sizeof(Trailer)), tag_(tag), number_(number),
+    : ranks_(ranks), phase_(phase), bytes_(bytes), block_(bytes + sizeof(Trailer)),
+      tag_(tag == tag_by_number ? Ranks::tags + static_cast<int>(number % Ranks::tags) : tag), number_(number),
       blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * block_)) {
     std::memcpy(blocks_->data(), mine, bytes);
     Trailer trailer{ranks_.lost(), 0};
