@@ -8,6 +8,7 @@
 #include "tests/support.h"
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -39,6 +40,7 @@ class Mailroom {
     // Lost messages: they leave the receiver's memory as it was, and the functions report success. One in so many, or
     // the one that arrives at a rank after so many others. One rank's error then ends all, as MPI_Abort does.
     void lose_one_in(uint64_t count, uint64_t seed) { one_in_ = count, seed_ = seed; }
+    void lose_parts(size_t bytes) { lost_part_ = bytes; } // of longer messages; counted if the memory had other bytes
     void lose_later(int rank, long after) { counters_[rank].lose_at = counters_[rank].arrived + after; }
     long arrived(int rank) const { return counters_[rank].arrived; }
     long lost() const { return lost_; }
@@ -80,6 +82,7 @@ class Mailroom {
 
     int test(Counters &counters, Handle *handle, int &done);
     bool loses(Counters &counters, const Handle::Half &half);
+    void take(Counters &counters, const Handle::Half &half, const void *sent);
 
     int size_;
     std::vector<Counters> counters_;
@@ -90,6 +93,7 @@ class Mailroom {
     std::map<Line, Lines> lines_;
     size_t largest_ = 0;
     uint64_t one_in_ = 0, seed_ = 0;
+    size_t lost_part_ = SIZE_MAX;
     long lost_ = 0;
     bool ended_ = false;
 };

@@ -173,10 +173,10 @@ void Halo::send_to_peers(const SpinorBlock &, int) {}
 
 // With messages from GPU memory, copies of a rank to itself go through the queue. Through the host, all groups start
 // before any is waited for, because neighbours with other boxes may have other groups.
-void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t stride) {
+void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces) {
     if (ranks_.size() == 1)
         return;
-    const size_t most_group_bytes = (size_t(1) << 20) / stride * stride; // takes 40 us over a bus
+    constexpr size_t most_group_bytes = size_t(1) << 20; // takes 40 us over a bus
     unsigned char *const out = buffers.messages.sent.get(), *const in = buffers.messages.received.get();
     size_t bytes = 0;
     const bool through_host = buffers.out.data() != nullptr;
@@ -271,7 +271,7 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
         Pieces pieces;
         for (int mu = 0; mu < directions; ++mu)
             for (int side = 0; side < 2 && lattice.cut(mu); ++side)
-                pieces.add(mu, side, 0, sources * layers * lattice.layer[mu]);
+                pieces.add(mu, side, 0, layers * lattice.layer[mu], sources);
         return pieces;
     };
     const int of_source = pieces_of(1).elements_of_all();

@@ -14,7 +14,7 @@
 // host passes on while kernels wait always use pinned host memory: message passing may copy by the CUDA runtime, where
 // nothing may wait for these kernels.
 //
-// If a message is lost although message passing reports success, a check word tells (Run in pieces.h), and the next
+// If a message is lost although message passing reports success, a check word tells (pieces.h), and the next
 // gather ends all ranks by Error(comm). With MessageChecks::sums a checksum follows each message, so that every change
 // on its way is noticed.
 #pragma once
@@ -123,8 +123,7 @@ class Halo {
         const unsigned char *filled() const; // after pass()
     };
     template <class Field> void fill(const char *phase, const WideBox &, const MarginPart &, const Field &wide);
-    // stride: of runs, which a message takes whole.
-    void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t stride);
+    void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces);
     void check_messages(const char *phase, const unsigned char *sent, unsigned char *received, const Pieces &pieces);
     void send_to_peers(const SpinorBlock &field, int parity);
     // Bytes of all ghosts of several vectors: 6 in double, 12 in single.

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/launch.h"
+#include <type_traits>
 #if defined(__CUDACC__)
 #include "gpu_kernels/machine/backend/peers_cuda.h"
 #endif
@@ -21,26 +22,23 @@ template <int bytes> struct Element {
     }
 };
 
-// How a piece lies in a buffer of messages: in runs of elements, each behind a check word (peers.h) made from its first
-// element and the number of the exchange. The receiver compares it. So a message is noticed that was lost or replaced
-// by an old one although message passing reports success, and so is a lost part of a message if it has a run. The words
-// take up to 0.4 % of a message.
-template <int bytes> struct Run {
-    static constexpr int packed = Element<bytes>::packed, word = 16, // keeps elements aligned
-        elements = (4096 / packed + 31) / 32 * 32, stride = elements * packed + word;
-    int e, count;      // of an element: its place in its run, and the elements of the run
-    size_t first_byte; // of the run in its piece
-    MILCGPU_HD Run(int of_piece, int element) {
-        const int run = element / elements, first = run * elements;
-        e = element - first;
-        count = of_piece - first < elements ? of_piece - first : elements;
-        first_byte = size_t(run) * stride;
-    }
-    static size_t bytes_of(int count) { // of a piece, with its check words
-        const size_t all = size_t(count) * packed + (count + elements - 1) / elements * size_t(word);
-        return (all + word - 1) / word * word;
-    }
-};
+// Check words (peers.h) behind the elements of a piece in a message, each made from an element and the number of the
+// exchange. The receiver compares them. So a message is noticed that was lost or replaced by an old one although
+// message passing reports success. One element in check_interval has a word, so that each 4 KiB of a stripe have words
+// of such an element. Check words take 0.02 to 0.2 % of a long message.
+template <int bytes> constexpr int check_interval = 4096 / Element<bytes>::word;
+template <int bytes> MILCGPU_HD bool has_check_word(int e) { return e % check_interval<bytes> == 0; }
+MILCGPU_HD size_t multiple_of_16(size_t bytes) { return (bytes + 15) / 16 * 16; }
+// In a piece of so many elements that begins at `piece`.
+template <int bytes, class Byte> MILCGPU_HD auto check_word_at(Byte *piece, int elements, int e) {
+    using Word = std::conditional_t<std::is_const<Byte>::value, const uint64_t, uint64_t>;
+    return reinterpret_cast<Word *>(piece + multiple_of_16(size_t(elements) * Element<bytes>::packed)) +
+           e / check_interval<bytes>;
+}
+template <int bytes> size_t bytes_with_check_words(int elements) {
+    const size_t words = (elements + check_interval<bytes> - 1) / check_interval<bytes>;
+    return multiple_of_16(size_t(elements) * Element<bytes>::packed) + multiple_of_16(words * sizeof(uint64_t));
+}
 
 // Consecutive pieces. The piece of side 0 has ghosts behind: it comes from the neighbour behind in mu, while the piece
 // that this rank sends for it goes to the neighbour ahead.
@@ -48,6 +46,7 @@ struct Pieces {
     struct Piece {
         int mu, side, kind;               // kind: for the code that makes and reads the pieces
         int begin, end;                   // elements
+        int first_place, places;          // of each source
         int from = 0;                     // the rank that sends it
         size_t first_byte = 0, bytes = 0; // in a buffer of messages
         MILCGPU_HD int count() const { return end - begin; }
@@ -55,14 +54,21 @@ struct Pieces {
     static constexpr int most = 8;
     Piece piece[most];
     int count = 0;
-    void add(int mu, int side, int kind, int elements) {
-        piece[count] = {mu, side, kind, elements_of_all(), elements_of_all() + elements};
+    void add(int mu, int side, int kind, int places, int sources = 1) {
+        const int begin = elements_of_all();
+        piece[count] = {mu, side, kind, begin, begin + sources * places, begin / sources, places};
         ++count;
     }
     int elements_of_all() const { return count == 0 ? 0 : piece[count - 1].end; }
     MILCGPU_HD const Piece &of(int j) const {
         int k = 0;
         while (j >= piece[k].end)
+            ++k;
+        return piece[k];
+    }
+    MILCGPU_HD const Piece &of_place(int j) const { // counted for one source
+        int k = 0;
+        while (j >= piece[k].first_place + piece[k].places)
             ++k;
         return piece[k];
     }
@@ -79,10 +85,9 @@ struct Pieces {
 // fit in a slot together.
 struct PlaceOfSources {
     const Pieces::Piece &piece;
-    int places, place;
-    MILCGPU_HD PlaceOfSources(const Pieces &pieces, int sources, int j)
-        : piece(pieces.of(j * sources)), places(piece.count() / sources), place(j - piece.begin / sources) {}
-    MILCGPU_HD int element(int k) const { return k * places + place; }
+    int place;
+    MILCGPU_HD PlaceOfSources(const Pieces &pieces, int j) : piece(pieces.of_place(j)), place(j - piece.first_place) {}
+    MILCGPU_HD int element(int k) const { return k * piece.places + place; }
 };
 
 template <int bytes, class Ends> struct ToBuffer {
@@ -91,15 +96,14 @@ template <int bytes, class Ends> struct ToBuffer {
     unsigned char *buffer;
     unsigned number; // of the exchange; 0: no check words
     MILCGPU_HD void store(const Pieces::Piece &piece, int e, const Element<bytes> &element) const {
-        const Run<bytes> run(piece.count(), e);
-        unsigned char *const at = buffer + piece.first_byte + run.first_byte;
-        element.store(at + run.word, run.count, run.e);
-        if (run.e == 0 && number != 0)
-            *reinterpret_cast<uint64_t *>(at) = check_word<element.packed / 4>(element.w, number);
+        unsigned char *const at = buffer + piece.first_byte;
+        element.store(at, piece.count(), e);
+        if (has_check_word<bytes>(e) && number != 0)
+            *check_word_at<bytes>(at, piece.count(), e) = check_word<element.packed / 4>(element.w, number);
     }
     MILCGPU_HD void operator()(int j) const {
         if constexpr (Ends::of_sources) {
-            const PlaceOfSources at(pieces, ends.sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.sent(at.piece, at.place);
             for (int k = 0; k < ends.sources; ++k) {
                 Element<bytes> e = {};
@@ -121,17 +125,16 @@ template <int bytes, class Ends> struct FromBuffer {
     unsigned number; // of the exchange; 0: no check words
     int *lost;       // Ranks::watch()
     MILCGPU_HD void load(const Pieces::Piece &piece, int e, Element<bytes> &element) const {
-        const Run<bytes> run(piece.count(), e);
-        const unsigned char *const at = buffer + piece.first_byte + run.first_byte;
-        element.load(at + run.word, run.count, run.e);
-        if (run.e == 0 && number != 0 &&
-            *reinterpret_cast<const uint64_t *>(at) != check_word<element.packed / 4>(element.w, number))
+        const unsigned char *const at = buffer + piece.first_byte;
+        element.load(at, piece.count(), e);
+        if (has_check_word<bytes>(e) && number != 0 &&
+            *check_word_at<bytes>(at, piece.count(), e) != check_word<element.packed / 4>(element.w, number))
             *static_cast<volatile int *>(lost) = piece.from + 1;
     }
     MILCGPU_HD void operator()(int j) const {
         Element<bytes> e;
         if constexpr (Ends::of_sources) {
-            const PlaceOfSources at(pieces, ends.sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.received(at.piece, at.place);
             for (int k = 0; k < ends.sources; ++k) {
                 load(at.piece, at.element(k), e);
@@ -209,7 +212,7 @@ __global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
     if constexpr (Ends::of_sources) {
         const int sources = ends.sources; // all in one part
         for_own(part.count / sources, [&](int j) {
-            const PlaceOfSources at(pieces, sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.sent(at.piece, at.place);
             unsigned char *const to = slot_of(at.piece);
             move_elements<bytes>(
@@ -225,7 +228,7 @@ __global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
         });
         const unsigned char *const slot = arrive();
         for_own(part.count / sources, [&](int j) {
-            const PlaceOfSources at(pieces, sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.received(at.piece, at.place);
             move_elements<bytes>(
                 0, 1, sources,
@@ -292,7 +295,7 @@ void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends,
         Pieces::Piece &piece = in_buffer.piece[k];
         piece.from = neighbour_[piece.mu][piece.side];
         piece.first_byte = total;
-        piece.bytes = Run<bytes>::bytes_of(piece.count());
+        piece.bytes = bytes_with_check_words<bytes>(piece.count());
         total += piece.bytes;
     }
     std::optional<Buffers> scratch;
@@ -305,7 +308,7 @@ void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends,
     const unsigned number = checks_ == MessageChecks::none ? 0 : ++exchanges_;
     launch(device_, threads, ToBuffer<bytes, Ends>{ends, in_buffer, buffers.to_fill(), number},
            "gather for the neighbours");
-    pass_messages(phase, buffers, in_buffer, Run<bytes>::stride);
+    pass_messages(phase, buffers, in_buffer);
     launch(device_, threads, FromBuffer<bytes, Ends>{ends, in_buffer, buffers.filled(), number, lost_.get()},
            "put what the neighbours sent");
 }

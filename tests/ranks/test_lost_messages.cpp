@@ -58,6 +58,8 @@ Solved solved(const Cut &cut, uint64_t one_in, uint64_t seed, bool on_gpu, const
         },
         [&](Mailroom &room) {
             room.lose_one_in(one_in, seed);
+            if (seed % 3 == 0)
+                room.lose_parts(4096);
             for (int rank = 0; rank < cut.ranks() && on_gpu; ++rank)
                 room.say_gpu_memory(rank, true);
         },
@@ -67,8 +69,9 @@ Solved solved(const Cut &cut, uint64_t one_in, uint64_t seed, bool on_gpu, const
 
 } // namespace
 
-TEST_CASE("ranks: if one message in a thousand is lost, each loss is noticed, and no other result is called right",
-          "[ranks][faults][sanitize]") {
+TEST_CASE(
+    "ranks: if one message in a thousand is lost, or 4 KiB of it, each loss is noticed, and no other result is right",
+    "[ranks][faults][sanitize]") {
     const uint64_t seeds = long_tests() ? 400 : 24;
     for (const Cut &cut : {two_ranks, Cut{{6, 6, 4, 4}, {2, 2, 1, 1}, 0}}) {
         const Solved right = solved(cut, 0, 0, false);
