@@ -49,6 +49,7 @@ sections_of() { # FILE: the sections that it is compiled with
     program) echo "$files" ;;
     sites) case " $files " in *' md '*) echo md ;; *) echo sites ;; esac ;;
     make_links) echo links hisq_links deferred ;;
+    gb_octets) echo gb_baryons ;;
     reload) case " $files " in *' updates '*) echo reload updates ;; *) echo reload ;; esac ;;
     *) echo "$1" ;;
     esac
@@ -128,6 +129,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
             [ $file != invert ] || files="$files eigen"
+            [ $file != gb_baryons ] || files="$files gb_octets"
         else
             mv milcgpu_said milcgpu_differs
             ! compiles probe.c "-DMILCGPU_PROBE_$file -DMILCGPU_FEATURE" "$@" || say_left
@@ -179,7 +181,7 @@ if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        lattice_file | invert | eigen | propagators | mesons | currents | gb_baryons) alone="$alone $file" ;;
+        lattice_file | invert | eigen | propagators | mesons | currents | gb_baryons | gb_octets) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done
