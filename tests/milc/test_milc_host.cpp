@@ -90,7 +90,7 @@ TEST_CASE("milc_host: plaquettes, phases and reunitarized links have every bit o
               std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
 {
             const std::string set = on_host + setting, as = std::string("reload ") + by;
-            CHECK(right(program, set, as, "10 checks").count("Unitarity problem") == 2);
+            CHECK(right(program, set, as, "13 checks").count("Unitarity problem") == 2);
             const Run again = run(program, set, as + " again");
             CHECK((again.status == 1 && again.says("rephase: already 0\n")));
         }
