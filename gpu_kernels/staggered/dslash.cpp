@@ -32,8 +32,11 @@ const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epi
 
 namespace {
 KernelKey key_of(const DslashCall &call, Epilogue epilogue) {
-    return {call.in.precision,         call.fat->precision(), call.lng->reals(), epilogue, call.in.sources, 4,
-            call.checksums != nullptr, call.lanes != nullptr};
+    const bool lanes = call.lanes != nullptr;
+    return {call.in.precision,         lanes ? call.in.precision : call.fat->precision(),
+            call.lng->reals(),         epilogue,
+            call.in.sources,           4,
+            call.checksums != nullptr, lanes};
 }
 } // namespace
 

@@ -54,9 +54,9 @@ struct HoldingOperator : StaggeredOperator {
 } // namespace
 
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    HeldLinks held = links.links->held_version(spec.link, spec.reals);
-    if (spec.spinor == spec.link)
-        links.links->add_lanes(held);
+    const HeldLinks held = StaggeredOperator::takes_lanes(links.context->geometry, spec)
+                               ? links.links->held_lanes(spec.link)
+                               : links.links->held_version(spec.link, spec.reals);
     spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }
@@ -83,7 +83,7 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
 }
 
 OperatorSpec milcgpu::full_spec(const milcgpu_links &links) {
-    return {Precision::double_, links.links->host_real(), 18};
+    return {Precision::double_, links.links->host_real(), 18, true};
 }
 
 Operator milcgpu::full_operator(milcgpu_links &links, int parity) {

@@ -45,8 +45,10 @@ class StaggeredRun : public DryRun {
     StaggeredRun(const Geometry &geometry, Precision host, const SolveArguments &a, int sources)
         : geometry_(geometry), host_(host) {
         const OperatorMaker make = [this, parity = a.parity](OperatorSpec &spec) {
-            if (spec.spinor == spec.link && LaneLinks::fit(geometry_, spec.link, spec.reals))
+            if (StaggeredOperator::takes_lanes(geometry_, spec))
                 lanes_.insert(spec.link);
+            else
+                packed_.insert({spec.link, spec.reals});
             return std::make_shared<const StaggeredOperator>(geometry_, parity, spec, LinkPair());
         };
         make_solver(make, {Precision::double_, host, 18}, a.precise, a.sloppy, sources); // full_spec()
@@ -56,7 +58,7 @@ class StaggeredRun : public DryRun {
             MemoryPlan plan{};
             plan.links = ResidentLinks::bytes_as_given(host_, geometry_);
             plan.raw = Device::allocated_bytes(size_t(geometry_.volume()) * 72 * real_bytes(host_)); // links_to_device
-            plan.packed = ResidentLinks::packed_bytes(versions, host_, geometry_);
+            plan.packed = ResidentLinks::packed_bytes(packed_, host_, geometry_);
             for (const Precision precision : lanes_)
                 plan.packed += Device::allocated_bytes(LaneLinks::bytes_of(geometry_, precision));
             plan.vectors = device.used_bytes();
@@ -68,6 +70,7 @@ class StaggeredRun : public DryRun {
     Geometry geometry_;
     Precision host_;
     std::set<Precision> lanes_;
+    ResidentField::Versions packed_;
 };
 
 Precision checked_host(int precision) { return host_precision_of(precision, "host_precision"); }

@@ -12,7 +12,10 @@ class StaggeredFamily : public OperatorFamily {
         : OperatorFamily(*links.context), links_(links), parity_(parity) {}
     SolverKey key() const override { return {&links_, links_.links->tag(), &context, parity_, {}, {}, {}}; }
     size_t most_kept() const override { return 4; }
-    void grant(OperatorSpec &spec) override { spec.reals = links_.links->version(spec.link, spec.reals).lng->reals(); }
+    void grant(OperatorSpec &spec) override {
+        if (spec.reals != 18)
+            spec.reals = links_.links->version(spec.link, spec.reals).lng->reals();
+    }
     OperatorMaker maker() override {
         return [&links = links_, parity = parity_](OperatorSpec &spec) { return level_operator(links, parity, spec); };
     }

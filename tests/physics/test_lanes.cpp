@@ -31,7 +31,6 @@ struct LanesBench {
         : geometry(n, {0, 0, 0, 0}, n, 3, cuts), precision(p), fat(device, p, 18, geometry, "test"),
           lng(device, p, 18, geometry, "test") {
         fill(fat.block(0, 0), fat.bytes()), fill(lng.block(0, 0), lng.bytes());
-        fat.scale = 1.1, lng.scale = -0.7;
     }
     void fill(unsigned char *data, size_t bytes) {
         std::normal_distribution<double> gauss;
@@ -111,21 +110,25 @@ std::vector<Precision> precisions_of_lanes() {
 } // namespace
 
 TEST_CASE("D of several sites at once has the bits of D of one site, with any epilogue", "[dslash][lanes][sanitize]") {
-    CHECK(precisions_of_lanes().size() == (MILCGPU_LANES ? 1 : 0));
+    CHECK(precisions_of_lanes().size() == (MILCGPU_LANES ? 2 : 0));
     struct Shape {
         std::array<int, 4> n;
         unsigned cuts;
     };
-    // Rows of one block, of several, and blocks of two rows; odd extents; a last tile that is not full.
+    // Rows of one block, of several, and blocks of several rows; odd extents; a last tile that is not full.
     const std::vector<Shape> shapes = {{{16, 2, 2, 2}, 0},  {{18, 4, 2, 4}, 8},  {{20, 2, 6, 4}, 14},
                                        {{22, 4, 2, 2}, 0},  {{24, 6, 4, 4}, 4},  {{32, 2, 3, 2}, 2},
                                        {{34, 2, 2, 6}, 0},  {{40, 4, 4, 2}, 12}, {{16, 4, 4, 6}, 6},
-                                       {{128, 2, 1, 2}, 0}, {{26, 1, 2, 4}, 0},  {{48, 3, 1, 1}, 0}};
+                                       {{128, 2, 1, 2}, 0}, {{26, 1, 2, 4}, 0},  {{48, 3, 1, 1}, 0},
+                                       {{8, 8, 2, 4}, 0},   {{8, 4, 6, 2}, 10},  {{4, 6, 4, 8}, 0},
+                                       {{4, 4, 4, 4}, 14},  {{2, 4, 6, 4}, 4},   {{6, 2, 4, 4}, 8},
+                                       {{10, 4, 2, 2}, 2},  {{12, 3, 4, 2}, 8},  {{14, 2, 4, 2}, 0},
+                                       {{6, 4, 1, 2}, 0},   {{2, 8, 2, 2}, 0}};
     for (const Precision precision : precisions_of_lanes())
         for (const Shape &shape : shapes) {
             LanesBench bench(shape.n, shape.cuts, precision);
             REQUIRE(LaneLinks::fit(bench.geometry, precision, 18));
-            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng, precision);
             for (const int parity : {0, 1})
                 for (const EpilogueTraits &end : epilogues)
                     for (const int sources : {1, 3})
@@ -153,16 +156,19 @@ TEST_CASE("D of several sites at once has the bits of D of one site, with any ep
 TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone if several sites are taken at once",
           "[dslash][lanes]") {
     for (const Precision precision : precisions_of_lanes())
-        for (const int nx : {16, 20}) {
+        for (const int nx : {4, 6, 8, 16, 20}) {
             LanesBench bench({nx, 4, 8, 8}, 0, precision);
-            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng, precision);
             const Geometry &geometry = bench.geometry;
             for (const float planted : {NAN, INFINITY})
                 for (const int at : {0, 3, nx / 2 - 1, geometry.sites(1) - 1}) {
                     const SpinorField in = bench.field(1), z = bench.field(0);
                     const size_t site_bytes = spinor_bytes(precision);
-                    float part = planted;
-                    std::memcpy(in.data() + at * site_bytes + 4, &part, sizeof part);
+                    const size_t real = real_bytes(precision);
+                    if (precision == Precision::double_)
+                        reinterpret_cast<double *>(in.data() + at * site_bytes)[1] = planted;
+                    else
+                        reinterpret_cast<float *>(in.data() + at * site_bytes)[1] = planted;
                     const Bytes got = bench.run(Epilogue::plain, 0, false, in, z, z, &lanes),
                                 wanted = bench.run(Epilogue::plain, 0, false, in, z, z, nullptr);
                     CHECK(!(got.sums[0] < INFINITY));
@@ -171,10 +177,11 @@ TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone 
                     };
                     const auto finite = [&](int i) {
                         bool all = true;
-                        for (size_t k = 0; k < site_bytes / sizeof part; ++k) {
-                            std::memcpy(&part, &got.out[i * site_bytes + k * sizeof part], sizeof part);
-                            all = all && std::isfinite(part);
-                        }
+                        for (const unsigned char *part = &got.out[i * site_bytes], *end = part + site_bytes; part < end;
+                             part += real)
+                            all = all && (precision == Precision::double_
+                                              ? std::isfinite(*reinterpret_cast<const double *>(part))
+                                              : std::isfinite(*reinterpret_cast<const float *>(part)));
                         return all;
                     };
                     const CutLattice &lattice = geometry.lattice();
