@@ -45,8 +45,8 @@ void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng,
 
 bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_reals) {
     const int count = lane_bytes / static_cast<int>(real_bytes(precision));
-    return MILCGPU_LANES != 0 && precision != Precision::half && long_reals == reals &&
-           geometry.lattice().extent[0] % 2 == 0 && geometry.sites(0) % count == 0 && !geometry.cut(0);
+    return built(precision, long_reals) && geometry.lattice().extent[0] % 2 == 0 && geometry.sites(0) % count == 0 &&
+           !geometry.cut(0);
 }
 
 size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {

@@ -18,8 +18,12 @@ class LaneLinks {
         bool is_long, behind;
     };
     static constexpr Place place(int k) { return {k / 4, k % 4 >= 2, k % 2 != 0}; }
-    // Whether D of links in this precision, 18 reals a long link, can take several sites at once.
-    static bool fit(const Geometry &, Precision, int reals);
+    // Whether D of links in this precision, with so many reals a long link, takes several sites at once on some lattice.
+    static constexpr bool built(Precision precision, int long_reals) {
+        return MILCGPU_LANES != 0 && precision != Precision::half && long_reals == reals;
+    }
+    // And on this lattice.
+    static bool fit(const Geometry &, Precision, int long_reals);
     static size_t bytes_of(const Geometry &, Precision);
     // Packs fields of 18 reals and scale 1, in double or single. Both have their ghosts.
     LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision);

@@ -63,11 +63,11 @@ template <class Spinor> struct LanesHops {
         }
         return to;
     }
+    // The sums of fat and of long links, or both in the first one. The links have the scale 1.
     struct Sum {
         Vec fat, lng;
     };
-    Vec scaled(const Sum &sum) const { return sum.fat + sum.lng; } // the links have the scale 1
-    MILCGPU_HD Sum all(int first, const unsigned char *from) const {
+    template <bool one_sum = false> MILCGPU_HD Sum all(int first, const unsigned char *from) const {
         const Rows of = rows(first);
         Sum sum = {};
         const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
@@ -79,7 +79,7 @@ template <class Spinor> struct LanesHops {
                 Matrix<Real> u;
                 for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
                     u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
-                Vec &to = place.is_long ? sum.lng : sum.fat;
+                Vec &to = place.is_long && !one_sum ? sum.lng : sum.fat;
                 if constexpr (place.behind)
                     adjoint_multiply_subtract(to, u, x);
                 else
@@ -94,23 +94,32 @@ template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
     End end;
     void operator()(int first, Sums<End::sums> *sums) const {
         StoredSpinor<Spinor> made;
-        const auto of_sites = end(0, SitesAtOnce{first}, this->scaled(this->all(first, this->in)), made);
+        const auto sum = this->all(first, this->in);
+        const auto of_sites = end(0, SitesAtOnce{first}, sum.fat + sum.lng, made);
         for (int n = 0; n < End::sums; ++n)
             for (int l = 0; l < Base::sites; ++l)
                 sums[lanes::site_of(l, typename Base::Real::Number())].v[n] = of_sites.v[n].v[l];
     }
 };
 
-// For TogetherStencil. The host takes one source after the other, so each has the arithmetic of one source.
+// For TogetherStencil, with the sums of SourcesHops. The host takes one source after the other.
 template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
     using Base = LanesHops<Spinor>;
+    using typename Base::Vec;
     using Part = typename Base::Sum;
     static constexpr size_t stride = 0;
+    static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;
+    Vec scaled(const Part &sum) const {
+        if constexpr (one_sum)
+            return sum.fat;
+        else
+            return sum.fat + sum.lng;
+    }
     template <int, bool, int count>
     void all(const SitesAtOnce &at, const Sources<count> &own, Part (&sum)[count]) const {
         static_assert(count == 1, "one source after the other");
-        sum[0] = Base::all(at.first, own.first_of(this->in, source_bytes));
+        sum[0] = Base::template all<one_sum>(at.first, own.first_of(this->in, source_bytes));
     }
 };
 

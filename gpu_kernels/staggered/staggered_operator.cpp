@@ -15,8 +15,8 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
                          {spec.spinor, spec.link, spec.reals, end.epilogue, 1, 4, false, links.lanes != nullptr});
 }
 
-bool StaggeredOperator::takes_lanes(const Geometry &geometry, const OperatorSpec &spec) {
-    return spec.spinor == spec.link && !spec.for_residuals && LaneLinks::fit(geometry, spec.link, spec.reals);
+bool StaggeredOperator::takes_lanes(const OperatorSpec &spec) {
+    return spec.spinor == spec.link && !spec.for_residuals && LaneLinks::built(spec.link, spec.reals);
 }
 
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {

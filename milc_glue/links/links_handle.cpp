@@ -4,6 +4,7 @@
 #include "gpu_kernels/machine/geometry/places.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
+#include <algorithm>
 
 using namespace milcgpu;
 
@@ -53,10 +54,21 @@ struct HoldingOperator : StaggeredOperator {
 
 } // namespace
 
+bool milcgpu::has_room_for_lanes(const milcgpu_context &context, const OperatorSpec &spec) {
+    return LaneLinks::fit(context.geometry, spec.link, spec.reals) && !context.device->is_half_full();
+}
+
+static bool take_lanes(const milcgpu_links &links, const OperatorSpec &spec) {
+    if (!StaggeredOperator::takes_lanes(spec) || links.links->has_lanes(spec.link))
+        return StaggeredOperator::takes_lanes(spec);
+    const std::vector<int> room = links.context->ranks->gathered("room for links of several sites",
+                                                                 int(has_room_for_lanes(*links.context, spec)));
+    return std::all_of(room.begin(), room.end(), [](int there) { return there != 0; });
+}
+
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    const HeldLinks held = StaggeredOperator::takes_lanes(links.context->geometry, spec)
-                               ? links.links->held_lanes(spec.link)
-                               : links.links->held_version(spec.link, spec.reals);
+    const HeldLinks held = take_lanes(links, spec) ? links.links->held_lanes(spec.link)
+                                                   : links.links->held_version(spec.link, spec.reals);
     spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }

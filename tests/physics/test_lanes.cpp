@@ -82,14 +82,7 @@ struct LanesBench {
             call.sum = sum.data();
         if (epilogue == Epilogue::step && !along_p)
             call.x = z;
-        if (lanes != nullptr)
-            dslash(device, call, epilogue);
-        else
-            for (int k = 0; k < sources; ++k) { // the rows for several sources round in other places
-                DslashCall one = call;
-                one.keep_source(k);
-                dslash(device, one, epilogue);
-            }
+        dslash(device, call, epilogue);
         Bytes bytes{bytes_of(z), bytes_of(s), {}};
         for (const CgState &state : cg.to_host())
             bytes.sums.insert(bytes.sums.end(), {state.rr_new, state.cross, state.curvature});
