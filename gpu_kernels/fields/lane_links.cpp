@@ -55,7 +55,8 @@ size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
                      [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng,
-                     [[maybe_unused]] Precision precision) {
+                     Precision precision)
+    : precision_(precision) {
 #if MILCGPU_LANES
     device.collective("memory for links of several sites", [&] {
         data_ = {device, bytes_of(geometry, precision), "links of several sites"};

@@ -28,9 +28,11 @@ class LaneLinks {
     // Packs fields of 18 reals and scale 1, in double or single. Both have their ghosts.
     LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision);
     const unsigned char *of(int parity) const { return data_.data() + parity * (data_.bytes() / 2); }
+    Precision precision() const { return precision_; }
     Region region() const { return {data_.data(), data_.bytes(), checksum_, "links of several sites"}; }
 
   private:
+    Precision precision_;
     DeviceArray<unsigned char> data_;
     uint64_t checksum_ = 0;
 };

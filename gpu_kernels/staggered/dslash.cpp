@@ -1,4 +1,5 @@
 #include "gpu_kernels/staggered/dslash.h"
+#include "gpu_kernels/fields/lane_links.h"
 
 namespace milcgpu {
 
@@ -42,7 +43,8 @@ KernelKey key_of(const DslashCall &call, Epilogue epilogue) {
 
 void check_call(const DslashCall &call, Epilogue epilogue) {
     const bool checks_fit = call.checksums == nullptr || look_for_dslash(key_of(call, epilogue)) != nullptr;
-    if (!fields_fit(call, epilogue) || !checks_fit || call.fat->precision() != call.lng->precision() ||
+    const bool lanes_fit = call.lanes == nullptr || call.lanes->precision() == call.in.precision;
+    if (!fields_fit(call, epilogue) || !checks_fit || !lanes_fit || call.fat->precision() != call.lng->precision() ||
         call.fat->reals() != 18)
         throw Error(Status::bad_argument,
                     "dslash: needs spinors of one precision, equal numbers of sources, in and out that differ, scalars "

@@ -16,7 +16,8 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
 }
 
 bool StaggeredOperator::takes_lanes(const OperatorSpec &spec) {
-    return spec.spinor == spec.link && !spec.for_residuals && LaneLinks::built(spec.link, spec.reals);
+    const bool pays = !spec.for_residuals || spec.link != Precision::double_; // in double memory limits D
+    return pays && spec.spinor == spec.link && LaneLinks::built(spec.link, spec.reals);
 }
 
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {

@@ -78,7 +78,7 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
     DslashCall call{};
     call.lattice = context.geometry.lattice();
     call.parity = parity;
-    call.fat = links.fat, call.lng = links.lng;
+    call.fat = links.fat, call.lng = links.lng, call.lanes = links.lanes;
     call.in = in, call.out = out;
     if (context.halo)
         call.exchange = context.halo->before_dslash(in, 1 - parity);

@@ -1,5 +1,6 @@
 // Staggered fermions as a family of operators (solve_driver.h).
 #pragma once
+#include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_driver.h"
@@ -13,7 +14,7 @@ class StaggeredFamily : public OperatorFamily {
     SolverKey key() const override { return {&links_, links_.links->tag(), &context, parity_, {}, {}, {}}; }
     size_t most_kept() const override { return 4; }
     void grant(OperatorSpec &spec) override {
-        if (spec.reals != 18)
+        if (!StaggeredOperator::takes_lanes(spec))
             spec.reals = links_.links->version(spec.link, spec.reals).lng->reals();
     }
     OperatorMaker maker() override {
