@@ -1,6 +1,5 @@
 // Every call of the table (calls_support.h) on lattices that are cut, over ranks and emulated, compared with the call
 // on the whole lattice.
-#include "gpu_kernels/machine/backend/lanes.h"
 #include "milc_glue/api/context.h"
 #include "tests/calls_whole.h"
 #include "tests/cut_support.h"
@@ -116,11 +115,7 @@ TEST_CASE("calls on lattices that are cut, over ranks and emulated: fields and n
                         continue;
                     const bool rounded =
                         b.reals == 0 || has(b.name, "dirac") || has(b.name, "Wilson") || has(all[k].name(), "laplace");
-                    // If x is cut, D on several sources rounds in other places than D of several sites at once.
-                    const bool other_rows =
-                        MILCGPU_LANES && b.name == "eigenvalues" && (cut.grid[0] > 1 || (cut.emulate & 1) != 0);
-                    const double allowed = other_rows                                        ? 3e-6
-                                           : !is_of_a_solve(all[k], b)                       ? (rounded ? 1e-14 : 0)
+                    const double allowed = !is_of_a_solve(all[k], b)                         ? (rounded ? 1e-14 : 0)
                                            : all[k].traits & Call::loose && b.name == "x[0]" ? 5e-2
                                                                                              : 1e-7;
                     const double off = same_bits(a.numbers, b.numbers) ? 0 : largest_difference(a.numbers, b.numbers);
