@@ -33,12 +33,12 @@ void demand(milcgpu_status status) {
 
 std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backend backend,
                            const std::function<void(Here &, Ending &)> &work,
-                           const std::function<void(Mailroom &)> &prepare) {
+                           const std::function<void(Mailroom &)> &prepare, long *lost) {
     const Environment environment{{"MILCGPU_TEST", "share_gpu"}};
     Mailroom room(cut.ranks());
     if (prepare)
         prepare(room);
-    return on_threads(cut.ranks(), [&](int rank, Ending &ending) {
+    const auto endings = on_threads(cut.ranks(), [&](int rank, Ending &ending) {
         const milcgpu_messages table = room.table(rank);
         milcgpu_layout layout = layout_on_grid(cut.whole, cut.grid, rank);
         layout.messages = cut.ranks() > 1 ? &table : nullptr;
@@ -65,10 +65,18 @@ std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backen
                 milcgpu_context_destroy(here.context);
             }
         } close{here};
-        demand(milcgpu_context_create(&layout, &options, &here.context));
-        demand(milcgpu_links_create(here.context, &f, &l, &here.links));
+        try {
+            demand(milcgpu_context_create(&layout, &options, &here.context));
+            demand(milcgpu_links_create(here.context, &f, &l, &here.links));
+        } catch (...) {
+            room.end_all();
+            throw;
+        }
         work(here, ending);
     });
+    if (lost != nullptr)
+        *lost = room.lost();
+    return endings;
 }
 
 Fields fields_on(const Extents &whole, bool rough) {

@@ -55,10 +55,10 @@ inline milcgpu_field field_of(const std::vector<double> &data) {
     return {const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
 }
 
-// On all ranks of a cut lattice. prepare: what their messages go by.
+// On all ranks of a cut lattice. prepare: what their messages go by. lost: how many messages were.
 std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backend backend,
                            const std::function<void(Here &, Ending &)> &work,
-                           const std::function<void(Mailroom &)> &prepare = {});
+                           const std::function<void(Mailroom &)> &prepare = {}, long *lost = nullptr);
 
 Fields fields_on(const Extents &whole, bool rough);
 

@@ -96,9 +96,12 @@ inline Run run(const std::string &program, const std::string &environment, const
         "OMP_NUM_THREADS=1 " + more + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments + " 2>&1";
     static std::map<std::string, Run> runs;
     const auto [at, is_new] = runs.try_emplace(command);
-    if (is_new || has(arguments, "lattice_file"))
+    if (is_new || has(arguments, "lattice_file")) {
         at->second = {shell(command)};
-    else
+        const std::string &said = at->second.output;
+        for (size_t end = said.find(" \n"); end != std::string::npos; end = said.find(" \n", end + 1)) // of a line
+            CHECK(said.compare(said.rfind('\n', end) + 1, 8, "milcgpu:") != 0);
+    } else
         note_run(command, at->second);
     return at->second;
 }

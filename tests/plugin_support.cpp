@@ -19,6 +19,7 @@ std::string said_by(const std::function<void()> &work) {
     for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file))
         text += static_cast<char>(c);
     std::fclose(file);
+    CHECK(text.find(" \n") == std::string::npos);
     return text;
 }
 

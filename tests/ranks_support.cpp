@@ -1,4 +1,5 @@
 #include "tests/ranks_support.h"
+#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/cuda_handles.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/lasting_memory.h"
@@ -79,11 +80,41 @@ int Mailroom::start(Counters &counters, int count, const milcgpu_message *messag
     return 0;
 }
 
+void Mailroom::end_all() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = ended_ || lost_ > 0;
+}
+
+bool Mailroom::loses(Counters &counters, const Handle::Half &half) {
+    const auto [from, to, tag] = half.line;
+    const uint64_t message = ((half.number * 64 + tag) * 64 + from) * 64 + to;
+    return counters.arrived++ == counters.lose_at ||
+           (one_in_ != 0 && milcgpu::scrambled(milcgpu::scrambled(message) + seed_) % one_in_ == 0);
+}
+
+void Mailroom::take(Counters &counters, const Handle::Half &half, const void *sent) {
+    if (!loses(counters, half)) {
+        copy(half.receive, sent, half.bytes);
+    } else if (half.bytes <= lost_part_) {
+        ++lost_;
+    } else {
+        const size_t first = milcgpu::scrambled(half.number + seed_) % (half.bytes - lost_part_),
+                     end = first + lost_part_;
+        const auto *const from = static_cast<const unsigned char *>(sent);
+        auto *const to = static_cast<unsigned char *>(half.receive);
+        lost_ += std::memcmp(to + first, from + first, lost_part_) != 0;
+        copy(to, from, first);
+        copy(to + end, from + end, half.bytes - end);
+    }
+}
+
 int Mailroom::test(Counters &counters, Handle *handle, int &done) {
     ++counters.calls;
     if (counters.test_code != 0)
         return counters.test_code;
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_)
+        return 55;
     std::vector<Handle::Half> open;
     for (const Handle::Half &half : handle->halves) {
         auto &sent = lines_[half.line].sent;
@@ -95,7 +126,7 @@ int Mailroom::test(Counters &counters, Handle *handle, int &done) {
         } else if (half.receive != nullptr) {
             if (found->second.second != half.bytes)
                 return 99; // the two ranks disagree
-            copy(half.receive, found->second.first, half.bytes);
+            take(counters, half, found->second.first);
             const bool once = counters.corrupt_from != 0 && half.bytes >= counters.corrupt_from;
             if (once || (is_on_gpu && counters.on_gpu == OnGpu::wrong)) {
                 unsigned char byte;

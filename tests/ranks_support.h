@@ -8,6 +8,7 @@
 #include "tests/support.h"
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -36,6 +37,15 @@ class Mailroom {
     // A bit of the next message of at least so many bytes arrives wrong at this rank.
     void corrupt(int rank, size_t bytes) { counters_[rank].corrupt_from = bytes; }
 
+    // Lost messages: they leave the receiver's memory as it was, and the functions report success. One in so many, or
+    // the one that arrives at a rank after so many others. One rank's error then ends all, as MPI_Abort does.
+    void lose_one_in(uint64_t count, uint64_t seed) { one_in_ = count, seed_ = seed; }
+    void lose_parts(size_t bytes) { lost_part_ = bytes; } // of longer messages; counted if the memory had other bytes
+    void lose_later(int rank, long after) { counters_[rank].lose_at = counters_[rank].arrived + after; }
+    long arrived(int rank) const { return counters_[rank].arrived; }
+    long lost() const { return lost_; }
+    void end_all(); // if a message was lost
+
     // Messages in the memory of a GPU, or what stands for it on the host backend. What a rank's table says of them
     // (no), before it is handed out; what becomes of those that a rank starts or takes; how many there were.
     enum class OnGpu { fine, wrong, never, refused };
@@ -51,6 +61,7 @@ class Mailroom {
         int rank = 0, start_code = 0, test_code = 0;
         long calls = 0;
         size_t corrupt_from = 0; // 0: none
+        long arrived = 0, lose_at = -1;
     };
     using Line = std::tuple<int, int, int>; // from, to, tag
     struct Lines {
@@ -70,6 +81,8 @@ class Mailroom {
     int start(Counters &counters, int count, const milcgpu_message *messages, void **handle);
 
     int test(Counters &counters, Handle *handle, int &done);
+    bool loses(Counters &counters, const Handle::Half &half);
+    void take(Counters &counters, const Handle::Half &half, const void *sent);
 
     int size_;
     std::vector<Counters> counters_;
@@ -79,6 +92,10 @@ class Mailroom {
     const void *gpu_address_ = nullptr;
     std::map<Line, Lines> lines_;
     size_t largest_ = 0;
+    uint64_t one_in_ = 0, seed_ = 0;
+    size_t lost_part_ = SIZE_MAX;
+    long lost_ = 0;
+    bool ended_ = false;
 };
 
 // Between looks of a rank: threads that only yield can keep the others from the mailroom for minutes.

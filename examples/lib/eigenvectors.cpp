@@ -38,9 +38,9 @@ Eigenvectors::Eigenvectors(const Job &ranks, const Connection &connection, const
         const milcgpu_status status = milcgpu_eigenvectors_compute(connection.links(), &spec, &vectors_, &report);
         progress.clear();
         must(status);
-        std::printf("%d eigenvectors in %.2f s: basis %d, degree %d, %d restarts, %.0f applications, %.0f GFLOPS. %s\n",
+        std::printf("%d eigenvectors in %.2f s: basis %d, degree %d, %d restarts, %.0f applications, %.0f GFLOPS%s%s\n",
                     report.count, ranks.slowest(report.seconds), report.basis, report.degree, report.restarts,
-                    report.applications, report.gflops, report.message);
+                    report.applications, report.gflops, report.message[0] != 0 ? ". " : "", report.message);
     }
     values_.resize(milcgpu_eigenvectors_count(vectors_)), residuals_.resize(values_.size());
     must(milcgpu_eigenvectors_values(vectors_, values_.data(), residuals_.data()));

@@ -8,6 +8,9 @@
 // without further factors, as in MILC's ks_spectrum. The nucleon is summed over the origins of 2^3 cubes (Golterman,
 // Smit, Nucl. Phys. B 255 (1985) 328). On slices beyond the boundary in time, as seen from the source, its sign is
 // reversed, because each of its three quarks is antiperiodic.
+//
+// An octet is eight quarks. The source of quark s is 1 on the sites of a slice whose x, y, z have the parities of
+// corner s. Octets go from the solver to their correlators on the device.
 #pragma once
 #include "examples/lib/effective_mass.h"
 #include "examples/lib/system.h"
@@ -55,9 +58,9 @@ struct HadronResult {
 
 class Hadrons {
   public:
-    enum Part { gauge_fixing, links, smearing, solves, residuals, contractions, n_parts };
-    static constexpr const char *part_names[n_parts] = {"gauge fixing", "links",           "smearing",
-                                                        "solves",       "D and residuals", "contractions"};
+    enum Part { gauge_fixing, links, smearing, solves, residuals, contractions, octets, baryons, n_parts };
+    static constexpr const char *part_names[n_parts] = {"gauge fixing",    "links",        "smearing", "solves",
+                                                        "D and residuals", "contractions", "octets",   "baryons"};
 
     // All ranks must call each function. Functions throw std::runtime_error with the library's message.
     Hadrons(const Job &ranks, const reference::Lattice &lattice, Action action, int backend, HadronSpec spec);
@@ -76,6 +79,18 @@ class Hadrons {
     // One result per source. For the smeared source the sink is smeared, too.
     std::vector<HadronResult> measure(double mass);
 
+    template <class Handle> using Owned = std::unique_ptr<Handle, void (*)(Handle *)>;
+    struct Octet {
+        Owned<milcgpu_vectors> quarks{nullptr, milcgpu_vectors_destroy}; // three colours for each corner
+        int steps = 0;
+        double residual = 0; // the largest |eta - M G| / |eta|
+    };
+    Octet make_octet(double mass, int slice);
+    // For two quarks of `light` and one of `other`: correlators of the operators 16+ M1/2 of all classes, [source
+    // class] [sink class][t], in time from the source.
+    static constexpr const char *classes[] = {"2", "3", "41", "42", "61", "62", "7"};
+    std::vector<Correlator> golterman_bailey(const Octet &light, const Octet &other, int slice);
+
     const char *device_name() const { return milcgpu_context_device_name(context_.get()); }
     const double *seconds() const { return seconds_; } // of each part, since the start
 
@@ -90,7 +105,6 @@ class Hadrons {
     std::vector<HadronResult> solve(double mass, std::vector<Field> &g);
     void contract(std::vector<Field> &g, size_t first, bool smeared, HadronResult &result);
 
-    template <class Handle> using Owned = std::unique_ptr<Handle, void (*)(Handle *)>;
     const Job &ranks_;
     reference::Lattice lattice_;
     Action action_;

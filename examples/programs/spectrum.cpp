@@ -31,7 +31,7 @@ struct Settings {
     double beta = 6.0, tolerance = 1e-10, width = 2;
     int sweeps = 60, configurations = 1, between = 20, sources_in_time = 1, first_slice = 0, smear_steps = 20;
     unsigned long seed = 1, transform = 0;
-    bool not_fixed = false;
+    bool not_fixed = false, octets = false;
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -293,7 +293,32 @@ class Spectrum {
     }
 
   private:
+    // Baryons of two quarks of the first mass and one of the last.
+    void measure_octets(int slice) {
+        constexpr int n = sizeof examples::Hadrons::classes / sizeof *examples::Hadrons::classes;
+        const auto light = hadrons_.make_octet(masses_.front(), slice);
+        examples::Hadrons::Octet last;
+        if (masses_.size() > 1)
+            last = hadrons_.make_octet(masses_.back(), slice);
+        const auto &other = masses_.size() > 1 ? last : light;
+        const std::vector<Correlator> all = hadrons_.golterman_bailey(light, other, slice);
+        progress_.clear();
+        checks_.add("|eta - M G| / |eta| of octets", examples::worse(light.residual, other.residual), spec_.tolerance);
+        std::printf("octets at t = %d: %d and %d steps. Operators 16+ M1/2, masses %g %g %g\n%3s", slice, light.steps,
+                    other.steps, masses_.front(), masses_.front(), masses_.back(), "t");
+        for (const char *name : examples::Hadrons::classes)
+            std::printf(" %13s", name);
+        for (int t = 0; t < lattice_.n[3]; ++t) {
+            std::printf("\n%3d", t);
+            for (int k = 0; k < n; ++k)
+                std::printf(" %13.6e", all[k * n + k][t]);
+        }
+        std::printf("\n");
+    }
+
     void measure_slice(int k, int slice, bool free) {
+        if (settings_.octets)
+            measure_octets(slice);
         hadrons_.make_sources(slice);
         for (size_t at = 0; at < series_.size();) {
             const double mass = series_[at].mass;
@@ -380,6 +405,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("not-fixed", "", s.not_fixed, "no Coulomb gauge fixing for the wall");
     arguments.add("width", "W", s.width, "width of the Gaussian of smeared quarks, in lattice spacings", from(0, 1e6));
     arguments.add("smear-steps", "N", s.smear_steps, "steps of smearing", whole(0));
+    arguments.add("octets", "", s.octets,
+                  "also Golterman-Bailey baryons, of eight corner walls for the first and the last mass");
     arguments.add("sources-in-time", "N", s.sources_in_time, "number of time slices with sources, evenly spread",
                   whole(1));
     arguments.add("first-slice", "T", s.first_slice, "the first of these slices", whole(0));

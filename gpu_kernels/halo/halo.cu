@@ -1,7 +1,6 @@
 #include "gpu_kernels/fields/for_precision.h"
 #include "gpu_kernels/halo/message_groups.h"
 #include "gpu_kernels/halo/pieces.h"
-#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/lasting_memory.h"
 #include <cstring>
@@ -138,7 +137,7 @@ Halo::Buffers Halo::allocate_larger(size_t bytes) {
     if (ranks_.size() > 1 && larger_.bytes < bytes) {
         device_.synchronize();
         larger_ = {};
-        size_t scratch = slot_bytes();
+        size_t scratch = buffer_bytes();
         while (scratch < bytes)
             scratch *= 2;
         larger_ = allocate_for_messages(scratch);
@@ -174,16 +173,18 @@ void Halo::send_to_peers(const SpinorBlock &, int) {}
 
 // With messages from GPU memory, copies of a rank to itself go through the queue. Through the host, all groups start
 // before any is waited for, because neighbours with other boxes may have other groups.
-void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed) {
+void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces) {
     if (ranks_.size() == 1)
         return;
     constexpr size_t most_group_bytes = size_t(1) << 20; // takes 40 us over a bus
     unsigned char *const out = buffers.messages.sent.get(), *const in = buffers.messages.received.get();
-    const size_t bytes = pieces.elements_of_all() * packed;
+    size_t bytes = 0;
     const bool through_host = buffers.out.data() != nullptr;
     std::vector<size_t> bytes_of_pieces;
-    for (int k = 0; k < pieces.count; ++k)
-        bytes_of_pieces.push_back(pieces.piece[k].count() * packed);
+    for (int k = 0; k < pieces.count; ++k) {
+        bytes_of_pieces.push_back(pieces.piece[k].bytes);
+        bytes += pieces.piece[k].bytes;
+    }
     const std::vector<MessageGroup> groups =
         groups_of(bytes_of_pieces, through_host ? most_group_bytes : std::max(bytes, size_t(1)));
     const auto to_host = [&](size_t g) {
@@ -223,48 +224,34 @@ void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces
         if (through_host)
             device_.copy_from_pinned_later(buffers.in.data() + group.first, in + group.first, group.bytes);
     }
-    if (!check_)
+    if (checks_ != MessageChecks::sums)
         return;
-    std::vector<Part> parts;
-    for (int k = 0; k < pieces.count; ++k)
-        parts.push_back({pieces.piece[k].begin * packed, pieces.piece[k].count() * packed});
     if (gpu_messages_) {
         std::vector<unsigned char> sent(bytes), received(bytes);
         device_.copy_to_host(sent.data(), out, bytes);
         device_.copy_to_host(received.data(), in, bytes);
-        check_messages(phase, sent.data(), received.data(), pieces, parts);
+        check_messages(phase, sent.data(), received.data(), pieces);
     } else {
-        check_messages(phase, out, in, pieces, parts);
+        check_messages(phase, out, in, pieces);
     }
 }
 
-void Halo::check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,
-                          const Pieces &pieces, const std::vector<Part> &parts) {
-    const auto sum_of = [](const unsigned char *data, size_t bytes) {
-        return hash_row(data, bytes, 0); // the same number on all ranks
-    };
-    const auto sums = std::make_shared<std::vector<uint64_t>>(2 * parts.size()); // of what is sent, and received
+void Halo::check_messages(const char *phase, const unsigned char *sent, unsigned char *received, const Pieces &pieces) {
     std::vector<Message> messages;
     for (int k = 0; k < pieces.count; ++k) {
         const Pieces::Piece &piece = pieces.piece[k];
-        const int from = piece.side, to = 1 - piece.side;
-        uint64_t &mine = (*sums)[2 * k], &theirs = (*sums)[2 * k + 1];
-        mine = sum_of(sent + parts[k].first, parts[k].bytes);
-        messages.push_back({neighbour_[piece.mu][to], &mine, nullptr, sizeof mine, k, face_names[2 * piece.mu + to]});
+        const int to = 1 - piece.side;
+        messages.push_back({neighbour_[piece.mu][to], sent + piece.first_byte, nullptr, piece.bytes, k,
+                            face_names[2 * piece.mu + to]});
         messages.push_back(
-            {neighbour_[piece.mu][from], nullptr, &theirs, sizeof theirs, k, face_names[2 * piece.mu + from]});
+            {piece.from, nullptr, received + piece.first_byte, piece.bytes, k, face_names[2 * piece.mu + piece.side]});
     }
-    Exchange(ranks_, phase, messages, sums).finish();
     ranks_.collective(phase, [&] {
-        for (int k = 0; k < pieces.count; ++k) {
-            const Pieces::Piece &piece = pieces.piece[k];
-            if (sum_of(received + parts[k].first, parts[k].bytes) != (*sums)[2 * k + 1])
-                throw Error(Status::comm,
-                            format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_TEST=check_halo). Message "
-                                   "passing or memory fails: see the MPI's transports, or use other hosts",
-                                   phase, parts[k].bytes, ranks_.name(neighbour_[piece.mu][piece.side]).c_str(),
-                                   face_names[2 * piece.mu + piece.side]));
-        }
+        if (const Message *changed = ranks_.changed_message(phase, messages))
+            throw Error(Status::comm,
+                        format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_TEST=check_halo). Message "
+                               "passing or memory fails: see the MPI's transports, or use other hosts",
+                               phase, changed->bytes, ranks_.name(changed->peer).c_str(), changed->direction));
     });
 }
 
@@ -284,7 +271,7 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
         Pieces pieces;
         for (int mu = 0; mu < directions; ++mu)
             for (int side = 0; side < 2 && lattice.cut(mu); ++side)
-                pieces.add(mu, side, 0, sources * layers * lattice.layer[mu]);
+                pieces.add(mu, side, 0, layers * lattice.layer[mu], sources);
         return pieces;
     };
     const int of_source = pieces_of(1).elements_of_all();

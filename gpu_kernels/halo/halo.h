@@ -14,7 +14,9 @@
 // host passes on while kernels wait always use pinned host memory: message passing may copy by the CUDA runtime, where
 // nothing may wait for these kernels.
 //
-// With `check` a checksum follows each message, and a message that changed on its way is Error(comm) on all ranks.
+// If a message is lost although message passing reports success, a check word tells (pieces.h), and the next
+// gather ends all ranks by Error(comm). With MessageChecks::sums a checksum follows each message, so that every change
+// on its way is noticed.
 #pragma once
 #include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/halo/gpu_messages.h"
@@ -29,6 +31,9 @@ struct Pieces;
 struct SpinorBlock;
 struct FullVectors;
 
+// none, to measure what the words cost.
+enum class MessageChecks { none, words, sums };
+
 // A launch of D between others. sent: the previous launch made `in` and sent its ghosts. sends: this launch makes the
 // `in` of the next one.
 struct InARow {
@@ -40,7 +45,7 @@ class Halo {
     // neighbour[mu]: the rank behind [0] and the rank ahead [1], used if mu is cut. Device, ranks and geometry must
     // outlive this object.
     Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
-         bool check = false);
+         MessageChecks checks = MessageChecks::words);
     ~Halo(); // waits for the queue
     Halo(const Halo &) = delete;
 
@@ -118,15 +123,12 @@ class Halo {
         const unsigned char *filled() const; // after pass()
     };
     template <class Field> void fill(const char *phase, const WideBox &, const MarginPart &, const Field &wide);
-    struct Part { // of a buffer
-        size_t first, bytes;
-    };
-    void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed);
-    void check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,
-                        const Pieces &pieces, const std::vector<Part> &parts);
+    void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces);
+    void check_messages(const char *phase, const unsigned char *sent, unsigned char *received, const Pieces &pieces);
     void send_to_peers(const SpinorBlock &field, int parity);
     // Bytes of all ghosts of several vectors: 6 in double, 12 in single.
     size_t slot_bytes() const { return 6 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
+    size_t buffer_bytes() const { return slot_bytes() + slot_bytes() / 256 + 256; } // with check words
     bool by_peers() const { return queue_of(device_).peers() != nullptr && !peers_->relays(); }
     MessageMemory allocate_for_messages(size_t bytes);
     Buffers buffers_in(size_t bytes, const MessageMemory &messages);
@@ -138,8 +140,10 @@ class Halo {
     Ranks &ranks_;
     const Geometry &geometry_;
     std::array<std::array<int, 2>, 4> neighbour_;
-    bool check_;
-    std::optional<Buffers> buffers_; // as large as a slot, for messages
+    MessageChecks checks_;
+    unsigned exchanges_ = 0;         // by messages, the same on all ranks
+    std::shared_ptr<int> lost_;      // Ranks::watch()
+    std::optional<Buffers> buffers_; // of buffer_bytes(), for messages
     MessageMemory larger_;           // for more than that; as large as was needed so far
     bool gpu_messages_ = false, tried_gpu_messages_ = false;
     std::string how_messages_travel_;

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/launch.h"
+#include <type_traits>
 #if defined(__CUDACC__)
 #include "gpu_kernels/machine/backend/peers_cuda.h"
 #endif
@@ -21,25 +22,53 @@ template <int bytes> struct Element {
     }
 };
 
+// Check words (peers.h) behind the elements of a piece in a message, each made from an element and the number of the
+// exchange. The receiver compares them. So a message is noticed that was lost or replaced by an old one although
+// message passing reports success. One element in check_interval has a word, so that each 4 KiB of a stripe have words
+// of such an element. Check words take 0.02 to 0.2 % of a long message.
+template <int bytes> constexpr int check_interval = 4096 / Element<bytes>::word;
+template <int bytes> MILCGPU_HD bool has_check_word(int e) { return e % check_interval<bytes> == 0; }
+MILCGPU_HD size_t multiple_of_16(size_t bytes) { return (bytes + 15) / 16 * 16; }
+// In a piece of so many elements that begins at `piece`.
+template <int bytes, class Byte> MILCGPU_HD auto check_word_at(Byte *piece, int elements, int e) {
+    using Word = std::conditional_t<std::is_const<Byte>::value, const uint64_t, uint64_t>;
+    return reinterpret_cast<Word *>(piece + multiple_of_16(size_t(elements) * Element<bytes>::packed)) +
+           e / check_interval<bytes>;
+}
+template <int bytes> size_t bytes_with_check_words(int elements) {
+    const size_t words = (elements + check_interval<bytes> - 1) / check_interval<bytes>;
+    return multiple_of_16(size_t(elements) * Element<bytes>::packed) + multiple_of_16(words * sizeof(uint64_t));
+}
+
 // Consecutive pieces. The piece of side 0 has ghosts behind: it comes from the neighbour behind in mu, while the piece
 // that this rank sends for it goes to the neighbour ahead.
 struct Pieces {
     struct Piece {
-        int mu, side, kind; // kind: for the code that makes and reads the pieces
-        int begin, end;     // elements
+        int mu, side, kind;               // kind: for the code that makes and reads the pieces
+        int begin, end;                   // elements
+        int first_place, places;          // of each source
+        int from = 0;                     // the rank that sends it
+        size_t first_byte = 0, bytes = 0; // in a buffer of messages
         MILCGPU_HD int count() const { return end - begin; }
     };
     static constexpr int most = 8;
     Piece piece[most];
     int count = 0;
-    void add(int mu, int side, int kind, int elements) {
-        piece[count] = {mu, side, kind, elements_of_all(), elements_of_all() + elements};
+    void add(int mu, int side, int kind, int places, int sources = 1) {
+        const int begin = elements_of_all();
+        piece[count] = {mu, side, kind, begin, begin + sources * places, begin / sources, places};
         ++count;
     }
     int elements_of_all() const { return count == 0 ? 0 : piece[count - 1].end; }
     MILCGPU_HD const Piece &of(int j) const {
         int k = 0;
         while (j >= piece[k].end)
+            ++k;
+        return piece[k];
+    }
+    MILCGPU_HD const Piece &of_place(int j) const { // counted for one source
+        int k = 0;
+        while (j >= piece[k].first_place + piece[k].places)
             ++k;
         return piece[k];
     }
@@ -56,22 +85,25 @@ struct Pieces {
 // fit in a slot together.
 struct PlaceOfSources {
     const Pieces::Piece &piece;
-    int places, place;
-    MILCGPU_HD PlaceOfSources(const Pieces &pieces, int sources, int j)
-        : piece(pieces.of(j * sources)), places(piece.count() / sources), place(j - piece.begin / sources) {}
-    MILCGPU_HD int element(int k) const { return k * places + place; }
+    int place;
+    MILCGPU_HD PlaceOfSources(const Pieces &pieces, int j) : piece(pieces.of_place(j)), place(j - piece.first_place) {}
+    MILCGPU_HD int element(int k) const { return k * piece.places + place; }
 };
 
 template <int bytes, class Ends> struct ToBuffer {
     Ends ends;
     Pieces pieces;
     unsigned char *buffer;
+    unsigned number; // of the exchange; 0: no check words
     MILCGPU_HD void store(const Pieces::Piece &piece, int e, const Element<bytes> &element) const {
-        element.store(buffer + size_t(piece.begin) * element.packed, piece.count(), e);
+        unsigned char *const at = buffer + piece.first_byte;
+        element.store(at, piece.count(), e);
+        if (has_check_word<bytes>(e) && number != 0)
+            *check_word_at<bytes>(at, piece.count(), e) = check_word<element.packed / 4>(element.w, number);
     }
     MILCGPU_HD void operator()(int j) const {
         if constexpr (Ends::of_sources) {
-            const PlaceOfSources at(pieces, ends.sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.sent(at.piece, at.place);
             for (int k = 0; k < ends.sources; ++k) {
                 Element<bytes> e = {};
@@ -90,13 +122,19 @@ template <int bytes, class Ends> struct FromBuffer {
     Ends ends;
     Pieces pieces;
     const unsigned char *buffer;
+    unsigned number; // of the exchange; 0: no check words
+    int *lost;       // Ranks::watch()
     MILCGPU_HD void load(const Pieces::Piece &piece, int e, Element<bytes> &element) const {
-        element.load(buffer + size_t(piece.begin) * element.packed, piece.count(), e);
+        const unsigned char *const at = buffer + piece.first_byte;
+        element.load(at, piece.count(), e);
+        if (has_check_word<bytes>(e) && number != 0 &&
+            *check_word_at<bytes>(at, piece.count(), e) != check_word<element.packed / 4>(element.w, number))
+            *static_cast<volatile int *>(lost) = piece.from + 1;
     }
     MILCGPU_HD void operator()(int j) const {
         Element<bytes> e;
         if constexpr (Ends::of_sources) {
-            const PlaceOfSources at(pieces, ends.sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.received(at.piece, at.place);
             for (int k = 0; k < ends.sources; ++k) {
                 load(at.piece, at.element(k), e);
@@ -174,7 +212,7 @@ __global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
     if constexpr (Ends::of_sources) {
         const int sources = ends.sources; // all in one part
         for_own(part.count / sources, [&](int j) {
-            const PlaceOfSources at(pieces, sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.sent(at.piece, at.place);
             unsigned char *const to = slot_of(at.piece);
             move_elements<bytes>(
@@ -190,7 +228,7 @@ __global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
         });
         const unsigned char *const slot = arrive();
         for_own(part.count / sources, [&](int j) {
-            const PlaceOfSources at(pieces, sources, j);
+            const PlaceOfSources at(pieces, j);
             const int site = ends.received(at.piece, at.place);
             move_elements<bytes>(
                 0, 1, sources,
@@ -232,14 +270,13 @@ __global__ void __launch_bounds__(max_block, exchange_blocks_of_multiprocessor)
 template <int bytes, class Ends>
 void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends,
                 [[maybe_unused]] const std::function<void()> &meanwhile) {
-    constexpr int packed = Element<bytes>::packed;
     const int n = pieces.elements_of_all();
     int threads = n; // threads that have work
     if constexpr (Ends::of_sources)
         threads /= ends.sources;
 #if defined(MILCGPU_WITH_CUDA)
     if (by_peers()) {
-        const int at_once = static_cast<int>(slot_bytes() / packed);
+        const int at_once = static_cast<int>(slot_bytes() / Element<bytes>::packed);
         for (int first = 0; first < n; first += at_once) {
             const cuda::PartOfPieces part{first, std::min(at_once, n - first)};
             const bool beside = meanwhile && first == 0;
@@ -252,17 +289,28 @@ void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends,
         return;
     }
 #endif
-    const size_t total = size_t(n) * packed;
+    Pieces in_buffer = pieces;
+    size_t total = 0;
+    for (int k = 0; k < pieces.count; ++k) {
+        Pieces::Piece &piece = in_buffer.piece[k];
+        piece.from = neighbour_[piece.mu][piece.side];
+        piece.first_byte = total;
+        piece.bytes = bytes_with_check_words<bytes>(piece.count());
+        total += piece.bytes;
+    }
     std::optional<Buffers> scratch;
     if (!Ends::fits_slot)
         queue_of(device_).collective("memory for a halo", [&] {
-            if (total > slot_bytes())
+            if (total > buffer_bytes())
                 scratch.emplace(allocate_larger(total));
         });
     const Buffers &buffers = scratch ? *scratch : *buffers_;
-    launch(device_, threads, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");
-    pass_messages(phase, buffers, pieces, packed);
-    launch(device_, threads, FromBuffer<bytes, Ends>{ends, pieces, buffers.filled()}, "put what the neighbours sent");
+    const unsigned number = checks_ == MessageChecks::none ? 0 : ++exchanges_;
+    launch(device_, threads, ToBuffer<bytes, Ends>{ends, in_buffer, buffers.to_fill(), number},
+           "gather for the neighbours");
+    pass_messages(phase, buffers, in_buffer);
+    launch(device_, threads, FromBuffer<bytes, Ends>{ends, in_buffer, buffers.filled(), number, lost_.get()},
+           "put what the neighbours sent");
 }
 
 } // namespace milcgpu

@@ -150,8 +150,12 @@ void Relay::take_arrivals() {
         }
         if (piece->told != nullptr) {
             for (int face = 0; face < Peers::faces; ++face)
-                if (faces_[face].rank >= 0)
-                    show(box_->told[face], (*piece->told)[Peers::faces + face]);
+                if (faces_[face].rank >= 0) {
+                    const unsigned in = (*piece->told)[Peers::faces + face];
+                    if (in != (*piece->told)[face])
+                        ranks_.note_lost(faces_[face].rank);
+                    show(box_->told[face], in);
+                }
         } else {
             for (const auto &[first, end] : ranges_) {
                 if (of_gpu_ != nullptr)
@@ -174,12 +178,12 @@ void Relay::take_sums() {
             return;
         count_ = posted % (1 << RelayBox::count_bits);
         sum_ = std::make_unique<Gather>(ranks_, "a sum over all sites", box_->out.of[sums_ % 2][0],
-                                        count_ * sizeof(double), tag_of_sums);
+                                        count_ * sizeof(double), tag_of_sums, sums_);
     }
     if (!sum_->done())
         return;
     std::vector<double> all(ranks_.size() * count_);
-    sum_->finish(all.data());
+    sum_->take(all.data());
     sum_.reset();
     for (size_t k = 0; k < count_; ++k) {
         double total = all[k];

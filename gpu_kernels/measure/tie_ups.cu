@@ -3,6 +3,7 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/measure/quark_operators.h"
+#include "gpu_kernels/measure/tie_blocks.h"
 #include "gpu_kernels/measure/tie_ups.h"
 #include <algorithm>
 
@@ -92,50 +93,104 @@ template <Precision p> struct CornerFields {
     }
 };
 
-// The numbers of a site that are summed: tie-ups, or those of the fields themselves.
-struct Places {
-    uint16_t at[4]; // in the record of a site: the first number of the quark, plus the shift
+// The sites of a chunk, which do not reach into the next slice.
+struct Chunk {
+    int slice, begin, end;
 };
-template <class Real> struct Tied {
+struct Chunks {
+    int sites, count, record; // sites and chunks of a slice; numbers a site
+    MILCGPU_HD Chunk at(int chunk) const {
+        const int slice = chunk / count, begin = (chunk - slice * count) * sites_together;
+        return {slice, begin, begin + sites_together < sites ? begin + sites_together : sites};
+    }
+    MILCGPU_HD size_t record_of(const Chunk &chunk, int site) const {
+        return (size_t(chunk.slice) * sites + site) * record;
+    }
+};
+
+// to[chunk][item]: sums over the sites of a chunk.
+template <class Real, int n> struct TieChunks {
     const unsigned char *fields;
-    const Places *places;
+    const TieBlock<n> *blocks;
     const Complex<double> *factors; // of the sites of a slice; nullptr: 1
-    MILCGPU_HD Matrix<Real> quark(size_t first) const {
+    Complex<double> *to;
+    Chunks chunks;
+    int count, items; // of blocks; of the list
+
+    MILCGPU_HD static const unsigned char *first(const unsigned char *record, int number) {
+        return record + number * sizeof(Complex<Real>);
+    }
+    MILCGPU_HD static Complex<Real> number(const unsigned char *quark, int c, int a) {
+        return load_number<Real>(quark, (3 * c + a) * cube_corners);
+    }
+    MILCGPU_HD static Matrix<Real> quark(const unsigned char *from) {
         Matrix<Real> q;
         MILCGPU_UNROLL
         for (int c = 0; c < 3; ++c)
             MILCGPU_UNROLL
         for (int a = 0; a < 3; ++a)
-            q.e[c][a] = load_number<Real>(fields, first + (3 * c + a) * cube_corners);
+            q.e[c][a] = number(from, c, a);
         return q;
     }
-    MILCGPU_HD Complex<double> operator()(size_t record, int item, int site) const {
-        const Places of = places[item];
-        const Complex<double> z =
-            convert<double>(tie(quark(record + of.at[0]), quark(record + of.at[1]), quark(record + of.at[2])));
-        return factors != nullptr ? factors[site] * z : z;
-    }
-};
-template <class Real> struct Plain {
-    const unsigned char *fields;
-    MILCGPU_HD Complex<double> operator()(size_t record, int item, int) const {
-        return convert<double>(load_number<Real>(fields, record + item));
+    MILCGPU_HD void operator()(int thread) const {
+        const TieBlock<n> of = blocks[thread % count];
+        const int chunk = thread / count;
+        const Chunk here = chunks.at(chunk);
+        Complex<double> sum[n][n] = {};
+        MILCGPU_ROLLED
+        for (int site = here.begin; site < here.end; ++site) {
+            const unsigned char *const record = fields + chunks.record_of(here, site) * sizeof(Complex<Real>), *r[n];
+            Matrix<Real> p[n], q[n];
+            MILCGPU_UNROLL
+            for (int i = 0; i < n; ++i) {
+                p[i] = quark(first(record, of.p[i]));
+                q[i] = quark(first(record, of.q[i]));
+                r[i] = first(record, of.r[i]);
+            }
+            Complex<Real> tied[n][n] = {};
+            MILCGPU_UNROLL
+            for (int c = 0; c < 3; ++c)
+                MILCGPU_UNROLL
+            for (int a = 0; a < 3; ++a) {
+                Complex<Real> third[n];
+                MILCGPU_UNROLL
+                for (int i = 0; i < n; ++i)
+                    third[i] = number(r[i], (c + 2) % 3, (a + 2) % 3);
+                MILCGPU_UNROLL
+                for (int i = 0; i < n; ++i)
+                    MILCGPU_UNROLL
+                for (int j = 0; j < n; ++j)
+                    tied[i][j] = plus(tied[i][j], minor_of(p[i], q[j], c, a), third[i ^ j]);
+            }
+            MILCGPU_UNROLL
+            for (int i = 0; i < n; ++i)
+                MILCGPU_UNROLL
+            for (int j = 0; j < n; ++j) {
+                const Complex<double> z = convert<double>(tied[i][j]);
+                sum[i][j] = sum[i][j] + (factors != nullptr ? factors[site] * z : z);
+            }
+        }
+        MILCGPU_UNROLL
+        for (int i = 0; i < n; ++i)
+            MILCGPU_UNROLL
+        for (int j = 0; j < n; ++j)
+            if (of.item[n * i + j] >= 0)
+                to[size_t(chunk) * items + of.item[n * i + j]] = sum[i][j];
     }
 };
 
-// to[chunk][item]: sums over the sites of a chunk. Chunks do not reach into the next slice.
-template <class Number> struct SumChunks {
-    Number number;
+// to[chunk][number]: the same of the fields themselves.
+template <class Real> struct PlainChunks {
+    const unsigned char *fields;
     Complex<double> *to;
-    int items, sites, chunks, record; // sites and chunks: of a slice
+    Chunks chunks;
     MILCGPU_HD void operator()(int thread) const {
-        const int item = thread % items, chunk = thread / items, slice = chunk / chunks,
-                  begin = (chunk - slice * chunks) * sites_together,
-                  end = begin + sites_together < sites ? begin + sites_together : sites;
+        const Chunk here = chunks.at(thread / chunks.record);
         Complex<double> sum = {};
         MILCGPU_ROLLED
-        for (int site = begin; site < end; ++site)
-            sum = sum + number((size_t(slice) * sites + site) * record, item, site);
+        for (int site = here.begin; site < here.end; ++site)
+            sum =
+                sum + convert<double>(load_number<Real>(fields, chunks.record_of(here, site) + thread % chunks.record));
         to[thread] = sum;
     }
 };
@@ -212,8 +267,8 @@ struct Work {
             std::ceil(std::max(halo != nullptr ? 0 : bytes / most_bytes, chunks * items / most_threads)));
     }
 
-    // number(fields, factors): what is summed.
-    template <class Real, class Make> std::vector<Complex<double>> sums_in(int parts, const Make &number) const {
+    // sum(chunks, slices, fields, factors, to) sums over the sites of each chunk.
+    template <class Real, class Sum> std::vector<Complex<double>> sums_in(int parts, const Sum &sum) const {
         constexpr Precision p = sizeof(Real) == 8 ? Precision::double_ : Precision::single;
         const int together = (slices() + parts - 1) / parts, of_slice = sites(0, 1).of_slice(),
                   chunks = (of_slice + sites_together - 1) / sites_together;
@@ -251,11 +306,7 @@ struct Work {
                                        at.one_sided},
                        "shifted quarks");
             }
-            const auto summed = number(fields.data(), on_device.data());
-            launch(device, items * chunks * count,
-                   SumChunks<std::remove_const_t<decltype(summed)>>{summed, partial.data(), items, of_slice, chunks,
-                                                                    record()},
-                   "tie-ups");
+            sum({of_slice, chunks, record()}, count, fields.data(), on_device.data(), partial.data());
             launch(device, items * count, SumSlices{partial.data(), sums.data(), items, chunks, slices(), first},
                    "sums of tie-ups");
         }
@@ -264,10 +315,10 @@ struct Work {
         return found;
     }
     // In more parts if memory is short.
-    template <class Real, class Make> std::vector<Complex<double>> sums(const Make &number) const {
+    template <class Real, class Sum> std::vector<Complex<double>> sums(const Sum &sum) const {
         for (int in = parts();; in *= 2)
             try {
-                return sums_in<Real>(in, number);
+                return sums_in<Real>(in, sum);
             } catch (const Error &error) {
                 if (error.status() != Status::no_memory || in >= geometry().global_extents()[3])
                     throw;
@@ -293,22 +344,39 @@ std::vector<Complex<double>> tie_up(Device &device, Halo *halo, const WideBox &b
                                     const std::vector<TiedQuark> &quarks, const SliceCorner &at,
                                     const std::vector<TieUp> &list) {
     check(quarks);
-    std::vector<Places> places;
-    for (const TieUp &one : list) {
-        Places of{};
-        for (int f = 0; f < 3; ++f)
-            of.at[f] = static_cast<uint16_t>(one.quark[f] * numbers_a_quark + one.shift[f]);
-        places.push_back(of);
-    }
-    DeviceArray<Places> on_device;
-    queue_of(device).collective("memory for tie-ups", [&] { on_device = {device, places.size(), "contraction"}; });
-    queue_of(device).copy_to_device(on_device.data(), places.data(), on_device.bytes());
     const Work work{device, halo, box, quarks, at, static_cast<int>(list.size())};
+    std::optional<TieBlocks> blocks;
+    DeviceArray<TieBlock<2>> fours;
+    DeviceArray<TieBlock<1>> ones;
+    queue_of(device).collective("memory for tie-ups", [&] {
+        std::vector<Three> numbers; // in the record of a site: the first one of the quark, plus the shift
+        for (const TieUp &one : list) {
+            numbers.emplace_back();
+            for (int f = 0; f < 3; ++f)
+                numbers.back()[f] = static_cast<uint16_t>(one.quark[f] * numbers_a_quark + one.shift[f]);
+        }
+        blocks.emplace(numbers);
+        fours = {device, std::max<size_t>(blocks->fours.size(), 1), "contraction"};
+        ones = {device, std::max<size_t>(blocks->ones.size(), 1), "contraction"};
+    });
+    const int n_fours = static_cast<int>(blocks->fours.size()), n_ones = static_cast<int>(blocks->ones.size());
+    if (n_fours > 0)
+        queue_of(device).copy_to_device(fours.data(), blocks->fours.data(), n_fours * sizeof(TieBlock<2>));
+    if (n_ones > 0)
+        queue_of(device).copy_to_device(ones.data(), blocks->ones.data(), n_ones * sizeof(TieBlock<1>));
     std::vector<Complex<double>> found;
     for_real(work.precision(), [&](auto real) {
         using Real = typename LinkReal<decltype(real)::value>::Real;
-        found = work.sums<Real>([&](const unsigned char *fields, const Complex<double> *factors) {
-            return Tied<Real>{fields, on_device.data(), factors};
+        // Four matrices of a thread are in registers: 144 of 32 bits in double.
+        constexpr int threads = 128, most_blocks = sizeof(Real) == 8 ? 2 : 3;
+        found = work.sums<Real>([&](const Chunks &chunks, int slices, const unsigned char *fields,
+                                    const Complex<double> *factors, Complex<double> *to) {
+            const int n = chunks.count * slices;
+            launch_bounded<threads, most_blocks>(
+                device, n_fours * n, TieChunks<Real, 2>{fields, fours.data(), factors, to, chunks, n_fours, work.items},
+                "tie-ups");
+            launch(device, n_ones * n, TieChunks<Real, 1>{fields, ones.data(), factors, to, chunks, n_ones, work.items},
+                   "tie-ups");
         });
     });
     return found;
@@ -321,8 +389,11 @@ std::vector<Complex<double>> sum_quarks(Device &device, Halo *halo, const WideBo
     std::vector<Complex<double>> found;
     for_real(work.precision(), [&](auto real) {
         using Real = typename LinkReal<decltype(real)::value>::Real;
-        found =
-            work.sums<Real>([](const unsigned char *fields, const Complex<double> *) { return Plain<Real>{fields}; });
+        found = work.sums<Real>([&](const Chunks &chunks, int slices, const unsigned char *fields,
+                                    const Complex<double> *, Complex<double> *to) {
+            launch(device, chunks.record * chunks.count * slices, PlainChunks<Real>{fields, to, chunks},
+                   "sums of quarks");
+        });
     });
     return found;
 }

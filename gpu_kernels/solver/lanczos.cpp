@@ -241,13 +241,13 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     LanczosLimits without = limits;
     without.memory = SIZE_MAX;
     const LanczosPlan all = lanczos_plan(device, geometry, without);
+    const auto say = [&](const std::string &more) { report.message += (report.message.empty() ? "" : ". ") + more; };
     if (all.count < limits.count)
-        report.message = format("%d eigenvectors: a lattice of this size allows at most %d. ", limits.count, all.count);
+        say(format("%d eigenvectors: a lattice of this size allows at most %d", limits.count, all.count));
     if (wanted < all.count)
-        report.message +=
-            format("%d of %d eigenvectors fit: they may take %.3g GB of memory, but all need at least %.3g. ", wanted,
+        say(format("%d of %d eigenvectors fit: they may take %.3g GB of memory, but all need at least %.3g", wanted,
                    all.count, limits.memory * 1e-9,
-                   bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9);
+                   bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9));
 
     const double modes = modes_of(wanted);
     const ModeNumber density(device, A, static_cast<int>(modes), limits.seed);
@@ -333,16 +333,17 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     const double sites = geometry.sites(A.parity()), m = largest;
     report.flops = report.applications * A.flops(Epilogue::residual) + dense_work(m, taken, sites);
     if (good < wanted)
-        report.message +=
-            format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s%s. ", wanted - good,
-                   wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation can use",
-                   state.missed > 0 ? "" : ", or not all vectors of one l were found");
+        say(format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s%s", wanted - good, wanted,
+                   limits.tolerance > 0 ? "the tolerance" : "what deflation can use",
+                   state.missed > 0 ? "" : ", or not all vectors of one l were found"));
     if (good == 0)
         throw Error(Status::not_converged,
                     format("no eigenvector converged: |B v - l v| of the lowest is %.1e of the largest l%s",
                            state.missed / report.highest,
                            limits.tolerance > 0
-                               ? format(", above the tolerance %.1e: set a larger one", limits.tolerance).c_str()
+                               ? format(", above the tolerance %.1e: set a larger one%s", limits.tolerance,
+                                        limits.stored == Precision::double_ ? "" : ", or keep vectors in double")
+                                     .c_str()
                                : ""));
     found->keep(good);
     found->take_checksums();

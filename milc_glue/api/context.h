@@ -212,7 +212,18 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
             context->ranks->throw_if_broken();
             context->device->begin_call();
         }
-        return static_cast<milcgpu_status>(body());
+        const auto status = [&] {
+            try {
+                return body();
+            } catch (const std::exception &) { // it may be what a lost message led to
+                if (context != nullptr)
+                    context->ranks->throw_if_lost();
+                throw;
+            }
+        }();
+        if (context != nullptr)
+            context->ranks->throw_if_lost();
+        return static_cast<milcgpu_status>(status);
     } catch (const Error &error) {
         return failed(error.status(), error.what());
     } catch (const std::bad_alloc &) {

@@ -58,7 +58,7 @@ milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *pa
 typedef struct {
     size_t struct_size;
     int precision;                           /* of the numbers in the file, single or double */
-    int rows;                                /* of each link: 3, or 2 for links in SU(3); 0: 3 */
+    int rows;                                /* of each link: 3, or 2, which must be in SU(3) then; 0: 3 */
     int sequence_number;                     /* of the configuration in its ensemble */
     const char *ensemble_id, *ensemble_label; /* at most 100 printable characters; NULL: none. Rank 0's are written */
 } milcgpu_nersc_spec;

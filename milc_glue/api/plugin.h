@@ -472,6 +472,14 @@ int milcgpu_plugin_right_baryons(void); /* MILCGPU_BARYONS=right */
  * refused, after a line in the log. */
 int milcgpu_plugin_gb_corners(const milcgpu_gb_spec *spec, const milcgpu_gb_term *term, unsigned sources[3],
                               unsigned sinks[3]);
+/* The quarks of an octet as they are now, for later calls of milcgpu_plugin_gb_baryon, whatever becomes of MILC's
+ * fields. octet: any address that names them. fields: three for each corner, NULL: absent. 0: the device cannot hold
+ * them. All ranks call it. */
+int milcgpu_plugin_hold_octet(const void *octet, const void *const fields[24]);
+void milcgpu_plugin_drop_octet(const void *octet);
+/* For MILC's own routine. 1: field k still has the content that was held. 2: `room`, of a field, now has this content,
+ * and is field k from here on. 0: the content is lost. */
+int milcgpu_plugin_held_quark(const void *octet, int k, void *room);
 
 /* ---- disconnected currents: vectors that stay on the device between these calls, and sums of all ranks over time
  * slices (solve/currents.h). `links`, `phased`: as above, for the origin 0 0 0 0. */

@@ -142,6 +142,7 @@ const std::vector<TestWord> &test_words() {
         {"nan", false, "old copies on the host of fields that are newer on the device are overwritten with NaN"},
         {"share_gpu", false, "ranks may share a GPU"},
         {"check_halo", false, "a checksum with every message between ranks"},
+        {"no_check_words", false, "messages of ghosts between ranks have no check words"},
         {"progress", false, "lines of work that takes long come from the start, and after each step"},
         {"learn", false, "eigenvectors are computed after a few solves, also on the smallest lattices"},
         {"cut=xyzt", false, "on one rank: treats these directions as cut"},

@@ -77,7 +77,7 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
         context.device->set_ranks(context.ranks.get());
     if (context.geometry.is_cut())
         context.halo = std::make_unique<Halo>(*context.device, *context.ranks, context.geometry, box.neighbour,
-                                              mine.check_halo != 0);
+                                              static_cast<MessageChecks>(mine.checks));
     context.checksums = {*context.device, checksum_room::all, "checksums"};
     // The largest sums are over the links of one parity, over the spins of one, and over the shifts of a multi-mass
     // solve.
@@ -129,7 +129,7 @@ void milcgpu::require_alike_settings(const std::vector<RankSettings> &facts) {
                           name(static_cast<Backend>(there.backend))));
         for (const auto &[name, mine, theirs] :
              {std::make_tuple("MILCGPU_VERIFY", here.verify, there.verify),
-              std::make_tuple("MILCGPU_TEST=check_halo", here.check_halo, there.check_halo)})
+              std::make_tuple("the check of messages (MILCGPU_TEST)", here.checks, there.checks)})
             if (mine != theirs)
                 refuse(format("%s is %d on rank %zu of %zu, and %d on rank 0: set the same value on all ranks", name,
                               mine, rank, facts.size(), theirs));
@@ -200,7 +200,9 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         context.verbosity = choose_verbosity(options.verbosity);
         context.verify = setting("MILCGPU_VERIFY") == "1";
         context.learns = choose_learns(options.learn);
-        mine.check_halo = asked_for("check_halo");
+        mine.checks = static_cast<int>(asked_for("check_halo")       ? MessageChecks::sums
+                                       : asked_for("no_check_words") ? MessageChecks::none
+                                                                     : MessageChecks::words);
         context.message = options.message;
         context.user = options.user;
         context.box = mine.box = box_of(layout, ranks.rank());

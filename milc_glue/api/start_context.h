@@ -15,7 +15,7 @@ void check_versions(const std::vector<Version> &versions); // throws Error(bad_a
 // Settings that must be the same on all ranks, and the boxes, which must fit together.
 struct RankSettings {
     Box box;
-    int backend, verify, check_halo;
+    int backend, verify, checks; // checks: MessageChecks
 };
 void require_alike_settings(
     const std::vector<RankSettings> &facts); // throws Error(bad_argument) with the rank and what differs

@@ -26,7 +26,6 @@ constexpr uint32_t milc_magic = 20103;
 constexpr size_t sums_at = 88, data_at = 96, time_bytes = 64;
 
 std::string text_of(const std::array<int, 4> &n) { return format("%d x %d x %d x %d", n[0], n[1], n[2], n[3]); }
-std::string text_of(const SumPair &sums) { return format("%x %x", sums.first, sums.second); }
 
 uint32_t first_word(const FileBytes &file) {
     uint32_t first;
@@ -480,9 +479,12 @@ SumPair read_sites(Ranks &ranks, const Box &box, const std::string &path, const 
 }
 
 void require_sums(const std::string &path, const SiteFileHead &head, const SumPair &found) {
+    const auto text = [&](const SumPair &sums) {
+        return head.kind == FileKind::nersc ? format("%x", sums.first) : format("%x %x", sums.first, sums.second);
+    };
     if (head.has_sums && !(found == head.sums))
         refuse_file(path, head.data,
-                    format("checksum %s, but the file says %s", text_of(found).c_str(), text_of(head.sums).c_str()),
+                    format("checksum %s, but the file says %s", text(found).c_str(), text(head.sums).c_str()),
                     "the data are damaged: copy the file again from its source");
 }
 

@@ -53,6 +53,12 @@ void touch_next_block(size_t bytes) {
     std::free(block);
 }
 
+bool is_mapped(const void *block, size_t bytes) {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), first = reinterpret_cast<uintptr_t>(block),
+               begin = first / page * page;
+    return msync(reinterpret_cast<void *>(begin), first - begin + bytes, MS_ASYNC) == 0; // it writes nothing
+}
+
 void fill_bytes(void *to, int byte, size_t bytes) {
     each_page(to, bytes, [&](unsigned char *page, size_t n) { std::memset(page, byte, n); });
 }

@@ -14,6 +14,10 @@ void keep_freed_memory(int node_ranks);
 // page when it is touched first.
 void touch_next_block(size_t bytes);
 
+// False if a page of the block has been returned to the system, where a read would end the process. A freed field may
+// have been.
+bool is_mapped(const void *block, size_t bytes);
+
 // memset and memcpy by all threads.
 void fill_bytes(void *to, int byte, size_t bytes);
 void copy_bytes(void *to, const void *from, size_t bytes);

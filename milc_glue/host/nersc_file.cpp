@@ -24,21 +24,32 @@ class Head {
         text_.resize(std::min(file.size(), longest_head));
         file.read(0, text_.data(), text_.size());
         const size_t end = text_.find(std::string("\n") + nersc_end);
+        if (end == std::string::npos && text_.find("END_HEADER\r") != std::string::npos)
+            refuse_file(path_, 0, "the lines of the head end with carriage returns",
+                        "a transfer as text has changed the file: copy it again as binary");
         if (end == std::string::npos)
             refuse_file(path_, text_.size(), "no line END_HEADER",
                         text_.size() < longest_head ? file_is_truncated : file_is_damaged);
         text_.resize(end + 1);
     }
     size_t data() const { return text_.size() + std::strlen(nersc_end); }
-    // The value of a line KEY = VALUE, and its byte; empty if there is no such line.
+    // The value of a line KEY = VALUE, and its byte; empty if there is no such line. Two values are refused.
     std::pair<std::string, size_t> optional(const std::string &key) const {
+        std::pair<std::string, size_t> found;
         for (size_t at = 0; at < text_.size();) {
             const size_t end = text_.find('\n', at), equals = text_.find('=', at);
-            if (equals < end && trimmed(text_.substr(at, equals - at)) == key)
-                return {trimmed(text_.substr(equals + 1, end - equals - 1)), at};
+            if (equals < end && trimmed(text_.substr(at, equals - at)) == key) {
+                const std::string value = trimmed(text_.substr(equals + 1, end - equals - 1));
+                if (!found.first.empty() && value != found.first)
+                    refuse_file(path_, at,
+                                format("%s is '%s' here, but '%s' before", key.c_str(), quoted(value).c_str(),
+                                       quoted(found.first).c_str()),
+                                "the file contradicts itself: write it again");
+                found = {value, at};
+            }
             at = end + 1;
         }
-        return {"", 0};
+        return found;
     }
     std::pair<std::string, size_t> operator()(const std::string &key) const {
         const auto found = optional(key);
@@ -51,7 +62,7 @@ class Head {
         Number value{};
         const char *const last = text.data() + text.size();
         const auto [end, error] = std::from_chars(text.data(), last, value, base...);
-        if (error != std::errc() || end != last)
+        if (error != std::errc() || end != last || !std::isfinite(double(value)))
             refuse_file(path_, at, format("%s is '%s', which is not a number", key.c_str(), quoted(text).c_str()),
                         file_is_damaged);
         return value;

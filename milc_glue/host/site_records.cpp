@@ -220,8 +220,12 @@ void SiteRecords::exchange(const std::vector<Part> &of_piece, const std::vector<
         add(part, buffers_->packed, to_boxes);
     for (const Part &part : own)
         add(part, buffers_->own, !to_boxes);
-    if (!messages.empty())
-        Exchange(ranks_, "sites of a file", messages, buffers_).finish();
+    if (!messages.empty()) {
+        constexpr const char *phase = "sites of a file";
+        Exchange(ranks_, phase, messages, buffers_).finish();
+        if (const Message *changed = ranks_.changed_message(phase, messages))
+            ranks_.note_lost(changed->peer);
+    }
     const auto of_self = [&](const std::vector<Part> &parts) {
         return std::find_if(parts.begin(), parts.end(), [&](const Part &p) { return p.rank == ranks_.rank(); });
     };

@@ -1,6 +1,7 @@
 # make install and uninstall.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+places  = $(foreach name,PREFIX LIBDIR DESTDIR,$(name)=$(call in_quotes,$($(name))))
 
 two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUDA)),build/cuda and build/host are both built: say which to install$(comma) CUDA=1 or CUDA=0)
 
@@ -13,7 +14,7 @@ install: | $(filter all lib,$(MAKECMDGOALS))
 	@$(if $(two_are_built),echo 'milcgpu: $(two_are_built)' >&2; exit 1)
 	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags $(headers_made:%=-o %) O=$(O) $(as_built) lib $$(ls $(programs) 2>/dev/null) 2>/dev/null || { \
 	  echo "milcgpu: $(O) is not built, not whole or older than its sources, and make install builds nothing. First run: make all$(if $(filter host,$(variant)), CUDA=0)" >&2; exit 1; }
-	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(programs)
+	@$(places) sh milc_glue/install/install.sh $(O) $(VERSION) $(programs)
 
 uninstall:
-	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh milc_glue/install/uninstall.sh
+	@$(places) sh milc_glue/install/uninstall.sh

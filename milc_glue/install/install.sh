@@ -8,15 +8,18 @@ umask 022 # others can use what root installs
 build=$1
 version=$2
 shift 2
-say() { echo "milcgpu: $*"; }
+say() { printf 'milcgpu: %s\n' "$*"; }
 fail() {
-    echo "milcgpu: $*" >&2
+    say "$*" >&2
     exit 1
 }
 
 case $PREFIX in
 /*) ;;
 *) fail "PREFIX=$PREFIX: must be an absolute path" ;;
+esac
+case $LIBDIR$PREFIX in
+*[\\\&\|]*) fail "PREFIX=$PREFIX: must not contain \\, & or |" ;;
 esac
 case $LIBDIR in
 "$PREFIX"/?*) libdir=${LIBDIR#"$PREFIX"/} ;;

@@ -5,6 +5,7 @@
 #include "milc_glue/host/whole_file.h"
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstring>
 
 using namespace milcgpu;
@@ -64,26 +65,49 @@ milcgpu_status plaquette_of(milcgpu_context *context, const milcgpu_field &links
     if (status == MILCGPU_OK)
         status = milcgpu_gauge_plaquettes(gauge, &space, &time);
     milcgpu_gauge_destroy(gauge);
-    mean = (space + time) / 6;
+    mean = status == MILCGPU_OK ? (space + time) / 6 : NAN;
     return status;
 }
 
-// The mean of Re tr / 3 of all links. Sums are integers, so they do not depend on threads and ranks.
-double link_trace(Ranks &ranks, const Box &box, const SiteField &links) {
-    constexpr double unit = 1 << 30;
+// How far the third row is from the one that the others have in SU(3).
+double third_row_error(const std::complex<double> (&u)[3][3]) {
+    double most = 0;
+    for (int j = 0; j < 3; ++j) {
+        const int k = (j + 1) % 3, l = (j + 2) % 3;
+        most = std::max(most, std::abs(u[2][j] - std::conj(u[0][k] * u[1][l] - u[0][l] * u[1][k])));
+    }
+    return most;
+}
+
+// The mean of Re tr / 3 of all links. Sums are integers, so they do not depend on threads and ranks. With two rows in
+// the file links must be in SU(3).
+double link_trace(Ranks &ranks, const Box &box, const SiteField &links, int rows) {
+    constexpr double unit = 1 << 30, rounding = 1e-4;
+    struct Seen {
+        long long sum;
+        double error;
+    };
     long long sum = 0;
-#pragma omp parallel for schedule(static) reduction(+ : sum)
+    double error = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum) reduction(max : error)
     for (long long k = 0; k < static_cast<long long>(box.sites()); ++k)
-        for (int element = 0; element < 12; ++element) {
-            const size_t real = size_t(element / 3) * 18 + size_t(element % 3) * 8;
+        for (size_t mu = 0; mu < 4; ++mu) {
             const void *const site = static_cast<const char *>(links.data) + size_t(k) * links.pitch;
-            sum += std::llround(unit * (links.in_double ? static_cast<const double *>(site)[real]
-                                                        : static_cast<const float *>(site)[real]));
+            std::complex<double> u[3][3];
+            for (size_t e = 0; e < 9; ++e)
+                u[e / 3][e % 3] = links.in_double ? static_cast<const std::complex<double> *>(site)[9 * mu + e]
+                                                  : static_cast<const std::complex<float> *>(site)[9 * mu + e];
+            for (int i = 0; i < 3; ++i)
+                sum += std::llround(unit * u[i][i].real());
+            error = std::max(error, rows == 2 ? third_row_error(u) : 0);
         }
-    long long total = 0;
-    for (const long long there : ranks.gathered("a trace of links", sum))
-        total += there;
-    return double(total) / unit / (12 * box.whole_sites());
+    Seen all{};
+    for (const Seen &there : ranks.gathered("a trace of links", Seen{sum, error}))
+        all = {all.sum + there.sum, std::max(all.error, there.error)};
+    if (all.error > rounding)
+        refuse(format("spec.rows is 2, but third rows of links differ from those in SU(3) by up to %.2g: write 3 rows",
+                      all.error));
+    return double(all.sum) / unit / (12 * box.whole_sites());
 }
 
 constexpr size_t longest_text = 100;
@@ -177,7 +201,7 @@ milcgpu_status milcgpu_gauge_file_write_nersc(milcgpu_context *context, const ch
     return status != MILCGPU_OK ? status : guarded(context, function, [&] {
         const Links links(*context, function, path, given, file);
         const FilePatience patience(*context->ranks);
-        form.link_trace = link_trace(*context->ranks, context->box, links.field());
+        form.link_trace = link_trace(*context->ranks, context->box, links.field(), form.rows);
         form.time = time_stamp();
         tell(write_gauge(*context->ranks, context->box, path, links.field(), form), file);
         return Status::ok;

@@ -262,6 +262,7 @@ std::string Certificate::verdict(const Ledger &ledger) const {
         {sums.missed, "solutions without the residual that was asked for"},
         {sums.beyond, "comparisons beyond tolerance"},
         {lost ? 1 : 0, "losses of values that only the device had"},
+        {messages, "messages between ranks that were lost"},
         {sums.reloaded + sources, "loads after data on the device had changed"},
         {sums.failed + thrown, "calls that the device could not do"}};
     std::vector<std::string> parts;

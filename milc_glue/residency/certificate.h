@@ -17,6 +17,7 @@ struct Certificate {
     bool ended = false;                              // MILC has announced the end of the run
     bool lost = false;                               // values that only the device had
     long thrown = 0;                                 // exceptions that ended a call
+    long messages = 0;                               // between ranks, that were lost
     long sources = 0;                                // that changed on the device during a solve, and were loaded again
     std::string at;                                  // the last line of a call that takes long
     std::vector<std::array<double, 2>> plaquettes;   // in space and in time, as MILC prints them: the first, the last

@@ -8,8 +8,8 @@
 //   gauge_owner.h      gauge field, momenta      whole               host, both, device
 //   kept_gauge.h       what fixing or smearing   whole               host, both
 //                      has made
-//   vector_store.h     quark fields, solutions   whole               host, both
-//                      and their sources
+//   vector_store.h     quark fields, solutions   whole               host, both; the device, of quarks in MILC's
+//                      and their sources                             cache for baryons that MILC has changed since
 //
 // Solutions and eigenvectors that the device alone has are in the table of deferred values (deferred.h), with all that
 // is still to be made.
@@ -40,6 +40,7 @@ class Mirror {
     bool is_at(const void *field, const void *second = nullptr) const {
         return field_.data == field && second_.data == second;
     }
+    const HostRecords &field() const { return field_; }
     std::pair<const void *, const void *> addresses() const { return {field_.data, second_.data}; }
     Newest newest() const { return newest_; }
     bool is(Newest newest) const { return newest_ == newest; }

@@ -9,6 +9,7 @@
 #include "milc_glue/residency/milc_side.h"
 #include "milc_glue/residency/vector_store.h"
 #include "milc_glue/residency/wilson_links.h"
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +25,8 @@ struct Residency {
     std::unique_ptr<WilsonLinks> wilson;
     std::unique_ptr<EigenStore> eigenvectors;
     VectorStore vectors{deferred};
+    using HeldOctet = std::array<VectorStore::Held, 24>; // three colours for each corner
+    std::map<const void *, HeldOctet> octets;            // by the place of MILC's cache of them
     bool lost = false;              // the newest gauge field, momenta or solutions were on a device that is gone
     bool eigenvectors_lost = false; // the newest eigenvectors were; solves continue without them
     bool solutions_again = false;   // the caller recomputes solutions that are lost: `lost` stays false then

@@ -1,6 +1,7 @@
 #include "milc_glue/residency/vector_store.h"
 #include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/context.h"
+#include "milc_glue/host/host_memory.h"
 #include <algorithm>
 #include <cmath>
 
@@ -36,14 +37,29 @@ void VectorStore::free_slots() {
 
 milcgpu_status VectorStore::with_content(const void *field, Vectors &found, uint64_t &moved) {
     const Mirror here = mirror_of(field);
-    const Mirror::Tag tag = keeps_copies_ ? here.tag_now() : Mirror::Tag{};
+    return with_tag(here, keeps_copies_ ? here.tag_now() : Mirror::Tag{}, found, moved);
+}
+
+milcgpu_status VectorStore::hold(const void *field, Held &held, uint64_t &moved) {
+    held.field = mirror_of(field);
+    const Mirror::Tag tag = held.field.tag_now();
+    held.field.both_have(tag);
+    return with_tag(held.field, tag, held.vectors, moved);
+}
+
+bool VectorStore::Held::is_on_host() const {
+    const HostRecords &at = field.field();
+    return is_mapped(at.data, at.count * at.pitch) && field.is_untouched();
+}
+
+milcgpu_status VectorStore::with_tag(const Mirror &here, const Mirror::Tag &tag, Vectors &found, uint64_t &moved) {
     for (Row &row : rows_)
         if (is_copy(row) && row.mirror.has(tag)) {
             row.used = ++clock_;
             found = row.vectors;
             return MILCGPU_OK;
         }
-    const milcgpu_status status = loaded(field, found, moved);
+    const milcgpu_status status = loaded(here.field().data, found, moved);
     if (status == MILCGPU_OK)
         keep(found, here, tag);
     return status;

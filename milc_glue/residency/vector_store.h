@@ -70,6 +70,16 @@ class VectorStore {
     // Finds or loads a vector with the content of the host's field, without the other ranks. Adds the bytes that it
     // copies to `moved`.
     milcgpu_status with_content(const void *field, Vectors &found, uint64_t &moved);
+    // A vector with the content that a field had at hold(), whatever becomes of the field.
+    struct Held {
+        Vectors vectors;
+        Mirror field;
+        // True if the device still has the vector.
+        bool is_there() const { return vectors != nullptr && vectors->vector().of != nullptr; }
+        // True if MILC's field still has the content. It may have been changed or freed.
+        bool is_on_host() const;
+    };
+    milcgpu_status hold(const void *field, Held &held, uint64_t &moved);
     // Loads a vector that the caller may change in place: it is not kept.
     milcgpu_status loaded(const void *field, Vectors &made, uint64_t &moved);
     // Copies the vector to the host's field and keeps it: the caller must not change it any more.
@@ -127,6 +137,7 @@ class VectorStore {
     Mirror part_of(const milcgpu_field &field, int parity) const {
         return {milc_->parity_of(field, parity), Mirror::Look::whole};
     }
+    milcgpu_status with_tag(const Mirror &here, const Mirror::Tag &tag, Vectors &found, uint64_t &moved);
     void keep(const Vectors &vectors, Mirror mirror, const Mirror::Tag &tag);
     void copy_to_host(const milcgpu_field &field, int parities);
 

@@ -152,8 +152,9 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
     std::vector<double> values(report.count);
     milcgpu_eigenvectors_values(made->handle, values.data(), nullptr);
     p.log(1,
-          format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s. %s", routine_name(MILCGPU_EIGENSOLVE),
-                 report.count, sites_of(parity), values.front(), values.back(), report.seconds, report.message));
+          format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s%s%s",
+                 routine_name(MILCGPU_EIGENSOLVE), report.count, sites_of(parity), values.front(), values.back(),
+                 report.seconds, report.message[0] != 0 ? ". " : "", report.message));
     if (wanted.note != nullptr && p.certificate.remarks.insert({MILCGPU_EIGENSOLVE, wanted.note}).second)
         p.log(1, wanted.note);
     return made;

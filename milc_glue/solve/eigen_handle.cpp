@@ -187,9 +187,9 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_links *links, const milcgpu_
         filled.links_version = links->links->generation();
         std::snprintf(filled.message, sizeof filled.message, "%s", of.message.c_str());
         context.log(2, [&] {
-            return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s. %s",
+            return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s%s%s",
                           of.found, made->set->highest(), of.basis, of.degree, filled.applications, filled.seconds,
-                          of.message.c_str());
+                          of.message.empty() ? "" : ". ", of.message.c_str());
         });
         *eigenvectors = made.release();
         return Status::ok;

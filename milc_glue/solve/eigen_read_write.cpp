@@ -93,7 +93,10 @@ class SpreadVector {
         else
             for (int rank = 1; rank < ranks_.size(); ++rank)
                 add(rank, part_of(rank), boxes_[rank], !to_first);
-        Exchange(ranks_, "eigenvectors of a file", messages, buffers_).finish();
+        constexpr const char *phase = "eigenvectors of a file";
+        Exchange(ranks_, phase, messages, buffers_).finish();
+        if (const Message *changed = ranks_.changed_message(phase, messages))
+            ranks_.note_lost(changed->peer);
     }
 
     milcgpu_context &context_;

@@ -1,17 +1,11 @@
-/* gb_baryon: correlators of Golterman-Bailey operators, all of a triplet of octets in one call. create_qk_oct_cache and
- * destroy_qk_oct_cache: the device needs no cache of shifted quarks. A stand-in takes its place, which MILC moves from
- * slot to slot. MILC's own cache is made if MILC's own routine does a call, or for comparison.
+/* gb_baryon: correlators of Golterman-Bailey operators, all of a triplet of octets in one call.
  *
  * Where MILC's numbers are not so (section 'Baryons' of docs/milc.md): this file gives the right ones and says it once,
  * or MILC's by default and the right ones with MILCGPU_BARYONS=right. A correlator that cannot be computed becomes NaN,
  * after a line that says why; MILC would crash, or print what is in memory there. */
 #include "correlators.h"
 
-#include "../include/gb_ops.h"
-#include "../include/imp_ferm_links.h"
-#include <ks_spectrum_includes.h>
-
-#include "routines.h"
+#include "gb_octets.h"
 
 /* The library numbers its operators as MILC does. */
 typedef char milcgpu_same_operators[GB_8_S_C1 == 0 && GB_8P_S_C4 == 5 && GB_16U_S_C2 == 7 && GB_16D_S_C2 == 11 &&
@@ -21,10 +15,11 @@ typedef char milcgpu_same_operators[GB_8_S_C1 == 0 && GB_8P_S_C4 == 5 && GB_16U_
                                         ? 1
                                         : -1];
 
-enum { CORNERS = 8, SLOTS = 3, FIRST_CURRENT = 128, LAST_CURRENT = 383 };
+enum { CORNERS = MILCGPU_CORNERS, FIRST_CURRENT = 128, LAST_CURRENT = 383 };
 
 typedef struct {
-    ks_prop_field **octets[3];
+    ks_prop_field **octets[3];      /* may have changed or gone, if MILC reads its cache */
+    const milcgpu_octet *cached[3]; /* what MILC's cache has; NULL: MILC reads the octets, or its cache is not known */
     enum gb_baryon_op *sources, *sinks;
     int current;
     short *walls, *cubes;
@@ -32,107 +27,26 @@ typedef struct {
     char *parities;
     int *flips, n, *phases;
     Real *factors;
-    int serves; /* 1: this run has been offloaded at some time; 0: it is as without milcgpu */
+    int serves; /* milcgpu_has_served() */
 } tie_ups;
 
-static int has_served(void) {
-    static int served = 0;
-    served |= milcgpu_offloads();
-    return served;
-}
-static const char *links_at_sinks(void) { return MILCGPU_LINKS_AT_SINKS; }
 static void says(const char *text) { milcgpu_plugin_says_once(MILCGPU_GB_BARYON, text); }
 
-/* ---- MILC's cache of shifted quarks ------------------------------------------------------------------------------ */
-
-typedef struct {
-    mmap_cache *milcs; /* the stand-in's address is in MILC's slots */
-    ks_prop_field *corners[CORNERS];
-    int r0[4];
-    su3_matrix *links;
-} octet;
-static octet *octets[2 * SLOTS]; /* MILC has up to three, and keeps up to three for the next triplet */
-
-/* NULL: the slot has a cache of MILC's. */
-static octet **octet_of(int slot) {
-    const mmap_cache *const there = milcgpu_there(get_qk_cache_pointer)(slot);
-    int k;
-    for (k = 0; k < 2 * SLOTS; k++)
-        if (octets[k] != NULL && octets[k]->milcs == there)
-            return &octets[k];
-    return NULL;
+/* Colour c of the quark that MILC ties up. NULL: absent. */
+static const su3_vector *field_of(const tie_ups *t, int f, int s, int c) {
+    if (MILCGPU_READS_CACHE && t->cached[f] != NULL)
+        return t->cached[f]->fields[s][c];
+    return t->octets[f][s] != NULL ? t->octets[f][s]->v[c] : NULL;
 }
-static void forget(octet **o) {
-    free((*o)->milcs);
-    free(*o);
-    *o = NULL;
-}
-
-void __wrap_create_qk_oct_cache(ks_prop_field **qko, int qknum, int r0[], su3_matrix *links) {
-    octet **at = octets;
-    while (at < octets + 2 * SLOTS && *at != NULL)
-        at++;
-    if (links_at_sinks() != NULL || !milcgpu_offloads() || at == octets + 2 * SLOTS) {
-        milcgpu_original(create_qk_oct_cache)(qko, qknum, r0, links);
-        return;
-    }
-    *at = (octet *)milcgpu_room(sizeof **at, "an octet");
-    (*at)->milcs = (mmap_cache *)milcgpu_room(sizeof(mmap_cache), "an octet");
-    memset((*at)->milcs, 0, sizeof(mmap_cache));
-    memcpy((*at)->corners, qko, sizeof(*at)->corners);
-    memcpy((*at)->r0, r0, sizeof(*at)->r0);
-    (*at)->links = links;
-    milcgpu_there(assign_qk_cache_pointer)((*at)->milcs, qknum);
-}
-
-void __wrap_destroy_qk_oct_cache(int qknum) {
-    octet **const at = octet_of(qknum);
-    if (at == NULL)
-        milcgpu_original(destroy_qk_oct_cache)(qknum);
-    else
-        forget(at);
-}
-
-/* In place of a corner that is absent, for MILC's own routines: what reads it becomes NaN. */
-static ks_prop_field *not_a_number(void) {
-    static ks_prop_field *made = NULL;
-    if (made == NULL) {
-        int c;
-        made = create_ksp_field(3);
-        for (c = 0; c < 3; c++)
-            memset(made->v[c], 0xff, sites_on_node * sizeof(su3_vector));
-    }
-    return made;
-}
-static void without_absent(ks_prop_field **to, ks_prop_field **corners) {
-    int s;
-    for (s = 0; s < CORNERS; s++)
-        to[s] = corners[s] != NULL ? corners[s] : not_a_number();
-}
-
-static void make_caches(void) {
-    int slot, other;
-    for (slot = 0; slot < SLOTS; slot++) {
-        octet **const at = octet_of(slot);
-        if (at != NULL) {
-            ks_prop_field *corners[CORNERS];
-            without_absent(corners, (*at)->corners);
-            milcgpu_original(create_qk_oct_cache)(corners, slot, (*at)->r0, (*at)->links);
-            for (other = slot + 1; other < SLOTS; other++)
-                if (octet_of(other) == at)
-                    milcgpu_there(assign_qk_cache_pointer)(milcgpu_there(get_qk_cache_pointer)(slot), other);
-            forget(at);
-        }
-    }
+static void name_sources(milcgpu_correlators *rows, const tie_ups *t) {
+    int f, s;
+    for (f = 0; f < 3; f++)
+        for (s = 0; s < CORNERS; s++)
+            if (field_of(t, f, s, f) != NULL)
+                rows->sources[f] = field_of(t, f, s, f);
 }
 
 /* ---- what MILC's own routine would give -------------------------------------------------------------------------- */
-
-#ifdef GB_BARYON_MMAP
-enum { IS_CACHED = 1 };
-#else
-enum { IS_CACHED = 0 };
-#endif
 
 /* -1, or whether the first point sink of the run that MILC tied up was starred: MILC keeps the sites of that one. */
 static int milcs_flip = -1;
@@ -141,14 +55,17 @@ static void now_by_milc(const tie_ups *t) {
     for (k = 0; k < t->n && milcs_flip < 0; k++)
         if (!t->walls[k])
             milcs_flip = t->flips[k] != 0;
-    if (IS_CACHED)
-        make_caches();
+    if (MILCGPU_READS_CACHE)
+        milcgpu_make_caches();
 }
 
 static int are_equal(const tie_ups *t) {
-    const size_t bytes = CORNERS * sizeof(ks_prop_field *);
-    return t->current == GB_2POINT_BACKPROP && memcmp(t->octets[0], t->octets[1], bytes) == 0 &&
-           memcmp(t->octets[0], t->octets[2], bytes) == 0;
+    int f, s, c, equal = t->current == GB_2POINT_BACKPROP;
+    for (f = 1; f < 3; f++)
+        for (s = 0; s < CORNERS; s++)
+            for (c = 0; c < 3; c++)
+                equal &= field_of(t, f, s, c) == field_of(t, 0, s, c);
+    return equal;
 }
 /* Whether the sink depends on MILCGPU_BARYONS: not if its two orderings are the whole sink. */
 static int is_short(enum gb_baryon_op sink) {
@@ -169,9 +86,9 @@ static row_kind kind_of(const tie_ups *t, const milcgpu_gb_spec *spec, const mil
     int f, s;
     if (milcgpu_plugin_gb_corners(spec, term, sources, sinks))
         for (f = 0; f < 3; f++) {
-            kind.not_cached |= IS_CACHED && ((sources[f] | sinks[f]) & ~cached) != 0;
+            kind.not_cached |= MILCGPU_READS_CACHE && ((sources[f] | sinks[f]) & ~cached) != 0;
             for (s = 0; s < CORNERS; s++)
-                if ((sources[f] >> s & 1) != 0 && t->octets[f][s] == NULL) {
+                if ((sources[f] >> s & 1) != 0 && field_of(t, f, s, 0) == NULL) {
                     kind.absent = 1;
                     kind.f = f;
                     kind.s = s;
@@ -190,10 +107,13 @@ static const char *why_own(const tie_ups *t) {
         if (t->walls[k] && moves)
             return "MILC's own: a wall sink with a momentum, at which MILC ends the run";
     for (f = 0; f < 3; f++)
-        for (s = 0; s < CORNERS; s++)
-            if (t->octets[f][s] != NULL && t->octets[f][s]->nc != 3)
-                return "MILC's own: a quark has not three colours";
-    return t->n < 1 ? "MILC's own: there are no correlators" : links_at_sinks();
+        if (MILCGPU_READS_CACHE && t->cached[f] == NULL)
+            return "MILC's own: quarks of which MILC's own routine has made the cache";
+        else
+            for (s = 0; s < CORNERS && !MILCGPU_READS_CACHE; s++)
+                if (t->octets[f][s] != NULL && t->octets[f][s]->nc != 3)
+                    return "MILC's own: a quark has not three colours";
+    return t->n < 1 ? "MILC's own: there are no correlators" : milcgpu_links_at_sinks();
 }
 
 static milcgpu_gb_spec spec_of(const tie_ups *t, milcgpu_gb_term *terms, int whole) {
@@ -277,14 +197,13 @@ static int tie_up(const milcgpu_call *call, const tie_ups *t, milcgpu_correlator
     milcgpu_gb_term *const terms = (milcgpu_gb_term *)milcgpu_room(t->n * sizeof *terms, "terms of correlators");
     row_kind *const kinds = (row_kind *)milcgpu_room(t->n * sizeof *kinds, "terms of correlators");
     milcgpu_gb_spec spec = spec_of(t, terms, right);
-    const void *quarks[3 * 3 * CORNERS];
+    const void *quarks[3 * 3 * CORNERS], *const cached[3] = {t->cached[0], t->cached[1], t->cached[2]};
     int k, c, n = 0, done = 1;
     for (k = 0; k < t->n; k++)
         kinds[k] = kind_of(t, &spec, &terms[k]);
     for (k = 0; k < 3 * CORNERS; k++)
         for (c = 0; c < 3; c++)
-            quarks[3 * k + c] =
-                t->octets[k / CORNERS][k % CORNERS] != NULL ? t->octets[k / CORNERS][k % CORNERS]->v[c] : NULL;
+            quarks[3 * k + c] = field_of(t, k / CORNERS, k % CORNERS, c);
     for (k = 0; k < t->n; k++) {
         to->skips[k] = is_absent(t, &kinds[k], k);
         if (!to->skips[k])
@@ -292,10 +211,10 @@ static int tie_up(const milcgpu_call *call, const tie_ups *t, milcgpu_correlator
     }
     spec.n_terms = n;
     if (n > 0)
-        done = milcgpu_plugin_gb_baryon(&spec, quarks, to->sums);
+        done = milcgpu_plugin_gb_baryon(&spec, cached, quarks, to->sums);
     if (done && n > 0 && to->times > 1) {
         spec.whole_sinks = 0;
-        done = milcgpu_plugin_gb_baryon(&spec, quarks, to->sums + of_rows);
+        done = milcgpu_plugin_gb_baryon(&spec, cached, quarks, to->sums + of_rows);
     }
     if (done) {
         say_what_differs(t, kinds, right);
@@ -314,17 +233,19 @@ static int tie_up(const milcgpu_call *call, const tie_ups *t, milcgpu_correlator
 }
 
 /* MILC's own routine reads every corner, also where nothing needs it. */
-static void own(const tie_ups *t, int num_d, int num_s, complex *momfld, su3_matrix *links, complex **prop) {
+static void own(const tie_ups *t, int num_d, int num_s, complex *momfld, su3_matrix *links, complex **prop,
+                milcgpu_correlators *rows) {
     ks_prop_field *corners[3][CORNERS], **given[3];
-    int f;
+    int f, s;
     for (f = 0; f < 3; f++) {
         given[f] = t->octets[f];
-        if (t->serves) {
-            without_absent(corners[f], t->octets[f]);
+        for (s = 0; s < CORNERS && t->serves; s++)
+            corners[f][s] = t->octets[f][s] != NULL ? t->octets[f][s] : milcgpu_not_a_number();
+        if (t->serves)
             given[f] = corners[f];
-        }
     }
     now_by_milc(t);
+    name_sources(rows, t); /* the caches may have been made of copies */
     milcgpu_original(gb_baryon)(given[0], given[1], given[2], links, t->sources, t->sinks, t->current, t->walls,
                                 t->cubes, num_d, num_s, t->r0, t->momentum, t->parities, momfld, t->flips, t->n,
                                 t->phases, t->factors, prop);
@@ -342,21 +263,30 @@ void __wrap_gb_baryon(ks_prop_field *qko0[], ks_prop_field *qko1[], ks_prop_fiel
                       enum gb_baryon_op src_op[], enum gb_baryon_op snk_op[], int stIdx, short dowall[], short docube[],
                       int num_d, int num_s, int r0[], int mom[], char par[], complex *momfld, int flip_snk[],
                       int num_corr_gb, int phase[], Real fact[], complex *prop[]) {
-    const tie_ups t = {{qko0, qko1, qko2}, src_op,      snk_op, stIdx, dowall,      docube, r0, mom, par,
-                       flip_snk,           num_corr_gb, phase,  fact,  has_served()};
+    const tie_ups t = {{qko0, qko1, qko2},
+                       {milcgpu_octet_of(0), milcgpu_octet_of(1), milcgpu_octet_of(2)},
+                       src_op,
+                       snk_op,
+                       stIdx,
+                       dowall,
+                       docube,
+                       r0,
+                       mom,
+                       par,
+                       flip_snk,
+                       num_corr_gb,
+                       phase,
+                       fact,
+                       milcgpu_has_served()};
     const int n = num_corr_gb > 0 ? num_corr_gb : 0,
               times = milcgpu_offloads() && milcgpu_plugin_compare() && milcgpu_plugin_right_baryons() ? 2 : 1;
     milcgpu_correlators rows = milcgpu_new_rows(n, 2 * (size_t)nt, times);
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_GB_BARYON, .name = "gb_baryon", .needs = MILCGPU_SOLUTIONS,
                                         .why_own = why_own(&t), .outputs = rows.rows, .n_outputs = n,
                                         .compare = milcgpu_compare_rows, .details = &rows);
-    int k, f;
+    int k;
     rows.of_all_ranks = 1;
     rows.reals_of_source = 6;
-    for (f = 0; f < 3; f++)
-        for (k = 0; k < CORNERS; k++)
-            if (t.octets[f][k] != NULL)
-                rows.sources[f] = t.octets[f][k]->v[f];
     for (k = 0; k < n; k++)
         milcgpu_set_row(&rows, k, prop[k], fact[k]);
     if (t.serves)
@@ -366,7 +296,7 @@ void __wrap_gb_baryon(ks_prop_field *qko0[], ks_prop_field *qko1[], ks_prop_fiel
             milcgpu_no_numbers(&rows, k);
         milcgpu_add_to_rows(&rows);
     } else
-        milcgpu_offload(&call, tie_up(&call, &t, &rows), own(&t, num_d, num_s, momfld, links, prop));
+        milcgpu_offload(&call, tie_up(&call, &t, &rows), own(&t, num_d, num_s, momfld, links, prop, &rows));
     milcgpu_free_correlators(&rows);
 }
 

@@ -49,6 +49,8 @@ sections_of() { # FILE: the sections that it is compiled with
     program) echo "$files" ;;
     sites) case " $files " in *' md '*) echo md ;; *) echo sites ;; esac ;;
     make_links) echo links hisq_links deferred ;;
+    gb_octets) echo gb_baryons ;;
+    reload) case " $files " in *' updates '*) echo reload updates ;; *) echo reload ;; esac ;;
     *) echo "$1" ;;
     esac
 }
@@ -121,12 +123,13 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files setup draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
+    files="$files setup reload draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
     for file in md mesons invert propagators gb_baryons; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
             [ $file != invert ] || files="$files eigen"
+            [ $file != gb_baryons ] || files="$files gb_octets"
         else
             mv milcgpu_said milcgpu_differs
             ! compiles probe.c "-DMILCGPU_PROBE_$file -DMILCGPU_FEATURE" "$@" || say_left
@@ -178,7 +181,7 @@ if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        lattice_file | invert | eigen | propagators | mesons | currents | gb_baryons) alone="$alone $file" ;;
+        lattice_file | invert | eigen | propagators | mesons | currents | gb_baryons | gb_octets) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done

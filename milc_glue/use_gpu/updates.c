@@ -169,18 +169,22 @@ static int plaquettes(double *space, double *time) {
     }
     return done;
 }
+/* A comparison is with MILC's routine itself. */
+static void own_plaquettes(double *space, double *time) {
+    if (milcgpu_plugin_compare())
+        milcgpu_original(d_plaquette)(space, time);
+    else
+        milcgpu_host_plaquettes(space, time);
+}
 void __wrap_d_plaquette(double *space, double *time) {
-    double numbers[2];
     milcgpu_output output[] = {MILCGPU_MEMORY(space, sizeof *space), MILCGPU_MEMORY(time, sizeof *time)};
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS,
                                         MILCGPU_OUTPUTS(output), .compare = compare_plaquettes);
     if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON) &&
         !milcgpu_plugin_compare())
         call.why_own = MILCGPU_SAID_AT_START;
-    milcgpu_offload(&call, plaquettes(space, time), milcgpu_original(d_plaquette)(space, time));
-    numbers[0] = phases_in == ON ? -*space : *space;
-    numbers[1] = phases_in == ON ? -*time : *time;
-    milcgpu_plugin_lattice_is(numbers, NULL);
+    milcgpu_offload(&call, plaquettes(space, time), own_plaquettes(space, time));
+    milcgpu_note_plaquettes(*space, *time);
 }
 
 /* ---- measurements of the gauge field ------------------------------------------------------------------------------

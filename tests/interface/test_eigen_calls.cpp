@@ -114,6 +114,14 @@ TEST_CASE("the C interface computes one eigenvector, and as many as a lattice ha
             CHECK(report.count == milcgpu_eigenvectors_count(*made));
             CHECK((count == 1 ? report.count == 1 : report.count >= 16 && report.count < 300));
             CHECK((report.message[0] != 0) == (count == 300));
+            // What only double can reach is said.
+            auto exact = eigen_spec(4);
+            exact.tolerance = 1e-9;
+            Handle none, in_double;
+            CHECK(milcgpu_eigenvectors_compute(session.links, &exact, &none.of, nullptr) == MILCGPU_NOT_CONVERGED);
+            CHECK(has(milcgpu_last_error(), "above the tolerance 1.0e-09: set a larger one, or keep vectors in double"));
+            exact.precision = MILCGPU_DOUBLE;
+            CHECK(milcgpu_eigenvectors_compute(session.links, &exact, &in_double.of, nullptr) == MILCGPU_OK);
             CHECK(s.status == MILCGPU_OK);
             CHECK(s.reports[0].eigenvectors == report.count);
             CHECK(s.reports[0].deflations >= 1);

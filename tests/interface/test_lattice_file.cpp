@@ -517,6 +517,12 @@ TEST_CASE("NERSC archives: the plaquette is compared, and written files can be r
             CHECK(read == numbers);
         }
         CHECK(has(milcgpu_last_error(), "plaquette"));
+        by_hand.plaquette = 0;
+        Gauge with_nan = links;
+        with_nan[7].e[1][1] = NAN;
+        file.set(by_hand.file(lattice, with_nan));
+        CHECK(status() == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(milcgpu_last_error(), "the plaquette of the links is nan"));
         by_hand.plaquette = NAN;
         file.set(by_hand.file(lattice, links));
         CHECK(status() == MILCGPU_OK);
@@ -567,7 +573,15 @@ TEST_CASE("NERSC archives: the plaquette is compared, and written files can be r
         spec.ensemble_id = nullptr, spec.ensemble_label = long_text.c_str();
         CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        numbers[100] = NAN, spec.ensemble_label = nullptr;
+        spec.rows = 2, spec.ensemble_label = nullptr;
+        for (const double factor : {-1.0, 1 / -1.001}) { // the phase of a staggered link; a link that is not unitary
+            for (std::size_t k = 90; k < 108; ++k)
+                numbers[k] *= factor;
+            CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
+                  MILCGPU_BAD_ARGUMENT);
+            CHECK(has(milcgpu_last_error(), "spec.rows is 2, but third rows of links differ from those in SU(3)"));
+        }
+        spec.rows = 3, numbers[100] = NAN;
         CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
               MILCGPU_NAN_OR_INF);
         CHECK(file.bytes() == before);
@@ -600,6 +614,10 @@ TEST_CASE("NERSC archives: damaged files are refused with the reason", "[lattice
     refused("DIMENSION_3 =  6", "DIMENSION_3 = 8", "the file should have");
     refused("CHECKSUM = ", "CHECKSUM = 123", "CHECKSUM");
     refused("CHECKSUM = ", "CHECKSUM = z", "CHECKSUM");
+    refused("CHECKSUM = ", "PLAQUETTE = nan\nCHECKSUM = ", "PLAQUETTE is 'nan', which is not a number");
+    refused("CHECKSUM = ", "PLAQUETTE = inf\nCHECKSUM = ", "PLAQUETTE is 'inf', which is not a number");
+    refused("CHECKSUM = ", "DIMENSION_3 = 4\nCHECKSUM = ", "DIMENSION_3 is '4' here, but '6' before");
+    refused("END_HEADER\n", "END_HEADER\r\n", "end with carriage returns; a transfer as text has changed the file");
     refused("END_HEADER", "END_HEADRE", "END_HEADER");
     refused("BEGIN_HEADER", "BEGAN_HEADER", "version 5");
     file.set(good.substr(0, good.size() - 1));

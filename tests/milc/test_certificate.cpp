@@ -21,14 +21,14 @@ TEST_CASE("certificate: the verdict is good, mended, bad or unfinished, and name
     CHECK(run.verdict(ledger[0]) == "GOOD");
     const auto text = [&] { return run.text(ledger, 1); };
     CHECK(has(text(), "\nsolutions: 4\nworst solution: true residual 9.50e-10, asked 1.00e-09, in ks_multicg_offset_"));
-    ++run.sources, solves.reloaded = 2, solves.failed = 1;
-    CHECK(run.verdict(ledger[0]) ==
-          "MENDED: loads after data on the device had changed 3; calls that the device could not do 1");
+    ++run.sources, solves.reloaded = 2, solves.failed = 1, run.messages = 1;
+    CHECK(run.verdict(ledger[0]) == "MENDED: messages between ranks that were lost 1; loads after data on the device "
+                                    "had changed 3; calls that the device could not do 1");
     CHECK_FALSE(run.is_bad(ledger[0]));
     solves.solved(false, NAN, 1e-6);
     solves.solved(false, 1e-2, 1e-6);
     CHECK(has(text(), "worst solution: true residual nan, asked 1.00e-06, in ks_congrad_parity\n"));
-    CHECK(run.verdict(ledger[0]).find("BAD: solutions without the residual that was asked for 2; loads ") == 0);
+    CHECK(run.verdict(ledger[0]).find("BAD: solutions without the residual that was asked for 2; messages ") == 0);
     CHECK(has(run.file(TableKind::json, ledger, 1), "\"residual\":\"nan\","));
     for (const bool lost : {true, false}) {
         Certificate other;

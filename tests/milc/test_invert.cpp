@@ -527,6 +527,13 @@ TEST_CASE("plugin: a fault during M x = b leaves the fields untouched, or the so
         });
         CHECK(has(text, "links are loaded"));
         CHECK(right());
+        // The lines of M^dag say of which mass it is.
+        SeveralMasses masses(milc);
+        for (int k = 0; k < SeveralMasses::n; ++k) {
+            masses.x[k][9] = NAN;
+            text = said_by([&] { CHECK(masses.adjoint(k) == 0); });
+            CHECK(text.find(milcgpu::format("milcgpu: mat_invert: m %g: ", masses.masses[k])) == 0);
+        }
         // MILC edits links between two calls.
         milc.fat[7] += 0.01;
         said_by([&] { CHECK(inverts.run(true) == 1); });

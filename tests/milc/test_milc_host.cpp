@@ -81,6 +81,15 @@ TEST_CASE("milc_host: gathers and generators of random numbers have the values o
     check_setup("asqtad-master-P1");
 }
 
+TEST_CASE("milc_host: plaquettes and reunitarized links have every bit of MILC's", "[milc_host][sanitize]") {
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const auto &[setting, by] :
+             {std::pair("OMP_NUM_THREADS=3", "threads"), std::pair("OMP_NUM_THREADS=3 MILC_HOST_OTHER_BITS=1", "threads"),
+              std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
+            CHECK(right(program, on_host + setting, std::string("reload ") + by, "8 checks")
+                      .count("Unitarity problem") == 2);
+}
+
 TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[milc_host]") {
     const int cores = std::max(omp_get_num_procs(), 3); // one thread fewer than cores
     const auto threads = [&](const std::string &setting) {
@@ -341,27 +350,34 @@ TEST_CASE("milc_host: baryons are MILC's, or right where MILC's are not", "[milc
                   std::pair("MILCGPU_COMPARE=strict", "milc"), std::pair("MILCGPU_COMPARE=strict", "right")}) {
                 const bool compares = tests::has(setting, "strict"), is_right = std::string(kind) == "right";
                 const Run r =
-                    right(program, backend + " " + setting + " MILCGPU_BARYONS=" + kind, "baryons", "25 checks");
+                    right(program, backend + " " + setting + " MILCGPU_BARYONS=" + kind, "baryons", "34 checks");
                 CAPTURE(program, backend, setting, kind);
                 CHECK(r.calls("ks_baryon_nd") == std::make_pair(3L, compares ? 3L : 0L));
-                CHECK(r.calls("gb_baryon") == std::make_pair(compares && is_right ? 8L : 4L, compares ? 4L : 0L));
+                CHECK(r.calls("gb_baryon") == std::make_pair(compares && is_right ? 14L : 7L, compares ? 7L : 0L));
                 for (const std::string &said : {sites, is_right ? whole : mixed, absent, ranks})
                     CHECK(r.count(said) == 1);
                 CHECK(r.count(cache) == (has_cache ? 1 : 0));
                 CHECK(r.count("spin_taste: number 12 is neither 2point nor a current") == 1);
                 if (compares) // MILC's cache makes two of four calls wrong as a whole
-                    CHECK(r.count("compare gb_baryon") == (has_cache ? 2 : 4));
+                    CHECK(r.count("compare gb_baryon") == (has_cache ? 5 : 7));
                 CHECK(r.count("gb baryon: 8 M 41 16- M 42\n") == (compares ? 2 : 1));
             }
         CHECK_FALSE(right(program, on_host + "MILCGPU_OFF=1", "baryons").says("milcgpu"));
-        // 16 quarks of 4 * 6 * 4 * 4 sites are loaded once for all calls.
+        // 24 quarks of 4 * 6 * 4 * 4 sites are loaded once for all calls, and eight fields once more after a change.
         CHECK(right(program, on_host + "MILCGPU_TEST=dslash,keep", "baryons").line_of("gb_baryon").to ==
-              Approx(16 * 3 * 384 * 6 * (tests::has(program, "P1") ? 4 : 8) * 1e-6).margin(0.051));
+              Approx((24 * 3 + 8) * 384 * 6 * (tests::has(program, "P1") ? 4 : 8) * 1e-6).margin(0.051));
+        // Solutions are on the device already.
+        const Run solved = right(program, on_host + "MILCGPU_TEST=keep", "solved_quarks");
+        CHECK(solved.calls("gb_baryon").first == 1);
+        CHECK(solved.line_of("gb_baryon").to == 0);
+        CHECK(solved.line_of("mat_invert").to > 0);
         // After the GPU is lost, MILC's own routine makes the cache that it needs.
         const Run lost = right(program, on_host, "baryons device", "");
         CHECK(lost.lost_gpu());
         CHECK(lost.calls("gb_baryon") == std::make_pair(0L, 1L));
         CHECK(right(program, on_host, "baryons memory").calls("gb_baryon") == std::make_pair(2L, 0L));
+        CHECK(right(program, on_host, "baryons lost", "").lost_gpu());
+        CHECK(right(program, on_host, "baryons changed", "").says("the device has lost its copy") == has_cache);
     }
 }
 

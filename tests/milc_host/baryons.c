@@ -14,14 +14,18 @@ void __real_ks_baryon_nd(complex **, ks_prop_field *, ks_prop_field *, ks_prop_f
 
 enum { CORNERS = 8, MOST = 16, FIRST_CURRENT = 128 };
 
-static ks_prop_field *random_quark(unsigned seed) {
+static ks_prop_field *quark_of(su3_vector *a, su3_vector *b, su3_vector *c) {
     ks_prop_field *const made = create_ksp_field(3);
-    int c;
-    for (c = 0; c < 3; c++) {
-        free(made->v[c]);
-        made->v[c] = random_field(seed + c);
+    su3_vector *fields[3] = {a, b, c};
+    int k;
+    for (k = 0; k < 3; k++) {
+        free(made->v[k]);
+        made->v[k] = fields[k];
     }
     return made;
+}
+static ks_prop_field *random_quark(unsigned seed) {
+    return quark_of(random_field(seed), random_field(seed + 1), random_field(seed + 2));
 }
 static void free_quark(ks_prop_field *quark) {
     int c;
@@ -114,8 +118,17 @@ static void add(input *in, enum gb_baryon_op source, enum gb_baryon_op sink, int
     in->phases[k] = k % 4, in->factors[k] = 1 - 0.25 * k;
 }
 
-static void tie(input *in, ks_prop_field **a, ks_prop_field **b, ks_prop_field **c) {
+#ifdef GB_BARYON_MMAP
+enum { READS_CACHE = 1 };
+#else
+enum { READS_CACHE = 0 };
+#endif
+
+/* before(a): what happens between MILC's cache and the call. */
+static void tie_after(input *in, ks_prop_field **a, ks_prop_field **b, ks_prop_field **c,
+                      void (*before)(ks_prop_field **)) {
     ks_prop_field **const octets[3] = {a, b, c};
+    const int has_right = in->current >= FIRST_CURRENT || in->current == GB_2POINT_BACKPROP;
     int r0[4] = {1, 0, 3, 2}, k, f, g;
     char parities[3] = {EVENANDODD, EVEN, ODD};
     complex **ours = new_rows(), **theirs = new_rows();
@@ -128,13 +141,17 @@ static void tie(input *in, ks_prop_field **a, ks_prop_field **b, ks_prop_field *
             create_qk_oct_cache(octets[f], f, r0, NULL);
     }
     param.num_gb_triplet = 1, param.num_corr_b[0] = MOST, param.num_corr_gb[0] = in->n;
+    for (k = 0; k < 2; k++) {
+        if (k == !READS_CACHE && has_right)
+            right_gb_baryon(a, b, c, is_right(), in->sources, in->sinks, in->current, in->walls, in->cubes, r0, in->mom,
+                            parities, in->flips, in->n, in->phases, in->factors, theirs);
+        if (k == 0 && before != NULL)
+            before(a);
+    }
     gb_baryon(a, b, c, NULL, in->sources, in->sinks, in->current, in->walls, in->cubes, 1, 1, r0, in->mom, parities,
               NULL, in->flips, in->n, in->phases, in->factors, ours);
     if (getenv("MILCGPU_OFF") == NULL)
         check(param.num_corr_b[0] == in->n, "MILC frees as many rows as there are", param.num_corr_b[0]);
-    if (in->current >= FIRST_CURRENT || in->current == GB_2POINT_BACKPROP)
-        right_gb_baryon(a, b, c, is_right(), in->sources, in->sinks, in->current, in->walls, in->cubes, r0, in->mom,
-                        parities, in->flips, in->n, in->phases, in->factors, theirs);
     for (k = 0; k < in->n; k++)
         check_row(ours[k], in->is_absent[k] ? NULL : theirs[k], 1, gb_baryon_label(in->sources[k]));
     destroy_qk_oct_cache(0);
@@ -144,6 +161,8 @@ static void tie(input *in, ks_prop_field **a, ks_prop_field **b, ks_prop_field *
         destroy_qk_oct_cache(2);
     free_rows(ours), free_rows(theirs);
 }
+
+static void tie(input *in, ks_prop_field **a, ks_prop_field **b, ks_prop_field **c) { tie_after(in, a, b, c, NULL); }
 
 static void try_blinding(void) {
     complex row[4];
@@ -179,6 +198,73 @@ static void try_faults_of_milc(ks_prop_field **a, ks_prop_field **b) {
     tie(&in, a, a, a);
 }
 
+static void change(ks_prop_field **quarks) {
+    size_t i;
+    int s;
+    for (s = 0; s < CORNERS; s++)
+        for (i = 0; i < sites_on_node; i++)
+            quarks[s]->v[1][i].c[0].real += 1;
+}
+static void free_all(ks_prop_field **quarks) {
+    int s, c;
+    for (s = 0; s < CORNERS && READS_CACHE; s++) {
+        for (c = 0; c < 3; c++)
+            memset(quarks[s]->v[c], 0xff, sites_on_node * sizeof(su3_vector));
+        free_quark(quarks[s]);
+    }
+}
+static void lose_device(ks_prop_field **quarks) {
+    (void)quarks;
+    inject("device");
+}
+static void change_and_lose(ks_prop_field **quarks) {
+    change(quarks);
+    inject("device");
+}
+/* MILC's cache has the quarks as they were when it was made. */
+static void try_changed_quarks(const char *fault) {
+    ks_prop_field *quarks[CORNERS];
+    input in;
+    int s;
+    for (s = 0; s < CORNERS; s++)
+        quarks[s] = random_quark(200 + 3 * s);
+    memset(&in, 0, sizeof in);
+    in.current = GB_2POINT_BACKPROP;
+    add(&in, GB_16U_M_I1_C4_2, GB_16U_M_I1_C4_1, 0, 0, 0, 0);
+    add(&in, GB_8P_S_C7, GB_8P_S_C4, 1, 0, 0, 0);
+    tie(&in, quarks, quarks, quarks);
+    if (strcmp(fault, "none") == 0) {
+        tie_after(&in, quarks, quarks, quarks, change);
+        tie_after(&in, quarks, quarks, quarks, free_all);
+    } else if (strcmp(fault, "lost") == 0) {
+        tie_after(&in, quarks, quarks, quarks, lose_device);
+    } else {
+        in.is_absent[0] = in.is_absent[1] = READS_CACHE && getenv("MILCGPU_OFF") == NULL;
+        tie_after(&in, quarks, quarks, quarks, change_and_lose);
+    }
+    for (s = 0; s < CORNERS && !(READS_CACHE && strcmp(fault, "none") == 0); s++)
+        free_quark(quarks[s]);
+}
+
+/* As ks_spectrum: quarks are copies of propagators. What the solver left on the device is not loaded again. */
+void try_solved_quarks(fn_links_t *fn) {
+    ks_prop_field *solved[CORNERS], *quarks[CORNERS];
+    input in;
+    int s;
+    for (s = 0; s < CORNERS; s++) {
+        solved[s] = quark_of(solved_field(6 * s, fn), solved_field(6 * s + 2, fn), solved_field(6 * s + 4, fn));
+        quarks[s] = quark_of(copy(solved[s]->v[0]), copy(solved[s]->v[1]), copy(solved[s]->v[2]));
+    }
+    memset(&in, 0, sizeof in);
+    in.current = GB_2POINT_BACKPROP;
+    add(&in, GB_16U_M_I1_C4_2, GB_16U_M_I1_C4_1, 0, 0, 0, 0);
+    tie(&in, quarks, quarks, quarks);
+    for (s = 0; s < CORNERS; s++) {
+        free_quark(solved[s]);
+        free_quark(quarks[s]);
+    }
+}
+
 static void try_golterman_bailey(const char *fault) {
     const int by_milc = strcmp(fault, "none") != 0 || getenv("MILCGPU_OFF") != NULL;
     ks_prop_field *octets[2][CORNERS];
@@ -205,13 +291,21 @@ static void try_golterman_bailey(const char *fault) {
         for (s = 0; s < CORNERS; s++)
             free_quark(octets[f][s]);
 }
+#else
+void try_solved_quarks(fn_links_t *fn) { (void)fn; }
 #endif
 
 void try_baryons(const char *fault) {
-    try_plain();
+    const int between = strcmp(fault, "lost") == 0 || strcmp(fault, "changed") == 0;
+    if (!between)
+        try_plain();
 #ifndef MILC_HOST_MASTER
-    try_blinding();
-    try_golterman_bailey(fault);
+    if (!between) {
+        try_blinding();
+        try_golterman_bailey(fault);
+    }
+    if (between || strcmp(fault, "none") == 0)
+        try_changed_quarks(fault);
 #else
     (void)fault;
 #endif

@@ -13,6 +13,7 @@ void inject(const char *fault);
 void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 su3_vector *random_field(unsigned seed);
+su3_vector *solved_field(unsigned seed, fn_links_t *fn); /* of a random source, by mat_invert */
 su3_vector *copy(const su3_vector *f);
 quark_invert_control control(int parity);
 void try_solve(int parity, Real mass, fn_links_t *fn);

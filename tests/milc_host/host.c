@@ -143,6 +143,62 @@ void try_setup(int by_threads, const char *what) {
     free(ours), free(theirs);
 }
 
+/* ---- plaquettes and reunitarization ------------------------------------------------------------------------------ */
+
+extern int own_reloads;
+int other_bits(void);
+void __real_d_plaquette(double *space, double *time);
+void __real_reunitarize_cpu(void);
+
+static su3_matrix *links_in_sites(void) {
+    su3_matrix *all = (su3_matrix *)malloc(4 * sites_on_node * sizeof *all);
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(&all[4 * i], lattice[i].link, sizeof lattice[i].link);
+    return all;
+}
+
+/* Reunitarizes by both from the same links; returns how many calls of MILC's own ours has made. */
+static int reunitarize_twice(const char *what) {
+    su3_matrix *const before = links_in_sites(), *theirs, *ours;
+    int own;
+    size_t i;
+    __real_reunitarize_cpu();
+    theirs = links_in_sites();
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(lattice[i].link, &before[4 * i], sizeof lattice[i].link);
+    own = own_reloads;
+    reunitarize_cpu();
+    own = own_reloads - own;
+    ours = links_in_sites();
+    check(memcmp(ours, theirs, 4 * sites_on_node * sizeof *ours) == 0, what, 0);
+    check(memcmp(ours, before, 4 * sites_on_node * sizeof *ours) != 0, "links that reunitarization changes", 0);
+    free(before), free(theirs), free(ours);
+    return own;
+}
+
+/* by_threads: all threads do it. */
+void try_reload(int by_threads) {
+    double ours[2], theirs[2];
+    size_t i;
+    int own;
+    fill_gauge_field(3);
+    rephase(OFF);
+    for (i = 0; i < sites_on_node * 72; i++) { /* as in a file */
+        Real *x = (Real *)lattice[i / 72].link + i % 72;
+        *x = (float)(*x * (1 + 1e-7 * (i % 5)));
+    }
+    own = own_reloads;
+    d_plaquette(&ours[0], &ours[1]);
+    check(own_reloads == own + !by_threads, "plaquettes that MILC's own measured", own_reloads - own);
+    __real_d_plaquette(&theirs[0], &theirs[1]);
+    check(memcmp(ours, theirs, sizeof ours) == 0, "every bit of the plaquettes", ours[0] - theirs[0]);
+    check(reunitarize_twice("every bit of reunitarized links") == (!by_threads || other_bits()),
+          "links that MILC's own reunitarized", 0);
+    lattice[7].link[2].e[0][1].real += 0.1;
+    check(reunitarize_twice("links of which MILC reports one") == 1, "MILC's own, which reports a link", 0);
+}
+
 /* The number of threads in MILC's loops. */
 static int openmp_threads(void) {
     int (*const asked)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");

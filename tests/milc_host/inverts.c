@@ -79,6 +79,14 @@ static void try_invert(int n, enum inv_type inverter, Real mass, fn_links_t *fn,
     }
 }
 
+su3_vector *solved_field(unsigned seed, fn_links_t *fn) {
+    su3_vector *src = random_field(seed), *x = random_field(seed + 1);
+    quark_invert_control qic = control(EVENANDODD);
+    mat_invert_uml_field(src, x, &qic, 0.3, fn);
+    free(src);
+    return x;
+}
+
 /* A source on the sites of one parity, of which M^dag is on both. A zero source gets no solve and no line. */
 static void try_sources_of_one_parity(fn_links_t *fn) {
     int zero;

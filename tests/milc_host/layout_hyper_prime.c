@@ -5,6 +5,7 @@
 #include <string.h>
 
 site *lattice;
+char **gen_pt[2];
 int nx, ny, nz, nt, this_node, total_iters, phases_in;
 size_t volume, sites_on_node, even_sites_on_node;
 
@@ -30,13 +31,15 @@ size_t node_index(int x, int y, int z, int t) {
 
 void make_lattice(void) {
     static const int whole[4] = {1, 1, 1, 1};
-    int x, y, z, t;
+    int x, y, z, t, k;
     if (ranks == 1)
         become_rank(NULL, 0, whole);
     volume = (size_t)nx * ny * nz * nt;
     sites_on_node = volume / ranks;
     even_sites_on_node = sites_on_node / 2; /* x is even and not cut */
     lattice = (site *)calloc(sites_on_node, sizeof(site));
+    for (k = 0; k < 2; k++)
+        gen_pt[k] = (char **)malloc(sites_on_node * sizeof(char *));
     for (t = box_origin[3]; t < box_origin[3] + box_extent[3]; t++)
         for (z = box_origin[2]; z < box_origin[2] + box_extent[2]; z++)
             for (y = box_origin[1]; y < box_origin[1] + box_extent[1]; y++)

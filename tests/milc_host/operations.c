@@ -4,6 +4,9 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"
+#ifndef MILC_HOST_MASTER
+#include "../include/gb_ops.h"
+#endif
 #include "checks.h"
 #include "plugin.h"
 #include "test_hooks.h"
@@ -657,8 +660,122 @@ static void contract(void) {
     free(rows[0]);
     give_back(fn, taken);
 }
+
+/* ---- baryons. MILC's cache has quarks as they were when it was made; without it MILC reads them when it ties them up.
+ * Only correlators that MILC's cache has. */
+
+enum { corners = 8, slots = 3, most_rows = 3 };
+static struct {
+    ks_prop_field *quark[corners];
+    int turned[slots], is_cached[slots];
+} octets; /* corner s of slot f is quark s + turned[f] */
+
+static ks_prop_field *a_quark(int k) {
+    int c;
+    k %= corners;
+    if (octets.quark[k] == NULL) {
+        octets.quark[k] = create_ksp_field(3);
+        for (c = 0; c < 3; c++)
+            fill_with_noise(octets.quark[k]->v[c], sizeof(su3_vector), draw());
+    }
+    return octets.quark[k];
+}
+static void drop_quark(int k) {
+    int c;
+    if (octets.quark[k] == NULL)
+        return;
+    for (c = 0; c < 3; c++) {
+        memset(octets.quark[k]->v[c], 0xff, sites_on_node * sizeof(su3_vector));
+        free(octets.quark[k]->v[c]);
+    }
+    free(octets.quark[k]->v);
+    free(octets.quark[k]);
+    octets.quark[k] = NULL;
+}
+static void octet_of(int f, ks_prop_field **quarks) {
+    int s;
+    for (s = 0; s < corners; s++)
+        quarks[s] = a_quark(s + octets.turned[f]);
+}
+static void drop_cache(int f) {
+    int g, others = 0;
+    for (g = 0; g < slots; g++)
+        others += g != f && octets.is_cached[g] && get_qk_cache_pointer(g) == get_qk_cache_pointer(f);
+    if (octets.is_cached[f] && others == 0)
+        destroy_qk_oct_cache(f);
+    octets.is_cached[f] = 0;
+}
+static void cache_octet(void) {
+    const int f = any(slots), g = any(slots);
+    ks_prop_field *quarks[corners];
+    drop_cache(f);
+    octets.turned[f] = 3 * any(2);
+    if (octets.is_cached[g] && any(2)) {
+        assign_qk_cache_pointer(get_qk_cache_pointer(g), f);
+        octets.turned[f] = octets.turned[g];
+    } else {
+        octet_of(f, quarks);
+        create_qk_oct_cache(quarks, f, the_origin, NULL);
+    }
+    octets.is_cached[f] = 1;
+}
+static int has_octets(void) { return outside() && octets.is_cached[0] && octets.is_cached[1] && octets.is_cached[2]; }
+static void write_quark(void) { edit_vector(a_quark(any(corners))->v[any(3)]); }
+static void renew_quark(void) { drop_quark(any(corners)); }
+static void drop_octets(void) {
+    int k;
+    for (k = 0; k < slots; k++)
+        drop_cache(k);
+    for (k = 0; k < corners; k++)
+        drop_quark(k);
+}
+static void say_rows(complex **rows, int n) {
+    int k, t;
+    for (k = 0; k < n; k++) {
+        for (t = 0; t < nt; t++) {
+            double sums[2] = {rows[k][t].real, rows[k][t].imag};
+            g_vecdoublesum(sums, 2);
+            say(sums[0], exact);
+            say(sums[1], exact);
+        }
+        free(rows[k]);
+    }
+}
+static void tie_octets(void) {
+    const enum gb_baryon_op all[] = {GB_16U_M_I1_C4_2, GB_16U_M_I1_C4_1, GB_8P_S_C7, GB_8P_S_C4,
+                                     GB_16D_M_I1_C7,   GB_8_A_C4,        GB_8_A_C7};
+    ks_prop_field *quarks[slots][corners];
+    enum gb_baryon_op from[most_rows], to[most_rows];
+    short walls[most_rows], cubes[most_rows] = {0};
+    int momentum[3] = {0, 0, 0}, flips[most_rows], phases[most_rows];
+    char parities[3] = {EVENANDODD, ODD, EVENANDODD};
+    Real factors[most_rows];
+    complex *rows[most_rows];
+    const int n = 1 + any(most_rows), is_wall = any(2), current = any(2) ? 128 : GB_2POINT_BACKPROP;
+    int k;
+    for (k = 0; k < slots; k++)
+        octet_of(k, quarks[k]);
+    for (k = 0; k < n; k++) {
+        from[k] = all[any(7)], to[k] = all[any(7)];
+        walls[k] = is_wall, flips[k] = is_wall && any(2);
+        phases[k] = any(4), factors[k] = 0.01 * (1 + any(3));
+        rows[k] = (complex *)calloc(nt, sizeof(complex));
+    }
+    momentum[0] = is_wall ? 0 : any(2), momentum[1] = momentum[0];
+    gb_baryon(quarks[0], quarks[1], quarks[2], NULL, from, to, current, walls, cubes, 1, 1, the_origin, momentum,
+              parities, NULL, flips, n, phases, factors, rows);
+    say_rows(rows, n);
+}
+static void nucleon_and_delta(void) {
+    int types[2] = {0, 1}, phases[2] = {any(4), any(4)};
+    Real factors[2] = {0.5, -0.25};
+    complex *rows[2] = {(complex *)calloc(nt, sizeof(complex)), (complex *)calloc(nt, sizeof(complex))};
+    ks_baryon_nd(rows, a_quark(any(corners)), a_quark(any(corners)), a_quark(any(corners)), 2, types, phases, factors);
+    say_rows(rows, 2);
+}
 #else
 static void drop_ape_links(void) {}
+static void drop_octets(void) {}
 #endif
 
 /* ---- rational functions and forces ------------------------------------------------------------------------------- */
@@ -900,6 +1017,7 @@ static void begin(void) {
     free(the.copy);
     the.copy = NULL;
     drop_ape_links();
+    drop_octets();
     free_vectors();
     of_file.there = 0;
     the.has_saved = the.has_x = the.was_in_trajectory = 0;
@@ -1004,6 +1122,13 @@ const operation operations[] = {
     {"shift", 'm', 5, has_ape_links, shift},
     {"smear", 'm', 6, has_ape_links, smear},
     {"contract", 'm', 6, has_ape_links, contract},
+    /* Baryons. */
+    {"cache_octet", 'b', 8, outside, cache_octet},
+    {"write_quark", 'b', 4, outside, write_quark},
+    {"renew_quark", 'b', 2, outside, renew_quark},
+    {"drop_octets", 'b', 1, outside, drop_octets},
+    {"tie_octets", 'b', 8, has_octets, tie_octets},
+    {"nucleon_and_delta", 'b', 3, outside, nucleon_and_delta},
 #endif
     /* Rational functions and forces. */
     {"rational", 'f', 4, always, rational_function},

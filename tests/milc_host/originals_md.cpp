@@ -246,20 +246,7 @@ void destroy_fn_links(fn_links_t *fn) {
     std::free(fn);
 }
 
-void reunitarize_cpu(void) {
-    Gauge u = links_of_sites();
-    for (reference::Matrix &m : u)
-        m = reference::reunitarize(m);
-    to_sites(u);
-}
-
 double imp_gauge_action(void) { return reference::gauge_action(here(), links_of_sites(), loops()); }
-
-void d_plaquette(double *space, double *time) {
-    const auto parts = reference::plaquette_parts(here(), links_of_sites());
-    *space = 3 * parts.space_space;
-    *time = 3 * parts.space_time;
-}
 
 void rephase(int flag) {
     if (flag == phases_in) {

@@ -39,6 +39,7 @@ void waiting(const char *fault);
 void sums_of_links(void);
 void try_memory(int kept);
 void try_setup(int by_threads, const char *what);
+void try_reload(int by_threads);
 void try_threads(void);
 void try_pauses(void);
 void try_lattice_file(const char *routines, const char *name);
@@ -46,6 +47,7 @@ void trajectory(const char *fault, const char *at);
 void orders(const char *what);
 void try_measurements(fn_links_t *fn);
 void try_baryons(const char *fault);
+void try_solved_quarks(fn_links_t *fn);
 void try_compared(fn_links_t *fn);
 void try_declined(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
@@ -144,9 +146,10 @@ static void alone(const char *what, const char *fault) {
         destroy_fn_links(other);
         free(links);
     } else
-        (strcmp(what, "compared") == 0   ? try_compared
-         : strcmp(what, "declined") == 0 ? try_declined
-                                         : try_measurements)(fn);
+        (strcmp(what, "compared") == 0        ? try_compared
+         : strcmp(what, "declined") == 0      ? try_declined
+         : strcmp(what, "solved_quarks") == 0 ? try_solved_quarks
+                                              : try_measurements)(fn);
     destroy_fn_links(fn);
 }
 
@@ -185,12 +188,17 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
+    if (strcmp(fault, "reload") == 0) {
+        try_reload(strcmp(argv[2], "threads") == 0);
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
     if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
         strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);
     }
     if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0 ||
-        strcmp(fault, "declined") == 0) {
+        strcmp(fault, "declined") == 0 || strcmp(fault, "solved_quarks") == 0) {
         alone(fault, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);

@@ -95,6 +95,7 @@ void g_uint32sum(uint32_t *sum) {
     g_vecdoublesum(&all, 1);
     *sum = (uint32_t)(unsigned long long)all;
 }
+void g_doublesum(double *sum) { g_vecdoublesum(sum, 1); }
 void g_dcomplexsum(double_complex *sum) { g_vecdoublesum(&sum->real, 2); }
 
 /* ---- messages between ranks, by the table of milcgpu.h

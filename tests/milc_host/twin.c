@@ -235,7 +235,7 @@ static verdict run_script(void) {
  * themes: otherwise four certain ones in a row would be rare. Every other step repeats an earlier one with the same
  * draws: the same links, source and mass. */
 static void add_sequence(uint64_t seed) {
-    const char *const all_themes = nx > 2 ? "gwlsfem" : "gwlsfe";
+    const char *const all_themes = nx > 2 ? "gwlsfebm" : "gwlsfeb";
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
     const int first = script.n, n = 8 + mixed(++drawn) % (longest - 8), of_all = mixed(++drawn) % 4 == 0;
     int weights[n_operations], k, all = 0;

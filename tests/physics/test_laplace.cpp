@@ -528,6 +528,56 @@ TEST_CASE("Laplace solves several sources together, one by one, on the device an
     }
 }
 
+TEST_CASE("Laplace solves one by one write each solution before the next source starts; together all at the end",
+          "[operators][laplace]") {
+    using Fields = std::vector<std::vector<double>>;
+    constexpr int n = 3;
+    struct Seen {
+        Fields solutions{n};
+        std::vector<Fields> when_written{n}; // all solutions at the first step with k of them written
+        bool in_order = true;
+        static void look(void *user, int, double) {
+            Seen &seen = *static_cast<Seen *>(user);
+            const auto is_written = [](const std::vector<double> &x) {
+                return std::any_of(x.begin(), x.end(), [](double real) { return real != 0; });
+            };
+            const auto written = size_t(std::count_if(seen.solutions.begin(), seen.solutions.end(), is_written));
+            seen.in_order = seen.in_order && written < n &&
+                            std::all_of(seen.solutions.begin(), seen.solutions.begin() + long(written), is_written);
+            if (seen.in_order && seen.when_written[written].empty())
+                seen.when_written[written] = seen.solutions;
+        }
+    };
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const Gauge u = reference::near_unit_gauge(lattice, 0.3, 51);
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, u);
+        for (const int together : {MILCGPU_ONE_BY_ONE, MILCGPU_BLOCK, MILCGPU_LOCK_STEP}) {
+            CAPTURE(name(backend), together);
+            Seen seen;
+            Fields sources(n);
+            milcgpu_field from[n], to[n];
+            for (int k = 0; k < n; ++k) {
+                sources[k] = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 52 + k));
+                seen.solutions[k].assign(sources[k].size(), 0);
+                from[k] = Session<double>::field(sources[k]), to[k] = Session<double>::field(seen.solutions[k]);
+            }
+            auto spec = laplace_solve(4, kappa_of(4, 0.05), 1e-11, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            spec.together = together, spec.progress = Seen::look, spec.user = &seen;
+            const milcgpu_quarks source{from, nullptr, 0}, solution{to, nullptr, 0};
+            m.must(milcgpu_laplace_solve(m.links, &spec, n, &source, &solution, nullptr));
+            CHECK(seen.in_order);
+            CHECK_FALSE(seen.when_written[0].empty());
+            for (size_t k = 1; k < n; ++k) {
+                const Fields &then = seen.when_written[k];
+                REQUIRE(then.empty() == (together != MILCGPU_ONE_BY_ONE));
+                for (size_t j = 0; j < k && !then.empty(); ++j)
+                    CHECK(then[j] == seen.solutions[j]);
+            }
+        }
+    }
+}
+
 TEST_CASE("Laplace solves reach double's residual with links in single and with links that are not unitary",
           "[operators][laplace]") {
     const reference::Lattice lattice{{4, 4, 4, 6}};

@@ -1,6 +1,7 @@
 # Checks of the Python package that docs/python.md does not show. Silent if all hold.
 import gc
 import sys
+import threading
 import types
 import warnings
 
@@ -67,6 +68,9 @@ raises(ValueError, "four even extents", milcgpu.Lattice, [4, 4, 4])
 raises(ValueError, "four even extents", milcgpu.Lattice, [4, 4, 4, 5])
 raises(ValueError, "each number from 0", milcgpu.Lattice, size, [0] * (T * Z * Y * X))
 raises(ValueError, "order", milcgpu.Lattice, size, "oddeven")
+raises(TypeError, "integer", milcgpu.Lattice, [4, 4, 4, 8.9])
+raises(ValueError, "each number from 0", milcgpu.Lattice, size, numpy.arange(T * Z * Y * X) + 0.5)
+raises(ValueError, "backend 'even'", milcgpu.Context, lattices[0], "even")
 
 # All that the headers declare is in the library.
 assert len([getattr(milcgpu.lib, name) for name in dir(milcgpu.lib)]) > 150
@@ -87,6 +91,7 @@ for kind, words, array in [
     (TypeError, "must be a numpy array, not list", b.tolist()),
     (TypeError, "dtype float64", b.real.copy()),
     (TypeError, "dtype >c16", b.astype(">c16")),
+    (TypeError, "must be a numpy array, not MaskedArray", numpy.ma.masked_array(b, mask=b.real > 0)),
     (ValueError, "shape (2, 4, 2, 6, 2, 2)", b[..., :2].copy()),
     (ValueError, "shape (192, 3): must be (2, 4, 2, 6, 2, 3)", b.reshape(-1, 3)),
     (ValueError, "must be contiguous", numpy.repeat(b, 2, axis=-1)[..., ::2]),
@@ -96,6 +101,17 @@ for kind, words, array in [
     raises(kind, "source: " + words, d.solve, array, 0.3, 1e-8)
     raises(kind, "out: " + words, d.solve, b, 0.3, 1e-8, out=array)
     raises(kind, "source: " + words, d.dslash, array, milcgpu.EVEN)
+raises(ValueError, "source_tolerances has 1 numbers", d.solve, numpy.stack([b, b]), 0.3, 1e-8, source_tolerances=[1e-3])
+raises(ValueError, "propagator has shape", lattice.pion, numpy.stack([b, b]))
+raises(ValueError, "parity", d.propagator, b, 0.3, 1e-8, parity=milcgpu.ODD)
+raises(ValueError, "the mass is 0", d.propagator, b, 0, 1e-8)
+for path in "x\0.lat", b"x\0.lat":
+    raises(ValueError, "has a zero byte", context.write, path, u)
+    raises(ValueError, "has a zero byte", milcgpu.look, path)
+raises(ValueError, "has a zero byte", context.write, "x.lat", u, time="now\0")
+raises(ValueError, "has a zero byte", context.write, "x.nersc", u, "nersc", ensemble_id="a\0b")
+assert context.write(b"bytes.lat", u).format == milcgpu.look("bytes.lat").format
+raises(TypeError, "PathLike", context.read, None)
 raises(ValueError, "out: the array is read-only", d.solve, b, 0.3, 1e-8, out=fixed)
 raises(ValueError, "source: shape", d.solve_masses, numpy.stack([b, b]), [0.3], 1e-8)
 raises(TypeError, "gauge: dtype", context.hisq, u.real.copy())
@@ -126,6 +142,9 @@ assert same is out and report.steps == 0
 error = raises(milcgpu.Error, "NOT_CONVERGED", d.solve, b, 0.3, 1e-12, max_iterations=4, max_restarts=1)
 assert error.name == "NOT_CONVERGED" and error.status == milcgpu.NOT_CONVERGED
 assert abs(error.result[0]).max() > 0 and error.result[1].true_residual > 1e-12
+error = raises(milcgpu.Error, "NOT_CONVERGED", d.propagator, b, 0.3, 1e-12, max_iterations=4, max_restarts=1)
+g = error.result  # on odd sites M x = b holds for any x on even sites
+assert abs((0.6 * g + d.dslash(g, milcgpu.ODD) - b)[1]).max() < 1e-12
 assert raises(milcgpu.Error, "spec.parity", d.solve, b, 0.3, 1e-8, parity=7).result is None
 
 # Callbacks: exceptions come back, a flow is ended, messages are text.
@@ -133,6 +152,8 @@ raises(ZeroDivisionError, "", d.solve, b, 0.3, 1e-10, progress=lambda step, resi
 field = context.gauge(u)
 points, report = field.flow(lambda point: point.time >= 0.05, stop=1, step=0.01)
 assert report.ended_by_caller == 1 and len(points) == 6
+raises(ValueError, "invalid literal", field.flow, lambda point: "end", stop=1, step=0.01)
+raises(OverflowError, "", field.flow, lambda point: 2**40, stop=1, step=0.01)
 raises(KeyError, "no", field.flow, lambda point: {}["no"], stop=1, step=0.01)
 said = []
 milcgpu.Context(lattice, verbosity=1, message=said.append).close()
@@ -192,6 +213,11 @@ def drop(step, residual):
 
 d.solve(b, 0.3, 1e-8, progress=drop)
 assert during[-1] == count + 1 and len(living) == count
+copy = context.gauge(u)  # a pointer keeps its handle
+milcgpu.call(milcgpu.lib.milcgpu_gauge_copy, context.gauge(u).pointer, copy.pointer)
+copy.close()
+gc.collect()
+assert len(living) == count
 other = milcgpu.Context(lattice)
 ring = [other, other.hisq(u)]
 ring.append(ring)
@@ -199,7 +225,39 @@ gone = other._owner.living
 del other, ring
 gc.collect()
 assert len(gone) == 0
-context.close()
+
+# Threads take turns with a context; what they drop or close waits for the call that runs.
+right, failed = d.solve(b, 0.3, 1e-10)[0], []
+
+
+def work():
+    try:
+        for _ in range(5):
+            context.hisq(u)
+            assert abs(d.solve(b, 0.3, 1e-10)[0] - right).max() < 1e-12
+    except BaseException as error:
+        failed.append(error)
+
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+gc.collect()
+assert not failed and len(living) == count, (failed, living)
+
+closing = []
+
+
+def close(step, residual):
+    if not closing:
+        closing.append(threading.Thread(target=context.close))
+        closing[0].start()
+        closing[0].join()
+
+
+d.solve(b, 0.3, 1e-8, progress=close)
 assert len(living) == 0
 for closed in (d.solve, field.plaquettes, context.read):
     arguments = {d.solve: (b, 0.3, 1e-8), context.read: ("order.nersc",)}.get(closed, ())

@@ -363,6 +363,11 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK(fs::is_empty(other.path));
     // Folders that cannot be installed into are refused.
     CHECK(tests::install("relative", MILCGPU_VERSION).says("absolute"));
+    for (const char *name : {"a&b", "a|b", "a\\b"}) {
+        const std::string path = own.string() + name;
+        CHECK(tests::install(own, MILCGPU_VERSION, "'PREFIX=" + path + "'").says(path + ": must not contain"));
+    }
+    CHECK(fs::is_empty(other.path));
     CHECK(tests::install(own, MILCGPU_VERSION, "LIBDIR=/usr/lib").says("LIBDIR"));
     write(own, "a file");
     const Run refused = tests::install(own, MILCGPU_VERSION);
@@ -374,11 +379,15 @@ TEST_CASE("install: make install copies a finished build, and builds nothing", "
     const Folder folder;
     const std::string unset = "unset CUDA ARCH SANITIZE STRIPED; cd "; // of the make that runs the tests
     const std::string which = build_folder().filename() == "cuda" ? " CUDA=1" : " CUDA=0"; // both may be built here
-    const std::string make =
-        unset + source_tree().string() + " && make install PREFIX=" + (folder.path / "p").string() + which;
+    const fs::path prefix = folder.path / "it's p";
+    const std::string in = " PREFIX=\"" + prefix.string() + "\"" + which,
+                      make = unset + source_tree().string() + " && make install" + in;
     const Run r = succeeded(shell(make + " programs= O=" + build_folder().string()));
     CHECK(r.says("installed " + build_folder().filename().string()));
-    CHECK(fs::exists(folder.path / "p/lib/libmilcgpu.so." MILCGPU_VERSION));
+    CHECK(r.says("make uninstall PREFIX='" + folder.path.string() + "/it'\\''s p'\n"));
+    CHECK(fs::exists(prefix / "lib/libmilcgpu.so." MILCGPU_VERSION));
+    succeeded(shell(unset + source_tree().string() + " && make uninstall" + in));
+    CHECK_FALSE(fs::exists(prefix));
     const Run nothing = shell(make + " O=" + (folder.path / "nothing").string());
     CHECK(nothing.status != 0);
     CHECK(nothing.says("make all"));

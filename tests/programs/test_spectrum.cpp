@@ -3,11 +3,13 @@
 #include "examples/lib/effective_mass.h"
 #include "examples/lib/heatbath.h"
 #include "tests/program_support.h"
+#include "tests/reference/baryons.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/mesons.h"
 #include "tests/reference/staggered.h"
 #include <complex>
 #include <map>
+#include <sstream>
 
 using examples::Correlator;
 using reference::Complex;
@@ -250,6 +252,65 @@ TEST_CASE("programs: the correlators of spectrum are the contractions of the ref
         for (int k = 0; k < 3; ++k) {
             CAPTURE(source, hadrons[k]);
             CHECK(difference(s.of("0.15 " + source + " " + hadrons[k]), wanted[k]) < 2e-11);
+        }
+    }
+    // The same field in a file, in single precision.
+    const Folder folder;
+    const std::string file = folder.path.string() + "/lat";
+    REQUIRE(tests::run_program("make_lattice --size 4 2 4 6 --sweeps 2 --seed 3 --out " + file).status == 0);
+    const Spectrum of_file =
+        spectrum("--masses 0.15 --first-slice 5 --not-fixed --width 1.5 --smear-steps 4 --wall even "
+                 "--tolerance 1e-12 --lattice " +
+                 file);
+    for (const std::string name : {"0.15 even-wall nucleon", "0.15 smeared nucleon", "0.15 smeared pion"})
+        CHECK(difference(of_file.of(name), s.of(name)) < 1e-6);
+}
+
+TEST_CASE("programs: baryons of two octets are those of the reference's propagators, on one rank and on two",
+          "[measurements][baryons][ranks][mpi]") {
+    NEED_MPIRUN;
+    const Lattice lattice{{4, 2, 4, 6}};
+    const int t0 = 3, nt = 6;
+    const std::string words = "spectrum --backend host --size 4 2 4 6 --sweeps 2 --seed 3 --masses 0.15,0.4 --octets "
+                              "--first-slice 3 --not-fixed --source wall --tolerance 1e-12";
+    reference::Gauge phased = examples::thermalized(lattice, 6.0, 3, 2, 4);
+    reference::apply_phases(lattice, phased);
+    const reference::HisqLinks links = reference::hisq_links(lattice, phased, 0);
+    reference::Octet octets[2];
+    for (int k = 0; k < 2 * 8 * 3; ++k) {
+        const int s = k / 3 % 8, c = k % 3;
+        Fermion eta(lattice.volume(), reference::Vector{});
+        for (int site = 0; site < lattice.volume(); ++site) {
+            const auto x = lattice.coordinates(site);
+            eta[site].c[c] = x[0] % 2 + 2 * (x[1] % 2) + 4 * (x[2] % 2) == s && x[3] == t0;
+        }
+        octets[k / 24][s][c] = propagator(lattice, links, k < 24 ? 0.15 : 0.4, eta);
+    }
+    const char *const classes[] = {"2", "3", "41", "42", "61", "62", "7"};
+    for (const int ranks : {1, 2}) {
+        const Run run = tests::run_program(words, ranks == 2 ? "1 1 1 2" : "", ranks);
+        REQUIRE(run.status == 0);
+        CHECK(run.count("every check is right\n") == 1);
+        std::istringstream table(run.output.substr(run.output.find("masses 0.15 0.15 0.4\n")));
+        std::string line;
+        std::getline(table, line), std::getline(table, line);
+        Correlator printed[7];
+        for (int t = 0; t < nt; ++t)
+            for (int k = -1; k < 7; ++k) {
+                double value = NAN;
+                table >> value;
+                if (k >= 0)
+                    printed[k].push_back(value);
+            }
+        for (int k = 0; k < 7; ++k) {
+            const std::string op = std::string("16+ M ") + classes[k];
+            const auto all = reference::gb_correlator(lattice, {&octets[0], &octets[0], &octets[1]}, op, op, "2point",
+                                                      false, false, false, {});
+            Correlator wanted;
+            for (int t = 0; t < nt; ++t)
+                wanted.push_back((t + t0 < nt ? 1 : -1) * all[(t + t0) % nt].real());
+            CAPTURE(ranks, op);
+            CHECK(difference(printed[k], wanted) < 6e-7); // half of the last digit
         }
     }
 }

@@ -306,7 +306,7 @@ TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that change
             },
             [](Mailroom &room) { all_say_gpu_memory(room, 2); });
         if (spoiled)
-            CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4608 bytes from rank 0 of 2 ("));
+            CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4624 bytes from rank 0 of 2 ("));
         else
             CHECK(all_well(endings));
     }

@@ -282,7 +282,7 @@ TEST_CASE("ranks: with MILCGPU_TEST=check_halo a message that changes on the way
     const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     // A face of vectors in double: 3 layers of 32 places of 48 bytes.
     const auto endings = spoiled([](Here &here, Solve &) { here.room->corrupt(1, 3 * 32 * 48); });
-    CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4608 bytes from rank 0 of 2 ("));
+    CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4624 bytes from rank 0 of 2 ("));
     CHECK(all_ended(endings, Status::comm, "MILCGPU_TEST=check_halo"));
     // Without a fault nothing is found.
     for (const Ending &ending : spoiled([](Here &, Solve &) {}))

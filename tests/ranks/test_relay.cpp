@@ -192,6 +192,22 @@ TEST_CASE("a missing rank ends the relay of the others by name, and kernels stop
     CHECK(was_told);
 }
 
+TEST_CASE("the relay notices a lost count of exchanges, and a lost part of a sum", "[ranks][relay][faults]") {
+    for (const bool sum : {false, true}) {
+        CAPTURE(sum);
+        Mailroom room(2);
+        const std::vector<Ending> endings = on_ranks(room, 2, [&](Ranks &ranks) {
+            RankOfRing rank(ranks);
+            if (ranks.rank() == 1)
+                room.lose_later(1, 0);
+            sum ? rank.post({1.5}) : rank.announce(0, 0, 0);
+            rank.pass_all();
+            ranks.gathered("a test", 1);
+        });
+        CHECK(all_ended(endings, Status::comm, "rank 1 of 2: a message from rank 0 was lost"));
+    }
+}
+
 TEST_CASE("a segment of host memory is shared with another process, loses its name, and is refused if it is missing",
           "[ranks][relay][faults]") {
     constexpr size_t bytes = 10000;

@@ -10,10 +10,10 @@ _precisions = {numpy.dtype(numpy.complex128): lib.MILCGPU_DOUBLE, numpy.dtype(nu
 def fields(lattice, array, inner, what, count=None, write=False):
     """The array as `count` milcgpu_fields (None: one). The caller keeps the array until the call has returned.
 
-    TypeError: no numpy array, or a wrong dtype. ValueError: a wrong shape, not contiguous or not aligned, or read-only
+    TypeError: no numpy array, a masked array, or a wrong dtype. ValueError: a wrong shape, not contiguous or not aligned, or read-only
     and written.
     """
-    if not isinstance(array, numpy.ndarray):
+    if not isinstance(array, numpy.ndarray) or isinstance(array, numpy.ma.MaskedArray):
         raise TypeError(f"{what}: must be a numpy array, not {type(array).__name__}")
     if array.dtype not in _precisions:
         raise TypeError(f"{what}: dtype {array.dtype}: must be complex128 or complex64, in this machine's byte order")

@@ -1,6 +1,8 @@
 """Contexts and what they own. Each closes itself: by `with`, by close(), or when nothing refers to it any more."""
 
+import itertools
 import math
+import threading
 import warnings
 import weakref
 
@@ -8,38 +10,47 @@ import numpy
 
 from .fields import fields, several
 from .lattice import Lattice, layout
-from .library import call, callback, constant, ffi, lib, struct, unpack, watched
+from .library import Error, c_text, call, callback, ffi, lib, struct, unpack, watched
 
 
 class _Owner:
-    """The pointers of a context and its handles, so that handles are destroyed before their context. While a call runs
-    the library destroys nothing: that waits for the end of the call."""
+    """The pointers of a context and its handles, so that handles are destroyed before their context, and one thread at
+    a time uses them. While a call runs the library destroys nothing: that waits for the end of the call."""
 
     def __init__(self):
         self.living, self.late, self.calls = {}, [], 0
+        self.keys, self.lock = itertools.count(), threading.RLock()
 
     def destroy(self, key):
-        if self.calls:
-            self.late.append(key)
-        elif key == 0:  # the context, and all that is left of its handles
-            for other in sorted(self.living, reverse=True):
-                self._now(other)
-        else:
-            self._now(key)
+        self.late.append(key)
+        self._destroy_late()
 
-    def _now(self, key):
-        pointer, function = self.living.pop(key, (None, None))
-        if pointer is not None:
-            function(pointer)
+    def _destroy_late(self):
+        """No-op while a call runs, in any thread: then its end does this."""
+        while self.late and self.lock.acquire(blocking=False):
+            try:
+                if self.calls:
+                    return
+                key = self.late.pop() if self.late else None
+                # With the context (key 0) all that is left of its handles.
+                for each in sorted(self.living, reverse=True) if key == 0 else [key]:
+                    pointer, function = self.living.pop(each, (None, None))
+                    if pointer is not None:
+                        function(pointer)
+            finally:
+                self.lock.release()
 
-    def call(self, function, *arguments, result=None):
-        self.calls += 1
+    def call(self, handle, function, *arguments, result=None):
         try:
-            call(function, *arguments, result=result)
+            with self.lock:
+                handle.pointer  # closed handles are refused here
+                self.calls += 1
+                try:
+                    call(function, *arguments, result=result)
+                finally:
+                    self.calls -= 1
         finally:
-            self.calls -= 1
-            while self.late and not self.calls:
-                self.destroy(self.late.pop())
+            self._destroy_late()
 
 
 class Handle:
@@ -47,16 +58,17 @@ class Handle:
 
     def __init__(self, owner, pointer, destroy):
         self._owner = owner
-        self._key = max(owner.living, default=-1) + 1
+        self._key = next(owner.keys)
         owner.living[self._key] = pointer, destroy
         self._finalizer = weakref.finalize(self, owner.destroy, self._key)
 
     @property
     def pointer(self):
-        """For the functions of milcgpu.lib."""
-        if not self._finalizer.alive or self._key not in self._owner.living:
+        """For the functions of milcgpu.lib. The handle lives at least as long as this."""
+        pointer, _ = self._owner.living.get(self._key, (None, None))
+        if not self._finalizer.alive or pointer is None:
             raise ValueError(f"this {type(self).__name__} is closed")
-        return self._owner.living[self._key][0]
+        return ffi.gc(pointer, lambda _, kept=self: None)
 
     def close(self):
         """Frees the memory. A second call does nothing."""
@@ -69,8 +81,7 @@ class Handle:
         self.close()
 
     def _call(self, function, *arguments, result=None):
-        self.pointer  # closed handles are refused here
-        self._owner.call(function, *arguments, result=result)
+        self._owner.call(self, function, *arguments, result=result)
 
 
 class Context(Handle):
@@ -79,7 +90,10 @@ class Context(Handle):
 
     def __init__(self, lattice, backend="auto", device=-1, verbosity=-1, **options):
         self.lattice = lattice if isinstance(lattice, Lattice) else Lattice(lattice)
-        options = struct("options", backend=constant(backend.upper()), device=device, verbosity=verbosity, **options)
+        backends = {"auto": lib.MILCGPU_AUTO, "cuda": lib.MILCGPU_CUDA, "host": lib.MILCGPU_HOST}
+        if backend not in backends:
+            raise ValueError(f"backend {backend!r}: must be one of {', '.join(backends)}")
+        options = struct("options", backend=backends[backend], device=device, verbosity=verbosity, **options)
         made = ffi.new("milcgpu_context **")
         call(lib.milcgpu_context_create, struct("layout", **layout(self.lattice)), options, made)
         self._options = options  # has the callback of `message`
@@ -93,7 +107,7 @@ class Context(Handle):
         """The links of a lattice file, [sites.., 4, 3, 3], without phases: MILC, SciDAC, ILDG or NERSC."""
         links = self.lattice.zeros(4, 3, 3, dtype=dtype)
         to = fields(self.lattice, links, (4, 3, 3), "links", write=True)
-        self._call(lib.milcgpu_gauge_file_read, self.pointer, str(path).encode(), to, ffi.NULL)
+        self._call(lib.milcgpu_gauge_file_read, self.pointer, c_text(path), to, ffi.NULL)
         return links
 
     def write(self, path, links, format="milc", time=None, **members):
@@ -102,9 +116,9 @@ class Context(Handle):
         if format not in ("milc", "nersc") or (members and format == "milc") or (time and format == "nersc"):
             raise ValueError('format: must be "milc", with no members, or "nersc", with no time')
         file, source = struct("gauge_file"), fields(self.lattice, links, (4, 3, 3), "links")
-        name = str(path).encode()
+        name = c_text(path)
         if format == "milc":
-            when = ffi.NULL if time is None else time.encode()
+            when = ffi.NULL if time is None else c_text(time)
             self._call(lib.milcgpu_gauge_file_write, self.pointer, name, source, when, file)
         else:
             self._call(
@@ -184,6 +198,9 @@ class Links(Handle):
         def result():
             return out, unpack(reports) if count is not None else unpack(reports[0])
 
+        for name in "source_tolerances", "source_max_iterations":
+            if members.get(name) is not None and len(members[name]) != n:
+                raise ValueError(f"{name} has {len(members[name])} numbers: must have {n}, one for each source")
         with watched(progress, "solve", _fraction(tolerance)) as show:
             spec = struct("solve_spec", mass=mass, tolerance=tolerance, progress=show, **members)
             if count is None:
@@ -235,17 +252,29 @@ class Links(Handle):
         return number[0]
 
     def propagator(self, source, mass, tolerance, **members):
-        """M x = b on all sites, M = 2 m + D: one field, or several, [n, sites.., 3]. Solves as `solve` does."""
+        """M x = b on all sites, M = 2 m + D: one field, or several, [n, sites.., 3]. Solves as `solve` does, on even
+        sites; the mass must not be 0."""
         count = several(self.lattice, source)
         sources = source if count is not None else source[numpy.newaxis]
         fields(self.lattice, sources, (3,), "source", len(sources))  # refused here, if at all
+        mass = float(mass)
+        if mass == 0 or "parity" in members:
+            raise ValueError("propagator: " + ("the mass is 0" if mass == 0 else "parity: it solves on even sites"))
         even = (self.lattice.x + self.lattice.y + self.lattice.z + self.lattice.t) % 2 == 0
         rhs = numpy.stack([2 * mass * b - self.dslash(b, lib.MILCGPU_EVEN) for b in sources])  # M^dag b
-        x, _ = self.solve(rhs if count is not None else rhs[0], mass, tolerance, **members)
-        for b, solution in zip(sources, x if count is not None else x[numpy.newaxis]):
-            self.dslash(solution, lib.MILCGPU_ODD, solution)
-            solution[~even] = (b[~even] - solution[~even]) / (2 * mass)
-        return x
+
+        def whole(x):
+            for b, solution in zip(sources, x if count is not None else x[numpy.newaxis]):
+                self.dslash(solution, lib.MILCGPU_ODD, solution)
+                solution[~even] = (b[~even] - solution[~even]) / (2 * mass)
+            return x
+
+        try:
+            return whole(self.solve(rhs if count is not None else rhs[0], mass, tolerance, **members)[0])
+        except Error as error:
+            if error.result is not None:
+                error.result = whole(error.result[0])
+            raise
 
     def eigenvectors(self, count, progress=None, **members):
         """The lowest eigenvectors of -D^2. members: of milcgpu_eigen_spec, for example tolerance=1e-8."""
@@ -258,7 +287,7 @@ class Links(Handle):
     def read_eigenvectors(self, path, precision=0, most=0):
         """The lowest `most` eigenvectors (0: all) of a file of MILC's."""
         made = ffi.new("milcgpu_eigenvectors **")
-        self._call(lib.milcgpu_eigenvectors_read, self.pointer, str(path).encode(), precision, most, made)
+        self._call(lib.milcgpu_eigenvectors_read, self.pointer, c_text(path), precision, most, made)
         return Eigenvectors(self, made[0])
 
 
@@ -287,8 +316,8 @@ class Eigenvectors(Handle):
 
     def write(self, path, precision=lib.MILCGPU_DOUBLE, time=None):
         """Writes a file of MILC's. precision: that of the MILC that will read it."""
-        when = ffi.NULL if time is None else time.encode()
-        self._call(lib.milcgpu_eigenvectors_write, self.pointer, str(path).encode(), precision, when)
+        when = ffi.NULL if time is None else c_text(time)
+        self._call(lib.milcgpu_eigenvectors_write, self.pointer, c_text(path), precision, when)
 
 
 class Gauge(Handle):
@@ -370,5 +399,5 @@ def _head(file):
 def look(path):
     """What the head of a lattice file says: members of milcgpu_gauge_file, and `lattice`."""
     file = struct("gauge_file")
-    call(lib.milcgpu_gauge_file_look, str(path).encode(), file)
+    call(lib.milcgpu_gauge_file_look, c_text(path), file)
     return _head(file)

@@ -1,5 +1,7 @@
 """Lattices, and arrays in the orders of milcgpu, of PyQUDA, and x fastest."""
 
+import operator
+
 import numpy
 
 
@@ -14,7 +16,7 @@ class Lattice:
     """
 
     def __init__(self, size, order="evenodd"):
-        self.size = [int(extent) for extent in size]
+        self.size = [operator.index(extent) for extent in size]
         if len(self.size) != 4 or any(extent < 2 or extent % 2 for extent in self.size):
             raise ValueError(f"size {list(size)}: must be four even extents X, Y, Z, T of at least 2")
         self.Lx, self.Ly, self.Lz, self.Lt = self.size
@@ -29,9 +31,10 @@ class Lattice:
             self.site_map = evenodd(numpy.arange(self.volume).reshape(t.shape), axes).ravel()
             xyzt = numpy.stack((x, y, z, t))
         elif self.order == "site map":
-            self.site_map = numpy.array(order, dtype=numpy.int32).ravel()
-            if sorted(self.site_map) != list(range(self.volume)):
+            site_map = numpy.ravel(order)
+            if not numpy.array_equal(numpy.sort(site_map), numpy.arange(self.volume)):
                 raise ValueError(f"order: a site map must have each number from 0 to {self.volume - 1} once")
+            self.site_map = site_map.astype(numpy.int32)
             own = numpy.empty((4, self.volume), dtype=int)
             own[:, self.site_map] = xyzt.reshape(4, -1)
             xyzt = own
@@ -72,7 +75,9 @@ class Lattice:
 
     def pion(self, propagator):
         """The Goldstone pion at momentum 0 by time slice: sum over x, colours and components of |G|^2. propagator: one
-        field for each colour of the source (Links.propagator)."""
+        field for each colour of the source, [3, sites.., 3] (Links.propagator)."""
+        if propagator.shape != (3,) + self.shape + (3,):
+            raise ValueError(f"propagator has shape {propagator.shape}: must be {(3,) + self.shape + (3,)}")
         return self.time_slices((abs(propagator) ** 2).sum(axis=(0, -1)))
 
 

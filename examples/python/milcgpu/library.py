@@ -1,6 +1,7 @@
 """The C interface by cffi. The installed headers are read: no struct, default or constant is repeated here."""
 
 import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -114,19 +115,27 @@ def _text_of(value):
     return ffi.string(value).decode(errors="replace") if is_text else value
 
 
+def c_text(text):
+    """The bytes of a text or a path. ValueError: a zero byte, where C would end it."""
+    made = os.fsencode(text)
+    if b"\0" in made:
+        raise ValueError(f"{text!r} has a zero byte")
+    return made
+
+
 def callback(kind, function):
     """A Python function as a C callback without its `user`. Its results 0 and None are alike, text arrives as str. What
     it raises is raised again by `call`; until then it is not called again, and its result is 1."""
     returns = ffi.typeof(kind).result if isinstance(kind, str) else kind.result
 
     def guarded(user, *arguments):
-        result = 1
         if getattr(_thread, "raised", None) is None:
             try:
-                result = function(*map(_text_of, arguments)) or 0
+                result = function(*map(_text_of, arguments))
+                return None if returns.kind == "void" else ffi.new(f"{returns.cname} *", int(result or 0))[0]
             except BaseException as raised:
                 _thread.raised = raised
-        return None if returns.kind == "void" else int(result)
+        return None if returns.kind == "void" else 1
 
     return ffi.callback(kind, guarded)
 
@@ -144,8 +153,8 @@ def _value(kind, value):
         made = value.pointer
     elif kind.cname == "milcgpu_storage" and not isinstance(value, dict):
         return {"precision": value}, value
-    elif kind.kind == "pointer" and isinstance(value, str):
-        made = ffi.new("char[]", value.encode())
+    elif kind.cname == "char *":
+        made = ffi.new("char[]", c_text(value))
     elif kind.kind == "pointer" and not isinstance(value, ffi.CData):
         made = ffi.new(kind.item.cname + "[]", list(value))
     else:

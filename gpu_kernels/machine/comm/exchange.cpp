@@ -20,6 +20,24 @@ const std::vector<Message> &checked(const Ranks &ranks, const char *phase, const
     return messages;
 }
 
+// A sum of bytes: differs if any word of 8 bytes does.
+uint64_t sum_of_bytes(const void *data, size_t bytes, uint64_t seed) {
+    uint64_t sum = seed ^ bytes;
+    for (size_t at = 0; at < bytes; at += sizeof sum) {
+        uint64_t word = 0;
+        std::memcpy(&word, static_cast<const unsigned char *>(data) + at, std::min(sizeof word, bytes - at));
+        sum = (sum ^ word) * 0x9E3779B97F4A7C15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+constexpr int tag_by_number = -1; // of gathers: several may be in flight at once
+
+constexpr const char *in_spite_of_success =
+    "although message passing reported success. Message passing or memory fails: see the MPI's transports, or use "
+    "other hosts. All ranks must end";
+
 } // namespace
 
 Exchange::Exchange(Ranks &ranks, const char *phase, const std::vector<Message> &messages,
@@ -194,17 +212,60 @@ void Exchange::finish() {
     ranks_.wait_for([this] { return done(); });
 }
 
-Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
-    : Gather(ranks, phase, mine, bytes, // several may be in flight at once
-             Ranks::tags + static_cast<int>(ranks.gathers_++ % Ranks::tags)) {}
+std::string Ranks::words_of_loss(int on_rank) const {
+    return format("%s: a message from rank %d was lost, or an old one came in its place, %s", name(on_rank).c_str(),
+                  lost() - 1, in_spite_of_success);
+}
 
-Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag)
-    : ranks_(ranks), phase_(phase), bytes_(bytes), tag_(tag),
-      blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * bytes)) {
+void Ranks::throw_if_lost() {
+    if (lost() != 0 && !broken_)
+        fail(Status::comm, words_of_loss(rank_));
+}
+
+const Message *Ranks::changed_message(const char *phase, const std::vector<Message> &messages) {
+    const auto sums = std::make_shared<std::vector<uint64_t>>(messages.size());
+    std::vector<Message> of_sums = messages;
+    for (size_t k = 0; k < messages.size(); ++k) {
+        Message &message = of_sums[k];
+        uint64_t *const sum = &(*sums)[k];
+        if (message.send != nullptr)
+            *sum = sum_of_bytes(message.send, message.bytes, 1), message.send = sum;
+        else
+            message.receive = sum;
+        message.bytes = sizeof *sum;
+    }
+    Exchange(*this, phase, of_sums, sums).finish();
+    for (size_t k = 0; k < messages.size(); ++k)
+        if (const Message &message = messages[k];
+            message.receive != nullptr && (*sums)[k] != sum_of_bytes(message.receive, message.bytes, 1))
+            return &message;
+    return nullptr;
+}
+
+// A gather that fails here has taken its number, too.
+Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
+    : Gather(ranks, phase, mine, bytes, tag_by_number, ranks.gathers_++) {}
+
+Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag, unsigned number)
+    : ranks_(ranks), phase_(phase), bytes_(bytes), block_(bytes + sizeof(Trailer)),
+      tag_(tag == tag_by_number ? Ranks::tags + static_cast<int>(number % Ranks::tags) : tag), number_(number),
+      blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * block_)) {
     std::memcpy(blocks_->data(), mine, bytes);
+    Trailer trailer{ranks_.lost(), 0};
+    std::memcpy(blocks_->data() + bytes, &trailer.lost, sizeof trailer.lost);
+    trailer.check = sum_of(ranks_.rank());
+    std::memcpy(blocks_->data() + block_ - sizeof trailer.check, &trailer.check, sizeof trailer.check);
     ranks_.throw_if_broken();
     ranks_.poll_left();
     next_turn();
+}
+
+const unsigned char *Gather::block_of(int rank) const {
+    return blocks_->data() + (rank - ranks_.rank() + ranks_.size()) % ranks_.size() * block_;
+}
+
+uint64_t Gather::sum_of(int rank) const {
+    return sum_of_bytes(block_of(rank), block_ - sizeof(uint64_t), uint64_t(number_) << 32 | unsigned(rank));
 }
 
 // One turn. With have_ blocks here, this rank sends them, as far as they are needed, to the ranks have_, 2 have_, ...
@@ -215,10 +276,10 @@ void Gather::next_turn() {
     constexpr int radix = 16;
     std::vector<Message> messages;
     for (int ahead = have_; ahead < size && ahead < radix * have_; ahead += have_) {
-        const size_t bytes = std::min(have_, size - ahead) * bytes_;
+        const size_t bytes = std::min(have_, size - ahead) * block_;
         unsigned char *blocks = blocks_->data();
         messages.push_back({(rank + size - ahead) % size, blocks, nullptr, bytes, tag_, "gather"});
-        messages.push_back({(rank + ahead) % size, nullptr, blocks + ahead * bytes_, bytes, tag_, "gather"});
+        messages.push_back({(rank + ahead) % size, nullptr, blocks + ahead * block_, bytes, tag_, "gather"});
     }
     have_ = std::min(size, radix * have_);
     turn_.reset(new Exchange(ranks_, phase_, messages, blocks_, Exchange::Checked()));
@@ -234,10 +295,29 @@ bool Gather::done() {
 }
 
 void Gather::finish(void *all) {
+    if (!take(all))
+        ranks_.fail(Status::comm, format("%s, %s: the message with the part of rank %d was lost or changed, %s", phase_,
+                                         ranks_.name().c_str(), ranks_.lost() - 1, in_spite_of_success));
+}
+
+bool Gather::take(void *all) {
     ranks_.wait_for([this] { return done(); });
-    const size_t behind = ranks_.rank() * bytes_, ahead = blocks_->size() - behind;
-    std::memcpy(static_cast<unsigned char *>(all) + behind, blocks_->data(), ahead);
-    std::memcpy(all, blocks_->data() + ahead, behind);
+    bool whole = true;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+        const unsigned char *block = block_of(rank);
+        Trailer trailer;
+        std::memcpy(&trailer, block + bytes_, sizeof trailer);
+        if (trailer.check != sum_of(rank)) {
+            ranks_.note_lost(rank);
+            whole = false;
+            block = block_of(ranks_.rank());
+        } else if (trailer.lost != 0) {
+            ranks_.note_lost(static_cast<int>(trailer.lost - 1));
+            ranks_.fail(Status::comm, ranks_.words_of_loss(rank));
+        }
+        std::memcpy(static_cast<unsigned char *>(all) + rank * bytes_, block, bytes_);
+    }
+    return whole;
 }
 
 } // namespace milcgpu

@@ -86,7 +86,8 @@ void Ranks::collective(const char *phase, const std::function<void()> &work) {
     throw_if_broken();
     Report mine;
     try {
-        work();
+        if (lost() == 0) // otherwise the gather below tells all ranks
+            work();
     } catch (const AgreedError &) {
         throw;
     } catch (const Error &error) {

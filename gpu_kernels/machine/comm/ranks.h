@@ -6,9 +6,14 @@
 // Error(comm). After either, this object is broken: every later call throws the same error at once and passes no
 // message.
 //
+// A message may be lost, or an old one arrive in its place, although the caller's functions report success. So every
+// block of a gather has a check word. Other messages are checked by their receiver (halo/pieces.h, changed_message()),
+// who notes a lost message (note_lost(), watch()).
+//
 // All ranks make the same gathers in the same order. Not thread-safe.
 #pragma once
 #include "gpu_kernels/machine/error.h"
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -66,6 +71,17 @@ class Ranks {
     [[noreturn]] void give_up(Status status, const std::string &what) { fail(status, what); }
 
     void throw_if_broken() const; // with what broke it
+    // Notes that a message from this rank was lost. The next gather throws Error(comm) on all ranks.
+    void note_lost(int peer) { lost_ = peer + 1; }
+    // Kernels do the same by writing the rank + 1 to *lost, which the host can read at any time; nullptr: none do.
+    void watch(const int *lost) { watched_ = lost; }
+    void throw_if_lost(); // on this rank alone, at the end of a call
+    int lost() const {
+        return watched_ != nullptr && lost_ == 0 ? *static_cast<const volatile int *>(watched_) : lost_;
+    }
+    // After messages whose memory is on the host: sends a sum of each. Returns a message that does not hold what was
+    // sent, or nullptr.
+    const Message *changed_message(const char *phase, const std::vector<Message> &messages);
 
     Messenger::OnDevice messages_on_device() const {
         return messenger_ ? messenger_->on_device() : Messenger::OnDevice{false, ""};
@@ -109,6 +125,7 @@ class Ranks {
     static void keep_for_ever(std::list<Part> &parts);
     template <class Done> void wait_for(const Done &done) const;
     [[noreturn]] void fail(Status status, const std::string &what);
+    std::string words_of_loss(int on_rank) const;
     void poll_left();
 
     int rank_ = 0, size_ = 1;
@@ -116,8 +133,10 @@ class Ranks {
     double time_limit_seconds_ = default_time_limit;
     std::function<bool()> meanwhile_;
     std::optional<Error> broken_;
-    unsigned gathers_ = 0; // started so far
-    std::list<Part> left_; // nobody waits for them any more, but they still reach their buffers
+    int lost_ = 0;                 // a rank + 1; 0: no message was lost
+    const int *watched_ = nullptr; // as lost_
+    unsigned gathers_ = 0;         // started so far
+    std::list<Part> left_;         // nobody waits for them any more, but they still reach their buffers
 };
 
 // Messages in flight. Messages to this rank itself (emulated cuts) are copied on creation: the k-th send with a tag
@@ -162,18 +181,29 @@ class Exchange {
 class Gather {
   public:
     Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes); // starts it; `mine` is copied
-    // With a tag (of exchanges) of its own, for a gather that others may overtake.
-    Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag);
+    // With a tag (of exchanges) of its own, for a gather that others may overtake. number: of the gathers with this
+    // tag.
+    Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag, unsigned number);
     bool done(); // polls, without waiting
     // Waits. all: `bytes` of every rank, in the order of ranks.
     void finish(void *all);
+    // The same for a rank that cannot stop here: if a part was lost, returns false, and this rank's own part is in its
+    // place. The next gather throws on all ranks.
+    bool take(void *all);
 
   private:
+    struct Trailer {    // of a block
+        int64_t lost;   // Ranks::lost()
+        uint64_t check; // sum of what is before it
+    };
+    const unsigned char *block_of(int rank) const;
+    uint64_t sum_of(int rank) const; // of the block, without its check word
     void next_turn();
     Ranks &ranks_;
     const char *phase_;
-    size_t bytes_;
-    int tag_, have_ = 1;                                 // blocks that are here when turn_ is done
+    size_t bytes_, block_; // without and with trailer
+    int tag_, have_ = 1;   // blocks that are here when turn_ is done
+    unsigned number_;
     std::shared_ptr<std::vector<unsigned char>> blocks_; // those of ranks rank, rank + 1, ...
     std::unique_ptr<Exchange> turn_;
 };

@@ -103,6 +103,8 @@ void sort_eight_gathers(int first);
 int make_gather(void (*map)(int, int, int, int, int *, int, int *, int *, int *, int *), int *args, int inverse,
                 int want_even_odd, int parity);
 
+typedef struct msg_tag msg_tag;
+
 typedef struct {
     short x, y, z, t;
     int index;
@@ -167,6 +169,7 @@ void g_intsum(int *sum);
 void g_uint32sum(uint32_t *sum);
 void g_dcomplexsum(double_complex *sum);
 void g_vecdoublesum(double *sums, int n);
+void g_doublesum(double *sum);
 int mynode(void);
 int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);
@@ -244,6 +247,14 @@ double fermion_action(su3_vector **multi_x, su3_vector *sumvec);
 double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec);
 void rephase(int flag);
 void gauge_field_copy(field_offset src, field_offset dest);
+extern char **gen_pt[2];
+msg_tag *start_gather_site(field_offset field, int size, int dir, int parity, char **dest);
+void wait_gather(msg_tag *tag);
+void cleanup_gather(msg_tag *tag);
+void mult_su3_an(su3_matrix *a, su3_matrix *b, su3_matrix *c);
+void mult_su3_nn(su3_matrix *a, su3_matrix *b, su3_matrix *c);
+Real realtrace_su3(su3_matrix *a, su3_matrix *b);
+int reunit_su3(su3_matrix *m);
 void ranmom(void);
 
 #endif

@@ -1,0 +1,190 @@
+/* What reload_lattice does with the links that it has read, beside the checks in lattice_file.c: the plaquettes, and in
+ * double precision the reunitarization. All threads of the host do it. Every bit is as in MILC's serial loops. */
+#include "sites.h"
+#include <math.h>
+#include <string.h>
+
+#include "routines.h"
+
+/* ---- plaquettes -------------------------------------------------------------------------------------------------- */
+
+#ifndef SCHROED_FUN
+typedef struct {
+    int mu, nu;
+    double *traces; /* of the plaquette at each site */
+} plane;
+
+/* gen_pt has the links nu of the neighbours in mu, and the links mu of the neighbours in nu. */
+static int traces_part(void *what, size_t from, size_t to) {
+    const plane *const p = (const plane *)what;
+    size_t i;
+    for (i = from; i < to; i++) {
+        su3_matrix corner, three;
+        mult_su3_an(&lattice[i].link[p->nu], &lattice[i].link[p->mu], &corner);
+        mult_su3_nn(&corner, (su3_matrix *)gen_pt[0][i], &three);
+        p->traces[i] = (double)realtrace_su3((su3_matrix *)gen_pt[1][i], &three);
+    }
+    return 0;
+}
+
+/* Gathers and sums over ranks as MILC's own routine does, so each rank may choose. */
+static int by_threads(double *space, double *time) {
+    plane p = {0, 0, NULL};
+    double sums[2] = {0, 0}; /* space, time */
+    p.traces = (double *)malloc(sites_on_node * sizeof(double));
+    if (p.traces == NULL || milcgpu_plugin_by_all_threads(0, traces_part, &p) < 0) {
+        free(p.traces);
+        return 0;
+    }
+    for (p.mu = YUP; p.mu <= TUP; p.mu++)
+        for (p.nu = XUP; p.nu < p.mu; p.nu++) {
+            double *const sum = &sums[p.mu == TUP];
+            size_t i;
+            msg_tag *const up_mu =
+                start_gather_site(F_OFFSET(link[0]) + p.nu * sizeof(su3_matrix), sizeof(su3_matrix), p.mu, EVENANDODD,
+                                  gen_pt[0]);
+            msg_tag *const up_nu =
+                start_gather_site(F_OFFSET(link[0]) + p.mu * sizeof(su3_matrix), sizeof(su3_matrix), p.nu, EVENANDODD,
+                                  gen_pt[1]);
+            wait_gather(up_mu);
+            wait_gather(up_nu);
+            milcgpu_plugin_by_all_threads(sites_on_node, traces_part, &p);
+            for (i = 0; i < sites_on_node; i++)
+                *sum += p.traces[i];
+            cleanup_gather(up_mu);
+            cleanup_gather(up_nu);
+        }
+    free(p.traces);
+    g_doublesum(&sums[0]);
+    g_doublesum(&sums[1]);
+    *space = sums[0] / ((Real)(3.0 * nx * ny * nz * nt));
+    *time = sums[1] / ((double)(3.0 * nx * ny * nz * nt));
+    return 1;
+}
+#else
+static int by_threads(double *space, double *time) { return (void)space, (void)time, 0; }
+#endif
+
+void milcgpu_host_plaquettes(double *space, double *time) {
+    if (!by_threads(space, time))
+        milcgpu_original(d_plaquette)(space, time);
+}
+
+#ifndef MILCGPU_GLUE_updates /* otherwise updates.c has it */
+void __wrap_d_plaquette(double *space, double *time) {
+    milcgpu_host_plaquettes(space, time);
+    milcgpu_note_plaquettes(*space, *time);
+}
+#endif
+
+/* ---- reunitarization --------------------------------------------------------------------------------------------- */
+
+#define TOLERANCE 0.0001 /* MILC's: it reports a link that is off by more */
+
+static Real norm(const complex row[3]) {
+    return row[0].real * row[0].real + row[0].imag * row[0].imag + row[1].real * row[1].real +
+           row[1].imag * row[1].imag + row[2].real * row[2].real + row[2].imag * row[2].imag;
+}
+static void scale(complex row[3], Real by) {
+    int c;
+    for (c = 0; c < 3; c++) {
+        row[c].real *= by;
+        row[c].imag *= by;
+    }
+}
+/* The complex conjugate of a[j] b[k] - a[k] b[j]. */
+static complex cross(const complex *a, const complex *b, int j, int k) {
+    Real re = a[j].real * b[k].real - a[j].imag * b[k].imag, im = a[j].real * b[k].imag + a[j].imag * b[k].real;
+    complex z;
+    re = re - a[k].real * b[j].real + a[k].imag * b[j].imag;
+    im = im - a[k].real * b[j].imag - a[k].imag * b[j].real;
+    z.real = re;
+    z.imag = -im;
+    return z;
+}
+
+/* Gram and Schmidt on two rows; the third is their cross product. Operations in the order of MILC's reunit_su3, which
+ * cannot run on several threads, because it counts in global variables. Returns 0 if MILC would report the link. */
+static int make_su3(su3_matrix *m) {
+    complex *const a = m->e[0], *const b = m->e[1], *const third = m->e[2], old[3] = {third[0], third[1], third[2]};
+    Real re, im, deviation;
+    int c, good;
+
+    re = norm(a);
+    deviation = fabs(re - 1.);
+    good = deviation < TOLERANCE;
+    re = 1.0 / sqrt((double)re);
+    scale(a, re);
+
+    re = a[0].real * b[0].real + a[0].imag * b[0].imag + a[1].real * b[1].real + a[1].imag * b[1].imag +
+         a[2].real * b[2].real + a[2].imag * b[2].imag;
+    im = a[0].real * b[0].imag - a[0].imag * b[0].real + a[1].real * b[1].imag - a[1].imag * b[1].real +
+         a[2].real * b[2].imag - a[2].imag * b[2].real;
+    deviation = re * re + im * im;
+    good = good && deviation < TOLERANCE;
+    for (c = 0; c < 3; c++) {
+        b[c].real -= re * a[c].real - im * a[c].imag;
+        b[c].imag -= re * a[c].imag + im * a[c].real;
+    }
+    re = norm(b);
+    deviation = fabs(re - 1.);
+    good = good && deviation < TOLERANCE;
+    re = 1.0 / sqrt((double)re);
+    scale(b, re);
+
+    third[0] = cross(a, b, 1, 2);
+    third[1] = cross(a, b, 2, 0);
+    third[2] = cross(a, b, 0, 1);
+    deviation = 0;
+    for (c = 0; c < 3; c++)
+        deviation += (old[c].real - third[c].real) * (old[c].real - third[c].real) +
+                     (old[c].imag - third[c].imag) * (old[c].imag - third[c].imag);
+    return good && deviation < TOLERANCE;
+}
+
+/* 1: a link that MILC would report */
+static int try_part(void *unused, size_t from, size_t to) {
+    size_t k;
+    (void)unused;
+    for (k = 4 * from; k < 4 * to; k++) {
+        su3_matrix link = lattice[k / 4].link[k % 4];
+        if (!make_su3(&link))
+            return 1;
+    }
+    return 0;
+}
+static int write_part(void *unused, size_t from, size_t to) {
+    size_t k;
+    (void)unused;
+    for (k = 4 * from; k < 4 * to; k++)
+        make_su3(&lattice[k / 4].link[k % 4]);
+    return 0;
+}
+
+/* Whether the compiler has made the same of make_su3 as of MILC's routine: the bits of some links say so. */
+static int same_bits(void) {
+    const size_t step = 1 + sites_on_node / 64;
+    size_t i;
+    int mu;
+    if (reunit_su3 == NULL)
+        return 0;
+    for (i = 0; i < sites_on_node; i += step)
+        for (mu = XUP; mu <= TUP; mu++) {
+            su3_matrix ours = lattice[i].link[mu], theirs = ours;
+            make_su3(&ours);
+            milcgpu_there(reunit_su3)(&theirs);
+            if (memcmp(&ours, &theirs, sizeof ours) != 0)
+                return 0;
+        }
+    return 1;
+}
+
+void __wrap_reunitarize_cpu(void) {
+#ifndef SCHROED_FUN
+    if (same_bits() && milcgpu_plugin_by_all_threads(sites_on_node, try_part, NULL) == 0) {
+        milcgpu_plugin_by_all_threads(sites_on_node, write_part, NULL);
+        return;
+    }
+#endif
+    milcgpu_original(reunitarize_cpu)();
+}
