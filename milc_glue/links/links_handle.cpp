@@ -58,9 +58,12 @@ bool milcgpu::has_room_for_lanes(const milcgpu_context &context, const OperatorS
     return LaneLinks::fit(context.geometry, spec.link, spec.reals) && !context.device->is_half_full();
 }
 
+// All ranks or none.
 static bool take_lanes(const milcgpu_links &links, const OperatorSpec &spec) {
-    if (!StaggeredOperator::takes_lanes(spec) || links.links->has_lanes(spec.link))
-        return StaggeredOperator::takes_lanes(spec);
+    if (!StaggeredOperator::takes_lanes(spec))
+        return false;
+    if (links.links->has_lanes(spec.link))
+        return true;
     const std::vector<int> room = links.context->ranks->gathered("room for links of several sites",
                                                                  int(has_room_for_lanes(*links.context, spec)));
     return std::all_of(room.begin(), room.end(), [](int there) { return there != 0; });
