@@ -33,7 +33,7 @@ testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_pr
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
                 $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
                 $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(foreach program,$(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)),$(call object_of_program,$(program))))
-$(if $(flags_differ)$(dry_run),,$(shell ls $(to_compile) >$(O)/compiled 2>/dev/null))
+$(if $(flags_differ)$(dry_run),,$(shell { ls $(to_compile) >$(O)/compiled; } 2>/dev/null))
 say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
 define compile_kernels

@@ -4,7 +4,7 @@
 #     sh cg_probe.sh NX NY NZ NT > probe.in      40 40 40 40: one rank; 40 40 40 80: two
 #
 # A warm lattice; six solves of one right-hand side, then four of twelve; mass 0.01, residual 1e-8, inv_type CGZ. The
-# figure is the mflops of MILC's CONGRAD5 lines, without the first solve of each kind: cg_probe.awk.
+# figure is the mflops of MILC's CONGRAD5 lines, without the first solve of each kind: solves.awk.
 set -e
 [ $# = 4 ] || { echo "usage: sh cg_probe.sh NX NY NZ NT > probe.in" >&2; exit 2; }
 cat <<END

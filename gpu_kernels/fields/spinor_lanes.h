@@ -25,7 +25,7 @@ template <int count> struct NeighboursAtOnce {
 namespace lanes {
 
 #if defined(__clang__)
-#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define MILCGPU_SHUFFLE(a, b, ...) (static_cast<void>(sizeof(Order)), __builtin_shufflevector(a, b, __VA_ARGS__))
 #else
 #define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Order{__VA_ARGS__})
 #endif

@@ -3,7 +3,6 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/machine/backend/launch.h"
 #include "gpu_kernels/measure/quark_operators.h"
-#include "gpu_kernels/measure/tie_blocks.h"
 #include "gpu_kernels/measure/tie_ups.h"
 #include <algorithm>
 
@@ -39,7 +38,7 @@ struct CornerSites {
     }
 };
 
-// One thread a site and source colour.
+// One thread a site, source colour and shift: eight neighbouring threads store a line.
 template <Precision p> struct CornerFields {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice; // the wide box
@@ -50,40 +49,35 @@ template <Precision p> struct CornerFields {
     bool one_sided;
 
     MILCGPU_HD void operator()(int thread) const {
-        const int j = thread % work, c = thread / work;
-        int x[4], lexicographic[3][3]; // behind, here, ahead
+        const int k = thread % cube_corners, j = thread / cube_corners % work, c = thread / cube_corners / work;
+        int x[4], ahead[3], behind[3]; // in lexicographic order
         sites.place(j, x);
+        int here = x[3] * lattice.stride_lexicographic[3];
         MILCGPU_UNROLL
-        for (int mu = 0; mu < 3; ++mu)
-            MILCGPU_UNROLL
-        for (int hop = -1; hop <= 1; ++hop) {
-            const int n = lattice.extent[mu], there = x[mu] + hop;
-            lexicographic[mu][hop + 1] = (there < 0    ? there + n
-                                          : there >= n ? there - n
-                                                       : there) *
-                                         lattice.stride_lexicographic[mu];
+        for (int mu = 0; mu < 3; ++mu) {
+            const int n = lattice.extent[mu], stride = lattice.stride_lexicographic[mu];
+            const bool steps = (k >> mu & 1) != 0;
+            here += x[mu] * stride;
+            ahead[mu] = !steps ? 0 : x[mu] + 1 < n ? stride : (1 - n) * stride;
+            behind[mu] = !steps ? 0 : x[mu] > 0 ? -stride : (n - 1) * stride;
         }
-        const int slice = x[3] * lattice.stride_lexicographic[3],
-                  parity = (x[0] + x[1] + x[2] + x[3] + lattice.origin_parity) & 1;
-        Vector<Real> sum[cube_corners] = {};
+        const int parity = (x[0] + x[1] + x[2] + x[3] + lattice.origin_parity + k + (k >> 1) + (k >> 2)) & 1;
+        Vector<Real> sum = {};
         const FullView<p> from = c == 0 ? in[0] : c == 1 ? in[1] : in[2];
         if (from.even != nullptr) {
             MILCGPU_UNROLL
-            for (int hops = 0; hops < 27; ++hops) {
-                const int hx = hops % 3, hy = hops / 3 % 3, hz = hops / 9;
-                const int k = (hx != 1) + 2 * (hy != 1) + 4 * (hz != 1), odd = (k ^ k >> 1 ^ k >> 2) & 1;
-                if (one_sided && (hx == 0 || hy == 0 || hz == 0))
+            for (int way = 0; way < cube_corners; ++way) { // a bit for each direction: ahead
+                if (one_sided ? way != cube_corners - 1 : (way & ~k) != 0)
                     continue;
-                const int at = lexicographic[0][hx] + lexicographic[1][hy] + lexicographic[2][hz] + slice;
-                sum[k] = sum[k] + from.load(parity ^ odd, 0, at >> 1);
+                const int at = here + ((way & 1) != 0 ? ahead : behind)[0] + ((way & 2) != 0 ? ahead : behind)[1] +
+                               ((way & 4) != 0 ? ahead : behind)[2];
+                sum = sum + from.load(parity, 0, at >> 1);
             }
         }
+        const int steps = (k & 1) + (k >> 1 & 1) + (k >> 2);
         MILCGPU_UNROLL
-        for (int a = 0; a < 3; ++a)
-            MILCGPU_UNROLL
-        for (int k = 0; k < cube_corners; ++k) {
-            const int steps = (k & 1) + (k >> 1 & 1) + (k >> 2);
-            const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum[k].c[a];
+        for (int a = 0; a < 3; ++a) {
+            const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum.c[a];
             constexpr int bytes = sizeof z;
             uint32_t words[bytes / 4];
             memcpy(words, &z, bytes);
@@ -91,6 +85,11 @@ template <Precision p> struct CornerFields {
                                         words);
         }
     }
+};
+
+// Three quarks, each as one number: the first number of the quark in the record of a site, plus the shift.
+struct Places {
+    uint16_t at[3];
 };
 
 // The sites of a chunk, which do not reach into the next slice.
@@ -109,73 +108,37 @@ struct Chunks {
 };
 
 // to[chunk][item]: sums over the sites of a chunk.
-template <class Real, int n> struct TieChunks {
+template <class Real> struct TieChunks {
     const unsigned char *fields;
-    const TieBlock<n> *blocks;
+    const Places *places;
     const Complex<double> *factors; // of the sites of a slice; nullptr: 1
     Complex<double> *to;
     Chunks chunks;
-    int count, items; // of blocks; of the list
+    int items;
 
-    MILCGPU_HD static const unsigned char *first(const unsigned char *record, int number) {
-        return record + number * sizeof(Complex<Real>);
-    }
-    MILCGPU_HD static Complex<Real> number(const unsigned char *quark, int c, int a) {
-        return load_number<Real>(quark, (3 * c + a) * cube_corners);
-    }
-    MILCGPU_HD static Matrix<Real> quark(const unsigned char *from) {
+    // Offsets of numbers are constants: a site has few instructions beside the multiply-adds.
+    MILCGPU_HD static Matrix<Real> quark(const unsigned char *record, int at) {
+        const unsigned char *const from = record + at * sizeof(Complex<Real>);
         Matrix<Real> q;
         MILCGPU_UNROLL
         for (int c = 0; c < 3; ++c)
             MILCGPU_UNROLL
         for (int a = 0; a < 3; ++a)
-            q.e[c][a] = number(from, c, a);
+            q.e[c][a] = load_number<Real>(from, (3 * c + a) * cube_corners);
         return q;
     }
     MILCGPU_HD void operator()(int thread) const {
-        const TieBlock<n> of = blocks[thread % count];
-        const int chunk = thread / count;
-        const Chunk here = chunks.at(chunk);
-        Complex<double> sum[n][n] = {};
+        const Places of = places[thread % items];
+        const Chunk here = chunks.at(thread / items);
+        Complex<double> sum = {};
         MILCGPU_ROLLED
         for (int site = here.begin; site < here.end; ++site) {
-            const unsigned char *const record = fields + chunks.record_of(here, site) * sizeof(Complex<Real>), *r[n];
-            Matrix<Real> p[n], q[n];
-            MILCGPU_UNROLL
-            for (int i = 0; i < n; ++i) {
-                p[i] = quark(first(record, of.p[i]));
-                q[i] = quark(first(record, of.q[i]));
-                r[i] = first(record, of.r[i]);
-            }
-            Complex<Real> tied[n][n] = {};
-            MILCGPU_UNROLL
-            for (int c = 0; c < 3; ++c)
-                MILCGPU_UNROLL
-            for (int a = 0; a < 3; ++a) {
-                Complex<Real> third[n];
-                MILCGPU_UNROLL
-                for (int i = 0; i < n; ++i)
-                    third[i] = number(r[i], (c + 2) % 3, (a + 2) % 3);
-                MILCGPU_UNROLL
-                for (int i = 0; i < n; ++i)
-                    MILCGPU_UNROLL
-                for (int j = 0; j < n; ++j)
-                    tied[i][j] = plus(tied[i][j], minor_of(p[i], q[j], c, a), third[i ^ j]);
-            }
-            MILCGPU_UNROLL
-            for (int i = 0; i < n; ++i)
-                MILCGPU_UNROLL
-            for (int j = 0; j < n; ++j) {
-                const Complex<double> z = convert<double>(tied[i][j]);
-                sum[i][j] = sum[i][j] + (factors != nullptr ? factors[site] * z : z);
-            }
+            const unsigned char *const record = fields + chunks.record_of(here, site) * sizeof(Complex<Real>);
+            const Complex<double> z =
+                convert<double>(tie(quark(record, of.at[0]), quark(record, of.at[1]), quark(record, of.at[2])));
+            sum = sum + (factors != nullptr ? factors[site] * z : z);
         }
-        MILCGPU_UNROLL
-        for (int i = 0; i < n; ++i)
-            MILCGPU_UNROLL
-        for (int j = 0; j < n; ++j)
-            if (of.item[n * i + j] >= 0)
-                to[size_t(chunk) * items + of.item[n * i + j]] = sum[i][j];
+        to[thread] = sum;
     }
 };
 
@@ -295,7 +258,7 @@ struct Work {
                     if (quarks[k].colour[c].even)
                         around[c] = {device, halo, box, quarks[k].colour[c], {{1, 1, 1, 0}, true}};
                 const auto view = [&](int c) { return FullView<p>(around[c].vectors()); };
-                launch(device, 3 * work,
+                launch(device, 3 * cube_corners * work,
                        CornerFields<p>{box.wide().lattice(),
                                        here,
                                        {view(0), view(1), view(2)},
@@ -345,38 +308,23 @@ std::vector<Complex<double>> tie_up(Device &device, Halo *halo, const WideBox &b
                                     const std::vector<TieUp> &list) {
     check(quarks);
     const Work work{device, halo, box, quarks, at, static_cast<int>(list.size())};
-    std::optional<TieBlocks> blocks;
-    DeviceArray<TieBlock<2>> fours;
-    DeviceArray<TieBlock<1>> ones;
-    queue_of(device).collective("memory for tie-ups", [&] {
-        std::vector<Three> numbers; // in the record of a site: the first one of the quark, plus the shift
-        for (const TieUp &one : list) {
-            numbers.emplace_back();
-            for (int f = 0; f < 3; ++f)
-                numbers.back()[f] = static_cast<uint16_t>(one.quark[f] * numbers_a_quark + one.shift[f]);
-        }
-        blocks.emplace(numbers);
-        fours = {device, std::max<size_t>(blocks->fours.size(), 1), "contraction"};
-        ones = {device, std::max<size_t>(blocks->ones.size(), 1), "contraction"};
-    });
-    const int n_fours = static_cast<int>(blocks->fours.size()), n_ones = static_cast<int>(blocks->ones.size());
-    if (n_fours > 0)
-        queue_of(device).copy_to_device(fours.data(), blocks->fours.data(), n_fours * sizeof(TieBlock<2>));
-    if (n_ones > 0)
-        queue_of(device).copy_to_device(ones.data(), blocks->ones.data(), n_ones * sizeof(TieBlock<1>));
+    std::vector<Places> places;
+    for (const TieUp &one : list) {
+        Places of{};
+        for (int f = 0; f < 3; ++f)
+            of.at[f] = static_cast<uint16_t>(one.quark[f] * numbers_a_quark + one.shift[f]);
+        places.push_back(of);
+    }
+    DeviceArray<Places> on_device;
+    queue_of(device).collective("memory for tie-ups", [&] { on_device = {device, places.size(), "contraction"}; });
+    queue_of(device).copy_to_device(on_device.data(), places.data(), on_device.bytes());
     std::vector<Complex<double>> found;
     for_real(work.precision(), [&](auto real) {
         using Real = typename LinkReal<decltype(real)::value>::Real;
-        // Four matrices of a thread are in registers: 144 of 32 bits in double.
-        constexpr int threads = 128, most_blocks = sizeof(Real) == 8 ? 2 : 3;
         found = work.sums<Real>([&](const Chunks &chunks, int slices, const unsigned char *fields,
                                     const Complex<double> *factors, Complex<double> *to) {
-            const int n = chunks.count * slices;
-            launch_bounded<threads, most_blocks>(
-                device, n_fours * n, TieChunks<Real, 2>{fields, fours.data(), factors, to, chunks, n_fours, work.items},
-                "tie-ups");
-            launch(device, n_ones * n, TieChunks<Real, 1>{fields, ones.data(), factors, to, chunks, n_ones, work.items},
-                   "tie-ups");
+            launch(device, work.items * chunks.count * slices,
+                   TieChunks<Real>{fields, on_device.data(), factors, to, chunks, work.items}, "tie-ups");
         });
     });
     return found;

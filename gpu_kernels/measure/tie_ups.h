@@ -9,10 +9,9 @@
 //   operators: Golterman, Smit, Nucl. Phys. B 255 (1985) 328; Bailey, hep-lat/0611023
 //
 // Two passes. The first stores T_k Q for all k at the sites of the corner: in [site][quark][c][a][k], so that threads
-// with neighbouring k read whole lines. The second forms E at 64 sites by one thread, of four tie-ups with six quarks
-// where the list has such fours (tie_blocks.h); all threads that work on a site read the same fields. Each E has the
-// same bits alone and in a four. Sums are added in a fixed order. E and T are in the precision of the quarks, sums of E
-// in double.
+// with neighbouring k store and read whole lines. The second forms E, one thread a tie-up and 64 sites; all threads
+// that work on a site read the same fields. Sums are added in a fixed order. E and T are in the precision of the
+// quarks, sums of E in double.
 //
 // Fields of T are for a part of the time slices at a time, so that they fit. Bytes a site of the corner and quark, p
 // bytes a real: 27 x 18 p read (mostly from a cache), 144 p written. Flops: 360 a site and tie-up.
@@ -54,21 +53,23 @@ std::vector<Complex<double>> tie_up(Device &, Halo *, const WideBox &box, const 
 std::vector<Complex<double>> sum_quarks(Device &, Halo *, const WideBox &box, const std::vector<TiedQuark> &,
                                         const SliceCorner &);
 
-// A minor of p and q, with rows of source colours: of rows c, c + 1 and columns a, a + 1, modulo 3.
-template <class Real> MILCGPU_HD Complex<Real> minor_of(const Matrix<Real> &p, const Matrix<Real> &q, int c, int a) {
-    const int c1 = (c + 1) % 3, a1 = (a + 1) % 3;
-    Complex<Real> minor = p.e[c][a] * q.e[c1][a1];
-    minor = minus(minor, p.e[c][a1], q.e[c1][a]);
-    minor = minus(minor, p.e[c1][a], q.e[c][a1]);
-    return plus(minor, p.e[c1][a1], q.e[c][a]);
-}
-// E by the nine minors of p and q.
+// E, with rows of source colours: by nine minors of p and q.
 template <class Real>
 MILCGPU_HD Complex<Real> tie(const Matrix<Real> &p, const Matrix<Real> &q, const Matrix<Real> &r) {
     Complex<Real> sum = {};
-    for (int c = 0; c < 3; ++c)
-        for (int a = 0; a < 3; ++a)
-            sum = plus(sum, minor_of(p, q, c, a), r.e[(c + 2) % 3][(a + 2) % 3]);
+    MILCGPU_UNROLL
+    for (int c = 0; c < 3; ++c) {
+        const int c1 = (c + 1) % 3, c2 = (c + 2) % 3;
+        MILCGPU_UNROLL
+        for (int a = 0; a < 3; ++a) {
+            const int a1 = (a + 1) % 3, a2 = (a + 2) % 3;
+            Complex<Real> minor = p.e[c][a] * q.e[c1][a1];
+            minor = minus(minor, p.e[c][a1], q.e[c1][a]);
+            minor = minus(minor, p.e[c1][a], q.e[c][a1]);
+            minor = plus(minor, p.e[c1][a1], q.e[c][a]);
+            sum = plus(sum, minor, r.e[c2][a2]);
+        }
+    }
     return sum;
 }
 

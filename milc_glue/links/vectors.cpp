@@ -24,6 +24,13 @@ uint64_t checksum_of(const milcgpu_vectors &vectors, int index, int parity) {
 
 const char *sites_of(int parity) { return parity == 0 ? "even" : "odd"; }
 
+[[noreturn]] void refuse_changed(const milcgpu_vectors &vectors, int k, int parity) {
+    vectors.filled[parity][k] = false;
+    throw Error(Status::corrupted, format("vector %d on %s sites is no longer what was put there: a bit flipped, or "
+                                          "other code wrote there. It is empty now: fill it again",
+                                          k, sites_of(parity)));
+}
+
 } // namespace
 
 void milcgpu::need_content(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what) {
@@ -38,13 +45,31 @@ void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, 
     need_content(vectors, first, count, parity, what);
     for (int k = first; k < first + count; ++k) {
         const std::optional<uint64_t> &sum = vectors.sums[parity][k];
-        if (sum && *sum != checksum_of(vectors, k, parity)) {
-            vectors.filled[parity][k] = false;
-            throw Error(Status::corrupted, format("vector %d on %s sites is no longer what was put there: a bit "
-                                                  "flipped, or other code wrote there. It is empty now: fill it again",
-                                                  k, sites_of(parity)));
-        }
+        if (sum && *sum != checksum_of(vectors, k, parity))
+            refuse_changed(vectors, k, parity);
     }
+}
+
+void milcgpu::need_filled(Device &device, const std::set<std::pair<milcgpu_vectors *, int>> &vectors,
+                          const char *what) {
+    std::vector<Region> regions;
+    for (const auto &[of, k] : vectors)
+        for (const int parity : {0, 1}) {
+            need_content(*of, k, 1, parity, what);
+            if (of->sums[parity][k])
+                regions.push_back({of->parity[parity][k].data, of->parity[parity][k].bytes(), 0, ""});
+        }
+    if (regions.empty())
+        return;
+    const DeviceArray<uint64_t> on_device(device, regions.size(), "checksums");
+    device.fill_zero(on_device.data(), on_device.bytes());
+    take_checksums(device, regions.data(), static_cast<int>(regions.size()), on_device.data());
+    const std::vector<uint64_t> found = on_device.to_host();
+    auto sum = found.begin();
+    for (const auto &[of, k] : vectors)
+        for (const int parity : {0, 1})
+            if (of->sums[parity][k] && *of->sums[parity][k] != *sum++)
+                refuse_changed(*of, k, parity);
 }
 
 void milcgpu::begin_filling(milcgpu_vectors &vectors, int first, int count, int parity) {

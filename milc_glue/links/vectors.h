@@ -5,6 +5,7 @@
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include <functional>
+#include <set>
 
 struct milcgpu_vectors {
     milcgpu_context *context;
@@ -30,6 +31,8 @@ void need_vectors(const milcgpu_vectors &vectors, int first, int count, const ch
 void need_content(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what);
 // The same, or if one has lost its checksum; that vector is empty then.
 void need_filled(const milcgpu_vectors &vectors, int first, int count, int parity, const char *what = "vectors");
+// The same for single vectors of one context, by their indices, on both parities. Waits for the device once.
+void need_filled(Device &, const std::set<std::pair<milcgpu_vectors *, int>> &vectors, const char *what);
 // Marks vectors that a call is about to write as empty, until now_filled().
 void begin_filling(milcgpu_vectors &vectors, int first, int count, int parity);
 // with_sums: takes their checksums.

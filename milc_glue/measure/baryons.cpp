@@ -74,11 +74,8 @@ class QuarksOfCall {
     Precision precision() const { return precision_; }
     // Call it after the last read. Throws if vectors are no longer what was put there.
     void must_hold() const {
-        context_.device->collective("quarks are as they were", [&] {
-            for (const auto &[of, index] : vectors_)
-                for (const int parity : {0, 1})
-                    need_filled(*of, index, 1, parity, "a quark");
-        });
+        context_.device->collective("quarks are as they were",
+                                    [&] { need_filled(*context_.device, vectors_, "a quark"); });
     }
 
   private:
@@ -164,16 +161,19 @@ std::vector<Complex<double>> tie_up_all(milcgpu_context &c, const QuarksOfCall &
         else
             box.emplace(c.geometry);
     });
-    const auto of_box = wall ? sum_quarks(device, c.halo.get(), *box, quarks.list(), at)
-                             : tie_up(device, c.halo.get(), *box, quarks.list(), at, distinct->list);
+    auto of_box = wall ? sum_quarks(device, c.halo.get(), *box, quarks.list(), at)
+                       : tie_up(device, c.halo.get(), *box, quarks.list(), at, distinct->list);
     const size_t begin = c.geometry.origin()[3], n_t = c.geometry.lattice().extent[3],
                  times = c.geometry.global_extents()[3];
     std::vector<Complex<double>> sums, all;
-    device.collective("sums of tie-ups", [&] {
-        sums.assign(of_box.size() / n_t * times, {});
-        for (size_t k = 0; k < of_box.size(); ++k)
-            sums[k / n_t * times + begin + k % n_t] = of_box[k];
-    });
+    if (n_t == times) // on all ranks
+        sums = std::move(of_box);
+    else
+        device.collective("sums of tie-ups", [&] {
+            sums.assign(of_box.size() / n_t * times, {});
+            for (size_t k = 0; k < of_box.size(); ++k)
+                sums[k / n_t * times + begin + k % n_t] = of_box[k];
+        });
     sum_over_ranks(device, sums);
     const auto of_walls = [&](const TieUp &one, int f, size_t t) {
         Matrix<double> q;
@@ -183,6 +183,7 @@ std::vector<Complex<double>> tie_up_all(milcgpu_context &c, const QuarksOfCall &
     };
     device.collective("sums of tie-ups", [&] {
         all.clear();
+        all.reserve(distinct->place_of.size() * times);
         for (const int place : distinct->place_of)
             for (size_t t = 0; t < times; ++t) {
                 const TieUp &one = distinct->list[place];

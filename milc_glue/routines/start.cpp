@@ -244,9 +244,10 @@ int refused(Plugin &p, const std::string &why) {
 
 // All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results, or-ed.
 int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
-    constexpr size_t piece = 2048;
+    constexpr size_t most = 2048, pieces = 256; // enough pieces for the threads of a host, if records are few and large
+    const size_t piece = std::clamp(n / pieces, size_t{1}, most);
     int results = 0;
-#pragma omp parallel for reduction(| : results) if (n > piece)
+#pragma omp parallel for reduction(| : results) if (n > most)
     for (size_t from = 0; from < n; from += piece)
         results |= part(what, from, std::min(from + piece, n));
     return results;

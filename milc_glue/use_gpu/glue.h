@@ -186,6 +186,9 @@ void *milcgpu_spare_room(size_t bytes, const char *what);
  * is short, after a line in the log: the call is then not compared. */
 void *milcgpu_copy_to_compare(const void *field, size_t bytes);
 
+/* Called with the bytes and the address of every malloc in MILC's objects and in the glue; NULL: nothing is. */
+extern void (*milcgpu_sees_malloc)(size_t bytes, void *block);
+
 /* For each row of the tables: why MILC's own routine does it in this program; NULL: it is offloaded (MILCGPU_WHY in
  * routines.def). */
 void milcgpu_find_not_offloaded(const char **why);

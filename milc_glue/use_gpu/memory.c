@@ -1,4 +1,5 @@
-/* memset and memcpy in MILC's objects, with which MILC clears and copies fields: all threads of the rank do the work.
+/* memset, memcpy and calloc in MILC's objects, with which MILC clears and copies fields: all threads of the rank do the
+ * work.
  * Also the memory that the glue itself allocates. */
 #include "glue.h"
 #include <string.h>
@@ -13,6 +14,27 @@ void *__wrap_memset(void *to, int byte, size_t bytes) {
 
 void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
     return bytes >= LARGE && milcgpu_plugin_copy(to, from, bytes) ? to : __real_memcpy(to, from, bytes);
+}
+
+void (*milcgpu_sees_malloc)(size_t, void *);
+
+void *__wrap_malloc(size_t bytes) {
+    void *const block = __real_malloc(bytes);
+    if (milcgpu_sees_malloc != NULL)
+        milcgpu_sees_malloc(bytes, block);
+    return block;
+}
+
+/* Compilers make it of malloc and memset. */
+void *__wrap_calloc(size_t n, size_t size) {
+    void *block;
+    if (size == 0 || n > (size_t)-1 / size || n * size < LARGE)
+        return __real_calloc(n, size);
+    block = malloc(n * size);
+    if (block == NULL || milcgpu_plugin_fill(block, 0, n * size))
+        return block;
+    free(block);
+    return __real_calloc(n, size);
 }
 
 /* ---- memory for the glue ----------------------------------------------------------------------------------------- */

@@ -18,6 +18,13 @@ long milcgpu_probe(void) {
 #include "../include/imp_ferm_links.h"
 #endif
 
+#ifdef MILCGPU_PROBE_reload
+#ifdef MILCGPU_FEATURE
+#error "MILC's own loops do it as well"
+#endif
+long milcgpu_probe(void) { return sizeof lattice[0].link + (lattice[0].phase[TUP] < 0) + phases_in; }
+#endif
+
 #ifdef MILCGPU_PROBE_gauge_fix
 long milcgpu_probe(void) { return sizeof lattice[0].link; }
 #endif
@@ -39,7 +46,8 @@ long milcgpu_probe(void) { return sizeof lattice[0].mom + (beta != 0) + F_OFFSET
 long milcgpu_probe(void) { return sizeof lattice[0].mom + (beta != 0) + phases_in; }
 #else
 long milcgpu_probe(void) {
-    long sum = sizeof lattice[0].mom + sizeof lattice[0].link + phases_in + (fn_links != NULL);
+    long sum = sizeof lattice[0].mom + sizeof lattice[0].link + (lattice[0].phase[TUP] < 0) + phases_in +
+               (fn_links != NULL);
 #ifndef ANISOTROPY
     sum += beta != 0;
 #endif
@@ -49,6 +57,21 @@ long milcgpu_probe(void) {
     return sum;
 }
 #endif
+#endif
+
+#ifdef MILCGPU_PROBE_grsource
+#ifdef MILCGPU_FEATURE
+#error "MILC's own draws the same numbers"
+#endif
+#ifdef __has_include
+#if __has_include("ks_imp_includes.h")
+#include "ks_imp_includes.h"
+#endif
+#endif
+long milcgpu_probe(void) {
+    const params_ratfunc *const rf = NULL;
+    return (rf->order > 0) + (rf->res != rf->pole) + sizeof lattice[0].g_rand + sizeof lattice[0].mom;
+}
 #endif
 
 #ifdef MILCGPU_PROBE_mesons

@@ -1,6 +1,6 @@
-/* What reload_lattice does with the links that it has read, beside the checks in lattice_file.c: the plaquettes, and in
- * double precision the reunitarization. All threads of the host do it. Every bit is as in MILC's serial loops. */
-#include "sites.h"
+/* What MILC does with the links in its sites when it has read them, beside the checks in lattice_file.c: plaquettes,
+ * reunitarization in double precision, phases. All threads of the host do it. Every bit is as in MILC's loops. */
+#include "reload.h"
 #include <math.h>
 #include <string.h>
 
@@ -11,41 +11,42 @@
 #ifndef SCHROED_FUN
 typedef struct {
     int mu, nu;
-    double *traces; /* of the plaquette at each site */
+    su3_matrix *corners; /* of each plaquette, two links */
+    double *traces;
 } plane;
 
-/* gen_pt has the links nu of the neighbours in mu, and the links mu of the neighbours in nu. */
+/* gen_pt has the links nu of the neighbours in mu, and the links mu of the neighbours in nu. Compilers may contract
+ * multiplications and sums of macros, so the loops and what they read and write are like MILC's. */
 static int traces_part(void *what, size_t from, size_t to) {
     const plane *const p = (const plane *)what;
+    su3_matrix three;
     size_t i;
+    for (i = from; i < to; i++)
+        mult_su3_an(&lattice[i].link[p->nu], &lattice[i].link[p->mu], &p->corners[i]);
     for (i = from; i < to; i++) {
-        su3_matrix corner, three;
-        mult_su3_an(&lattice[i].link[p->nu], &lattice[i].link[p->mu], &corner);
-        mult_su3_nn(&corner, (su3_matrix *)gen_pt[0][i], &three);
-        p->traces[i] = (double)realtrace_su3((su3_matrix *)gen_pt[1][i], &three);
+        mult_su3_nn(&p->corners[i], (su3_matrix *)(gen_pt[0][i]), &three);
+        p->traces[i] = (double)realtrace_su3((su3_matrix *)(gen_pt[1][i]), &three);
     }
     return 0;
 }
 
 /* Gathers and sums over ranks as MILC's own routine does, so each rank may choose. */
 static int by_threads(double *space, double *time) {
-    plane p = {0, 0, NULL};
+    plane p = {0, 0, (su3_matrix *)malloc(sites_on_node * sizeof(su3_matrix)),
+               (double *)malloc(sites_on_node * sizeof(double))};
     double sums[2] = {0, 0}; /* space, time */
-    p.traces = (double *)malloc(sites_on_node * sizeof(double));
-    if (p.traces == NULL || milcgpu_plugin_by_all_threads(0, traces_part, &p) < 0) {
-        free(p.traces);
+    if (p.corners == NULL || p.traces == NULL || milcgpu_plugin_by_all_threads(0, traces_part, &p) < 0) {
+        free(p.corners), free(p.traces);
         return 0;
     }
     for (p.mu = YUP; p.mu <= TUP; p.mu++)
         for (p.nu = XUP; p.nu < p.mu; p.nu++) {
             double *const sum = &sums[p.mu == TUP];
             size_t i;
-            msg_tag *const up_mu =
-                start_gather_site(F_OFFSET(link[0]) + p.nu * sizeof(su3_matrix), sizeof(su3_matrix), p.mu, EVENANDODD,
-                                  gen_pt[0]);
-            msg_tag *const up_nu =
-                start_gather_site(F_OFFSET(link[0]) + p.mu * sizeof(su3_matrix), sizeof(su3_matrix), p.nu, EVENANDODD,
-                                  gen_pt[1]);
+            msg_tag *const up_mu = start_gather_site(F_OFFSET(link[0]) + p.nu * sizeof(su3_matrix), sizeof(su3_matrix),
+                                                     p.mu, EVENANDODD, gen_pt[0]);
+            msg_tag *const up_nu = start_gather_site(F_OFFSET(link[0]) + p.mu * sizeof(su3_matrix), sizeof(su3_matrix),
+                                                     p.nu, EVENANDODD, gen_pt[1]);
             wait_gather(up_mu);
             wait_gather(up_nu);
             milcgpu_plugin_by_all_threads(sites_on_node, traces_part, &p);
@@ -54,7 +55,7 @@ static int by_threads(double *space, double *time) {
             cleanup_gather(up_mu);
             cleanup_gather(up_nu);
         }
-    free(p.traces);
+    free(p.corners), free(p.traces);
     g_doublesum(&sums[0]);
     g_doublesum(&sums[1]);
     *space = sums[0] / ((Real)(3.0 * nx * ny * nz * nt));
@@ -70,12 +71,30 @@ void milcgpu_host_plaquettes(double *space, double *time) {
         milcgpu_original(d_plaquette)(space, time);
 }
 
-#ifndef MILCGPU_GLUE_updates /* otherwise updates.c has it */
-void __wrap_d_plaquette(double *space, double *time) {
-    milcgpu_host_plaquettes(space, time);
-    milcgpu_note_plaquettes(*space, *time);
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+static int rephase_part(void *unused, size_t from, size_t to) {
+    size_t i;
+    int mu, k;
+    (void)unused;
+    for (i = from; i < to; i++)
+        for (mu = XUP; mu <= TUP; mu++)
+            for (k = 0; k < 9; k++) {
+                complex *const z = &lattice[i].link[mu].e[k / 3][k % 3];
+                z->real *= lattice[i].phase[mu];
+                z->imag *= lattice[i].phase[mu];
+            }
+    return 0;
 }
-#endif
+
+/* MILC's own prints its message if the phases are that way already. */
+void milcgpu_host_rephase(int flag) {
+    if (phases_in + flag == ON + OFF && phases_in != flag &&
+        milcgpu_plugin_by_all_threads(sites_on_node, rephase_part, NULL) >= 0)
+        phases_in = flag;
+    else
+        milcgpu_original(rephase)(flag);
+}
 
 /* ---- reunitarization --------------------------------------------------------------------------------------------- */
 

@@ -50,7 +50,7 @@ sections_of() { # FILE: the sections that it is compiled with
     sites) case " $files " in *' md '*) echo md ;; *) echo sites ;; esac ;;
     make_links) echo links hisq_links deferred ;;
     gb_octets) echo gb_baryons ;;
-    reload) case " $files " in *' updates '*) echo reload updates ;; *) echo reload ;; esac ;;
+    reload) case " $files " in *' md '*) echo reload md updates ;; *) echo reload no_md ;; esac ;;
     *) echo "$1" ;;
     esac
 }
@@ -123,8 +123,8 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files setup reload draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
-    for file in md mesons invert propagators gb_baryons; do
+    files="$files setup draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
+    for file in reload md grsource mesons invert propagators gb_baryons; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
@@ -136,6 +136,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
         fi
     done
     case $files in *mesons*eigen*) files="$files currents" ;; esac
+    case " $files " in *' md '*) ;; *' reload '*) files="$files no_md" ;; esac
     ;;
 *)
     if ! $cc "$@" -E -x c /dev/null >/dev/null; then

@@ -15,24 +15,109 @@ void __wrap_make_lattice(void) {
 /* Fills in the coordinates that a site gathers from. */
 typedef void mapping(int, int, int, int, int *, int, int *, int *, int *, int *);
 
-enum { AHEAD = 24 }; /* sites; from 16 to 64 a loop takes a third of its time without */
-static int gathers;  /* calls of make_gather */
-static mapping *mapped;
+enum { AHEAD = 24 };          /* sites; from 16 to 64 a loop takes a third of its time without */
 static __thread size_t ahead; /* MILC may loop with several threads */
+
+/* The call of make_gather that is running. On one rank all threads make its tables, the sites that each site gathers
+ * from, when MILC has allocated them. MILC's loops over the sites, which also look for neighbours on other ranks, then
+ * see the first site alone: sites_on_node is 1 until MILC returns. */
+enum { NOT_MADE = -2 };
+static struct {
+    mapping *map;
+    int *args, inverse, parity;
+    size_t sites; /* of this rank */
+    int allocated, *tables[2];
+} gather;
+static int gathers; /* calls of make_gather */
+
+#if defined(_OPENMP) || defined(N_SUBL32) /* MILC's loops may have begun on several threads; other parities */
+static int makes_tables(void) { return 0; }
+#else
+static int makes_tables(void) { return numnodes() == 1; }
+#endif
+static int tables_of_gather(void) { return gather.inverse == WANT_INVERSE ? 2 : 1; }
+
+static void find_table(size_t bytes, void *block) {
+    if (block == NULL || bytes != gather.sites * sizeof(int))
+        return;
+    if (gather.allocated < 2)
+        gather.tables[gather.allocated] = (int *)block;
+    gather.allocated++;
+}
+
+/* MILC's index of the site that a site gathers from; NOT_MADE if MILC refuses such a gather. */
+static int gathers_from(const site *s, int way) {
+    int x, y, z, t, back[4];
+    gather.map(s->x, s->y, s->z, s->t, gather.args, way, &x, &y, &z, &t);
+    if (x < 0 || y < 0 || z < 0 || t < 0 || x >= nx || y >= ny || z >= nz || t >= nt || node_number(x, y, z, t) != 0)
+        return NOT_MADE;
+    if (way == FORWARDS && gather.parity != SCRAMBLE_PARITY) {
+        if (((x + y + z + t + s->x + s->y + s->z + s->t) & 1) != (gather.parity == SWITCH_PARITY))
+            return NOT_MADE;
+        if (gather.inverse == OWN_INVERSE) {
+            gather.map(x, y, z, t, gather.args, way, &back[0], &back[1], &back[2], &back[3]);
+            if (back[0] != s->x || back[1] != s->y || back[2] != s->z || back[3] != s->t)
+                return NOT_MADE;
+        }
+    }
+    return (int)node_index(x, y, z, t);
+}
+/* MILC allocates the table of the inverse first. */
+static int way_of_table(int k) { return k == tables_of_gather() - 1 ? FORWARDS : BACKWARDS; }
+static int table_part(void *unused, size_t from, size_t to) {
+    size_t i;
+    int k;
+    (void)unused;
+    for (k = 0; k < gather.allocated; k++)
+        for (i = from; i < to; i++)
+            if ((gather.tables[k][i] = gathers_from(&lattice[i], way_of_table(k))) == NOT_MADE)
+                return 1;
+    return 0;
+}
 
 static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, int *to_x, int *to_y, int *to_z,
                               int *to_t) {
-    ahead = ahead + 1 < sites_on_node ? ahead + 1 : 0;
+    if (milcgpu_sees_malloc == find_table) {
+        milcgpu_sees_malloc = NULL;
+        if (gather.allocated == tables_of_gather() &&
+            milcgpu_plugin_by_all_threads(gather.sites, table_part, NULL) == 0) {
+            gather.tables[0][0] = gather.tables[gather.allocated - 1][0] = NOT_MADE; /* MILC makes the first entries */
+            sites_on_node = 1;
+        }
+    }
+    ahead = ahead + 1 < gather.sites ? ahead + 1 : 0;
     __builtin_prefetch(&lattice[ahead]);
-    mapped(x, y, z, t, args, way, to_x, to_y, to_z, to_t);
+    gather.map(x, y, z, t, args, way, to_x, to_y, to_z, to_t);
 }
 
-/* MILC goes through the sites of this rank up to seven times, in their order, and maps each site once. */
+/* If MILC has not made the first entries, its tables are elsewhere. Their values are wrong if the index of an odd site
+ * depends on sites_on_node. */
+static void end_tables(void) {
+    int k, elsewhere = 0;
+    for (k = 0; k < gather.allocated; k++)
+        elsewhere = elsewhere || gather.tables[k][0] != gathers_from(&lattice[0], way_of_table(k));
+    sites_on_node = gather.sites;
+    for (k = 0; k < gather.allocated; k++)
+        gather.tables[k][0] = gathers_from(&lattice[0], way_of_table(k));
+    if (elsewhere) {
+        fprintf(stderr, "milcgpu: make_gather of this MILC allocates other tables than milcgpu knows\n");
+        milcgpu_end_of_run();
+    }
+}
+
 int __wrap_make_gather(mapping *map, int *args, int inverse, int want_even_odd, int parity) {
+    int first;
     gathers++;
-    mapped = map;
-    ahead = AHEAD % sites_on_node;
-    return milcgpu_original(make_gather)(milcgpu_map_ahead, args, inverse, want_even_odd, parity);
+    gather.map = map, gather.args = args, gather.inverse = inverse, gather.parity = parity;
+    gather.sites = sites_on_node;
+    gather.allocated = 0;
+    milcgpu_sees_malloc = makes_tables() ? find_table : NULL;
+    ahead = AHEAD % gather.sites;
+    first = milcgpu_original(make_gather)(milcgpu_map_ahead, args, inverse, want_even_odd, parity);
+    milcgpu_sees_malloc = NULL;
+    if (sites_on_node != gather.sites)
+        end_tables();
+    return first;
 }
 
 static void milcgpu_next_site(int x, int y, int z, int t, int *mu, int way, int *to_x, int *to_y, int *to_z,

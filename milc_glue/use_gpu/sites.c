@@ -2,6 +2,7 @@
  * routine to the next (updates.c, fermion_force.c). A routine that MILC does first calls milcgpu_need for the host's
  * copy, and MILC's writes are announced to the plugin. Links on the device always include the phases; phases_in says
  * whether the links in the sites do. */
+#include "reload.h"
 #include "sites.h"
 
 #include "routines.h"
@@ -30,19 +31,19 @@ void milcgpu_need_sites(int fields, const char *who) {
         milcgpu_end_of_run();
     if ((newer & MILCGPU_LINKS) && phases == OFF) { /* they came with phases */
         phases_in = ON;
-        milcgpu_original(rephase)(OFF);
+        milcgpu_host_rephase(OFF);
     }
 }
 
 int milcgpu_put_phases_in(void) {
     if (phases_in == ON || milcgpu_plugin_newer_on_device(MILCGPU_LINKS))
         return 0;
-    milcgpu_original(rephase)(ON);
+    milcgpu_host_rephase(ON);
     return 1;
 }
 void milcgpu_put_phases_back(int were_out) {
     if (were_out)
-        milcgpu_original(rephase)(OFF);
+        milcgpu_host_rephase(OFF);
 }
 
 /* Only the host's copy has phases in or out. If that copy is old and nobody reads it, only phases_in changes. */
@@ -53,7 +54,7 @@ static void put_phases(int flag) {
         return;
     }
     milcgpu_need_sites(MILCGPU_LINKS, "rephase");
-    milcgpu_original(rephase)(flag);
+    milcgpu_host_rephase(flag);
 }
 void __wrap_rephase(int flag) { put_phases(flag); }
 

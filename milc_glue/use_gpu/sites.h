@@ -18,14 +18,6 @@ void milcgpu_fill_gauge(su3_matrix *links);
 /* Copies the links that a deferred copy stands for to another field. 0: the device could not deliver them. */
 int milcgpu_gauge_to(su3_matrix *to, const su3_matrix *links);
 
-/* reload.c: MILC's d_plaquette on the links in the sites, by all threads if possible; and a line of the certificate for
- * what d_plaquette returns. */
-void milcgpu_host_plaquettes(double *space, double *time);
-static inline void milcgpu_note_plaquettes(double space, double time) {
-    const double sign = phases_in == ON ? -1 : 1, numbers[2] = {sign * space, sign * time};
-    milcgpu_plugin_lattice_is(numbers, NULL);
-}
-
 /* Call these before and after making fermion links of the gauge field in the sites. */
 void milcgpu_begin_fermion_links(void);
 void milcgpu_end_fermion_links(void);

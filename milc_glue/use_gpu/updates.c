@@ -1,4 +1,5 @@
 /* Gauge force, update of the links, reunitarization, gauge action, plaquette. */
+#include "reload.h"
 #include "sites.h"
 #include <math.h>
 

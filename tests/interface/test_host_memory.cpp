@@ -3,6 +3,7 @@
 #include "tests/support.h"
 #include <algorithm>
 #include <numeric>
+#include <sys/mman.h>
 
 using namespace milcgpu;
 
@@ -18,4 +19,16 @@ TEST_CASE("fields are filled and copied to the last byte and no further", "[host
         CHECK(std::count(to.begin(), to.end() - 1, 5) == long(bytes));
         CHECK(to[bytes] == 9);
     }
+}
+
+TEST_CASE("memory that the system has taken back is not mapped", "[host_fields][sanitize]") {
+    constexpr size_t bytes = 40000;
+    void *const block = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(block != MAP_FAILED);
+    const auto *const odd = static_cast<const unsigned char *>(block) + 5;
+    CHECK(is_mapped(odd, bytes - 5));
+    munmap(block, bytes);
+    CHECK_FALSE(is_mapped(odd, bytes - 5));
+    const std::vector<double> on_heap(100);
+    CHECK(is_mapped(on_heap.data(), 800));
 }

@@ -182,13 +182,15 @@ TEST_CASE("milc_build: the protocol logs why a call is left to the original", "[
     // protocol.
     const std::set<std::string> known = {
         // Memory and the program.
-        "memset", "memcpy", "initialize_machine", "normal_exit",
+        "memset", "memcpy", "calloc", "malloc", "initialize_machine", "normal_exit",
         // What MILC sets up for its sites.
         "make_lattice", "make_gather", "make_nn_gathers", "initialize_site_prn_from_seed",
         // Files and checks of lattices.
         "restore_serial", "restore_parallel", "restore_mpiio", "restore_serial_scidac", "restore_parallel_scidac",
         "save_serial", "save_parallel", "save_mpiio", "save_serial_scidac", "save_parallel_scidac", "save_serial_ildg",
-        "save_parallel_ildg", "check_unitarity", "nersc_cksum", "d_linktrsum",
+        "save_parallel_ildg", "check_unitarity", "nersc_cksum", "d_linktrsum", "d_plaquette", "reunitarize_cpu",
+        // Random numbers with MILC's lines.
+        "grsource_imp_rhmc",
         // What MILC reads, changes and frees.
         "rephase", "gauge_field_copy", "reload_lattice", "create_G_from_site", "create_fermion_links_from_site",
         "restore_fermion_links_from_site", "create_v_field_from_site_member", "get_fatlinks", "get_lnglinks",

@@ -1,5 +1,6 @@
 // Molecular dynamics of the MILC-shaped programs: on the device, by MILC's routines, and by both in turn.
 #include "tests/milc_host_support.h"
+#include "tests/source_text.h"
 #include <cmath>
 
 using namespace tests::milc_host;
@@ -40,7 +41,12 @@ Run right_trajectory(const std::string &program, const std::string &environment,
     const Run &r = run(program, sites + environment, "trajectory " + fault);
     CHECK(r.status == 0);
     CHECK_FALSE(r.beyond_tolerance());
-    CHECK(worst_difference(r, own_trajectory(program, "trajectory", sites)) <= tolerance(program));
+    const Run &own = own_trajectory(program, "trajectory", sites);
+    CHECK(worst_difference(r, own) <= tolerance(program));
+    CHECK(r.says("sources of pseudofermions by MILC's own: 0\n"));
+    CHECK(own.says("sources of pseudofermions by MILC's own: 1\n"));
+    CHECK(tests::lines_with("GRSOURCE: sum", r.output) == tests::lines_with("GRSOURCE: sum", own.output));
+    CHECK(r.count("GRSOURCE: sum = ") == 1);
     return r;
 }
 

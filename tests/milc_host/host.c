@@ -98,6 +98,11 @@ static void three_sites_on(int x, int y, int z, int t, int *mu, int way, int *x2
     *x2 = x, *y2 = y, *z2 = z, *t2 = t;
     *to[*mu] = (*to[*mu] + 3 * way + 3 * extent[*mu]) % extent[*mu];
 }
+/* Promises to be its own inverse. */
+static void turned(int x, int y, int z, int t, int *args, int way, int *x2, int *y2, int *z2, int *t2) {
+    (void)args, (void)way;
+    *x2 = (x + 2) % nx, *y2 = (y + (x == 1 && y + z + t == 0 ? 2 : 0)) % ny, *z2 = z, *t2 = t;
+}
 static void mirrored(int x, int y, int z, int t, int *args, int way, int *x2, int *y2, int *z2, int *t2) {
     (void)args, (void)way;
     *x2 = nx - 1 - x, *y2 = ny - 1 - y, *z2 = nz - 1 - z, *t2 = nt - 1 - t;
@@ -111,12 +116,15 @@ static double_prn *generators(void) {
     return all;
 }
 
-/* by_threads: all threads set the generators. what: bad, a gather that MILC refuses; again: the gathers of neighbours a
+extern long steps_of_gathers;
+
+/* by_threads: all threads make the gathers and set the generators. what: bad or turned, a gather that MILC refuses;
+ * own, MILC's own makes the gathers; again: the gathers of neighbours a
  * second time, which MILC refuses, too. */
 void try_setup(int by_threads, const char *what) {
     double_prn *ours, *theirs;
     int mu, dir, wrong = 0;
-    size_t i;
+    size_t i, expected;
     make_nn_gathers();
     for (mu = XUP; mu <= TUP; mu++)
         check(wrong_gathers(mu, mu, 1) + wrong_gathers(OPP_DIR(mu), mu, -1) == 0, "gathers of neighbours", mu);
@@ -129,8 +137,12 @@ void try_setup(int by_threads, const char *what) {
     for (i = 0; i < sites_on_node; i++)
         wrong += gathered_from(dir, gathered_from(dir, i)) != (int)i;
     check(dir == 16 && wrong == 0, "a gather that is its own inverse", wrong);
+    expected = 56 * (by_threads && strcmp(what, "own") != 0 ? 1 : sites_on_node) + 6 * (by_threads ? 1 : sites_on_node);
+    check(steps_of_gathers == (long)expected, "sites that MILC's own gathers see", (double)steps_of_gathers);
     if (strcmp(what, "bad") == 0)
         make_gather(mirrored, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SWITCH_PARITY);
+    if (strcmp(what, "turned") == 0)
+        make_gather(turned, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SAME_PARITY);
     if (strcmp(what, "again") == 0)
         make_nn_gathers();
     initialize_site_prn_from_seed(77);
@@ -149,6 +161,7 @@ extern int own_reloads;
 int other_bits(void);
 void __real_d_plaquette(double *space, double *time);
 void __real_reunitarize_cpu(void);
+void __real_rephase(int flag);
 
 static su3_matrix *links_in_sites(void) {
     su3_matrix *all = (su3_matrix *)malloc(4 * sites_on_node * sizeof *all);
@@ -177,18 +190,34 @@ static int reunitarize_twice(const char *what) {
     return own;
 }
 
-/* by_threads: all threads do it. */
-void try_reload(int by_threads) {
+static void try_phases(void) {
+    su3_matrix *ours, *theirs;
+    rephase(ON);
+    ours = links_in_sites();
+    __real_rephase(OFF);
+    check(phases_in == OFF, "phases that ours put in and MILC's own takes out", phases_in);
+    __real_rephase(ON);
+    theirs = links_in_sites();
+    check(memcmp(ours, theirs, 4 * sites_on_node * sizeof *ours) == 0, "every bit of links with phases", 0);
+    rephase(OFF);
+    free(ours), free(theirs);
+}
+
+/* by_threads: all threads do it. again: phases that are out already, which MILC refuses. */
+void try_reload(int by_threads, int again) {
     double ours[2], theirs[2];
     size_t i;
     int own;
     fill_gauge_field(3);
     rephase(OFF);
+    if (again)
+        rephase(OFF);
     for (i = 0; i < sites_on_node * 72; i++) { /* as in a file */
         Real *x = (Real *)lattice[i / 72].link + i % 72;
         *x = (float)(*x * (1 + 1e-7 * (i % 5)));
     }
     own = own_reloads;
+    try_phases();
     d_plaquette(&ours[0], &ours[1]);
     check(own_reloads == own + !by_threads, "plaquettes that MILC's own measured", own_reloads - own);
     __real_d_plaquette(&theirs[0], &theirs[1]);

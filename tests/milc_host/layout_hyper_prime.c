@@ -21,11 +21,11 @@ size_t node_index(int x, int y, int z, int t) {
                 box_extent[0] * (y % box_extent[1] +
                                  box_extent[1] * (z % box_extent[2] + (size_t)box_extent[2] * (t % box_extent[3])))) /
                2;
-    const size_t half = even_sites_on_node;
+    const size_t half = sites_on_node / 2; /* as in MILC, so a changed sites_on_node changes indices */
     if (shuffled < 0)
         shuffled = is_layout("shuffled");
     if (shuffled)
-        k = (5 * k + 3) % half; /* half has no factor 5 */
+        k = half > 0 ? (5 * k + 3) % half : 0; /* half has no factor 5 */
     return k + (parity ? half : 0);
 }
 

@@ -39,7 +39,7 @@ void waiting(const char *fault);
 void sums_of_links(void);
 void try_memory(int kept);
 void try_setup(int by_threads, const char *what);
-void try_reload(int by_threads);
+void try_reload(int by_threads, int again);
 void try_threads(void);
 void try_pauses(void);
 void try_lattice_file(const char *routines, const char *name);
@@ -189,7 +189,7 @@ int main(int argc, char **argv) {
         normal_exit(failures != 0);
     }
     if (strcmp(fault, "reload") == 0) {
-        try_reload(strcmp(argv[2], "threads") == 0);
+        try_reload(strcmp(argv[2], "threads") == 0, argc > 3);
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

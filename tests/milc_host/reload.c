@@ -68,6 +68,14 @@ Real realtrace_su3(su3_matrix *a, su3_matrix *b) {
     return sum;
 }
 
+Real magsq_su3vec(su3_vector *v) {
+    Real sum = 0;
+    int c;
+    for (c = 0; c < 3; c++)
+        sum += v->c[c].real * v->c[c].real + v->c[c].imag * v->c[c].imag;
+    return sum;
+}
+
 /* Whether the routines of this run round otherwise than the glue expects. */
 int other_bits(void) { return getenv("MILC_HOST_OTHER_BITS") != NULL; }
 
@@ -120,11 +128,10 @@ void d_plaquette(double *space, double *time) {
     own_reloads++;
     for (mu = YUP; mu <= TUP; mu++)
         for (nu = XUP; nu < mu; nu++) {
-            msg_tag *const up[2] = {
-                start_gather_site(F_OFFSET(link) + nu * (int)sizeof(su3_matrix), sizeof(su3_matrix), mu, EVENANDODD,
-                                  gen_pt[0]),
-                start_gather_site(F_OFFSET(link) + mu * (int)sizeof(su3_matrix), sizeof(su3_matrix), nu, EVENANDODD,
-                                  gen_pt[1])};
+            msg_tag *const up[2] = {start_gather_site(F_OFFSET(link) + nu * (int)sizeof(su3_matrix), sizeof(su3_matrix),
+                                                      mu, EVENANDODD, gen_pt[0]),
+                                    start_gather_site(F_OFFSET(link) + mu * (int)sizeof(su3_matrix), sizeof(su3_matrix),
+                                                      nu, EVENANDODD, gen_pt[1])};
             for (i = 0; i < sites_on_node; i++) {
                 su3_matrix a, b;
                 mult_su3_an(&lattice[i].link[nu], &lattice[i].link[mu], &a);

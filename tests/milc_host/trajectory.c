@@ -117,6 +117,8 @@ void new_lattice(const char *seed) {
     invalidate_fermion_links(fn_links);
 }
 
+extern int own_sources;
+
 void trajectory(const char *fault, const char *at) {
     const Real eps = 0.05;
     nx = ny = nt = 4;
@@ -148,6 +150,8 @@ void trajectory(const char *fault, const char *at) {
     place("plaquette");
     show_actions(NULL, NULL);
     measure();
+
+    printf("sources of pseudofermions by MILC's own: %d\n", own_sources);
 
     new_lattice("301");
     create_fermion_links_from_site(MILC_PRECISION, 0, NULL); /* unread */

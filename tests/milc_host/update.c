@@ -1,9 +1,9 @@
 /* A trajectory like update() of ks_imp_rhmc. Its callees are in other files, as in MILC. */
 #include "../generic_ks/generic_ks_includes.h"
 
-void show_actions(su3_vector **x, su3_vector *sum);                    /* trajectory.c */
-void place(const char *name);                                          /* trajectory.c */
-double rational(field_offset member, su3_vector **x, su3_vector *sum); /* updates.c */
+void show_actions(su3_vector **x, su3_vector *sum); /* trajectory.c */
+void place(const char *name);                       /* trajectory.c */
+double draw_phi(su3_vector **x, su3_vector *sum);   /* updates.c */
 enum { terms = 3 };
 
 void solve_all(su3_vector *source, su3_vector **x, int n, imp_ferm_links_t *fn); /* updates.c */
@@ -35,7 +35,6 @@ void (*instead_of_update)(void); /* orders.c */
 int update(void) {
     const Real eps = 0.05;
     su3_vector *x[terms], *sum = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
-    size_t i;
     int t;
     if (instead_of_update != NULL) {
         free(sum);
@@ -45,13 +44,7 @@ int update(void) {
     for (t = 0; t < terms; t++)
         x[t] = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
     ranmom();
-    srand(100);
-    for (i = 0; i < sites_on_node; i++)
-        for (t = 0; t < 6; t++)
-            ((Real *)&lattice[i].g_rand)[t] = (Real)rand() / RAND_MAX - 0.5;
-    printf("trajectory source %.17g\n", rational(F_OFFSET(g_rand), x, sum) / volume);
-    for (i = 0; i < even_sites_on_node; i++)
-        lattice[i].phi = sum[i];
+    printf("trajectory source %.17g\n", draw_phi(x, sum) / volume);
     show_actions(x, sum);
     gauge_field_copy(F_OFFSET(link[0]), F_OFFSET(old_link[0]));
     leapfrog(eps, x);

@@ -2,6 +2,7 @@
  * the calls. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
+#include "ks_imp_includes.h"
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
@@ -64,27 +65,43 @@ void solve_all(su3_vector *source, su3_vector **x, int n, fn_links_t *fn) {
     ks_multicg_offset_field_cpu(source, x, ksp, n, qic, fn);
 }
 
-/* A rational function of a member of the sites, on even sites, written to `sum` for fermion action and source.
- * Returns the norm of the sum. */
-double rational(field_offset member, su3_vector **x, su3_vector *sum) {
-    Real residues[1 + terms] = {0.7, 1, -0.3, 1.5};
-    fn_links_t *fn;
-    Real rsq;
-    double norm = 0;
-    size_t i;
-    int k;
+static Real residues[1 + terms] = {0.7, 1, -0.3, 1.5};
+
+static fn_links_t *links_again(void) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     place("first links");
     place("links");
-    fn = LINKS_OF(fn_links, 0);
-    ks_ratinv(member, x, residues, residues, terms, 500, 0, MILC_PRECISION, EVEN, &rsq, fn, 0, 0);
-    GIVE_BACK(fn);
-    place("sum");
-    ks_rateval(sum, member, x, residues, terms, EVEN);
+    return LINKS_OF(fn_links, 0);
+}
+static double norm_of(const su3_vector *sum) {
+    double norm = 0;
+    size_t i;
+    int k;
     for (i = 0; i < even_sites_on_node; i++)
         for (k = 0; k < 6; k++)
             norm += ((const Real *)&sum[i])[k] * ((const Real *)&sum[i])[k];
     return norm;
+}
+
+/* A rational function of a member of the sites, on even sites, written to `sum` for fermion action and source.
+ * Returns the norm of the sum. */
+double rational(field_offset member, su3_vector **x, su3_vector *sum) {
+    fn_links_t *fn = links_again();
+    Real rsq;
+    ks_ratinv(member, x, residues, residues, terms, 500, 0, MILC_PRECISION, EVEN, &rsq, fn, 0, 0);
+    GIVE_BACK(fn);
+    place("sum");
+    ks_rateval(sum, member, x, residues, terms, EVEN);
+    return norm_of(sum);
+}
+
+/* A rational function of new random vectors. */
+double draw_phi(su3_vector **x, su3_vector *sum) {
+    params_ratfunc rf = {terms, residues, residues};
+    fn_links_t *fn = links_again();
+    grsource_imp_rhmc(F_OFFSET(phi), &rf, EVEN, x, sum, 0, 500, MILC_PRECISION, fn, 0, 0);
+    GIVE_BACK(fn);
+    return norm_of(sum);
 }
 
 double old_g, old_h, old_f, old_a;
@@ -134,7 +151,6 @@ void update_h(Real eps) {
 
 /* Solutions of a random source by one multi-mass call for each set of eps_naik, D of them, and their force. */
 int update_h_fermion(Real eps, su3_vector **x) {
-    Real residues[terms] = {1, -0.3, 1.5};
     su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
     fn_links_t *fn;
     int first = 0, set, t;
@@ -157,6 +173,6 @@ int update_h_fermion(Real eps, su3_vector **x) {
     }
     free(source);
     place("fermion");
-    eo_fermion_force_multi(eps, residues, x, first, MILC_PRECISION, fn_links);
+    eo_fermion_force_multi(eps, residues + 1, x, first, MILC_PRECISION, fn_links);
     return 0;
 }

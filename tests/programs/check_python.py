@@ -69,6 +69,7 @@ raises(ValueError, "four even extents", milcgpu.Lattice, [4, 4, 4, 5])
 raises(ValueError, "each number from 0", milcgpu.Lattice, size, [0] * (T * Z * Y * X))
 raises(ValueError, "order", milcgpu.Lattice, size, "oddeven")
 raises(TypeError, "integer", milcgpu.Lattice, [4, 4, 4, 8.9])
+assert milcgpu.Lattice([256] * 4).volume == 2**32  # coordinates, which take 128 GB, are made when they are needed
 raises(ValueError, "each number from 0", milcgpu.Lattice, size, numpy.arange(T * Z * Y * X) + 0.5)
 raises(ValueError, "backend 'even'", milcgpu.Context, lattices[0], "even")
 

@@ -392,6 +392,11 @@ TEST_CASE("install: make install copies a finished build, and builds nothing", "
     CHECK(nothing.status != 0);
     CHECK(nothing.says("make all"));
     CHECK_FALSE(fs::exists(folder.path / "nothing"));
+    fs::create_directories(folder.path / "no/compiled"); // stands for a folder that the caller cannot write to
+    fs::copy(build_folder() / "flags", folder.path / "no");
+    const Run unwritable = shell(make + " O=" + (folder.path / "no").string());
+    CHECK(unwritable.says("make all"));
+    CHECK_FALSE(unwritable.says("cannot create"));
     // If two variants are built, the caller must choose.
     const fs::path tree = folder.path / "tree";
     fs::create_directories(tree / "build/cuda");

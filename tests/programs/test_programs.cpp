@@ -722,3 +722,39 @@ TEST_CASE("benchmarks: as_long.awk scales seconds of a short run to the iteratio
                        << "CONGRAD5: time = 1 (other D) masses = 1 iters = 9 mflops = 7\n";
     CHECK(tests::run("", "", script + cut).count("as_long.awk: LONG has 0 solves 'other', SHORT 1\n") == 1);
 }
+
+TEST_CASE("benchmarks: campaign.sh prints the solves of each part; solves.awk prints figures without the first solve",
+          "[programs]") {
+    const auto input = [](const std::string &arguments) {
+        return tests::run("MASS=.02", "", "sh examples/benchmarks/campaign.sh " + arguments);
+    };
+    struct {
+        const char *part;
+        int sets, masses, sources, quarks; // of a time slice
+    } const parts[] = {{"masses", 2, 20, 2, 20}, {"three", 1, 1, 1, 1}, {"nine", 3, 3, 9, 9}, {"heavy", 2, 10, 2, 10}};
+    for (const auto &part : parts) {
+        CAPTURE(part.part);
+        const Run r = succeeded(input(std::string(part.part) + " 4 4 4 8 warm 2"));
+        CHECK(r.count("\nwarm\n") == 1);
+        CHECK(r.count("\ncontinue\n") == 1);
+        CHECK(r.count("\nt0 4\n") > 0);
+        CHECK(r.count("\nset_type ") == 2 * part.sets);
+        CHECK(r.count("\nmass ") == 2 * part.masses);
+        CHECK(r.count("\nforget_source\n") == 2 * part.sources);
+        CHECK(r.count("\nidentity\n") == 2 * part.quarks);
+    }
+    const std::string heavy = input("heavy 4 4 4 8 warm 1").output;
+    CHECK(heavy.find("\nmass 0.02228\nnaik_term_epsilon -0.000335\n") != std::string::npos);
+    CHECK(input("heavy 4 4 4 8 l.lat").count("\nreload_serial l.lat\n") == 1);
+    CHECK(input("light 4 4 4 8 warm").status == 2);
+    CHECK(input("three 4 4 4 8").status == 2);
+
+    const Folder folder;
+    const std::string file = folder.path / "out";
+    std::ofstream out(file);
+    for (const char *percent : {"900", "900", "900", "50", "25", "75"})
+        out << "CONGRAD5: time = " << percent << "e-2 (fn D) masses = 1 iters = 40 mflops = " << percent << "e1\n";
+    out.close();
+    CHECK(tests::run("", "", "awk -v rhs=3 -f examples/benchmarks/solves.awk " + file).output ==
+          " 3 right-hand side(s): 1.5000 s per solve, 0.5000 s and 40 iterations each, 0.5 GF per rank\n");
+}

@@ -1,5 +1,6 @@
 """Lattices, and arrays in the orders of milcgpu, of PyQUDA, and x fastest."""
 
+import functools
 import operator
 
 import numpy
@@ -22,26 +23,37 @@ class Lattice:
         self.Lx, self.Ly, self.Lz, self.Lt = self.size
         self.volume = self.Lx * self.Ly * self.Lz * self.Lt
         self.order = order if isinstance(order, str) else "site map"
-        t, z, y, x = numpy.indices(self.size[::-1])
-        axes = [0, 1, 2, 3]
-        xyzt = numpy.stack([evenodd(of, axes) for of in (x, y, z, t)])  # in the library's order
         if self.order == "evenodd":
             self.site_map = None
+            self.shape = 2, self.Lt, self.Lz, self.Ly, self.Lx // 2
         elif self.order == "lexicographic":
-            self.site_map = evenodd(numpy.arange(self.volume).reshape(t.shape), axes).ravel()
-            xyzt = numpy.stack((x, y, z, t))
+            self.shape = tuple(self.size[::-1])
+            self.site_map = evenodd(numpy.arange(self.volume).reshape(self.shape), [0, 1, 2, 3]).ravel()
         elif self.order == "site map":
             site_map = numpy.ravel(order)
             if not numpy.array_equal(numpy.sort(site_map), numpy.arange(self.volume)):
                 raise ValueError(f"order: a site map must have each number from 0 to {self.volume - 1} once")
             self.site_map = site_map.astype(numpy.int32)
-            own = numpy.empty((4, self.volume), dtype=int)
-            own[:, self.site_map] = xyzt.reshape(4, -1)
-            xyzt = own
+            self.shape = (self.volume,)
         else:
             raise ValueError(f'order {order!r}: must be "evenodd", "lexicographic" or a site map')
-        self.x, self.y, self.z, self.t = xyzt
-        self.shape = self.t.shape
+
+    def _coordinate(self, mu):
+        """Of each site, in arrays of `shape`."""
+        by_axes = numpy.broadcast_to(numpy.indices(self.size[::-1], sparse=True)[3 - mu], self.size[::-1])
+        if self.order == "lexicographic":
+            return by_axes
+        in_order = evenodd(by_axes, [0, 1, 2, 3])  # the library's
+        if self.order == "evenodd":
+            return in_order
+        own = numpy.empty(self.volume, dtype=int)
+        own[self.site_map] = in_order.ravel()
+        return own
+
+    x = functools.cached_property(lambda self: self._coordinate(0))
+    y = functools.cached_property(lambda self: self._coordinate(1))
+    z = functools.cached_property(lambda self: self._coordinate(2))
+    t = functools.cached_property(lambda self: self._coordinate(3))
 
     def __repr__(self):
         return f"Lattice({self.size}, order={self.order!r})"

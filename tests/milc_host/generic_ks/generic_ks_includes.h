@@ -254,6 +254,7 @@ void cleanup_gather(msg_tag *tag);
 void mult_su3_an(su3_matrix *a, su3_matrix *b, su3_matrix *c);
 void mult_su3_nn(su3_matrix *a, su3_matrix *b, su3_matrix *c);
 Real realtrace_su3(su3_matrix *a, su3_matrix *b);
+Real magsq_su3vec(su3_vector *v);
 int reunit_su3(su3_matrix *m);
 void ranmom(void);
 

@@ -1,15 +1,13 @@
-# The figures of the staggered-CG probe from ks_spectrum_hisq's output:
+# The figures of solves from ks_spectrum_hisq's output:
 #
-#     awk -f cg_probe.awk probe.out
+#     awk [-v rhs=N] -f solves.awk OUTPUT
 #
-# The output has six solves of one right-hand side, then four of twelve, for which MILC prints a line for each
-# right-hand side. The first solve of each kind is omitted. GF per rank, as MILC counts them, is the median of the
-# CONGRAD5 lines, weighted by their time.
+# rhs: right-hand sides of a solve; MILC prints a line for each. Without it, the output is the staggered-CG probe's: six
+# solves of one right-hand side, then solves of twelve. The first solve of each kind is omitted. GF per rank, as MILC
+# counts them, is the median of the CONGRAD5 lines, weighted by their time.
 /^CONGRAD5/ {
-    n++
-    single = n <= 6
-    if (n == 1 || (n > 6 && n <= 18)) next
-    kind = single ? 1 : 12
+    kind = rhs ? rhs : ++n <= 6 ? 1 : 12
+    if (++seen[kind] <= kind) next
     for (k = 1; k < NF; k++) {
         if ($k == "time") time = $(k + 2)
         if ($k == "iters") iterations = $(k + 2)
@@ -20,7 +18,7 @@
 }
 /NOT converged/ { failed++ }
 END {
-    for (kind = 1; kind <= 12; kind += 11) {
+    for (kind = rhs ? rhs : 1; kind <= (rhs ? rhs : 12); kind += 11) {
         m = lines[kind]
         if (m == 0) { printf "no solves of %d right-hand sides\n", kind; continue }
         for (i = 1; i <= m; i++)

@@ -1,0 +1,155 @@
+#!/bin/sh
+# Prints an input like those of the campaigns of October 2026 (lqcd-agent-handbook), as the local volume of one GPU.
+#
+#     sh campaign.sh PART NX NY NZ NT LATTICE [SLICES] > campaign.in
+#
+# PART      masses: ten light masses in a multi-shift solve, residual 1e-8, from a random wall and an even-odd wall
+#           three:  a light mass, three right-hand sides a solve, residual 1e-8, from a corner wall
+#           nine:   nine right-hand sides a solve, residual 1e-12, from the eight corners of a cube and a corner wall;
+#                   baryons. Program: ks_spectrum_hisq_gb_baryon_blind_no_sink_links
+#           heavy:  five heavy masses, each with its own correction of the Naik term, from the sources of 'masses'
+#           The program of the others: ks_spectrum_hisq.
+# LATTICE   a file, or 'warm'
+# SLICES    how many time slices have sources, 4 if not given. MILC reads the input slice by slice.
+# Environment: MASS, the lightest mass.
+set -e
+[ $# = 6 ] || [ $# = 7 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+part=$1 nx=$2 ny=$3 nz=$4 nt=$5 slices=${7:-4}
+[ "$6" = warm ] && lattice=warm || lattice="reload_serial $6"
+
+# TYPE FIELDS T LABEL: a base source.
+source_of() { printf '%s\nfield_type KS\nsubset full\nt0 %d\n%bsource_label %s\nforget_source\n' $1 $3 "$2" $4; }
+# A set of propagators: its type and what all propagators of MILC's other lines share.
+set_of() {
+    printf 'set_type %s\ninv_type %s\nmax_cg_iterations 5000\nmax_cg_restarts 20\ncheck yes\nmomentum_twist 0 0 0\n' $1 $2
+    echo 'precision 2'
+}
+mass() { printf 'mass %s\nnaik_term_epsilon %s\n' $1 $2; }
+# RESIDUAL
+residual() { printf 'error_for_propagator %s\nrel_error_for_propagator 0\nfresh_ksprop\nforget_ksprop\n' $1; }
+# The first argument times the second.
+product() { awk "BEGIN { printf \"%.6g\", $1 * $2 }"; }
+# MASS: its correction of the Naik term at tree level (arXiv:hep-lat/0610092, eq. 26).
+naik() {
+    awk "BEGIN { q = $1 * $1; printf \"%.6f\", q * (-27 / 40 + q * (327 / 1120 - q * (15607 / 268800 + q * 73697 / 3942400))) }"
+}
+# N: quarks, one for each propagator.
+quarks() {
+    echo number_of_quarks $1
+    for k in $(seq 0 $(($1 - 1))); do printf 'propagator %d\nidentity\nop_label d\nforget_ksprop\n' $k; done
+}
+# T QUARK...: the pion of each quark with itself.
+pions() {
+    t=$1
+    shift
+    echo number_of_mesons $#
+    for quark; do
+        printf 'pair %d %d\nspectrum_request meson\nforget_corr\nr_offset 0 0 0 %d\nnumber_of_correlators 1\n' \
+            $quark $quark $t
+        echo 'correlator P5 p000 1 * 1 pion5 0 0 0 E E E'
+    done
+}
+# T: the walls of 'masses' and 'heavy'.
+walls() {
+    printf 'number_of_base_sources 2\n'
+    source_of random_color_wall 'ncolor 3\nmomentum 0 0 0\n' $1 r
+    source_of evenandodd_wall '' $1 e
+    echo number_of_modified_sources 0
+}
+
+masses() {
+    walls $1
+    echo number_of_sets 2
+    for source in 0 1; do
+        set_of multimass UML
+        printf 'source %d\nnumber_of_propagators 10\n' $source
+        for factor in 1 1.5 2 3 4 6 8 10 12 15; do
+            mass $(product ${MASS:-.001} $factor) 0
+            residual 1e-8
+        done
+    done
+    quarks 20
+    pions $1 $(seq 0 19)
+    echo number_of_baryons 0
+}
+three() {
+    echo number_of_base_sources 1
+    source_of corner_wall '' $1 c
+    printf 'number_of_modified_sources 0\nnumber_of_sets 1\n'
+    set_of multicolorsource CGZ
+    mass ${MASS:-.001} 0
+    printf 'number_of_propagators 1\nsource 0\n'
+    residual 1e-8
+    quarks 1
+    pions $1 0
+    echo number_of_baryons 0
+}
+nine() {
+    echo number_of_base_sources 2
+    source_of corner_wall '' $1 k0
+    source_of evenandodd_wall '' $1 e
+    echo number_of_modified_sources 7
+    label=0
+    for bits in '1 x' '1 y' '2 x y' '1 z' '2 x z' '2 y z' 3; do
+        label=$((label + 1))
+        echo "$bits" | awk '{ print "source 0\npar_xport_src_ks\ndisp " $1; if (NF > 1) { $1 = "dir"; print } }'
+        printf 'op_label k%d\nforget_source\n' $label
+    done
+    echo number_of_sets 3
+    for sources in '0 2 3' '4 5 6' '7 8 1'; do
+        set_of multicolorsource UML
+        mass ${MASS:-.035} 0
+        echo number_of_propagators 3
+        for source in $sources; do
+            echo source $source
+            residual 1e-12
+        done
+    done
+    quarks 9
+    printf 'number_of_mesons 0\nnumber_of_baryons 0\nnumber_of_quark_octets 1\noctet 0 1 2 3 4 5 6 7\n'
+    printf 'number_of_gb_baryons 1\ntriplet 0 0 0\nspectrum_request gb_baryon\nquark_content uud\nforget_corr\n'
+    printf 'r_offset 0 0 0 %d\nmomentum 0 0 0 EO EO EO\nspin_taste 2point\nnumber_of_correlators 9\n' $1
+    for from in 41 42 7; do
+        for to in 41 42 7; do
+            echo "correlator 16+M${from}_16+M$to 1 * 1 16+ M1/2 $from 16+ M1/2 $to point corner"
+        done
+    done
+}
+heavy() {
+    walls $1
+    echo number_of_sets 2
+    for source in 0 1; do
+        set_of single CGZ
+        printf 'source %d\nnumber_of_propagators 5\n' $source
+        for factor in 1 1.114 2.226 3.341 4.457; do
+            m=$(product ${MASS:-.164} $factor)
+            mass $m $(naik $m)
+            residual 1e-8
+        done
+    done
+    quarks 10
+    pions $1 $(seq 0 9)
+    echo number_of_baryons 0
+}
+
+case $part in
+masses | three | nine | heavy) ;;
+*) echo "$0: no part '$part'" >&2; exit 2 ;;
+esac
+printf 'prompt 0\nnx %d\nny %d\nnz %d\nnt %d\niseed 5682304\njob_id campaign\n' $nx $ny $nz $nt
+for slice in $(seq 0 $((slices - 1))); do
+    cat <<END
+$lattice
+u0 1
+no_gauge_fix
+forget
+staple_weight 0
+ape_iter 0
+coordinate_origin 0 0 0 0
+time_bc antiperiodic
+max_number_of_eigenpairs 0
+number_of_pbp_masses 0
+END
+    $part $((slice * nt / slices))
+    lattice=continue
+done

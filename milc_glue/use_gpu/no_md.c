@@ -1,0 +1,11 @@
+/* Programs without molecular dynamics: routines on the links in the sites, which otherwise sites.c and updates.c wrap.
+ */
+#include "reload.h"
+
+#include "routines.h"
+
+void __wrap_d_plaquette(double *space, double *time) {
+    milcgpu_host_plaquettes(space, time);
+    milcgpu_note_plaquettes(*space, *time);
+}
+void __wrap_rephase(int flag) { milcgpu_host_rephase(flag); }

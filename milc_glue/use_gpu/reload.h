@@ -1,0 +1,16 @@
+/* Loops of MILC's over the links in its sites, by all threads of the host if possible. Every bit is as in MILC's. */
+#ifndef MILCGPU_GLUE_RELOAD_H
+#define MILCGPU_GLUE_RELOAD_H
+
+#include "glue.h"
+
+void milcgpu_host_plaquettes(double *space, double *time); /* d_plaquette */
+void milcgpu_host_rephase(int flag);                       /* rephase */
+
+/* Tells the certificate what d_plaquette has returned. */
+static inline void milcgpu_note_plaquettes(double space, double time) {
+    const double sign = phases_in == ON ? -1 : 1, numbers[2] = {sign * space, sign * time};
+    milcgpu_plugin_lattice_is(numbers, NULL);
+}
+
+#endif
