@@ -40,7 +40,7 @@ class Mailroom {
     // Lost messages: they leave the receiver's memory as it was, and the functions report success. One in so many, or
     // the one that arrives at a rank after so many others. One rank's error then ends all, as MPI_Abort does.
     void lose_one_in(uint64_t count, uint64_t seed) { one_in_ = count, seed_ = seed; }
-    void lose_parts(size_t bytes) { lost_part_ = bytes; } // of longer messages; counted if the memory had other bytes
+    void lose_parts(size_t bytes) { lost_part_ = bytes; } // of longer messages: other bytes arrive in their place
     void lose_later(int rank, long after) { counters_[rank].lose_at = counters_[rank].arrived + after; }
     long arrived(int rank) const { return counters_[rank].arrived; }
     long lost() const { return lost_; }

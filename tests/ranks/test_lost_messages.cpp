@@ -70,7 +70,7 @@ Solved solved(const Cut &cut, uint64_t one_in, uint64_t seed, bool on_gpu, const
 } // namespace
 
 TEST_CASE(
-    "ranks: if one message in a thousand is lost, or 4 KiB of it, each loss is noticed, and no other result is right",
+    "ranks: if one message in a thousand is lost, or 4 KiB of it arrive wrong, each is noticed, and no result is wrong",
     "[ranks][faults][sanitize]") {
     const uint64_t seeds = long_tests() ? 400 : 24;
     for (const Cut &cut : {two_ranks, Cut{{6, 6, 4, 4}, {2, 2, 1, 1}, 0}}) {
