@@ -22,7 +22,9 @@ long milcgpu_probe(void) {
 #ifdef MILCGPU_FEATURE
 #error "MILC's own loops do it as well"
 #endif
-long milcgpu_probe(void) { return sizeof lattice[0].link + (lattice[0].phase[TUP] < 0) + phases_in; }
+long milcgpu_probe(void) {
+    return sizeof lattice[0].link + (lattice[0].phase[TUP] < 0) + phases_in + (gen_pt[0] != NULL);
+}
 #endif
 
 #ifdef MILCGPU_PROBE_gauge_fix
@@ -47,7 +49,7 @@ long milcgpu_probe(void) { return sizeof lattice[0].mom + (beta != 0) + phases_i
 #else
 long milcgpu_probe(void) {
     long sum = sizeof lattice[0].mom + sizeof lattice[0].link + (lattice[0].phase[TUP] < 0) + phases_in +
-               (fn_links != NULL);
+               (gen_pt[0] != NULL) + (fn_links != NULL);
 #ifndef ANISOTROPY
     sum += beta != 0;
 #endif

@@ -141,10 +141,20 @@ static void place_of_site(int x[4], int rank, size_t i) {
     x[0] = lattice[i].x, x[1] = lattice[i].y, x[2] = lattice[i].z, x[3] = lattice[i].t;
 }
 
+/* The first and the last corner of the lattice. */
+static void place_of_corner(int x[4], int rank, size_t i) {
+    const int last[4] = {nx - 1, ny - 1, nz - 1, nt - 1}, first[4] = {0, 0, 0, 0};
+    (void)rank;
+    memcpy(x, i == 0 ? first : last, sizeof last);
+}
+
+/* The one rank of a job has all sites. milcgpu_site_map() looks at each of them, with all threads. */
 int milcgpu_describe_box(milcgpu_milc *milc) {
-    const int whole[4] = {nx, ny, nz, nt};
+    const int whole[4] = {nx, ny, nz, nt}, alone = numnodes() == 1 && sites_on_node == volume;
     milcgpu_milc_box box;
-    const int is_box = milcgpu_find_box(whole, mynode(), sites_on_node, place_of_site, node_number, &box);
+    const int is_box = milcgpu_find_box(whole, mynode(), alone ? 2 : sites_on_node,
+                                        alone ? place_of_corner : place_of_site, node_number, &box) ||
+                       alone;
     memcpy(milc->extent, box.extent, sizeof box.extent);
     memcpy(milc->whole, box.whole, sizeof box.whole);
     memcpy(milc->origin, box.origin, sizeof box.origin);

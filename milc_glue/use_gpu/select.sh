@@ -123,7 +123,7 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
     ;;
 *milcgpu_serves*)
     what='solves and links of %s go'
-    files="$files setup draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
+    files="$files setup fields draws random sites solve make_links deferred links hisq_links gauge_fix clover dirac_mesons baryons"
     for file in reload md grsource mesons invert propagators gb_baryons; do
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"

@@ -191,6 +191,8 @@ TEST_CASE("milc_build: the protocol logs why a call is left to the original", "[
         "save_parallel_ildg", "check_unitarity", "nersc_cksum", "d_linktrsum", "d_plaquette", "reunitarize_cpu",
         // Random numbers with MILC's lines.
         "grsource_imp_rhmc",
+        // Copies and phases of fields.
+        "copy_v_from_ksp", "insert_ksp_from_v", "insert_v_from_c", "rephase_field_offset",
         // What MILC reads, changes and frees.
         "rephase", "gauge_field_copy", "reload_lattice", "create_G_from_site", "create_fermion_links_from_site",
         "restore_fermion_links_from_site", "create_v_field_from_site_member", "get_fatlinks", "get_lnglinks",

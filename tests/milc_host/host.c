@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
+#include "../include/imp_ferm_links.h"
 #include "checks.h"
 #include "plugin.h"
 #include <dlfcn.h>
@@ -203,6 +204,32 @@ static void try_phases(void) {
     free(ours), free(theirs);
 }
 
+void __real_rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]);
+
+static void try_fields(void) {
+    ks_prop_field *const ksp = create_ksp_field(3);
+    su3_vector *const v = random_field(1), *const before = copy(v);
+    complex *const c = (complex *)before;
+    su3_matrix *ours = links_in_sites(), *theirs = links_in_sites();
+    int r0[4] = {1, 2, 3, 1}, status = OFF, wrong = 0;
+    size_t i;
+    insert_ksp_from_v(ksp, v, 2);
+    memset(v, 0, sites_on_node * sizeof *v);
+    copy_v_from_ksp(v, ksp, 2);
+    check(memcmp(v, before, sites_on_node * sizeof *v) == 0, "a field put into a propagator and read back", 0);
+    insert_v_from_c(v, c, 1);
+    for (i = 0; i < sites_on_node; i++)
+        wrong += memcmp(&v[i].c[0], &before[i].c[0], sizeof(complex)) != 0 ||
+                 memcmp(&v[i].c[1], &c[i], sizeof(complex)) != 0 ||
+                 memcmp(&v[i].c[2], &before[i].c[2], sizeof(complex)) != 0;
+    check(wrong == 0, "numbers put into a colour of a field", wrong);
+    rephase_field_offset(ours, ON, &status, r0);
+    __real_rephase_field_offset(theirs, ON, NULL, r0);
+    check(status == ON && memcmp(ours, theirs, 4 * sites_on_node * sizeof *ours) == 0,
+          "every bit of a field of links with phases from an origin", status);
+    free(ours), free(theirs), free(v), free(before);
+}
+
 /* by_threads: all threads do it. again: phases that are out already, which MILC refuses. */
 void try_reload(int by_threads, int again) {
     double ours[2], theirs[2];
@@ -218,6 +245,7 @@ void try_reload(int by_threads, int again) {
     }
     own = own_reloads;
     try_phases();
+    try_fields();
     d_plaquette(&ours[0], &ours[1]);
     check(own_reloads == own + !by_threads, "plaquettes that MILC's own measured", own_reloads - own);
     __real_d_plaquette(&theirs[0], &theirs[1]);

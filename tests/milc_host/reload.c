@@ -117,6 +117,24 @@ int reunit_su3(su3_matrix *m) {
     return errors + off(deviation);
 }
 
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+void copy_v_from_ksp(su3_vector *v, ks_prop_field *ksp, int color) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        v[i] = ksp->v[color][i];
+}
+void insert_ksp_from_v(ks_prop_field *ksp, su3_vector *v, int color) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        ksp->v[color][i] = v[i];
+}
+void insert_v_from_c(su3_vector *v, complex *c, int color) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        v[i].c[color] = c[i];
+}
+
 /* ---- routines that the glue replaces ----------------------------------------------------------------------------- */
 
 int own_reloads; /* calls of these two */

@@ -255,6 +255,9 @@ void mult_su3_an(su3_matrix *a, su3_matrix *b, su3_matrix *c);
 void mult_su3_nn(su3_matrix *a, su3_matrix *b, su3_matrix *c);
 Real realtrace_su3(su3_matrix *a, su3_matrix *b);
 Real magsq_su3vec(su3_vector *v);
+void copy_v_from_ksp(su3_vector *v, ks_prop_field *ksp, int color);
+void insert_ksp_from_v(ks_prop_field *ksp, su3_vector *v, int color);
+void insert_v_from_c(su3_vector *v, complex *c, int color);
 int reunit_su3(su3_matrix *m);
 void ranmom(void);
 
