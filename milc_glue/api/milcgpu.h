@@ -178,9 +178,9 @@ typedef struct {
                                   is at most 2e9 */
     milcgpu_storage precise;   /* the solution is kept and residuals are recomputed in this */
     milcgpu_storage sloppy;    /* iterations run in this; precision 0: as precise */
-    /* The residual is recomputed when the iteration's residual has fallen by this factor, below 1. 0: 0.3 for half,
-     * else 0.1; for several sources together 0.3 while rounding of the sloppy precision is larger than the tolerance,
-     * then 0.03. */
+    /* The residual is recomputed when the iteration's residual has fallen by this factor, below 1. 0: 0.3 for half, or
+     * 0.03 on heavy masses, where its rounding is small; else 0.1; for several sources together 0.3 while rounding of
+     * the sloppy precision is larger than the tolerance, then 0.03. */
     double reliable_delta;
     /* For sloppy half precision on light masses: the largest |recomputed residual - the iteration's residual| /
      * |recomputed residual| with which half goes on. Above it the rest of the solve runs in single. If that is certain
