@@ -65,14 +65,11 @@ HeldLinks ResidentLinks::held_version(Precision precision, int reals) {
     return held;
 }
 
-void ResidentLinks::add_lanes(HeldLinks &held) {
-    const Precision precision = held.lng->precision();
-    if (!LaneLinks::fit(geometry_, precision, held.lng->reals()))
-        return;
-    std::shared_ptr<const LaneLinks> &lanes = lanes_[precision];
-    if (lanes == nullptr)
-        lanes = std::make_shared<const LaneLinks>(device_, geometry_, *held.fat, *held.lng);
-    held.lanes = lanes, held.pair.lanes = lanes.get();
+HeldLinks ResidentLinks::held_lanes(Precision precision) {
+    if (!has_lanes(precision))
+        lanes_[precision] = std::make_shared<const LaneLinks>(device_, geometry_, *fat_, *lng_, precision);
+    const std::shared_ptr<const LaneLinks> &lanes = lanes_[precision];
+    return {fat_, lng_, lanes, {fat_.get(), lng_.get(), lanes.get()}};
 }
 
 size_t ResidentLinks::packed_bytes(const ResidentField::Versions &versions, Precision host, const Geometry &geometry) {

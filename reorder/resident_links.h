@@ -39,8 +39,10 @@ class ResidentLinks {
     // A version with `reals` reals a long link, or 18 (ResidentField::version).
     LinkPair version(Precision precision, int reals) { return held_version(precision, reals).pair; }
     HeldLinks held_version(Precision precision, int reals);
-    // Adds the links for several sites at once to a version, if they fit. Their bytes: LaneLinks::bytes_of.
-    void add_lanes(HeldLinks &version);
+    // Both fields as passed, with their links for several sites at once in this precision, which must fit
+    // (LaneLinks::fit) on all ranks.
+    HeldLinks held_lanes(Precision precision);
+    bool has_lanes(Precision precision) const { return lanes_.count(precision) > 0; } // the same on all ranks
     // Device memory in bytes of both fields as passed, and of these versions beside them.
     static size_t bytes_as_given(Precision host, const Geometry &);
     static size_t packed_bytes(const ResidentField::Versions &, Precision host, const Geometry &);

@@ -66,11 +66,10 @@ void bench_dslash(const Bench &bench) {
             ((geometry.is_cut() || row.most_sources > 1) && row.epilogue != Epilogue::plain) ||
             (geometry.is_cut() && row.most_sources > 1))
             continue;
-        HeldLinks held = links.held_version(row.link, row.reals);
-        links.add_lanes(held);
-        const LinkPair pair = held.pair;
-        if (row.lanes && pair.lanes == nullptr) // another shape of lattice
+        if (row.lanes && !LaneLinks::fit(geometry, row.link, row.reals))
             continue;
+        const HeldLinks held = row.lanes ? links.held_lanes(row.link) : links.held_version(row.link, row.reals);
+        const LinkPair pair = held.pair;
         for (const int sources : numbers_of_sources(row, bench.settings.quick)) {
             const std::string precision = name(row.spinor);
             const Operation what{"dslash",

@@ -153,7 +153,7 @@ void Arguments::add_size(std::array<int, 4> &size, const std::string &help, bool
     for (const int extent : size)
         shown += (shown.empty() ? "" : " ") + std::to_string(extent);
     add_words("--size", "X Y Z T", help, or_zero ? either(even, one_of({"0"})) : even, shown, 4,
-              [&size, or_zero](const Words &words) {
+              [&size](const Words &words) {
                   double sites = 1;
                   for (std::size_t mu = 0; mu < 4; ++mu) {
                       read("size", words[mu], size[mu]);

@@ -35,11 +35,12 @@ struct GramBlock {
     // of a column are in different banks.
     MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * (columns + 1) + j; }
 };
-constexpr int sums_together = 8; // in a block of threads that adds slices
 // One wave of blocks on an H100 or H200. Fixed on every GPU, because the order of summation depends on it.
 MILCGPU_HD constexpr int most_slices(int tiles) { return tiles == 1 ? 264 : 132; }
 
 #if defined(MILCGPU_WITH_CUDA)
+
+constexpr int sums_together = 8; // in a block of threads that adds slices
 
 // Up to four fields: a thread has a chunk of each in registers, and computes the matrix by plain multiplications. The
 // matrix units would waste half of their work.

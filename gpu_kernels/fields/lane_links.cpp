@@ -1,4 +1,5 @@
 #include "gpu_kernels/fields/lane_links.h"
+#include "gpu_kernels/fields/for_real.h"
 #include "gpu_kernels/fields/spinor_lanes.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int reals = LaneLinks::reals, links = LaneLinks::links;
 
-template <class T>
+template <class T, class From>
 void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng, unsigned char *data) {
     const int all = lattice.volume() / 2 / Lanes<T>::count;
 #pragma omp parallel for schedule(static) if (lattice.volume() >= few_sites)
@@ -22,16 +23,18 @@ void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng,
         for (int l = 0; l < Lanes<T>::count; ++l)
             own[l] = first + lanes::site_of(l, T()), sites[l] = lattice.site(parity, own[l]);
         for (int k = 0; k < links; ++k, link += reals * lane_bytes) {
-            const LaneLinks::Place place = LaneLinks::place(k, fat.precision());
+            const LaneLinks::Place place = LaneLinks::place(k);
             const LinkField &field = place.is_long ? lng : fat;
             const unsigned char *const from = field.block(place.behind ? 1 - parity : parity, place.mu);
             const int hops = place.is_long ? lattice.third_hop[place.mu] : 1;
             for (int l = 0; l < Lanes<T>::count; ++l) {
-                T one[reals];
+                From one[reals];
                 memcpy(one, from + (place.behind ? lattice.backward(sites[l], place.mu, hops) : own[l]) * sizeof one,
                        sizeof one);
-                for (int r = 0; r < reals; ++r)
-                    memcpy(link + r * lane_bytes + l * sizeof(T), &one[r], sizeof(T));
+                for (int r = 0; r < reals; ++r) {
+                    const T real = static_cast<T>(one[r]);
+                    memcpy(link + r * lane_bytes + l * sizeof(T), &real, sizeof(T));
+                }
             }
         }
     }
@@ -41,9 +44,9 @@ void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng,
 #endif
 
 bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_reals) {
-    const int row = geometry.lattice().extent[0] / 2, count = lane_bytes / static_cast<int>(real_bytes(precision));
-    return MILCGPU_LANES != 0 && precision == Precision::single && long_reals == reals &&
-           geometry.lattice().extent[0] % 2 == 0 && row >= count && geometry.sites(0) % count == 0 && !geometry.cut(0);
+    const int count = lane_bytes / static_cast<int>(real_bytes(precision));
+    return built(precision, long_reals) && geometry.lattice().extent[0] % 2 == 0 && geometry.sites(0) % count == 0 &&
+           !geometry.cut(0);
 }
 
 size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
@@ -51,12 +54,19 @@ size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
 }
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
-                     [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng) {
+                     [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng,
+                     Precision precision)
+    : precision_(precision) {
 #if MILCGPU_LANES
     device.collective("memory for links of several sites", [&] {
-        data_ = {device, bytes_of(geometry, fat.precision()), "links of several sites"};
+        data_ = {device, bytes_of(geometry, precision), "links of several sites"};
     });
-    pack<float>(geometry.lattice(), fat, lng, data_.data());
+    for_real(precision, [&](auto of) {
+        for_real(fat.precision(), [&](auto given) {
+            pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(geometry.lattice(), fat, lng,
+                                                                              data_.data());
+        });
+    });
     checksum_ = checksum(device, data_.data(), data_.bytes());
 #endif
 }

@@ -12,23 +12,27 @@ class LaneLinks {
   public:
     static constexpr int reals = 18, links = 16; // of a link; of a site
     static constexpr size_t block_bytes = size_t{links} * reals * lane_bytes;
-    // Which link of a site comes k-th: in the same order D adds them at a single site (hops.h). behind: from behind.
+    // Which link of a site comes k-th. behind: from behind.
     struct Place {
         int mu;
         bool is_long, behind;
     };
-    static constexpr Place place(int k, Precision p) {
-        return {k / 4, (k % 4 < 2) == (p != Precision::double_), k % 2 != 0};
+    static constexpr Place place(int k) { return {k / 4, k % 4 >= 2, k % 2 != 0}; }
+    // Whether D of links in this precision, with so many reals a long link, takes several sites at once on some lattice.
+    static constexpr bool built(Precision precision, int long_reals) {
+        return MILCGPU_LANES != 0 && precision != Precision::half && long_reals == reals;
     }
-    // Whether D of links in this precision, 18 reals a long link, can take several sites at once.
-    static bool fit(const Geometry &, Precision, int reals);
+    // And on this lattice.
+    static bool fit(const Geometry &, Precision, int long_reals);
     static size_t bytes_of(const Geometry &, Precision);
-    // Packs fields that fit. Both have their ghosts.
-    LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng);
+    // Packs fields of 18 reals and scale 1, in double or single. Both have their ghosts.
+    LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision);
     const unsigned char *of(int parity) const { return data_.data() + parity * (data_.bytes() / 2); }
+    Precision precision() const { return precision_; }
     Region region() const { return {data_.data(), data_.bytes(), checksum_, "links of several sites"}; }
 
   private:
+    Precision precision_;
     DeviceArray<unsigned char> data_;
     uint64_t checksum_ = 0;
 };

@@ -59,17 +59,30 @@ MILCGPU_HD void from_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
 // Single precision: eight sites, a pair is a complex number. Shuffles within the halves of a register are the fast
 // ones, so the lanes are in the order of sites 0 1 4 5 2 3 6 7.
 MILCGPU_HD constexpr int site_of(int lane, float) { return lane >= 2 && lane < 6 ? lane ^ 6 : lane; }
-MILCGPU_HD void load(const unsigned char *from, Vector<Lanes<float>> &x) {
+MILCGPU_HD void from_halves(const FourPairs (&low)[3], const FourPairs (&high)[3], Vector<Lanes<float>> &x) {
     typedef float Single __attribute__((vector_size(32)));
     typedef int32_t Order __attribute__((vector_size(32)));
-    FourPairs low[3], high[3];
-    to_pairs({four_at(from), four_at(from + 32), four_at(from + 64)}, low);
-    to_pairs({four_at(from + 96), four_at(from + 128), four_at(from + 160)}, high);
     for (int k = 0; k < 3; ++k) {
         const Single a = reinterpret_cast<Single>(low[k]), b = reinterpret_cast<Single>(high[k]);
         x.c[k].re.v = MILCGPU_SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
         x.c[k].im.v = MILCGPU_SHUFFLE(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
     }
+}
+MILCGPU_HD void load(const unsigned char *from, Vector<Lanes<float>> &x) {
+    FourPairs low[3], high[3];
+    to_pairs({four_at(from), four_at(from + 32), four_at(from + 64)}, low);
+    to_pairs({four_at(from + 96), four_at(from + 128), four_at(from + 160)}, high);
+    from_halves(low, high, x);
+}
+// site(l): the address of site l.
+template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<float>> &x) {
+    const auto four = [&](int l, int k) {
+        FourPairs pairs;
+        for (int j = 0; j < 4; ++j)
+            memcpy(reinterpret_cast<double *>(&pairs) + j, site(l + j) + 8 * k, 8);
+        return pairs;
+    };
+    from_halves({four(0, 0), four(0, 1), four(0, 2)}, {four(4, 0), four(4, 1), four(4, 2)}, x);
 }
 MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
     typedef int32_t Order __attribute__((vector_size(32)));
@@ -84,6 +97,35 @@ MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
     from_pairs(high, raw);
     for (int k = 0; k < 3; ++k)
         memcpy(to + 96 + 32 * k, &raw[k], 32);
+}
+
+// Double precision: four sites, half a register is a complex number. Sites 0 and 2 share registers, and 1 and 3, so
+// that the lanes are in the order of sites.
+MILCGPU_HD constexpr int site_of(int lane, double) { return lane; }
+template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<double>> &x) {
+    typedef int64_t Order __attribute__((vector_size(32)));
+    const auto two = [&](int l, int k) {
+        double number[4];
+        memcpy(number, site(l) + 16 * k, 16), memcpy(number + 2, site(l + 2) + 16 * k, 16);
+        return FourPairs{number[0], number[1], number[2], number[3]};
+    };
+    for (int k = 0; k < 3; ++k) {
+        const FourPairs even = two(0, k), odd = two(1, k);
+        x.c[k].re.v = MILCGPU_SHUFFLE(even, odd, 0, 4, 2, 6), x.c[k].im.v = MILCGPU_SHUFFLE(even, odd, 1, 5, 3, 7);
+    }
+}
+MILCGPU_HD void load(const unsigned char *from, Vector<Lanes<double>> &x) {
+    load_each([&](int l) { return from + 48 * l; }, x);
+}
+MILCGPU_HD void store(const Vector<Lanes<double>> &x, unsigned char *to) {
+    typedef int64_t Order __attribute__((vector_size(32)));
+    for (int k = 0; k < 3; ++k, to += 16) {
+        const FourPairs even = MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 0, 4, 2, 6),
+                        odd = MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 1, 5, 3, 7);
+        const double two[4][2] = {{even[0], even[1]}, {odd[0], odd[1]}, {even[2], even[3]}, {odd[2], odd[3]}};
+        for (int l = 0; l < 4; ++l)
+            memcpy(to + 48 * l, two[l], 16);
+    }
 }
 
 } // namespace lanes
@@ -113,10 +155,9 @@ MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_
                                                 const NeighboursAtOnce<count> &from) {
     if (from.consecutive)
         return load_spinor<S>(data, stride, SitesAtOnce{from.at[0]});
-    unsigned char all[count * S::site_bytes];
-    for (int l = 0; l < count; ++l)
-        memcpy(all + l * S::site_bytes, data + size_t(from.at[l]) * S::site_bytes, S::site_bytes);
-    return load_spinor<S>(all, stride, SitesAtOnce{0});
+    Vector<typename S::Real> x;
+    lanes::load_each([&](int l) { return data + size_t(from.at[l]) * S::site_bytes; }, x);
+    return x;
 }
 template <class S>
 MILCGPU_HD StoredSpinor<S> store_spinor(unsigned char *data, size_t, const SitesAtOnce &at,

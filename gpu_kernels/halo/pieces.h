@@ -99,7 +99,7 @@ template <int bytes, class Ends> struct ToBuffer {
         unsigned char *const at = buffer + piece.first_byte;
         element.store(at, piece.count(), e);
         if (has_check_word<bytes>(e) && number != 0)
-            *check_word_at<bytes>(at, piece.count(), e) = check_word<element.packed / 4>(element.w, number);
+            *check_word_at<bytes>(at, piece.count(), e) = check_word<Element<bytes>::packed / 4>(element.w, number);
     }
     MILCGPU_HD void operator()(int j) const {
         if constexpr (Ends::of_sources) {
@@ -128,7 +128,7 @@ template <int bytes, class Ends> struct FromBuffer {
         const unsigned char *const at = buffer + piece.first_byte;
         element.load(at, piece.count(), e);
         if (has_check_word<bytes>(e) && number != 0 &&
-            *check_word_at<bytes>(at, piece.count(), e) != check_word<element.packed / 4>(element.w, number))
+            *check_word_at<bytes>(at, piece.count(), e) != check_word<Element<bytes>::packed / 4>(element.w, number))
             *static_cast<volatile int *>(lost) = piece.from + 1;
     }
     MILCGPU_HD void operator()(int j) const {

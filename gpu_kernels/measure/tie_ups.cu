@@ -38,7 +38,7 @@ struct CornerSites {
     }
 };
 
-// One thread a site, source colour and shift: eight neighbouring threads store a line.
+// One thread a site and shift: eight neighbouring threads store a line for each number of the quark.
 template <Precision p> struct CornerFields {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice; // the wide box
@@ -49,7 +49,7 @@ template <Precision p> struct CornerFields {
     bool one_sided;
 
     MILCGPU_HD void operator()(int thread) const {
-        const int k = thread % cube_corners, j = thread / cube_corners % work, c = thread / cube_corners / work;
+        const int k = thread % cube_corners, j = thread / cube_corners;
         int x[4], ahead[3], behind[3]; // in lexicographic order
         sites.place(j, x);
         int here = x[3] * lattice.stride_lexicographic[3];
@@ -62,22 +62,24 @@ template <Precision p> struct CornerFields {
             behind[mu] = !steps ? 0 : x[mu] > 0 ? -stride : (n - 1) * stride;
         }
         const int parity = (x[0] + x[1] + x[2] + x[3] + lattice.origin_parity + k + (k >> 1) + (k >> 2)) & 1;
-        Vector<Real> sum = {};
-        const FullView<p> from = c == 0 ? in[0] : c == 1 ? in[1] : in[2];
-        if (from.even != nullptr) {
+        Vector<Real> sum[3] = {};
+        MILCGPU_UNROLL
+        for (int way = 0; way < cube_corners; ++way) { // a bit for each direction: ahead
+            if (one_sided ? way != cube_corners - 1 : (way & ~k) != 0)
+                continue;
+            const int at = here + ((way & 1) != 0 ? ahead : behind)[0] + ((way & 2) != 0 ? ahead : behind)[1] +
+                           ((way & 4) != 0 ? ahead : behind)[2];
             MILCGPU_UNROLL
-            for (int way = 0; way < cube_corners; ++way) { // a bit for each direction: ahead
-                if (one_sided ? way != cube_corners - 1 : (way & ~k) != 0)
-                    continue;
-                const int at = here + ((way & 1) != 0 ? ahead : behind)[0] + ((way & 2) != 0 ? ahead : behind)[1] +
-                               ((way & 4) != 0 ? ahead : behind)[2];
-                sum = sum + from.load(parity, 0, at >> 1);
-            }
+            for (int c = 0; c < 3; ++c)
+                if (in[c].even != nullptr)
+                    sum[c] = sum[c] + in[c].load(parity, 0, at >> 1);
         }
         const int steps = (k & 1) + (k >> 1 & 1) + (k >> 2);
         MILCGPU_UNROLL
+        for (int c = 0; c < 3; ++c)
+            MILCGPU_UNROLL
         for (int a = 0; a < 3; ++a) {
-            const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum.c[a];
+            const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum[c].c[a];
             constexpr int bytes = sizeof z;
             uint32_t words[bytes / 4];
             memcpy(words, &z, bytes);
@@ -258,7 +260,7 @@ struct Work {
                     if (quarks[k].colour[c].even)
                         around[c] = {device, halo, box, quarks[k].colour[c], {{1, 1, 1, 0}, true}};
                 const auto view = [&](int c) { return FullView<p>(around[c].vectors()); };
-                launch(device, 3 * cube_corners * work,
+                launch(device, cube_corners * work,
                        CornerFields<p>{box.wide().lattice(),
                                        here,
                                        {view(0), view(1), view(2)},

@@ -67,6 +67,7 @@ CgSolver::Residual CgSolver::deflated(const Residual &before, CgReport &report) 
 
 void CgSolver::go_on_without_deflation(CgReport &report) {
     deflation_ = nullptr;
+    gain_ = {}; // what the solve gained with deflation says nothing about the solve without
     report.deflation_off = true;
     if (half_is_hopeless())
         change_to_finer();
@@ -89,10 +90,8 @@ CgSolver::Residual CgSolver::residual_after(CgStop stop, CgReport &report) {
     }
     const double believed = report.recursion_residual * report.recursion_residual * source_rr_;
     gain_.note(residual.rr, believed < 0.5 * gain_.best_rr);
-    if (deflation_ != nullptr && gain_.is_over() && !accepted(residual)) {
-        gain_ = {};
+    if (deflation_ != nullptr && gain_.is_over() && !accepted(residual))
         go_on_without_deflation(report);
-    }
     return residual;
 }
 

@@ -46,11 +46,11 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     state.scale = unit_.scale;
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
-    const double delta =
-        limits_.reliable_delta > 0 ? limits_.reliable_delta
-        : deflation_ != nullptr
-            ? ladder::reliable_delta_with(full_.A->rounding(Precision::half) / deflation_->lowest(limits_.shift))
-            : ladder::reliable_delta(sloppy_->A->spec().spinor);
+    const double rounding = full_.A->rounding(Precision::half) / lowest_of(*full_.A, deflation_, limits_.shift);
+    const Precision sloppy = sloppy_->A->spec().spinor;
+    const double delta = limits_.reliable_delta > 0                           ? limits_.reliable_delta
+                         : deflation_ != nullptr || sloppy == Precision::half ? ladder::reliable_delta_with(rounding)
+                                                                              : ladder::reliable_delta(sloppy);
     state.reliable_factor = has_updates() ? delta * delta : 0;
     state.iteration_limit = iteration_limit;
     return state;

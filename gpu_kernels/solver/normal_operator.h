@@ -17,6 +17,7 @@ namespace milcgpu {
 struct OperatorSpec {
     Precision spinor, link;
     int reals;
+    bool for_residuals = false; // applied a few times a solve: copies of its links would not pay
     bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
 };
 

@@ -37,6 +37,9 @@ constexpr double reliable_delta_deflated = 0.03;
 // vectors. rounding: NormalOperator::rounding(half) / the lowest eigenvalue that is left. Example: random links of
 // 4^3 x 8 sites, mass 0.002. With 1, 2, 4 and 8 vectors `rounding` is 0.3, 0.09, 0.03 and 0.01, and a solve in half
 // takes 1117, 836, 628 and 436 steps with 0.3, and 1360, 1000, 689 and 443 with 0.03.
+// Without vectors, half precision on heavy masses has as little rounding: then true residuals are most of the time of a
+// short solve. Example: quenched 8^3 x 16 lattice, |r| / |b| = 1e-8. With 0.3 and 0.03 a solve takes 29 steps at mass
+// 0.73, 118 at 0.164 and 297 at 0.05, with 13 or 14 and with 4 or 5 true residuals.
 constexpr double few_vectors_above = 0.02;
 constexpr double reliable_delta_with(double rounding) {
     return rounding > few_vectors_above ? reliable_delta(Precision::half) : reliable_delta_deflated;

@@ -1,4 +1,5 @@
 #include "gpu_kernels/staggered/dslash.h"
+#include "gpu_kernels/fields/lane_links.h"
 
 namespace milcgpu {
 
@@ -32,14 +33,18 @@ const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epi
 
 namespace {
 KernelKey key_of(const DslashCall &call, Epilogue epilogue) {
-    return {call.in.precision,         call.fat->precision(), call.lng->reals(), epilogue, call.in.sources, 4,
-            call.checksums != nullptr, call.lanes != nullptr};
+    const bool lanes = call.lanes != nullptr;
+    return {call.in.precision,         lanes ? call.in.precision : call.fat->precision(),
+            call.lng->reals(),         epilogue,
+            call.in.sources,           4,
+            call.checksums != nullptr, lanes};
 }
 } // namespace
 
 void check_call(const DslashCall &call, Epilogue epilogue) {
     const bool checks_fit = call.checksums == nullptr || look_for_dslash(key_of(call, epilogue)) != nullptr;
-    if (!fields_fit(call, epilogue) || !checks_fit || call.fat->precision() != call.lng->precision() ||
+    const bool lanes_fit = call.lanes == nullptr || call.lanes->precision() == call.in.precision;
+    if (!fields_fit(call, epilogue) || !checks_fit || !lanes_fit || call.fat->precision() != call.lng->precision() ||
         call.fat->reals() != 18)
         throw Error(Status::bad_argument,
                     "dslash: needs spinors of one precision, equal numbers of sources, in and out that differ, scalars "

@@ -2,7 +2,8 @@
 // site, in the same order, so the results have the same bits.
 //
 // A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too; in
-// x they are shifted by up to two sites, and continue at the other end of the row. The sites belong to one row or two.
+// x they are shifted by up to two sites, and continue at the other end of the row. The sites may belong to several
+// rows.
 #pragma once
 #include "gpu_kernels/fields/lane_links.h"
 #include "gpu_kernels/fields/spinor_lanes.h"
@@ -22,34 +23,32 @@ template <class Spinor> struct LanesHops {
     CutLattice lattice;
     int row, parity; // row: its sites
     const unsigned char *in, *links;
-    Real fat_scale, long_scale;
 
     void fill(const Device &, const DslashCall &call) {
         lattice = call.lattice;
         row = lattice.extent[0] / 2, parity = call.parity;
         in = call.in.data, links = call.lanes->of(call.parity);
-        fat_scale = static_cast<Real>(call.fat->scale), long_scale = static_cast<Real>(call.lng->scale);
     }
 
-    // The first site in each row, and how many sites are in the first.
+    // The rows of a block: the first site in each, and the lane behind the last.
     struct Rows {
-        Site begin[2];
-        int in_first;
+        int count = 0, end[sites];
+        Site begin[sites];
     };
     Rows rows(int first) const {
         Rows of;
-        of.begin[0] = lattice.site(parity, first);
-        of.in_first = std::min(sites, row - (of.begin[0].x[0] >> 1));
-        if (of.in_first < sites)
-            of.begin[1] = lattice.site(parity, first + of.in_first);
+        for (int l = 0; l < sites; l = of.end[of.count++]) {
+            const Site &site = of.begin[of.count] = lattice.site(parity, first + l);
+            of.end[of.count] = std::min(sites, l + row - (site.x[0] >> 1));
+        }
         return of;
     }
     NeighboursAtOnce<sites> neighbours(const Rows &of, int mu, int hops) const {
         NeighboursAtOnce<sites> to;
         to.consecutive = true;
-        for (int r = 0, l = 0; l < sites; ++r) {
+        for (int r = 0, l = 0; r < of.count; ++r) {
             const Site &site = of.begin[r];
-            const int end = r == 0 ? of.in_first : sites, place = site.x[0] >> 1;
+            const int end = of.end[r], place = site.x[0] >> 1;
             const int by = mu > 0 ? 0 : ((site.x[0] + hops) >> 1) - place;
             const int at = mu == 0    ? site.index() + by
                            : hops > 0 ? lattice.forward(site, mu, hops)
@@ -64,26 +63,27 @@ template <class Spinor> struct LanesHops {
         }
         return to;
     }
+    // The sums of fat and of long links, or both in the first one. The links have the scale 1.
     struct Sum {
         Vec fat, lng;
     };
-    Vec scaled(const Sum &sum) const { return fat_scale * sum.fat + long_scale * sum.lng; }
-    MILCGPU_HD Sum all(int first, const unsigned char *from) const {
+    template <bool one_sum = false> MILCGPU_HD Sum all(int first, const unsigned char *from) const {
         const Rows of = rows(first);
         Sum sum = {};
         const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
         for (int mu = 0; mu < 4; ++mu)
             for_each_of<0, 1, 2, 3>([&](auto k) {
-                constexpr LaneLinks::Place place = LaneLinks::place(k, Spinor::precision);
+                constexpr LaneLinks::Place place = LaneLinks::place(k);
                 const int hops = place.is_long ? lattice.third_hop[mu] : 1;
                 const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, place.behind ? -hops : hops));
                 Matrix<Real> u;
                 for (int e = 0; e < 9; ++e, link += 2 * lane_bytes)
                     u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
+                Vec &to = place.is_long && !one_sum ? sum.lng : sum.fat;
                 if constexpr (place.behind)
-                    adjoint_multiply_subtract(place.is_long ? sum.lng : sum.fat, u, x);
+                    adjoint_multiply_subtract(to, u, x);
                 else
-                    multiply_add(place.is_long ? sum.lng : sum.fat, u, x);
+                    multiply_add(to, u, x);
             });
         return sum;
     }
@@ -94,23 +94,32 @@ template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
     End end;
     void operator()(int first, Sums<End::sums> *sums) const {
         StoredSpinor<Spinor> made;
-        const auto of_sites = end(0, SitesAtOnce{first}, this->scaled(this->all(first, this->in)), made);
+        const auto sum = this->all(first, this->in);
+        const auto of_sites = end(0, SitesAtOnce{first}, sum.fat + sum.lng, made);
         for (int n = 0; n < End::sums; ++n)
             for (int l = 0; l < Base::sites; ++l)
                 sums[lanes::site_of(l, typename Base::Real::Number())].v[n] = of_sites.v[n].v[l];
     }
 };
 
-// For TogetherStencil. The host takes one source after the other, so each has the arithmetic of one source.
+// For TogetherStencil, with the sums of SourcesHops. The host takes one source after the other.
 template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
     using Base = LanesHops<Spinor>;
+    using typename Base::Vec;
     using Part = typename Base::Sum;
     static constexpr size_t stride = 0;
+    static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;
+    Vec scaled(const Part &sum) const {
+        if constexpr (one_sum)
+            return sum.fat;
+        else
+            return sum.fat + sum.lng;
+    }
     template <int, bool, int count>
     void all(const SitesAtOnce &at, const Sources<count> &own, Part (&sum)[count]) const {
         static_assert(count == 1, "one source after the other");
-        sum[0] = Base::all(at.first, own.first_of(this->in, source_bytes));
+        sum[0] = Base::template all<one_sum>(at.first, own.first_of(this->in, source_bytes));
     }
 };
 

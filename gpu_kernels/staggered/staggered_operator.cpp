@@ -9,12 +9,15 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
                                      const LinkPair &links, Halo *halo)
     : StencilOperator(geometry, parity, spec, halo), links_(links),
       checked_residual_(look_for_dslash({spec.spinor, spec.link, spec.reals, Epilogue::residual, 1, 4, true})) {
-    const bool several_sites = links.lanes != nullptr && spec.spinor == spec.link;
-    if (!several_sites)
-        links_.lanes = nullptr;
     for (const EpilogueTraits &end : epilogues)
-        one_source_[static_cast<int>(end.epilogue)] = &find_kernel(
-            dslash_table(), "dslash", {spec.spinor, spec.link, spec.reals, end.epilogue, 1, 4, false, several_sites});
+        one_source_[static_cast<int>(end.epilogue)] =
+            &find_kernel(dslash_table(), "dslash",
+                         {spec.spinor, spec.link, spec.reals, end.epilogue, 1, 4, false, links.lanes != nullptr});
+}
+
+bool StaggeredOperator::takes_lanes(const OperatorSpec &spec) {
+    const bool pays = !spec.for_residuals || spec.link != Precision::double_; // in double memory limits D
+    return pays && spec.spinor == spec.link && LaneLinks::built(spec.link, spec.reals);
 }
 
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {

@@ -94,9 +94,12 @@ template <class Where> void true_residual_rows(std::vector<DslashKernel> &table)
 // Several sites at once, on the host. The launch shape is the GPU's, and means nothing here.
 template <class Where> void lanes_rows([[maybe_unused]] std::vector<DslashKernel> &table) {
 #if MILCGPU_LANES
-    using Of = OfLanes<SpinorSingle>;
-    add_rows_of_one<Of, 1, one_source_block>(table, Of::key);
-    add_rows_of_several<Of, 1, SourcesShape<1, 1, 4>>(table, Of::key);
+    const auto add = [&](auto of) {
+        using Of = decltype(of);
+        add_rows_of_one<Of, 1, one_source_block>(table, Of::key);
+        add_rows_of_several<Of, 1, SourcesShape<1, 1, 4>>(table, Of::key);
+    };
+    add(OfLanes<SpinorSingle>()), add(OfLanes<SpinorDouble>());
 #endif
 }
 

@@ -4,6 +4,7 @@
 #include "gpu_kernels/machine/geometry/places.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
+#include <algorithm>
 
 using namespace milcgpu;
 
@@ -53,10 +54,24 @@ struct HoldingOperator : StaggeredOperator {
 
 } // namespace
 
+bool milcgpu::has_room_for_lanes(const milcgpu_context &context, const OperatorSpec &spec) {
+    return LaneLinks::fit(context.geometry, spec.link, spec.reals) && !context.device->is_half_full();
+}
+
+// All ranks or none.
+static bool take_lanes(const milcgpu_links &links, const OperatorSpec &spec) {
+    if (!StaggeredOperator::takes_lanes(spec))
+        return false;
+    if (links.links->has_lanes(spec.link))
+        return true;
+    const std::vector<int> room = links.context->ranks->gathered("room for links of several sites",
+                                                                 int(has_room_for_lanes(*links.context, spec)));
+    return std::all_of(room.begin(), room.end(), [](int there) { return there != 0; });
+}
+
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    HeldLinks held = links.links->held_version(spec.link, spec.reals);
-    if (spec.spinor == spec.link)
-        links.links->add_lanes(held);
+    const HeldLinks held = take_lanes(links, spec) ? links.links->held_lanes(spec.link)
+                                                   : links.links->held_version(spec.link, spec.reals);
     spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }
@@ -66,7 +81,7 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
     DslashCall call{};
     call.lattice = context.geometry.lattice();
     call.parity = parity;
-    call.fat = links.fat, call.lng = links.lng;
+    call.fat = links.fat, call.lng = links.lng, call.lanes = links.lanes;
     call.in = in, call.out = out;
     if (context.halo)
         call.exchange = context.halo->before_dslash(in, 1 - parity);
@@ -83,7 +98,7 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
 }
 
 OperatorSpec milcgpu::full_spec(const milcgpu_links &links) {
-    return {Precision::double_, links.links->host_real(), 18};
+    return {Precision::double_, links.links->host_real(), 18, true};
 }
 
 Operator milcgpu::full_operator(milcgpu_links &links, int parity) {

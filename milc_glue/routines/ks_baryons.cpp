@@ -113,12 +113,15 @@ int milcgpu_plugin_gb_baryon(const milcgpu_gb_spec *spec, const void *const octe
 int milcgpu_plugin_hold_octet(const void *octet, const void *const fields[24]) {
     const int held = offloaded(MILCGPU_GB_BARYON, [&](Plugin &p, RoutineAccount &account) -> Done {
         Residency::HeldOctet &quarks = p.octets[octet];
-        milcgpu_status status = MILCGPU_OK;
-        for (int k = 0; k < 24 && status == MILCGPU_OK; ++k)
-            if (fields[k] != nullptr)
-                status =
-                    p.with_idle_given_back([&] { return p.vectors.hold(fields[k], quarks[k], account.to_device); });
-        return {status, 0};
+        const auto attempt = [&] {
+            milcgpu_status status = MILCGPU_OK;
+            for (int k = 0; k < 24 && status == MILCGPU_OK; ++k)
+                if (fields[k] != nullptr)
+                    status =
+                        p.with_idle_given_back([&] { return p.vectors.hold(fields[k], quarks[k], account.to_device); });
+            return status;
+        };
+        return {with_links_dropped(MILCGPU_GB_BARYON, attempt), 0};
     });
     if (!held)
         plugin().octets.erase(octet);

@@ -2,6 +2,7 @@
 #include "milc_glue/solve/memory_plan.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/eigen_handle.h"
 #include "milc_glue/solve/multi_mass_solves.h"
@@ -42,21 +43,29 @@ namespace {
 // Of staggered fermions.
 class StaggeredRun : public DryRun {
   public:
-    StaggeredRun(const Geometry &geometry, Precision host, const SolveArguments &a, int sources)
+    // with_lanes(spec): whether there is room for links of several sites.
+    template <class WithLanes>
+    StaggeredRun(const Geometry &geometry, Precision host, const SolveArguments &a, int sources,
+                 const WithLanes &with_lanes)
         : geometry_(geometry), host_(host) {
-        const OperatorMaker make = [this, parity = a.parity](OperatorSpec &spec) {
-            if (spec.spinor == spec.link && LaneLinks::fit(geometry_, spec.link, spec.reals))
+        const OperatorMaker make = [this, parity = a.parity, with_lanes](OperatorSpec &spec) {
+            if (StaggeredOperator::takes_lanes(spec) && with_lanes(spec))
                 lanes_.insert(spec.link);
+            else
+                packed_.insert({spec.link, spec.reals});
             return std::make_shared<const StaggeredOperator>(geometry_, parity, spec, LinkPair());
         };
         make_solver(make, {Precision::double_, host, 18}, a.precise, a.sloppy, sources); // full_spec()
     }
+    StaggeredRun(const milcgpu_context &context, Precision host, const SolveArguments &a, int sources)
+        : StaggeredRun(context.geometry, host, a, sources,
+                       [&context](const OperatorSpec &spec) { return has_room_for_lanes(context, spec); }) {}
     MemoryPlan plan() {
         return DryRun::plan([this] {
             MemoryPlan plan{};
             plan.links = ResidentLinks::bytes_as_given(host_, geometry_);
             plan.raw = Device::allocated_bytes(size_t(geometry_.volume()) * 72 * real_bytes(host_)); // links_to_device
-            plan.packed = ResidentLinks::packed_bytes(versions, host_, geometry_);
+            plan.packed = ResidentLinks::packed_bytes(packed_, host_, geometry_);
             for (const Precision precision : lanes_)
                 plan.packed += Device::allocated_bytes(LaneLinks::bytes_of(geometry_, precision));
             plan.vectors = device.used_bytes();
@@ -68,13 +77,14 @@ class StaggeredRun : public DryRun {
     Geometry geometry_;
     Precision host_;
     std::set<Precision> lanes_;
+    ResidentField::Versions packed_;
 };
 
 Precision checked_host(int precision) { return host_precision_of(precision, "host_precision"); }
 
 MemoryPlan plan_of_solve(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec,
                          const SolveArguments &a, int sources) {
-    StaggeredRun run(context.geometry, checked_host(host_precision), a, sources);
+    StaggeredRun run(context, checked_host(host_precision), a, sources);
     MemoryPlan plan = run.plan();
     if (spec.eigenvectors != nullptr) {
         need_eigenvectors(*spec.eigenvectors, context, a.parity);
@@ -100,7 +110,8 @@ milcgpu_status give_plan(const char *function, milcgpu_context *context, const S
 } // namespace
 
 MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const SolveArguments &a, int sources) {
-    return StaggeredRun(geometry, host, a, sources).plan();
+    const auto fits = [&](const OperatorSpec &spec) { return LaneLinks::fit(geometry, spec.link, spec.reals); };
+    return StaggeredRun(geometry, host, a, sources, fits).plan();
 }
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
@@ -109,7 +120,7 @@ MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, 
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
     const MultiMassArguments a = checked_multi_mass(checked_copy("spec", spec));
-    StaggeredRun run(context.geometry, checked_host(host_precision), {a.parity, a.precise, a.sloppy, {}}, 1);
+    StaggeredRun run(context, checked_host(host_precision), {a.parity, a.precise, a.sloppy, {}}, 1);
     if (!a.limits.shifts.empty()) {
         make_masses(run.device, run.solver, a);
         run.solver.multi_mass->allocate_refinement();

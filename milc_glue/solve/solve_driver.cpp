@@ -14,6 +14,7 @@ void OperatorFamily::make_solver(KeptSolver &s) { make_cg(device(), s, full()); 
 
 void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
     CgOperators &of = s.operators;
+    full.for_residuals = !(full == s.sloppy), s.precise.for_residuals = !(s.precise == s.sloppy);
     of.full = s.make(full);
     of.precise = s.precise == full ? of.full : s.make(s.precise);
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);

@@ -1,5 +1,6 @@
 // Staggered fermions as a family of operators (solve_driver.h).
 #pragma once
+#include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "milc_glue/solve/solve_driver.h"
@@ -12,7 +13,10 @@ class StaggeredFamily : public OperatorFamily {
         : OperatorFamily(*links.context), links_(links), parity_(parity) {}
     SolverKey key() const override { return {&links_, links_.links->tag(), &context, parity_, {}, {}, {}}; }
     size_t most_kept() const override { return 4; }
-    void grant(OperatorSpec &spec) override { spec.reals = links_.links->version(spec.link, spec.reals).lng->reals(); }
+    void grant(OperatorSpec &spec) override {
+        if (!StaggeredOperator::takes_lanes(spec))
+            spec.reals = links_.links->version(spec.link, spec.reals).lng->reals();
+    }
     OperatorMaker maker() override {
         return [&links = links_, parity = parity_](OperatorSpec &spec) { return level_operator(links, parity, spec); };
     }

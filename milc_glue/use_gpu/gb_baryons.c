@@ -32,10 +32,10 @@ typedef struct {
 
 static void says(const char *text) { milcgpu_plugin_says_once(MILCGPU_GB_BARYON, text); }
 
-/* Colour c of the quark that MILC ties up. NULL: absent. */
+/* Colour c of the quark that MILC ties up. NULL: absent, or MILC alone knows. */
 static const su3_vector *field_of(const tie_ups *t, int f, int s, int c) {
-    if (MILCGPU_READS_CACHE && t->cached[f] != NULL)
-        return t->cached[f]->fields[s][c];
+    if (MILCGPU_READS_CACHE)
+        return t->cached[f] != NULL ? t->cached[f]->fields[s][c] : NULL;
     return t->octets[f][s] != NULL ? t->octets[f][s]->v[c] : NULL;
 }
 static void name_sources(milcgpu_correlators *rows, const tie_ups *t) {

@@ -49,6 +49,7 @@ static int note_fields(milcgpu_octet *o, ks_prop_field **quarks) {
 }
 
 void __wrap_create_qk_oct_cache(ks_prop_field **qko, int qknum, int r0[], su3_matrix *links) {
+    const int serves = milcgpu_has_served();
     milcgpu_octet **at = octets, *o;
     ks_prop_field *corners[MILCGPU_CORNERS];
     int s;
@@ -71,7 +72,7 @@ void __wrap_create_qk_oct_cache(ks_prop_field **qko, int qknum, int r0[], su3_ma
         forget(at);
     }
     for (s = 0; s < MILCGPU_CORNERS; s++)
-        corners[s] = qko[s] == NULL && milcgpu_has_served() ? milcgpu_not_a_number() : qko[s];
+        corners[s] = qko[s] == NULL && serves ? milcgpu_not_a_number() : qko[s];
     milcgpu_original(create_qk_oct_cache)(corners, qknum, r0, links);
 }
 

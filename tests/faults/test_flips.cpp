@@ -151,7 +151,10 @@ TEST_CASE("if links change on the device, the solve names them and empties the h
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
         CHECK(solve() == MILCGPU_OK);
         CHECK(residual(lattice, links, b, reference::vector_from_milc<double>(lattice, x)) < tolerance);
-        // With MILCGPU_VERIFY=0 the solve does not see the flip.
+        // With MILCGPU_VERIFY=0 the solve does not see the flip, here of links that no solve has packed.
+        reference::Gauge other = links.fat;
+        other[0].e[0][0] *= 1.01;
+        REQUIRE(session.load(other, links.lng) == MILCGPU_OK);
         flip();
         session.context->verify = false;
         CHECK(solve() == MILCGPU_OK);

@@ -1,4 +1,5 @@
 // How the plugin follows the environment and the lattice: settings, precisions and their order, the table at the start.
+#include "gpu_kernels/fields/lane_links.h"
 #include "gpu_kernels/staggered/dslash.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/start_context.h"
@@ -62,7 +63,7 @@ TEST_CASE("after an error a safer precision follows, or one of less memory if me
         CHECK(path("double-half", {status}, true) == "double-half -");
 }
 
-TEST_CASE("the plan of memory is smaller where no packed links are needed", "[plugin][faults]") {
+TEST_CASE("if memory is short, the plan of memory is smaller where no packed links are needed", "[plugin][faults]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment(
             {{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double-half"}});
@@ -74,6 +75,11 @@ TEST_CASE("the plan of memory is smaller where no packed links are needed", "[pl
             const MemoryPlan bytes = plan_of(*plugin().context, MILCGPU_DOUBLE, spec);
             return bytes.packed + bytes.vectors;
         };
+        const size_t with_room = plan("double");
+        Device &device = *plugin().context->device;
+        device.set_memory_limit(device.used_bytes());
+        const size_t lanes = Device::allocated_bytes(LaneLinks::bytes_of(plugin().context->geometry, Precision::double_));
+        CHECK(with_room == plan("double") + (MILCGPU_LANES ? lanes : 0)); // links of several sites
         CHECK(plan("double") < plan("double-half"));
         CHECK(plan("double-half") < plan("double-single"));
     }

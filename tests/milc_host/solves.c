@@ -201,7 +201,8 @@ static void try_set(fn_links_t *fn, enum set_type set, enum inv_type inverter, i
 }
 
 /* A set of several masses: each mass alone with all colours, unless MILC changes the links for it (origin). */
-static void try_masses(fn_links_t *fn, int origin_t, int own_sources, int start, enum set_type expected) {
+static void try_masses(fn_links_t *fn, enum set_type set, int origin_t, int own_sources, int start,
+                       enum set_type expected) {
     const Real masses[3] = {0.1, 0.4, 0.9};
     ks_prop_field source[2], solution[3], *solutions[3], *sources[3];
     quark_invert_control qic[3] = {control(EVEN), control(EVEN), control(EVEN)};
@@ -220,19 +221,19 @@ static void try_masses(fn_links_t *fn, int origin_t, int own_sources, int start,
         source[j].nc = 3;
         source[j].v = malloc(3 * sizeof(su3_vector *));
         for (color = 0; color < 3; color++)
-            source[j].v[color] = random_field(160 + color);
+            source[j].v[color] = random_field(160 + 3 * j + color);
     }
     set_links = fn;
     for (j = 0; j < 3; j++)
         qic[j].inv_type = UMLTYPE;
-    solve_ksprop(MULTIMASS_SET, UMLTYPE, 3, starts, NULL, NULL, NULL, solutions, sources, NULL, qic, parameters, 0,
+    solve_ksprop(set, UMLTYPE, 3, starts, NULL, NULL, NULL, solutions, sources, NULL, qic, parameters, 0,
                  phases, origin, 1);
     check(solved_set == expected, "set type of several masses", solved_set);
     for (j = 0; j < 3; j++)
         for (color = 0; color < 3; color++) {
             su3_vector *y = random_field(170 + 3 * j + color);
             if (solved_set == MULTICOLORSOURCE_SET) {
-                __real_ks_congrad_parity_cpu(source[0].v[color], y, &qic[j], masses[j], fn);
+                __real_ks_congrad_parity_cpu(sources[j]->v[color], y, &qic[j], masses[j], fn);
                 check(difference(solution[j].v[color], y, 6 * sites_on_node) < allowed(masses[j]),
                       "solution of a mass of a set", color);
             }
@@ -254,15 +255,18 @@ static void try_sets(fn_links_t *fn) {
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, FRESH, gathered);
     try_set(fn, MULTISOURCE_SET, CGTYPE, 2, FRESH, gathered);
     try_set(fn, SINGLES_SET, UMLTYPE, 1, FRESH, all ? MULTICOLORSOURCE_SET : SINGLES_SET);
-    try_set(fn, SINGLES_SET, UMLTYPE, 2, FRESH, SINGLES_SET); /* may have two masses */
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, CONTINUE, MULTISOURCE_SET);
     try_set(fn, MULTISOURCE_SET, CGZTYPE, 2, FRESH, gathered);
     try_set(fn, MULTISOURCE_SET, MGTYPE, 2, FRESH, MULTISOURCE_SET);
     try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET); /* has two sources, which MILC refuses */
-    try_masses(fn, 0, 0, FRESH, all ? MULTICOLORSOURCE_SET : MULTIMASS_SET);
-    try_masses(fn, 2, 0, FRESH, MULTIMASS_SET);
-    try_masses(fn, 0, 1, FRESH, MULTIMASS_SET);
-    try_masses(fn, 0, 0, CONTINUE, MULTIMASS_SET);
+    try_masses(fn, MULTIMASS_SET, 0, 0, FRESH, all ? MULTICOLORSOURCE_SET : MULTIMASS_SET);
+    try_masses(fn, MULTIMASS_SET, 2, 0, FRESH, MULTIMASS_SET);
+    try_masses(fn, MULTIMASS_SET, 0, 1, FRESH, MULTIMASS_SET);
+    try_masses(fn, MULTIMASS_SET, 0, 0, CONTINUE, MULTIMASS_SET);
+    try_masses(fn, SINGLES_SET, 0, 0, FRESH, all ? MULTICOLORSOURCE_SET : SINGLES_SET);
+    try_masses(fn, SINGLES_SET, 0, 1, FRESH, all ? MULTICOLORSOURCE_SET : SINGLES_SET);
+    try_masses(fn, SINGLES_SET, 2, 0, FRESH, SINGLES_SET);
+    try_masses(fn, SINGLES_SET, 0, 0, CONTINUE, SINGLES_SET);
 }
 
 static void try_dslash(fn_links_t *fn) {

@@ -134,6 +134,28 @@ TEST_CASE("on light masses single precision replaces half, unless the caller for
     }
 }
 
+TEST_CASE("on heavy masses half precision needs fewer true residuals, and no more steps than double", "[cg]") {
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 47);
+    const auto b = random_fermion(lattice, 48);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend, links);
+        const auto with = [&](double mass, int sloppy, double delta) {
+            milcgpu_solve_spec spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, sloppy);
+            spec.reliable_delta = delta;
+            const Solved s = solve(session, spec, b, zero(lattice));
+            CHECK(s.status == MILCGPU_OK);
+            CHECK(s.report.true_residual < 1e-10);
+            return s.report;
+        };
+        const auto heavy = with(0.5, MILCGPU_HALF, 0), often = with(0.5, MILCGPU_HALF, 0.3);
+        CAPTURE(milcgpu::name(backend), heavy.steps, heavy.reliable_updates, often.reliable_updates);
+        CHECK(heavy.reliable_updates < 0.5 * often.reliable_updates);
+        CHECK(heavy.steps <= more_steps * with(0.5, MILCGPU_DOUBLE, 0).steps);
+        CHECK(with(0.01, MILCGPU_HALF, 0).reliable_updates == with(0.01, MILCGPU_HALF, 0.3).reliable_updates);
+    }
+}
+
 TEST_CASE("every precision and reconstruction works with every coarser one, and finer ones are refused", "[cg]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 43);

@@ -4,6 +4,7 @@
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/staggered/dslash.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -16,6 +17,30 @@ struct Bytes {
     std::vector<unsigned char> out, s;
     std::vector<double> sums;
     bool operator==(const Bytes &o) const { return out == o.out && s == o.s && sums == o.sums; }
+};
+
+// A copy of a field between bytes that are NaN in any precision and must stay.
+class Guarded {
+  public:
+    Guarded(Device &device, const SpinorField &from) : memory_(device, from.bytes() + 2 * guard, "test"), block(from) {
+        std::memset(memory_.data(), 0xff, memory_.bytes());
+        block.data = memory_.data() + guard;
+        std::memcpy(block.data, from.data(), from.bytes());
+    }
+    std::vector<unsigned char> bytes() const { return {block.data, block.data + block.bytes()}; }
+    bool is_whole() const {
+        const auto is_set = [](const unsigned char *from) {
+            return std::all_of(from, from + guard, [](unsigned char byte) { return byte == 0xff; });
+        };
+        return is_set(memory_.data()) && is_set(block.data + block.bytes());
+    }
+
+  private:
+    static constexpr size_t guard = 256;
+    DeviceArray<unsigned char> memory_;
+
+  public:
+    SpinorBlock block;
 };
 
 // A lattice with random links, ghosts included, and the fields of a call.
@@ -31,7 +56,6 @@ struct LanesBench {
         : geometry(n, {0, 0, 0, 0}, n, 3, cuts), precision(p), fat(device, p, 18, geometry, "test"),
           lng(device, p, 18, geometry, "test") {
         fill(fat.block(0, 0), fat.bytes()), fill(lng.block(0, 0), lng.bytes());
-        fat.scale = 1.1, lng.scale = -0.7;
     }
     void fill(unsigned char *data, size_t bytes) {
         std::normal_distribution<double> gauss;
@@ -53,16 +77,11 @@ struct LanesBench {
 
     // along_p: a step along a direction beside the residual, not along the residual itself. A step is in place. Several
     // sources: their conjugate gradients, the second of which has ended, or no sums.
-    Bytes run(Epilogue epilogue, int parity, bool along_p, const SpinorField &in, const SpinorField &x0,
+    Bytes run(Epilogue epilogue, int parity, bool along_p, const SpinorField &in0, const SpinorField &x0,
               const SpinorField &z0, const LaneLinks *lanes) {
-        const auto copy = [&](const SpinorField &from) {
-            SpinorField to(device, precision, geometry, parity, "test", from.sources());
-            std::memcpy(to.data(), from.data(), from.bytes());
-            return to;
-        };
-        const SpinorField x = copy(x0), z = copy(z0), s = copy(z0);
+        const Guarded in(device, in0), x(device, x0), z(device, z0), s(device, z0);
         const DeviceArray<double> sum(device, 1, "test");
-        const int sources = in.sources();
+        const int sources = in0.sources();
         const DeviceArray<CgState> cg(device, sources, "test");
         std::vector<CgState> states(sources);
         for (int k = 0; k < sources; ++k) {
@@ -74,7 +93,7 @@ struct LanesBench {
         DslashCall call{};
         call.lattice = geometry.lattice(), call.parity = parity;
         call.fat = &fat, call.lng = &lng, call.lanes = lanes;
-        call.in = in, call.out = z, call.x = x, call.z = z, call.s = s;
+        call.in = in.block, call.out = z.block, call.x = x.block, call.z = z.block, call.s = s.block;
         call.a = 0.37, call.alpha = 0.61;
         call.check_convergence = false;
         if (epilogue == Epilogue::step || (sources > 1 && along_p))
@@ -82,16 +101,10 @@ struct LanesBench {
         else if (sources == 1)
             call.sum = sum.data();
         if (epilogue == Epilogue::step && !along_p)
-            call.x = z;
-        if (lanes != nullptr)
-            dslash(device, call, epilogue);
-        else
-            for (int k = 0; k < sources; ++k) { // the rows for several sources round in other places
-                DslashCall one = call;
-                one.keep_source(k);
-                dslash(device, one, epilogue);
-            }
-        Bytes bytes{bytes_of(z), bytes_of(s), {}};
+            call.x = z.block;
+        dslash(device, call, epilogue);
+        CHECK((in.is_whole() && x.is_whole() && z.is_whole() && s.is_whole()));
+        Bytes bytes{z.bytes(), s.bytes(), {}};
         for (const CgState &state : cg.to_host())
             bytes.sums.insert(bytes.sums.end(), {state.rr_new, state.cross, state.curvature});
         if (call.sum != nullptr)
@@ -111,21 +124,29 @@ std::vector<Precision> precisions_of_lanes() {
 } // namespace
 
 TEST_CASE("D of several sites at once has the bits of D of one site, with any epilogue", "[dslash][lanes][sanitize]") {
-    CHECK(precisions_of_lanes().size() == (MILCGPU_LANES ? 1 : 0));
+    CHECK(precisions_of_lanes().size() == (MILCGPU_LANES ? 2 : 0));
     struct Shape {
         std::array<int, 4> n;
         unsigned cuts;
     };
-    // Rows of one block, of several, and blocks of two rows; odd extents; a last tile that is not full.
-    const std::vector<Shape> shapes = {{{16, 2, 2, 2}, 0},  {{18, 4, 2, 4}, 8},  {{20, 2, 6, 4}, 14},
-                                       {{22, 4, 2, 2}, 0},  {{24, 6, 4, 4}, 4},  {{32, 2, 3, 2}, 2},
-                                       {{34, 2, 2, 6}, 0},  {{40, 4, 4, 2}, 12}, {{16, 4, 4, 6}, 6},
-                                       {{128, 2, 1, 2}, 0}, {{26, 1, 2, 4}, 0},  {{48, 3, 1, 1}, 0}};
+    // A last tile that is not full, rows of many blocks. Then every even nx with all cuts that lanes take: rows of one
+    // block, of several, and blocks of several rows; odd extents.
+    std::vector<Shape> shapes = {{{128, 2, 1, 2}, 0}, {{16, 4, 4, 6}, 6}, {{40, 4, 4, 2}, 12}};
+    std::mt19937 random{11};
+    for (int nx = 2; nx <= 34; nx += 2)
+        for (unsigned cuts = long_tests() ? 0 : nx % 8; cuts < 16; cuts += long_tests() ? 2 : 8) {
+            Shape shape{{nx, 1, 1, 1}, cuts};
+            do
+                for (int mu = 1; mu < 4; ++mu)
+                    shape.n[mu] = cuts >> mu & 1 ? 2 + int(random() % 5) : 1 + int(random() % 5);
+            while (nx * shape.n[1] * shape.n[2] * shape.n[3] % 16 != 0);
+            shapes.push_back(shape);
+        }
     for (const Precision precision : precisions_of_lanes())
         for (const Shape &shape : shapes) {
             LanesBench bench(shape.n, shape.cuts, precision);
             REQUIRE(LaneLinks::fit(bench.geometry, precision, 18));
-            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng, precision);
             for (const int parity : {0, 1})
                 for (const EpilogueTraits &end : epilogues)
                     for (const int sources : {1, 3})
@@ -153,16 +174,19 @@ TEST_CASE("D of several sites at once has the bits of D of one site, with any ep
 TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone if several sites are taken at once",
           "[dslash][lanes]") {
     for (const Precision precision : precisions_of_lanes())
-        for (const int nx : {16, 20}) {
+        for (const int nx : {2, 4, 6, 8, 10, 16, 20, 34}) {
             LanesBench bench({nx, 4, 8, 8}, 0, precision);
-            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng);
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng, precision);
             const Geometry &geometry = bench.geometry;
             for (const float planted : {NAN, INFINITY})
                 for (const int at : {0, 3, nx / 2 - 1, geometry.sites(1) - 1}) {
                     const SpinorField in = bench.field(1), z = bench.field(0);
                     const size_t site_bytes = spinor_bytes(precision);
-                    float part = planted;
-                    std::memcpy(in.data() + at * site_bytes + 4, &part, sizeof part);
+                    const size_t real = real_bytes(precision);
+                    if (precision == Precision::double_)
+                        reinterpret_cast<double *>(in.data() + at * site_bytes)[1] = planted;
+                    else
+                        reinterpret_cast<float *>(in.data() + at * site_bytes)[1] = planted;
                     const Bytes got = bench.run(Epilogue::plain, 0, false, in, z, z, &lanes),
                                 wanted = bench.run(Epilogue::plain, 0, false, in, z, z, nullptr);
                     CHECK(!(got.sums[0] < INFINITY));
@@ -171,10 +195,11 @@ TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone 
                     };
                     const auto finite = [&](int i) {
                         bool all = true;
-                        for (size_t k = 0; k < site_bytes / sizeof part; ++k) {
-                            std::memcpy(&part, &got.out[i * site_bytes + k * sizeof part], sizeof part);
-                            all = all && std::isfinite(part);
-                        }
+                        for (const unsigned char *part = &got.out[i * site_bytes], *end = part + site_bytes; part < end;
+                             part += real)
+                            all = all && (precision == Precision::double_
+                                              ? std::isfinite(*reinterpret_cast<const double *>(part))
+                                              : std::isfinite(*reinterpret_cast<const float *>(part)));
                         return all;
                     };
                     const CutLattice &lattice = geometry.lattice();

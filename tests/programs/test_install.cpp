@@ -413,6 +413,18 @@ TEST_CASE("install: make install copies a finished build, and builds nothing", "
     CHECK(shell(in_tree + " CUDA=0").says("build/host is not built"));
 }
 
+TEST_CASE("install: clang compiles what it has refused before, without warnings", "[install]") {
+    LONG_TEST;
+    if (shell("clang++ -fopenmp -fsyntax-only -x c++ -include omp.h /dev/null").status != 0)
+        SKIP_TEST("no clang with OpenMP");
+    for (const char *source : {"gpu_kernels/halo/halo.cu", "gpu_kernels/fields/lane_links.cpp",
+                               "gpu_kernels/algebra/gram.cu", "reorder/link_reorder.cu", "examples/lib/arguments.cpp"})
+        succeeded(shell("cd " + source_tree().string() +
+                        " && clang++ -std=c++17 -fopenmp -march=x86-64-v3 -Wall -Wextra -Werror -fsyntax-only -I. "
+                        "-Imilc_glue/api -x c++ " +
+                        source));
+}
+
 TEST_CASE("install: warnings stop the build with the gcc versions of CI, not with others or clang", "[install]") {
     const Folder folder;
     const std::string compiler = (folder.path / "compiler").string();

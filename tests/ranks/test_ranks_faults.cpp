@@ -1,5 +1,6 @@
 // Faults on one rank alone during a collective call: every rank gets a message, none hangs, and the ranks go on if they
 // can.
+#include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/kept_solver.h"
 #include "tests/cut_support.h"
 #include <algorithm>
@@ -144,6 +145,29 @@ TEST_CASE("ranks: if memory is short on one rank, all free what is idle, and all
     CHECK(kept[0] < 3);
     for (const int rank : {0, 1})
         CHECK(same_bits(before[rank], after[rank]));
+}
+
+TEST_CASE("ranks: if one rank is half full, no rank packs links for several sites, and the solution is the same",
+          "[ranks][faults][lanes]") {
+    const Fields fields = fields_on(two_ranks.whole, false);
+    std::vector<int> packed(2);
+    const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        Device &device = *here.context->device;
+        if (here.rank() == 1)
+            device.set_memory_limit(2 * device.used_bytes() - 1);
+        Solve without(here), with(here);
+        with.spec.sloppy.precision = without.spec.sloppy.precision = MILCGPU_SINGLE;
+        demand(without(here));
+        packed[here.rank()] += here.links->links->has_lanes(Precision::single);
+        device.set_memory_limit(0);
+        kept_solvers(*here.context).all.clear();
+        demand(with(here));
+        packed[here.rank()] += 2 * here.links->links->has_lanes(Precision::single);
+        if (!same_bits(with.x, without.x))
+            packed[here.rank()] = -1;
+    });
+    CHECK(all_well(endings));
+    CHECK(packed == std::vector<int>(2, MILCGPU_LANES ? 2 : 0));
 }
 
 TEST_CASE("ranks: a failed allocation on one rank before an inner step fails or retries on all", "[ranks][faults]") {
