@@ -219,7 +219,12 @@ void VectorStore::remember(const milcgpu_plugin_multi_mass_call &call, uint64_t 
                            const milcgpu_shift_report *shifts) {
     forget_solutions();
     Mirror source = part_of(call.source, call.parity);
-    source.both_have();
+    if (call.source.pitch_bytes != 0) { // a member of MILC's sites: nobody writes it while ks_ratinv refines solutions
+        source.both_have(Mirror::Tag{});
+        source.look_next(Mirror::Look::none);
+    } else {
+        source.both_have();
+    }
     for (int i = 0; i < call.n_shifts; ++i) {
         if (shifts[i].status != MILCGPU_OK)
             continue;

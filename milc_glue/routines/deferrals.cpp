@@ -73,6 +73,8 @@ int milcgpu_plugin_hand_out(int kinds, const void *field) {
 }
 
 void milcgpu_plugin_drop_deferred(int kinds, const void *field) {
+    if ((kinds & MILCGPU_SOURCE) != 0) // the end of ks_ratinv
+        plugin().vectors.forget_solutions();
     with_table(0, lost, [&](DeferredValues &table) { return table.drop(kinds, field), 0; });
 }
 
