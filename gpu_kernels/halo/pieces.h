@@ -24,9 +24,9 @@ template <int bytes> struct Element {
 
 // Check words (peers.h) behind the elements of a piece in a message, each made from an element and the number of the
 // exchange. The receiver compares them. So a message is noticed that was lost or replaced by an old one although
-// message passing reports success. One element in check_interval has a word, so that each 4 KiB of a stripe have words
-// of such an element. Check words take 0.02 to 0.2 % of a long message.
-template <int bytes> constexpr int check_interval = 4096 / Element<bytes>::word;
+// message passing reports success. One element in check_interval has a word, so that each 4 KiB have bytes of such an
+// element, in stripes (GPU) and one element after the other (host). Check words take 0.2 % of a long message.
+template <int bytes> constexpr int check_interval = 4096 / Element<bytes>::packed;
 template <int bytes> MILCGPU_HD bool has_check_word(int e) { return e % check_interval<bytes> == 0; }
 MILCGPU_HD size_t multiple_of_16(size_t bytes) { return (bytes + 15) / 16 * 16; }
 // In a piece of so many elements that begins at `piece`.

@@ -52,7 +52,8 @@ reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const referen
     rephase_field_offset(ape_links, OFF, nullptr, r0);
     return made;
 #else
-    if (ape_links_ks_phases != ON)
+    const bool of_fat_links = is(forward_fn, index) || is(backward_fn, index);
+    if (!of_fat_links && ape_links_ks_phases != ON)
         rephase_field_offset(ape_links, ON, &ape_links_ks_phases, r0);
     return apply(ape_links, fn, index, r0, field);
 #endif
