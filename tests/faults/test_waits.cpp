@@ -87,7 +87,7 @@ TEST_CASE("a kernel never uses ghosts that change on their way over the host: it
           "[faults][waits][cut]") {
     if (Device::gpu_count() < 2)
         SKIP_TEST("fewer than two GPUs: ghosts of kernels do not travel as messages");
-    const Environment settings{{"MILCGPU_TIMEOUT", "1"}, {"MILCGPU_DIRECT", "0"}};
+    const Environment settings{{"MILCGPU_TIMEOUT", "5"}, {"MILCGPU_DIRECT", "0"}};
     const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     const Fields fields = fields_on(cut.whole, true);
     const std::vector<Ending> endings = on_cut(fields, cut, Backend::cuda, [&](Here &here, Ending &ending) {

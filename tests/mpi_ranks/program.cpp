@@ -108,7 +108,7 @@ void wait_for_all() {
 // If the last rank fails in its own work, all get its message; if it fails while it passes a message, the others miss
 // it.
 void memory(const milcgpu_messages &table) {
-    setenv("MILCGPU_TIMEOUT", "0.3", 1);
+    setenv("MILCGPU_TIMEOUT", "1", 1);
     const int last = table.size - 1;
     const std::string agreed = "milcgpu_context_create: rank " + std::to_string(last) + " of " +
                                std::to_string(table.size) + ": host memory is exhausted";

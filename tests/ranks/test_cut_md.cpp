@@ -343,7 +343,7 @@ TEST_CASE("ranks: with MILCGPU_TEST=check_halo links of a margin that change on 
         CAPTURE(words);
         CHECK(has(
             words,
-            format("%d milcgpu_momenta_add_gauge_force: rank 1 of 2: the margin of links: 73744 bytes from rank 0 of 2",
+            format("%d milcgpu_momenta_add_gauge_force: rank 1 of 2: the margin of links: 73888 bytes from rank 0 of 2",
                    MILCGPU_COMM)));
         CHECK_FALSE(has(words, "momenta changed"));
     }
