@@ -100,7 +100,8 @@ static void end_tables(void) {
     for (k = 0; k < gather.allocated; k++)
         gather.tables[k][0] = gathers_from(&lattice[0], way_of_table(k));
     if (elsewhere) {
-        fprintf(stderr, "milcgpu: make_gather of this MILC allocates other tables than milcgpu knows\n");
+        fprintf(stderr, "milcgpu: make_gather of this MILC allocates other tables than milcgpu knows. With "
+                        "MILCGPU_TEST=no_pool MILC's own fills them; please tell us which MILC this is\n");
         milcgpu_end_of_run();
     }
 }

@@ -227,7 +227,9 @@ static void try_fields(void) {
     __real_rephase_field_offset(theirs, ON, NULL, r0);
     check(status == ON && memcmp(ours, theirs, 4 * sites_on_node * sizeof *ours) == 0,
           "every bit of a field of links with phases from an origin", status);
-    free(ours), free(theirs), free(v), free(before);
+    for (i = 0; i < 3; i++)
+        free(ksp->v[i]);
+    free(ksp->v), free(ksp), free(ours), free(theirs), free(v), free(before);
 }
 
 /* by_threads: all threads do it. again: phases that are out already, which MILC refuses. */
