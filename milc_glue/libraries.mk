@@ -20,7 +20,7 @@ calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue
 $(calling): private last_flags := $(light)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # The parts of the library that libquda.so itself contains. None of them has a state.
-quda_parts    := $(call objects,gpu_kernels/machine/backend/content_hash.cpp gpu_kernels/machine/comm/exchange.cpp gpu_kernels/machine/comm/ranks.cpp gpu_kernels/measure/spin_taste.cpp \
+quda_parts    := $(call objects,gpu_kernels/machine/content_hash.cpp gpu_kernels/machine/comm/exchange.cpp gpu_kernels/machine/comm/ranks.cpp gpu_kernels/measure/spin_taste.cpp \
                    milc_glue/host/host_fields.cpp milc_glue/api/lent_messages.cpp)
 
 $(O)/libmilcgpu.a: $(lib_objects)

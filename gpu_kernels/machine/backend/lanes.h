@@ -1,7 +1,7 @@
 // Several sites at once on a CPU: a number with a lane for each site, in a register of the compiler's vector extension.
 // Kernel bodies take it in place of a real.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 #include <type_traits>
 
 // Without AVX2 the compiler would emulate registers of 32 bytes. A library for GPUs has its fast code there.
