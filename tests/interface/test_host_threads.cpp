@@ -1,7 +1,7 @@
 // How OpenMP threads of the host wait. Each test starts a process, because OpenMP reads its settings once.
 #include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "milc_glue/api/milcgpu.h"
-#include "milc_glue/host/host_memory.h"
 #include "tests/install_support.h"
 #include "tests/sized.h"
 #include <algorithm>
