@@ -40,7 +40,7 @@ say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le
                   printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
 define compile_kernels
 @mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
-$(Q)$(compile_cu) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+$(Q)$(compile_cu) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $(or $(1),$<) -o $@
 endef
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
@@ -51,10 +51,9 @@ $(O)/obj/%.cu.o: %.cu $(O)/flags
 	$(compile_kernels)
 
 # FOLDER/together.cu includes the small files of the folder (libraries.mk).
-$(call objects,$(together)): %.o: % $(O)/flags
-	$(compile_kernels)
-$(together:%=$(O)/obj/%): $(O)/obj/%together.cu: $(O)/flags
-	@mkdir -p $(@D); printf '#include "%s"\n' $(filter $*%,$(small_files)) >$@
+$(call objects,$(together)): $(O)/flags
+	@mkdir -p $(@D); printf '#include "%s"\n' $(filter $(@:$(O)/obj/%together.cu.o=%)%,$(small_files)) >$(@:.o=)
+	$(call compile_kernels,$(@:.o=))
 
 # SOURCE.PART.cu is a part of SOURCE.cu (libraries.mk).
 source_of = $(firstword $(subst ., ,$(1)))$(suffix $(1))
