@@ -86,7 +86,7 @@ std::string default_of(const Member &m) { return m.may.start != 0 ? milcgpu::for
 
 std::string default_inside(const Member &m) {
     if (m.may.start != 0)
-        return "its first member " + default_of(m);
+        return "0, its " + std::string(m.table->begin()->name) + " " + default_of(m);
     for (const Member &inner : *m.table)
         if (inner.may.start != 0)
             return "0, its " + std::string(inner.name) + " " + default_of(inner);
@@ -131,9 +131,12 @@ std::string rows_of(const std::string &body, const Table *table) {
             matches(declaration, declaration.find("(*") == std::string::npos ? "([a-z0-9_]+)(?:\\[[0-9]+\\])*(?:,|$)"
                                                                              : "\\(\\*([a-z0-9_]+)\\)");
         std::string columns;
-        for (const auto &name : named)
-            if (columns.empty())
-                columns = columns_of(table, name[1], declaration.find('*') != std::string::npos);
+        for (const auto &name : named) {
+            const std::string of_this = columns_of(table, name[1], declaration.find('*') != std::string::npos);
+            if (&name != &named[0] && of_this != columns)
+                throw std::runtime_error(declaration + ": these members differ: declare each in a line of its own");
+            columns = of_this;
+        }
         rows += "| `" + trimmed(declaration) + "` | " + cell_of(member.before + member.behind) +
                 (table != nullptr ? " | " + columns : "") + " |\n";
     }

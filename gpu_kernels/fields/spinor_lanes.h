@@ -1,4 +1,4 @@
-// Colour vectors of several sites, a lane for each site. In memory they are as spinor_storage.h says;
+// Colour vectors of several sites, with a lane for each site. In memory they have the layout of spinor_storage.h;
 // loads and stores transpose them in registers.
 #pragma once
 #include "gpu_kernels/fields/spinor_storage.h"
@@ -16,7 +16,8 @@ template <class Scalar> struct SpinorLanes {
 // A launch on the host sends nothing to peers, so it does not need the vector that it has stored.
 template <class Scalar> struct StoredSpinor<SpinorLanes<Scalar>> {};
 
-// The neighbours of as many sites as lanes: consecutive sites from at[0] on, or at[l] of site l.
+// The neighbours of a block of sites, one for each lane. If consecutive, they are the sites from at[0] on; if not,
+// at[l] is the neighbour of the block's site l.
 template <int count> struct NeighboursAtOnce {
     bool consecutive;
     int at[count];
@@ -30,8 +31,9 @@ namespace lanes {
 #define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Order{__VA_ARGS__})
 #endif
 
-// Three registers of four pairs, as four elements of three pairs are stored, to a register for each pair; and back.
-// Both directions take the same elements, in another order (the comments have element and pair).
+// A pair has 8 bytes. Memory has four elements of three pairs, one element after the other, in three registers.
+// to_pairs makes register k of the pairs k of all elements; from_pairs does the reverse. Both exchange the same pairs,
+// in another order (the digits in the comments are element and pair).
 typedef double FourPairs __attribute__((vector_size(32)));
 MILCGPU_HD FourPairs four_at(const unsigned char *from) {
     FourPairs x;
@@ -56,8 +58,8 @@ MILCGPU_HD void from_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
     out[2] = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(z, x, 0, 5, 2, 3), y, 0, 1, 6, 3);
 }
 
-// Single precision: eight sites, a pair is a complex number. Shuffles within the halves of a register are the fast
-// ones, so the lanes are in the order of sites 0 1 4 5 2 3 6 7.
+// Single precision: eight sites, a pair is a complex number. Shuffles within the halves of a register are fast, so
+// lanes 0 to 7 hold the sites 0 1 4 5 2 3 6 7.
 MILCGPU_HD constexpr int site_of(int lane, float) { return lane >= 2 && lane < 6 ? lane ^ 6 : lane; }
 MILCGPU_HD void from_halves(const FourPairs (&low)[3], const FourPairs (&high)[3], Vector<Lanes<float>> &x) {
     typedef float Single __attribute__((vector_size(32)));
@@ -99,8 +101,8 @@ MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
         memcpy(to + 96 + 32 * k, &raw[k], 32);
 }
 
-// Double precision: four sites, half a register is a complex number. Sites 0 and 2 share registers, and 1 and 3, so
-// that the lanes are in the order of sites.
+// Double precision: four sites, half a register is a complex number. Sites 0 and 2 share registers, and sites 1 and 3
+// share registers, so lane l holds site l.
 MILCGPU_HD constexpr int site_of(int lane, double) { return lane; }
 template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<double>> &x) {
     typedef int64_t Order __attribute__((vector_size(32)));
@@ -130,7 +132,7 @@ MILCGPU_HD void store(const Vector<Lanes<double>> &x, unsigned char *to) {
 
 } // namespace lanes
 
-// As in su3.h. The products are named so that the compiler fuses the same one with the addition as for a single site.
+// As in su3.h. The products have names, so the compiler fuses the same product with the addition as for a single site.
 template <class T> MILCGPU_HD Lanes<T> norm(Complex<Lanes<T>> a) {
     const Lanes<T> re = a.re * a.re, im = a.im * a.im;
     return re + im;

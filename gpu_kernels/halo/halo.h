@@ -14,9 +14,9 @@
 // host passes on while kernels wait always use pinned host memory: message passing may copy by the CUDA runtime, where
 // nothing may wait for these kernels.
 //
-// If a message is lost although message passing reports success, a check word tells (pieces.h), and the next
-// gather ends all ranks by Error(comm). With MessageChecks::sums a checksum follows each message, so that every change
-// on its way is noticed.
+// If a message is lost although message passing reports success, the receiver finds a wrong check word (pieces.h), and
+// the next gather ends the call on all ranks by Error(comm). With MessageChecks::sums a checksum follows each message,
+// and the receiver notices every change on its way.
 #pragma once
 #include "gpu_kernels/fields/link_field.h"
 #include "gpu_kernels/halo/gpu_messages.h"
@@ -31,7 +31,7 @@ struct Pieces;
 struct SpinorBlock;
 struct FullVectors;
 
-// none, to measure what the words cost.
+// none: only to measure what the words cost.
 enum class MessageChecks { none, words, sums };
 
 // A launch of D between others. sent: the previous launch made `in` and sent its ghosts. sends: this launch makes the

@@ -22,14 +22,15 @@ template <int bytes> struct Element {
     }
 };
 
-// Check words (peers.h) behind the elements of a piece in a message, each made from an element and the number of the
-// exchange. The receiver compares them. So a message is noticed that was lost or replaced by an old one although
-// message passing reports success. One element in check_interval has a word, so that each 4 KiB have bytes of such an
-// element, in stripes (GPU) and one element after the other (host). Check words take 0.2 % of a long message.
+// Check words (peers.h) follow the elements of a piece in a message. Each is made from an element and the number of the
+// exchange, and the receiver compares it with the element that has arrived. So the receiver notices a message that was
+// lost, or replaced by an old one, although message passing reports success. Every check_interval-th element has a
+// word. So each 4 KiB have bytes of such an element, both in stripes (GPU) and with one element after the other (host).
+// Check words take 0.2 % of a long message.
 template <int bytes> constexpr int check_interval = 4096 / Element<bytes>::packed;
 template <int bytes> MILCGPU_HD bool has_check_word(int e) { return e % check_interval<bytes> == 0; }
 MILCGPU_HD size_t multiple_of_16(size_t bytes) { return (bytes + 15) / 16 * 16; }
-// In a piece of so many elements that begins at `piece`.
+// Where the check word of element e is, in a piece of `elements` elements that begins at `piece`.
 template <int bytes, class Byte> MILCGPU_HD auto check_word_at(Byte *piece, int elements, int e) {
     using Word = std::conditional_t<std::is_const<Byte>::value, const uint64_t, uint64_t>;
     return reinterpret_cast<Word *>(piece + multiple_of_16(size_t(elements) * Element<bytes>::packed)) +

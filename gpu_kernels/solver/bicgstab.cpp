@@ -163,8 +163,8 @@ bool BicgstabSolver::ended(double rr, BicgStop stop, const ladder::Gain &gain, c
     } else if ((stop == BicgStop::iteration_limit && report.restarts >= limits.max_restarts) ||
                report.steps >= limits.max_iterations * limits.max_restarts) {
         report.status = Status::not_converged;
-        report.message = format("%d iterations with %d restarts did not reach the tolerance %.1e; the solution so far "
-                                "is returned",
+        report.message = format("%d iterations (starts: %d) did not reach the tolerance %.1e; the solution so far is "
+                                "returned",
                                 report.steps, report.restarts, limits.tolerance);
     }
     return report.status != Status::ok;

@@ -144,8 +144,8 @@ std::string why_it_ended_early(const CgReport &report, double tolerance, double 
                       "%s); the solution so far is returned. Use conjugate gradient",
                       report.iterations, residual.c_str(), asked.c_str());
     return format(
-        "%d iterations with %d restarts did not reach the tolerance %s; the solution so far is returned, with "
-        "the true residual at %s",
+        "%d iterations (starts: %d) did not reach the tolerance %s; the solution so far is returned, with the true "
+        "residual at %s",
         report.iterations, report.restarts, asked.c_str(), residual.c_str());
 }
 

@@ -1,9 +1,9 @@
-// The stencil of dslash.h for several consecutive sites at once, on the host. It has the arithmetic of hops.h at each
-// site, in the same order, so the results have the same bits.
+// The stencil of dslash.h for several consecutive sites at once, on the host. At each site it does the arithmetic of
+// hops.h in the same order, so the results have the same bits.
 //
-// A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too; in
-// x they are shifted by up to two sites, and continue at the other end of the row. The sites may belong to several
-// rows.
+// A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too. In
+// x the neighbours are the sites of the same row, shifted by up to two sites, and continue at the other end of the row.
+// A block of sites may reach over several rows.
 #pragma once
 #include "gpu_kernels/fields/lane_links.h"
 #include "gpu_kernels/fields/spinor_lanes.h"
@@ -13,7 +13,8 @@
 #if MILCGPU_LANES
 namespace milcgpu {
 
-// D on one source or on several. The links of a block come from memory once, and from the cache for further sources.
+// D of one source or of several. The links of a block come from memory for the first source, and from the cache for the
+// others.
 template <class Spinor> struct LanesHops {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
@@ -30,7 +31,8 @@ template <class Spinor> struct LanesHops {
         in = call.in.data, links = call.lanes->of(call.parity);
     }
 
-    // The rows of a block: the first site in each, and the lane behind the last.
+    // The rows that a block of sites reaches: the block's first site in each row, and the number within the block of
+    // the first site behind the row.
     struct Rows {
         int count = 0, end[sites];
         Site begin[sites];
@@ -63,7 +65,7 @@ template <class Spinor> struct LanesHops {
         }
         return to;
     }
-    // The sums of fat and of long links, or both in the first one. The links have the scale 1.
+    // The sums of fat and of long links; with one_sum `fat` has both. The links have the scale 1.
     struct Sum {
         Vec fat, lng;
     };
@@ -105,7 +107,7 @@ template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
     }
 };
 
-// For TogetherStencil, with the sums of SourcesHops. The host takes one source after the other.
+// For TogetherStencil. It sums as SourcesHops does. The host takes one source after the other.
 template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
     using Base = LanesHops<Spinor>;
     using typename Base::Vec;

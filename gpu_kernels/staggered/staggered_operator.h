@@ -10,7 +10,7 @@ class StaggeredOperator : public StencilOperator {
     // The link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
     // Error(not_built) if there is no kernel.
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
-    // Whether it works on several sites at once where LaneLinks fit. The fields beside them may have another precision.
+    // Whether the operator takes several sites at once if LaneLinks fit. Fields beside them may have another precision.
     static bool takes_lanes(const OperatorSpec &);
     void apply_half(Device &, const HalfCall &, Epilogue) const override;
     void send(Device &, const SpinorBlock &x) const override;

@@ -272,7 +272,7 @@ TABLE(milcgpu_laplace_solve_spec, SIZE(96),
 
 TABLE(milcgpu_wilson_spec, SIZE(32),
     NUMBERS(kappa, from_to(DBL_TRUE_MIN, 1 - DBL_EPSILON / 2, "above 0 and below 1")),
-    NUMBERS(clover, from_to(-1e6, 1e6, "of the size of 1 (0: Wilson fermions)")),
+    NUMBERS(clover, from_to(-1e6, 1e6, "-1e6 to 1e6 (0: Wilson fermions)")),
     NUMBERS(even_odd, flag),
     NUMBERS(method, from_to(0, 1, "MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)")));
 // clang-format on

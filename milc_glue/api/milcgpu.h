@@ -231,8 +231,8 @@ typedef struct {
 
 /* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the
  * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor
- * changed. A source that is 0 on spec->parity gives x = 0 and OK, and report->message says so. report may be NULL; it is
- * filled whenever the solve was run. */
+ * changed. A source that is 0 on spec->parity gives x = 0 and OK, and report->message says so. report may be NULL; it
+ * is filled whenever the solve was run. */
 milcgpu_status milcgpu_staggered_solve(milcgpu_links *links, const milcgpu_solve_spec *spec,
                                        const milcgpu_field *source, const milcgpu_field *solution,
                                        milcgpu_solve_report *report);
@@ -408,7 +408,7 @@ typedef struct {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
 } milcgpu_paths;
 
-/* Staggered phases and boundary sign of links. The links' determinants show a wrong value (milcgpu_md.h). */
+/* Staggered phases and boundary sign of links. The library finds a wrong value by the determinants (milcgpu_md.h). */
 typedef enum {
     MILCGPU_SIGNS_IN = 0,         /* the links carry them */
     MILCGPU_SIGNS_OUT = 1,        /* they do not */

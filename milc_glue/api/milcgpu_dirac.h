@@ -86,9 +86,11 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    int basis;                             /* milcgpu_gamma_basis */
-    int origin[3];                         /* X Y Z, of the momenta */
-    int n_momenta, n_terms, n_correlators; /* at least 1, 0, 1 */
+    int basis;     /* milcgpu_gamma_basis */
+    int origin[3]; /* X Y Z, of the momenta */
+    int n_momenta;
+    int n_terms; /* 0: nothing is added */
+    int n_correlators;
     const milcgpu_momentum *momenta;
     const milcgpu_dirac_term *terms;
 } milcgpu_dirac_meson_spec;

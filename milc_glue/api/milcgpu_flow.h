@@ -45,7 +45,8 @@ typedef enum {
 
 typedef struct {
     size_t struct_size;
-    int action, integrator;
+    int action;        /* milcgpu_flow_action */
+    int integrator;    /* milcgpu_flow_integrator */
     int exp_order;     /* order of the series of the exponential, 1 to 16; 8 is usual in MILC. 0: the exponential to
                           rounding */
     double step;       /* flow time of a step, in units of a^2; of adaptive integrators the first one that is tried.

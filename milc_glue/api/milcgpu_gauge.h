@@ -75,11 +75,13 @@ milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_s
 
 typedef struct {
     size_t struct_size;
-    double alpha1, alpha2, alpha3; /* from 0 to 1; in the paper 0.75, 0.6, 0.3. alpha3 is that of the innermost level */
-    int times;                     /* smeared one after the other; 0: nothing is done */
-    int directions;                /* 4, or 3: only spatial links, with staples in space, by alpha2 and alpha3 */
-    int hits;                      /* of each projection to SU(3). 0: 9, as MILC's hvy_qpot */
-    int signs;                     /* as above */
+    double alpha1; /* of the outermost level; the paper's values are the defaults */
+    double alpha2;
+    double alpha3;  /* of the innermost level */
+    int times;      /* smeared one after the other; 0: nothing is done */
+    int directions; /* 4, or 3: only spatial links, with staples in space, by alpha2 and alpha3 */
+    int hits;       /* of each projection to SU(3). 0: 9, as MILC's hvy_qpot */
+    int signs;      /* as above */
 } milcgpu_hyp_spec;
 void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec, size_t size); /* the paper's alphas, directions 4 */
 

@@ -135,7 +135,8 @@ enum { MILCGPU_EVEN_AND_ODD = 3 };
  * extent the factor is cos(theta) for MILCGPU_EVEN, i sin(theta) for MILCGPU_ODD, e^(i theta) for MILCGPU_EVEN_AND_ODD.
  * These are MILC's letters E, O and EO. Example: p = {1, 0, 0} with three times MILCGPU_EVEN. */
 typedef struct {
-    int p[3], parity[3];
+    int p[3];      /* X Y Z */
+    int parity[3]; /* the factor in each of these directions */
 } milcgpu_momentum;
 
 /* One term of a correlator:
@@ -151,8 +152,10 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    int origin[4];                         /* X Y Z T: of phases, signs and momenta */
-    int n_momenta, n_terms, n_correlators; /* at least 1, 0, 1 */
+    int origin[4]; /* X Y Z T: of phases, signs and momenta */
+    int n_momenta;
+    int n_terms; /* 0: nothing is added */
+    int n_correlators;
     const milcgpu_momentum *momenta;
     const milcgpu_meson_term *terms;
 } milcgpu_meson_spec;

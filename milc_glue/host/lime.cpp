@@ -29,8 +29,8 @@ FileBytes::FileBytes(const std::string &path) : path_(path) {
     const int code = file_.open(path, false);
     if (code != 0 || !file_.is_plain())
         throw Error(Status::bad_argument,
-                    format("%s cannot be opened%s; check that it is a file, its name and its permissions",
-                           quoted_name(path).c_str(), code != 0 ? format(" (%s)", std::strerror(code)).c_str() : ""));
+                    format("%s cannot be opened (%s); check its name and its permissions", quoted_name(path).c_str(),
+                           code != 0 ? std::strerror(code) : "it is not a plain file"));
     size_ = file_.bytes();
 }
 

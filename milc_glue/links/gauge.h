@@ -104,6 +104,11 @@ inline void need_some_links(milcgpu_gauge &gauge, const SaidSigns &said) {
 }
 inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
 
+// What milcgpu_gauge_load and milcgpu_gauge_plaquettes do, for other calls of all ranks. function: the call, for
+// messages.
+void load_links(milcgpu_gauge &, const char *function, const milcgpu_field *links, double unitarity);
+PlaquetteMeans checked_plaquettes(milcgpu_gauge &);
+
 // Runs body(gauge) with its context's device current, and turns its errors into a status. On several ranks all ranks
 // call it, and whatever one rank may refuse alone is inside same_on_all_ranks() or Device::collective().
 template <class Body>

@@ -3,6 +3,7 @@
 #include "milc_glue/host/gauge_file.h"
 #include "milc_glue/host/lime.h"
 #include "milc_glue/host/whole_file.h"
+#include "milc_glue/links/gauge.h"
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -56,17 +57,31 @@ class Links {
 };
 
 // The mean of Re tr / 3 of all plaquettes, on the device.
-milcgpu_status plaquette_of(milcgpu_context *context, const milcgpu_field &links, double &mean) {
-    milcgpu_gauge *gauge = nullptr;
-    double space = 0, time = 0;
-    milcgpu_status status = milcgpu_gauge_create(context, links.precision, &gauge);
-    if (status == MILCGPU_OK)
-        status = milcgpu_gauge_load(gauge, &links, -1); // whatever their unitarity
-    if (status == MILCGPU_OK)
-        status = milcgpu_gauge_plaquettes(gauge, &space, &time);
-    milcgpu_gauge_destroy(gauge);
-    mean = status == MILCGPU_OK ? (space + time) / 6 : NAN;
-    return status;
+double plaquette_of(milcgpu_context &context, const char *function, const milcgpu_field &links) {
+    std::unique_ptr<milcgpu_gauge> gauge;
+    Precision real = Precision::double_;
+    same_on_all_ranks(context, function, [&](CallArguments &call) {
+        real = double_or_single(call("links.precision", links.precision), "links.precision", "");
+    });
+    context.device->collective("memory for a gauge field",
+                               [&] { gauge = std::make_unique<milcgpu_gauge>(&context, real); });
+    load_links(*gauge, function, &links, -1); // whatever their unitarity
+    const PlaquetteMeans means = checked_plaquettes(*gauge);
+    return (means.space + means.time) / 6;
+}
+void require_plaquette(milcgpu_context &context, const char *function, const char *path, const milcgpu_field &links,
+                       double said) {
+    constexpr double rounding = 1e-5; // of means in single precision
+    double found = NAN;
+    try {
+        found = plaquette_of(context, function, links);
+    } catch (const Error &error) {
+        if (error.status() != Status::nan_or_inf)
+            throw;
+    }
+    if (!(std::fabs(found - said) <= rounding))
+        refuse_file(path, 0, format("the plaquette of the links is %.9f, but the head says %.9f", found, said),
+                    "the links differ from those that were written, or have phases: ask for the file again");
 }
 
 // How far the third row is from the one that the others have in SU(3).
@@ -137,29 +152,17 @@ milcgpu_status milcgpu_gauge_file_look(const char *path, milcgpu_gauge_file *fil
 milcgpu_status milcgpu_gauge_file_read(milcgpu_context *context, const char *path, const milcgpu_field *given,
                                        milcgpu_gauge_file *file) {
     constexpr const char *function = "milcgpu_gauge_file_read";
-    SiteFileHead head{};
-    milcgpu_status status = guarded(context, function, [&] {
+    return guarded(context, function, [&] {
         require(context, function, "context");
         const Links links(*context, function, path, given, file);
-        const FilePatience patience(*context->ranks);
-        head = common_head(*context->ranks, path, context->box.whole, reals_of_links);
-        require_sums(path, head, read_sites(*context->ranks, context->box, path, head, links.field()));
-        if (std::isnan(head.plaquette))
-            tell(head, file);
-        return Status::ok;
-    });
-    if (status != MILCGPU_OK || std::isnan(head.plaquette))
-        return status;
-    double plaquette = NAN;
-    status = plaquette_of(context, *given, plaquette);
-    if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
-        return status;
-    return guarded(context, function, [&] {
-        constexpr double rounding = 1e-5; // of means in single precision
-        if (!(std::fabs(plaquette - head.plaquette) <= rounding))
-            refuse_file(path, 0,
-                        format("the plaquette of the links is %.9f, but the head says %.9f", plaquette, head.plaquette),
-                        "the links differ from those that were written, or have phases: ask for the file again");
+        SiteFileHead head{};
+        {
+            const FilePatience patience(*context->ranks);
+            head = common_head(*context->ranks, path, context->box.whole, reals_of_links);
+            require_sums(path, head, read_sites(*context->ranks, context->box, path, head, links.field()));
+        }
+        if (!std::isnan(head.plaquette))
+            require_plaquette(*context, function, path, *given, head.plaquette);
         tell(head, file);
         return Status::ok;
     });
@@ -183,10 +186,10 @@ milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *pa
 milcgpu_status milcgpu_gauge_file_write_nersc(milcgpu_context *context, const char *path, const milcgpu_field *given,
                                               const milcgpu_nersc_spec *spec, milcgpu_gauge_file *file) {
     constexpr const char *function = "milcgpu_gauge_file_write_nersc";
-    GaugeForm form;
-    form.kind = FileKind::nersc;
-    milcgpu_status status = guarded(context, function, [&] {
+    return guarded(context, function, [&] {
         require(context, function, "context");
+        GaugeForm form;
+        form.kind = FileKind::nersc;
         const Links links(*context, function, path, given, file, [&](CallArguments &call) {
             const milcgpu_nersc_spec s = call.copy_of("spec", spec);
             form.real_bytes = s.precision == MILCGPU_DOUBLE ? 8 : 4;
@@ -194,12 +197,7 @@ milcgpu_status milcgpu_gauge_file_write_nersc(milcgpu_context *context, const ch
             form.ensemble_id = line_of("spec.ensemble_id", s.ensemble_id);
             form.ensemble_label = line_of("spec.ensemble_label", s.ensemble_label);
         });
-        return Status::ok;
-    });
-    if (status == MILCGPU_OK)
-        status = plaquette_of(context, *given, form.plaquette);
-    return status != MILCGPU_OK ? status : guarded(context, function, [&] {
-        const Links links(*context, function, path, given, file);
+        form.plaquette = plaquette_of(*context, function, *given);
         const FilePatience patience(*context->ranks);
         form.link_trace = link_trace(*context->ranks, context->box, links.field(), form.rows);
         form.time = time_stamp();

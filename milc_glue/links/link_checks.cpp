@@ -60,7 +60,7 @@ void milcgpu::need_signs(Device &device, const Geometry &geometry, const LinkFie
         device.collective("the check of the signs of links", [&] {
             const long long first = first_against(device, u, geometry, phases, said.signs);
             refuse(format("gauge field: links %s staggered phases are expected here, and these %s. Of %.0f links along "
-                          "x, y and z, %.0f have a determinant of the wrong sign, the first is that of %s. %s",
+                          "x, y and z, %.0f have a determinant of the wrong sign, the first is the link of %s. %s",
                           phased ? "with" : "without", phased ? "have none" : "carry them", found.links,
                           found.against[phased ? 0 : 1], place_of_link(geometry, first).c_str(), said.otherwise));
         });

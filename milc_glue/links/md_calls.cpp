@@ -235,6 +235,26 @@ template <class Look> void save(milcgpu_gauge &gauge, const char *function, cons
 
 } // namespace
 
+void milcgpu::load_links(milcgpu_gauge &g, const char *function, const milcgpu_field *links, double unitarity) {
+    load(g, function, g.u, g.links_version, [&](CallArguments &call) {
+        call("unitarity", unitarity, any_finite);
+        return field_of(g, links, 72, "links");
+    });
+    const Phases phases(g.geometry());
+    g.signs = checked_gauge_field(g.device(), g.geometry(), g.u, unitarity, &phases).signs;
+    g.links_changed();
+}
+
+PlaquetteMeans milcgpu::checked_plaquettes(milcgpu_gauge &g) {
+    need_some_links(g);
+    WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+    const PlaquetteMeans means = plaquettes(g.device(), around.box(), around.of(g.u, plaquettes_reach));
+    need_links(g);
+    must_be_finite(means.time);
+    must_be_finite(means.space);
+    return means;
+}
+
 extern "C" {
 
 milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, milcgpu_gauge **gauge) {
@@ -247,15 +267,8 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {
 }
 
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity) {
-    return with_gauge(gauge, "milcgpu_gauge_load", [&](milcgpu_gauge &g) {
-        load(g, "milcgpu_gauge_load", g.u, g.links_version, [&](CallArguments &call) {
-            call("unitarity", unitarity, any_finite);
-            return field_of(g, links, 72, "links");
-        });
-        const Phases phases(g.geometry());
-        g.signs = checked_gauge_field(g.device(), g.geometry(), g.u, unitarity, &phases).signs;
-        g.links_changed();
-    });
+    return with_gauge(gauge, "milcgpu_gauge_load",
+                      [&](milcgpu_gauge &g) { load_links(g, "milcgpu_gauge_load", links, unitarity); });
 }
 
 milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links) {
@@ -435,12 +448,9 @@ milcgpu_status milcgpu_gauge_plaquettes(milcgpu_gauge *gauge, double *space, dou
     return with_gauge(gauge, "milcgpu_gauge_plaquettes", [&](milcgpu_gauge &g) {
         same_on_all_ranks(*g.context, "milcgpu_gauge_plaquettes",
                           [&](CallArguments &call) { call.given("space", space), call.given("time", time); });
-        need_some_links(g);
-        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
-        const PlaquetteMeans means = plaquettes(g.device(), around.box(), around.of(g.u, plaquettes_reach));
-        need_links(g);
-        set_if_given(means.time, time);
-        set_if_given(means.space, space);
+        const PlaquetteMeans means = checked_plaquettes(g);
+        *time = means.time;
+        *space = means.space;
     });
 }
 

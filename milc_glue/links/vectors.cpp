@@ -11,7 +11,9 @@ using namespace milcgpu;
 
 void milcgpu::need_vectors(const milcgpu_vectors &vectors, int first, int count, const char *what) {
     if (first < 0 || count < 0 || first > vectors.count() - count)
-        refuse(format("%s: vectors %d to %lld: this set has vectors 0 to %d", what, first, first + (long long)count - 1,
+        refuse(format("%s: %s: this set has vectors 0 to %d", what,
+                      count == 1 ? format("there is no vector %d", first).c_str()
+                                 : format("vectors %d to %lld", first, first + (long long)count - 1).c_str(),
                       vectors.count() - 1));
 }
 

@@ -3,6 +3,7 @@
 #include "gpu_kernels/machine/backend/open_file.h"
 #include "gpu_kernels/machine/backend/quoted.h"
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <sys/stat.h>
@@ -53,10 +54,12 @@ void EigenFileReader::read(void *to, size_t bytes) {
 void EigenFileReader::open(const std::string &path, const std::array<int, 4> &extents) {
     path_ = path;
     struct stat there;
+    errno = 0;
     if (stat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode) ||
         (file_ = fdopen(open_file(path.c_str(), O_RDONLY | O_NONBLOCK), "rb")) == nullptr)
         throw Error(Status::bad_argument,
-                    quoted_name(path) + " cannot be opened; check that it is a file, its name and its permissions");
+                    format("%s cannot be opened (%s); check its name and its permissions", quoted_name(path).c_str(),
+                           errno != 0 ? std::strerror(errno) : "it is not a plain file"));
     const size_t size = size_t(there.st_size);
     const char *const truncated = "it is truncated or damaged: copy it again";
     if (size < head_.values_at())

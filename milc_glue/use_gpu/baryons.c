@@ -1,6 +1,6 @@
-/* ks_baryon_nd: nucleon and delta. MILC adds the ranks, and then adds the sums of all ranks once more, so that it
- * prints the number of ranks times the correlators. The rows get what this is done with, or the correlators divided by
- * the number of ranks (MILCGPU_BARYONS=right). */
+/* ks_baryon_nd: nucleon and delta. MILC sums over the ranks twice, so on N ranks it prints N times the correlators. The
+ * rows get the correlators, which MILC then sums once more. With MILCGPU_BARYONS=right the rows get the correlators
+ * divided by N. */
 #include "correlators.h"
 
 #include "../include/imp_ferm_links.h"
@@ -19,7 +19,7 @@ static const char *why_own(const baryons *b) {
     int k;
     for (k = 0; k < 3; k++)
         if (!is_there(b->quarks[k]))
-            return "MILC's own: a quark has not three colours";
+            return "MILC's own: a quark does not have three colours";
     for (k = 0; k < b->n; k++)
         if (b->types[k] != 0 && b->types[k] != 1)
             return "MILC's own: a sink is neither nucleon nor delta";

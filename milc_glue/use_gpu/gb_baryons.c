@@ -1,8 +1,8 @@
 /* gb_baryon: correlators of Golterman-Bailey operators, all of a triplet of octets in one call.
  *
- * Where MILC's numbers are not so (section 'Baryons' of docs/milc.md): this file gives the right ones and says it once,
- * or MILC's by default and the right ones with MILCGPU_BARYONS=right. A correlator that cannot be computed becomes NaN,
- * after a line that says why; MILC would crash, or print what is in memory there. */
+ * Some numbers of MILC's are wrong (docs/milc.md, Baryons). For some of them this file gives the right ones and says so
+ * once. For the others it gives MILC's, or the right ones with MILCGPU_BARYONS=right. A correlator that cannot be
+ * computed becomes NaN, after a line that says why; MILC would crash, or print what is in memory. */
 #include "correlators.h"
 
 #include "gb_octets.h"
@@ -19,7 +19,7 @@ enum { CORNERS = MILCGPU_CORNERS, FIRST_CURRENT = 128, LAST_CURRENT = 383 };
 
 typedef struct {
     ks_prop_field **octets[3];      /* may have changed or gone, if MILC reads its cache */
-    const milcgpu_octet *cached[3]; /* what MILC's cache has; NULL: MILC reads the octets, or its cache is not known */
+    const milcgpu_octet *cached[3]; /* MILC's cache; NULL: MILC reads the octets, or milcgpu does not know its cache */
     enum gb_baryon_op *sources, *sinks;
     int current;
     short *walls, *cubes;
@@ -108,11 +108,11 @@ static const char *why_own(const tie_ups *t) {
             return "MILC's own: a wall sink with a momentum, at which MILC ends the run";
     for (f = 0; f < 3; f++)
         if (MILCGPU_READS_CACHE && t->cached[f] == NULL)
-            return "MILC's own: quarks of which MILC's own routine has made the cache";
+            return "MILC's own: these quarks are in a cache that MILC's own routine has made";
         else
             for (s = 0; s < CORNERS && !MILCGPU_READS_CACHE; s++)
                 if (t->octets[f][s] != NULL && t->octets[f][s]->nc != 3)
-                    return "MILC's own: a quark has not three colours";
+                    return "MILC's own: a quark does not have three colours";
     return t->n < 1 ? "MILC's own: there are no correlators" : milcgpu_links_at_sinks();
 }
 
@@ -154,7 +154,7 @@ static int is_absent(const tie_ups *t, const row_kind *kind, int k) {
     return kind->absent;
 }
 
-/* What MILC has a table for. */
+/* Returns 1 if MILC has a table for this number. */
 static int is_current(int index) {
     char text[128];
     if (index == GB_2POINT_BACKPROP || (index >= FIRST_CURRENT && index <= LAST_CURRENT))
@@ -232,7 +232,7 @@ static int tie_up(const milcgpu_call *call, const tie_ups *t, milcgpu_correlator
     return done;
 }
 
-/* MILC's own routine reads every corner, also where nothing needs it. */
+/* MILC's own routine reads every corner, even if no correlator needs it. */
 static void own(const tie_ups *t, int num_d, int num_s, complex *momfld, su3_matrix *links, complex **prop,
                 milcgpu_correlators *rows) {
     ks_prop_field *corners[3][CORNERS], **given[3];
@@ -251,8 +251,8 @@ static void own(const tie_ups *t, int num_d, int num_s, complex *momfld, su3_mat
                                 t->phases, t->factors, prop);
 }
 
-/* MILC frees the rows of a triplet by the number of nucleons and deltas of the triplet of this number. These are done
- * when this runs. */
+/* MILC frees the rows of Golterman-Bailey triplet k by num_corr_b[k], the number of nucleons and deltas in their
+ * triplet k. Nucleons and deltas are finished by now. */
 static void let_all_rows_be_freed(void) {
     int k;
     for (k = 0; k < param.num_gb_triplet; k++)
@@ -300,7 +300,7 @@ void __wrap_gb_baryon(ks_prop_field *qko0[], ks_prop_field *qko1[], ks_prop_fiel
     milcgpu_free_correlators(&rows);
 }
 
-/* MILC passes its numbers as double, also with PRECISION=1: it would blind what is not there, and write behind them. */
+/* MILC passes its numbers as double, even with PRECISION=1. Its own routine would write behind them. */
 void __wrap_blind_vdcomplex(dcomplex v[], int veclen) {
     complex *const milcs = (complex *)v;
     dcomplex *copy;
@@ -321,6 +321,5 @@ void __wrap_blind_vdcomplex(dcomplex v[], int veclen) {
     }
     free(copy);
     says("MILC blinds correlators as numbers in double, which they are not with PRECISION=1. Here they are converted, "
-         "and "
-         "blinded by MILC's factor");
+         "and blinded by MILC's factor");
 }

@@ -1,5 +1,5 @@
 /* create_qk_oct_cache, destroy_qk_oct_cache: the device needs no cache of shifted quarks. It holds the quarks as they
- * are at create_qk_oct_cache. A stand-in takes the place of MILC's cache, which MILC moves from slot to slot. MILC's
+ * were at create_qk_oct_cache. A stand-in takes the place of MILC's cache, which MILC moves from slot to slot. MILC's
  * own cache is made if the device cannot hold the quarks, if MILC's own routine does a call, or for comparison. */
 #include "gb_octets.h"
 #include <string.h>
@@ -37,7 +37,7 @@ static void forget(milcgpu_octet **at) {
     *at = NULL;
 }
 
-/* 0: a quark has not three colours. */
+/* Returns 0 if a quark does not have three colours. */
 static int note_fields(milcgpu_octet *o, ks_prop_field **quarks) {
     int s;
     for (s = 0; s < MILCGPU_CORNERS; s++)
@@ -95,7 +95,7 @@ ks_prop_field *milcgpu_not_a_number(void) {
     return made;
 }
 
-/* A field with the content that was held. NULL: it is lost. */
+/* Returns a field with the content that the device holds. NULL: the device has lost it. */
 static su3_vector *held_field(milcgpu_octet *o, int s, int c) {
     su3_vector *room;
     if (milcgpu_plugin_held_quark(o, 3 * s + c, NULL))

@@ -18,9 +18,9 @@ enum { MILCGPU_READS_CACHE = 0 };
 
 enum { MILCGPU_CORNERS = 8, MILCGPU_SLOTS = 3 };
 
-/* The library holds the quarks by this address. */
+/* An octet. The library finds the quarks that it holds by the address of this struct. */
 typedef struct {
-    mmap_cache *cache;                       /* in MILC's slots */
+    mmap_cache *cache;                       /* what MILC's slots point to */
     int is_stand_in;                         /* 0: it is a cache of MILC's */
     su3_vector *fields[MILCGPU_CORNERS][3];  /* of the quarks; NULL: absent */
     su3_vector *changed[MILCGPU_CORNERS][3]; /* what replaces fields that MILC has changed since; to be freed */
@@ -35,7 +35,7 @@ int milcgpu_has_served(void); /* 1: this run has been offloaded at some time; 0:
 const milcgpu_octet *milcgpu_octet_of(int slot);
 /* Makes MILC's caches in place of stand-ins, for MILC's own routine. */
 void milcgpu_make_caches(void);
-/* In place of a quark that is absent or lost, for MILC's own routines: what reads it becomes NaN. */
+/* A quark of NaN, which MILC's own routines read in place of a quark that is absent or lost. */
 ks_prop_field *milcgpu_not_a_number(void);
 
 #endif

@@ -41,7 +41,7 @@ static int copy_part(void *what, size_t from, size_t to) {
     return 0;
 }
 
-/* Returns the squared norm, summed in MILC's order; negative: nothing was drawn, for want of memory or of threads. */
+/* Returns the squared norm, summed in MILC's order. Negative: nothing was drawn, memory or threads are missing. */
 static double draw(size_t first, size_t n) {
     drawing d = {first, (double *)malloc((n + 1) * sizeof(double))};
     double sum = -1;
@@ -55,7 +55,7 @@ static double draw(size_t first, size_t n) {
 
 #endif
 
-/* Sums over ranks as MILC's own does, so each rank may choose. */
+/* It sums over ranks as MILC's own routine does, so a rank may run it while another runs MILC's own. */
 void __wrap_grsource_imp_rhmc(field_offset dest, params_ratfunc *rf, int parity, su3_vector **multi_x,
                               su3_vector *sumvec, Real rsqmin, int niter, int prec, imp_ferm_links_t *fn,
                               int naik_index, Real naik_epsilon) {

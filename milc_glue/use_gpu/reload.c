@@ -1,5 +1,6 @@
-/* What MILC does with the links in its sites when it has read them, beside the checks in lattice_file.c: plaquettes,
- * reunitarization in double precision, phases. All threads of the host do it. Every bit is as in MILC's loops. */
+/* After MILC has read links into its sites, it computes plaquettes, reunitarizes in double precision and multiplies
+ * phases in. In this file all threads of the host do so, and results have the bits of MILC's loops. lattice_file.c has
+ * the checks of a lattice. */
 #include "reload.h"
 #include <math.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static int traces_part(void *what, size_t from, size_t to) {
     return 0;
 }
 
-/* Gathers and sums over ranks as MILC's own routine does, so each rank may choose. */
+/* It gathers and sums over ranks as MILC's own routine does, so a rank may run it while another runs MILC's own. */
 static int by_threads(double *space, double *time) {
     plane p = {0, 0, (su3_matrix *)malloc(sites_on_node * sizeof(su3_matrix)),
                (double *)malloc(sites_on_node * sizeof(double))};
@@ -87,7 +88,7 @@ static int rephase_part(void *unused, size_t from, size_t to) {
     return 0;
 }
 
-/* MILC's own prints its message if the phases are that way already. */
+/* If the phases are already as `flag` says, MILC's own routine prints its message. */
 void milcgpu_host_rephase(int flag) {
     if (phases_in + flag == ON + OFF && phases_in != flag &&
         milcgpu_plugin_by_all_threads(sites_on_node, rephase_part, NULL) >= 0)
@@ -161,7 +162,7 @@ static int make_su3(su3_matrix *m) {
     return good && deviation < TOLERANCE;
 }
 
-/* 1: a link that MILC would report */
+/* Returns 1 if MILC would report one of these links. */
 static int try_part(void *unused, size_t from, size_t to) {
     size_t k;
     (void)unused;
@@ -180,7 +181,7 @@ static int write_part(void *unused, size_t from, size_t to) {
     return 0;
 }
 
-/* Whether the compiler has made the same of make_su3 as of MILC's routine: the bits of some links say so. */
+/* Returns 1 if make_su3 and MILC's routine give some links the same bits. Compilers may round the two differently. */
 static int same_bits(void) {
     const size_t step = 1 + sites_on_node / 64;
     size_t i;

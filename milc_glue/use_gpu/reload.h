@@ -1,4 +1,4 @@
-/* Loops of MILC's over the links in its sites, by all threads of the host if possible. Every bit is as in MILC's. */
+/* MILC's loops over the links in its sites, run by all threads of the host if possible. Results have MILC's bits. */
 #ifndef MILCGPU_GLUE_RELOAD_H
 #define MILCGPU_GLUE_RELOAD_H
 

@@ -1,10 +1,10 @@
-/* The start of a program: MILC's sites, its gathers, the generators of random numbers. A site has kilobytes, so a loop
- * that reads or writes a few bytes of each site waits for memory, and with it the whole start. */
+/* The start of a program: MILC's sites, its gathers, the generators of random numbers. A site takes kilobytes. MILC's
+ * loops read or write a few bytes of each site, so the start of a program waits for memory. */
 #include "glue.h"
 
 #include "routines.h"
 
-/* The system clears a page when it is touched first. All threads touch the pages here, and MILC then allocates them. */
+/* The system clears a page at the first touch. All threads touch the pages here; MILC then allocates that memory. */
 void __wrap_make_lattice(void) {
     milcgpu_plugin_touch(sites_on_node * sizeof(site));
     milcgpu_original(make_lattice)();
@@ -12,15 +12,15 @@ void __wrap_make_lattice(void) {
 
 /* ---- gathers ----------------------------------------------------------------------------------------------------- */
 
-/* Fills in the coordinates that a site gathers from. */
+/* MILC's function that computes the coordinates from which a site gathers. */
 typedef void mapping(int, int, int, int, int *, int, int *, int *, int *, int *);
 
-enum { AHEAD = 24 };          /* sites; from 16 to 64 a loop takes a third of its time without */
+enum { AHEAD = 24 };          /* sites to fetch ahead; 16 to 64 divide the time of a loop by three */
 static __thread size_t ahead; /* MILC may loop with several threads */
 
-/* The call of make_gather that is running. On one rank all threads make its tables, the sites that each site gathers
- * from, when MILC has allocated them. MILC's loops over the sites, which also look for neighbours on other ranks, then
- * see the first site alone: sites_on_node is 1 until MILC returns. */
+/* The running call of make_gather. A table has, for each site, the index of the site from which it gathers. On one rank
+ * all threads fill the tables as soon as MILC has allocated them. sites_on_node is then 1 until MILC returns, so MILC's
+ * own loops, which also look for neighbours on other ranks, see the first site alone. */
 enum { NOT_MADE = -2 };
 static struct {
     mapping *map;
@@ -30,7 +30,8 @@ static struct {
 } gather;
 static int gathers; /* calls of make_gather */
 
-#if defined(_OPENMP) || defined(N_SUBL32) /* MILC's loops may have begun on several threads; other parities */
+/* With OpenMP MILC's loops may have begun on several threads. With N_SUBL32 parities differ. */
+#if defined(_OPENMP) || defined(N_SUBL32)
 static int makes_tables(void) { return 0; }
 #else
 static int makes_tables(void) { return numnodes() == 1; }
@@ -45,7 +46,7 @@ static void find_table(size_t bytes, void *block) {
     gather.allocated++;
 }
 
-/* MILC's index of the site that a site gathers from; NOT_MADE if MILC refuses such a gather. */
+/* Returns MILC's index of the site from which a site gathers; NOT_MADE if MILC refuses such a gather. */
 static int gathers_from(const site *s, int way) {
     int x, y, z, t, back[4];
     gather.map(s->x, s->y, s->z, s->t, gather.args, way, &x, &y, &z, &t);
@@ -81,7 +82,7 @@ static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, in
         milcgpu_sees_malloc = NULL;
         if (gather.allocated == tables_of_gather() &&
             milcgpu_plugin_by_all_threads(gather.sites, table_part, NULL) == 0) {
-            gather.tables[0][0] = gather.tables[gather.allocated - 1][0] = NOT_MADE; /* MILC makes the first entries */
+            gather.tables[0][0] = gather.tables[gather.allocated - 1][0] = NOT_MADE; /* MILC fills the first entries */
             sites_on_node = 1;
         }
     }
@@ -90,8 +91,8 @@ static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, in
     gather.map(x, y, z, t, args, way, to_x, to_y, to_z, to_t);
 }
 
-/* If MILC has not made the first entries, its tables are elsewhere. Their values are wrong if the index of an odd site
- * depends on sites_on_node. */
+/* MILC has filled the first entries while sites_on_node was 1. If they are not in these tables, MILC's tables are
+ * elsewhere. They are filled again, because the index of an odd site may depend on sites_on_node. */
 static void end_tables(void) {
     int k, elsewhere = 0;
     for (k = 0; k < gather.allocated; k++)
@@ -130,8 +131,8 @@ static void milcgpu_next_site(int x, int y, int z, int t, int *mu, int way, int 
     *to_t = *mu == TUP ? (t + step + nt) % nt : t;
 }
 
-/* MILC's own routine calls the make_gather of the same file, where the linker replaces no call. It ends the run if
- * there are other gathers already. */
+/* MILC's own routine calls the make_gather of its own file, and the linker does not replace that call. If other gathers
+ * exist already, MILC's own routine ends the run. */
 void __wrap_make_nn_gathers(void) {
     const int parity = ((nx | ny | nz | nt) & 1) != 0 ? SCRAMBLE_PARITY : SWITCH_PARITY;
     int mu;

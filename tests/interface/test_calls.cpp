@@ -512,14 +512,17 @@ TEST_CASE("calls over ranks: an argument or member that differs on one of them i
     // Every table was walked, and docs/headers.md is made from them and the headers.
     const std::string page = tests::reference_page(tables[0]);
     tables[0].erase("double");
+    bool is_whole = true;
     for (const auto &table : matches(text_of("milc_glue/api/members.h"), "\nTABLE\\(([a-z0-9_]+),")) {
         CAPTURE(table[1]);
-        CHECK(tables[0].erase(table[1]) == 1);
+        const bool walked = tables[0].erase(table[1]) == 1;
+        CHECK(walked);
+        is_whole = is_whole && walked;
     }
     CHECK(tables[0].empty());
     const bool on_page = text_of("docs/headers.md") == page;
     CHECK(on_page);
-    if (!on_page) {
+    if (!on_page && is_whole) {
         std::ofstream("build/headers.md") << page;
         std::printf("docs/headers.md is to be build/headers.md: make reference\n");
     }

@@ -584,6 +584,8 @@ TEST_CASE("NERSC archives: the plaquette is compared, and written files can be r
         spec.rows = 3, numbers[100] = NAN;
         CHECK(milcgpu_gauge_file_write_nersc(session.context, file.name().c_str(), &from, &spec, nullptr) ==
               MILCGPU_NAN_OR_INF);
+        CHECK(has(milcgpu_last_error(), "milcgpu_gauge_file_write_nersc: "));
+        CHECK(!has(milcgpu_last_error(), "milcgpu_gauge_load"));
         CHECK(file.bytes() == before);
     }
 }

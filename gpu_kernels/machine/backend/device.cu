@@ -131,7 +131,8 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
     zero_sum();
 #else
     throw Error(Status::bad_argument,
-                "cuda backend: this library was built without nvcc; build it with nvcc or set MILCGPU_BACKEND=host");
+                "cuda backend: this library was built without nvcc; build it with nvcc, or select the host "
+                "backend (options.backend, MILCGPU_BACKEND=host)");
 #endif
 }
 

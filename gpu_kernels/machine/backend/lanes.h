@@ -1,10 +1,10 @@
-// Several sites at once on a CPU: a number with a lane for each site, in a register of the compiler's vector extension.
-// Kernel bodies take it in place of a real.
+// Numbers for several sites at once on a CPU: a register of the compiler's vector extension has a lane for each site.
+// Kernel bodies use such a register in place of a real number.
 #pragma once
 #include "gpu_kernels/machine/portable.h"
 #include <type_traits>
 
-// Without AVX2 the compiler would emulate registers of 32 bytes. A library for GPUs has its fast code there.
+// Without AVX2 the compiler would emulate registers of 32 bytes. A library for GPUs has its fast code on the GPU.
 #if defined(__AVX2__) && !MILCGPU_STRIPES && !defined(MILCGPU_WITH_CUDA)
 #define MILCGPU_LANES 1
 #else
@@ -15,12 +15,12 @@ namespace milcgpu {
 
 constexpr int lane_bytes = 32; // of a register
 
-// As many consecutive sites as lanes.
+// Consecutive sites from `first` on, one for each lane.
 struct SitesAtOnce {
     int first;
 };
 
-// What a body sums at a site whose reals are of this type: numbers of type One, N in Sites<N>.
+// What a body with reals of this type sums: One is the type of a number, Sites<N> has N of them.
 template <class Real> struct SumsOf; // reduce.h
 
 #if MILCGPU_LANES // nvcc accepts no vectors in code for the device
