@@ -8,7 +8,7 @@ quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 # The rows of each table of kernels are compiled in parts, side by side: FOLDER_rows.cu once for each function of its
 # header that is named here, and on GPUs again for lattices that are cut. The host has one kind of lattice.
 parts_of      = $(patsubst %,gpu_kernels/$(1)/$(1)_rows.%.cu,$(2) $(if $(filter cuda,$(variant)),$(2:=_cut)))
-row_parts     := $(call parts_of,staggered,double single half true_residual double_sources single_sources half_sources) \
+row_parts     := $(call parts_of,staggered,double single half true_residual double_sources single_sources single_fewer_reals half_sources) \
                    $(if $(filter cuda,$(variant)),,$(call parts_of,staggered,lanes)) \
                    $(call parts_of,laplace,double single half) $(call parts_of,wilson,double single half)
 lib_sources   := $(filter-out %_rows.cu,$(lib_sources)) $(row_parts)

@@ -48,6 +48,10 @@ template <class Spinor> struct LanesHops {
     NeighboursAtOnce<sites> neighbours(const Rows &of, int mu, int hops) const {
         NeighboursAtOnce<sites> to;
         to.consecutive = true;
+        if (mu > 0 && of.end[0] == sites) { // sites of one row, the usual case
+            to.at[0] = hops > 0 ? lattice.forward(of.begin[0], mu, hops) : lattice.backward(of.begin[0], mu, -hops);
+            return to;
+        }
         for (int r = 0, l = 0; r < of.count; ++r) {
             const Site &site = of.begin[r];
             const int end = of.end[r], place = site.x[0] >> 1;
