@@ -14,9 +14,9 @@ row_parts     := $(call parts_of,staggered,double single half true_residual doub
 lib_sources   := $(filter-out %_rows.cu,$(lib_sources)) $(row_parts)
 
 # nvcc takes more than a second to read the headers of a file, so it compiles these files of a folder as one, which
-# includes them (FOLDER/together.cu in objects.mk). Together they give the same machine code as alone. A file with
-# momenta would not, beside a file with matrices alone: the compiler simplifies a function whose argument has one value
-# in the whole file, such as the place of the last word in place() (portable.h).
+# includes them (FOLDER/together.cu in objects.mk). Their kernels have the same machine code together as alone. All other
+# files are large, or their machine code would change: if every call of a function in a file passes the same constant, the
+# compiler makes the function for this constant (place() of portable.h, for fields of matrices or of momenta).
 of_folder     = $(patsubst %,gpu_kernels/$(1)/%.cu,$(2))
 small_files  := $(if $(filter cuda,$(variant)), \
                    $(call of_folder,algebra,block_solutions block_steps convert convert_sources deflate few_against_half lock_step momentum_sums \
